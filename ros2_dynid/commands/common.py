@@ -1,0 +1,66 @@
+"""What the commands share: the ROBOT argument with its sub-chain options, and reading the robot they name."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+from ros2_dynid.errors import InputError
+
+if TYPE_CHECKING:
+    from ros2_dynid.model.robot import Robot
+
+
+def add_robot_arguments(
+    parser: argparse.ArgumentParser, *, positional: bool = True, help_text: str | None = None
+) -> None:
+    """Add ROBOT (a positional, or --robot if not `positional`) and the options that select a sub-chain of a URDF."""
+    text = help_text or "URDF, xacro or robot file (YAML), or the name of a shipped robot such as puma560"
+    if positional:
+        parser.add_argument("robot", metavar="ROBOT", help=text)
+    else:
+        parser.add_argument("--robot", metavar="ROBOT", required=True, help=text)
+    group = parser.add_argument_group("sub-chain of the robot")
+    group.add_argument("--base-link", metavar="LINK", help="link that stands still (default: the root of the URDF)")
+    group.add_argument("--tip-link", metavar="LINK", help="keep only the joints between the base link and this link")
+    group.add_argument(
+        "--hold",
+        metavar="JOINT=VALUE",
+        action="append",
+        default=[],
+        help="hold a joint still at a position [rad or m] and lump its links into the one before; may be repeated",
+    )
+    group.add_argument(
+        "--joint-limits", metavar="FILE", help="MoveIt joint_limits.yaml: velocity and acceleration limits"
+    )
+
+
+def parse_hold(items: list[str]) -> dict[str, float]:
+    """Return {joint: position [rad or m]} from JOINT=VALUE texts; the last `=` separates."""
+    held: dict[str, float] = {}
+    for item in items:
+        name, separator, text = item.rpartition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (separator and name and math.isfinite(value)):
+            raise InputError(f"--hold {item!r} is not a joint and a number", "write --hold elbow=0.5 [rad or m]")
+        if name in held:
+            raise InputError(f"--hold names joint {name!r} twice", "give one position for each joint held")
+        held[name] = value
+    return held
+
+
+def robot_from_args(args: argparse.Namespace) -> Robot:
+    """Read the robot that the arguments of add_robot_arguments name."""
+    from ros2_dynid.model.load import load_robot
+
+    return load_robot(
+        args.robot,
+        base_link=args.base_link,
+        tip_link=args.tip_link,
+        hold=parse_hold(args.hold),
+        joint_limits=args.joint_limits,
+    )
