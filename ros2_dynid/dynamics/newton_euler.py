@@ -1,0 +1,68 @@
+"""Inverse dynamics by the Newton-Euler recursion in modified DH frames."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ros2_dynid.dynamics.coupling import drive_torque
+from ros2_dynid.dynamics.friction import friction_torque
+from ros2_dynid.dynamics.kinematics import link_motions, placements_of
+from ros2_dynid.dynamics.motion import Motion, motion_of
+from ros2_dynid.dynamics.spatial import chunks, cross
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+
+
+def inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> Array:
+    """Return tau = Y(q, dq, ddq) chi, shape (N, n_active) [N.m, N], friction, rotors and offsets included.
+
+    chi: standard parameters, shape (n_standard,); q, dq, ddq: shape (N, n_active).
+    """
+    chi = checked_standard(robot, chi)
+    motion = motion_of(robot, q, dq, ddq)
+    tau = rigid_body_torque(robot, chi, motion)
+    tau += drive_torque(robot, chi, motion.dq, motion.ddq)
+    tau += friction_torque(chi[: 14 * robot.n].reshape(robot.n, 14), motion.dq)
+    return motion.to_active(tau).T
+
+
+def checked_standard(robot: Robot, chi: ArrayLike) -> Array:
+    """Return chi as an array of shape (n_standard,), or refuse it."""
+    array = np.asarray(chi, dtype=float)
+    expected = len(standard_names(robot))
+    if array.shape != (expected,):
+        raise InputError(f"chi has shape {array.shape}", f"give all {expected} standard parameters", robot.name)
+    return array
+
+
+def rigid_body_torque(robot: Robot, chi: Array, motion: Motion, gravity: Array | None = None) -> Array:
+    """Return the torque of the links alone, shape (n, N); gravity [m/s^2]: instead of the robot's, in the base frame."""
+    tau = np.empty_like(motion.q)
+    for part in chunks(motion.q.shape[1]):
+        piece = Motion(motion.q[:, part], motion.dq[:, part], motion.ddq[:, part])
+        tau[:, part] = _newton_euler(robot, chi, piece, gravity)
+    return tau
+
+
+def _newton_euler(robot: Robot, chi: Array, motion: Motion, gravity: Array | None) -> Array:
+    placements = placements_of(robot, motion)
+    force, moment = [], []  # of link j on its joint, in frame j, about its origin
+    for link, parameters in zip(
+        link_motions(robot, motion, placements, gravity), chi[: 14 * robot.n].reshape(-1, 14), strict=True
+    ):
+        XX, XY, XZ, YY, YZ, ZZ = parameters[:6]
+        J = np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
+        m = parameters[6:9, None]
+        force.append(parameters[9] * link.a + cross(link.dw, m) + cross(link.w, cross(link.w, m)))
+        moment.append(J @ link.dw + cross(link.w, J @ link.w) + cross(m, link.a))
+    tau = np.empty_like(motion.q)
+    for j in range(robot.n - 1, -1, -1):
+        joint, placement = robot.joints[j], placements[j]
+        tau[j] = force[j][2] if joint.sigma == PRISMATIC else moment[j][2]
+        if joint.parent:
+            f = placement.to_parent(force[j])
+            force[joint.parent - 1] = force[joint.parent - 1] + f
+            moment[joint.parent - 1] = moment[joint.parent - 1] + placement.to_parent(moment[j]) + cross(placement.p, f)
+    return tau

@@ -1,0 +1,97 @@
+"""Standard parameters: their order, names, units and groups (DESIGN conventions; seed 002, eq. 3).
+
+chi = [chi_1 ... chi_n, coupling], chi_j = [XX XY XZ YY YZ ZZ MX MY MZ M Ia Fv Fc off] of joint j, then for each coupled
+motor k: Iam_k (if independent), Fvm_k, Fcm_k.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import Array, Robot
+
+INERTIA = ("XX", "XY", "XZ", "YY", "YZ", "ZZ")
+FIRST_MOMENT = ("MX", "MY", "MZ")
+LINK = (*INERTIA, *FIRST_MOMENT, "M")
+"""The ten inertial parameters of a link, in the frame of its joint, inertia about the frame's origin."""
+PER_JOINT = (*LINK, "Ia", "Fv", "Fc", "off")
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "inertial": LINK,
+    "rotor": ("Ia", "Iam"),
+    "friction": ("Fv", "Fc", "Fvm", "Fcm"),
+    "offset": ("off",),
+}
+_NAME = re.compile(r"([A-Za-z]+)([1-9][0-9]*)")
+
+
+def split_name(name: str) -> tuple[str, int]:
+    """Return kind and joint number of a standard parameter: ("ZZ", 1) for "ZZ1"."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise InputError(f"{name!r} is not a parameter name", "write a kind and a joint number, such as ZZ1")
+    return match[1], int(match[2])
+
+
+def standard_names(robot: Robot) -> tuple[str, ...]:
+    """Return the names of all standard parameters of the robot, in the order of chi."""
+    names = [f"{kind}{j}" for j in range(1, robot.n + 1) for kind in PER_JOINT]
+    for coupling in robot.coupling:
+        kinds = ("Iam", "Fvm", "Fcm") if coupling.independent_inertia else ("Fvm", "Fcm")
+        names += [f"{kind}{coupling.motor}" for kind in kinds]
+    return tuple(names)
+
+
+def group_of(name: str) -> str:
+    """Return "inertial", "rotor", "friction" or "offset" for a standard parameter's name."""
+    kind, _ = split_name(name)
+    for group, kinds in GROUPS.items():
+        if kind in kinds:
+            return group
+    raise InputError(f"{name!r} is not a standard parameter", f"kinds are {' '.join(PER_JOINT)} Iam Fvm Fcm")
+
+
+def unit_of(robot: Robot, name: str) -> str:
+    """Return the SI unit of a standard parameter, which for Ia, Fv, Fc and off depends on the joint's type."""
+    kind, number = split_name(name)
+    prismatic = robot.joints[number - 1].sigma == 1
+    if kind in INERTIA:
+        return "kg.m^2"
+    if kind in FIRST_MOMENT:
+        return "kg.m"
+    if kind == "M":
+        return "kg"
+    if kind in ("Ia", "Iam"):
+        return "kg" if prismatic else "kg.m^2"
+    if kind in ("Fv", "Fvm"):
+        return "N.s/m" if prismatic else "N.m.s/rad"
+    return "N" if prismatic else "N.m"
+
+
+def select_groups(robot: Robot, groups: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the standard parameters of the groups named (all if None), in the order of chi."""
+    names = standard_names(robot)
+    if groups is None:
+        return names
+    wanted = set(groups)
+    unknown = wanted - set(GROUPS)
+    if unknown or not wanted:
+        raise InputError(f"unknown parameter group {min(unknown, default='')!r}", f"choose from {', '.join(GROUPS)}")
+    return tuple(name for name in names if group_of(name) in wanted)
+
+
+def standard_vector(robot: Robot, values: Mapping[str, float] | None = None) -> Array:
+    """Return chi, shape (n_standard,), from values by name (default: the robot's a priori ones), zero where absent."""
+    values = robot.parameters if values is None else values
+    names = standard_names(robot)
+    unknown = set(values) - set(names)
+    if unknown:
+        raise InputError(f"unknown parameter {min(unknown)!r}", f"the robot has {names[0]} to {names[-1]}", robot.name)
+    chi = np.array([values.get(name, 0.0) for name in names], dtype=float)
+    if not np.all(np.isfinite(chi)):
+        bad = names[int(np.flatnonzero(~np.isfinite(chi))[0])]
+        raise InputError(f"parameter {bad} is not finite", "give a number", robot.name)
+    return chi

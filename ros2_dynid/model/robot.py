@@ -1,0 +1,179 @@
+"""A robot as frozen data: modified Denavit-Hartenberg joints, couplings, constraints and a priori parameters.
+
+Joints are numbered from 1 as in the papers; number 0 is the base. `robot.joints[j - 1]` is joint j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.errors import InputError
+
+Array = NDArray[np.float64]
+
+REVOLUTE, PRISMATIC = 0, 1
+STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+"""Gravity in the base frame [m/s^2] unless configured."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one joint: position [rad or m], velocity, acceleration and effort [N.m or N]; infinite if unknown."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    velocity: float = np.inf
+    acceleration: float = np.inf
+    effort: float = np.inf
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Joint j and its frame, fixed to link j, z_j along the joint's axis.
+
+    The transform from frame a(j) (`parent`) to frame j is
+    Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta) Trans(z,r), with theta + q for a revolute joint
+    (sigma 0) and r + q for a prismatic one (sigma 1). Angles in rad, lengths in m.
+    """
+
+    name: str
+    parent: int
+    sigma: int = REVOLUTE
+    gamma: float = 0.0
+    b: float = 0.0
+    alpha: float = 0.0
+    d: float = 0.0
+    theta: float = 0.0
+    r: float = 0.0
+    limits: Limits = Limits()
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    """The geometry's own symbols, for readable expressions: {"d": "D3", "r": "R3"}."""
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """Motor k that feels several joints: its coordinate on the joint side is the sum of weights[j] q_j.
+
+    The rotor's inertia Ia_k couples into all those joints (as a parameter of its own, Iam_k, if
+    `independent_inertia`), and the motor has friction parameters Fvm_k and Fcm_k of its own (seed 002, eq. 34, 35).
+    """
+
+    motor: int
+    weights: Mapping[int, float]
+    independent_inertia: bool = False
+
+
+@dataclass(frozen=True)
+class Passive:
+    """Joint p of a closed loop, given explicitly: q_p = offset + sum of terms[j] q_j over active joints j."""
+
+    joint: int
+    terms: Mapping[int, float]
+    offset: float = 0.0
+
+
+def _identity() -> Array:
+    return np.eye(4)
+
+
+def _standard_gravity() -> Array:
+    return np.array(STANDARD_GRAVITY)
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """A serial or tree robot in modified DH form, with its a priori standard parameters.
+
+    base: transform base link -> frame 0 (4, 4); tools: transform of the last frame -> link, by link name, with the
+    number of the joint that carries it. gravity: acceleration of gravity in the base link's frame [m/s^2].
+    parameters: a priori standard parameters by name (`ZZ1`, `Fv3`, ...), zero where absent.
+    """
+
+    name: str
+    joints: tuple[Joint, ...]
+    gravity: Array = field(default_factory=_standard_gravity)
+    base: Array = field(default_factory=_identity)
+    tools: Mapping[str, tuple[int, Array]] = field(default_factory=dict)
+    coupling: tuple[Coupling, ...] = ()
+    passive: tuple[Passive, ...] = ()
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What the reader did or doubts, one line each, for the user."""
+
+    def __post_init__(self) -> None:
+        """Refuse a robot that the recursions could not take."""
+        _check(self)
+        for array in (self.gravity, self.base, *(transform for _, transform in self.tools.values())):
+            array.setflags(write=False)
+
+    @property
+    def n(self) -> int:
+        """Number of joints of the tree, passive ones included."""
+        return len(self.joints)
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """Numbers of the joints that move independently: all but the passive ones."""
+        passive = {constraint.joint for constraint in self.passive}
+        return tuple(j for j in range(1, self.n + 1) if j not in passive)
+
+    @property
+    def active_names(self) -> tuple[str, ...]:
+        """Names of the active joints, in the robot's order: the columns of q, dq, ddq and tau."""
+        return tuple(self.joints[j - 1].name for j in self.active)
+
+
+def _check(robot: Robot) -> None:
+    """Raise InputError unless numbers are finite, parents come before children and couplings name joints."""
+    if not robot.joints:
+        raise InputError("the robot has no moving joint", "give at least one", robot.name)
+    names = [joint.name for joint in robot.joints]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"joint {twice!r} occurs twice", "give every joint its own name", robot.name)
+    for j, joint in enumerate(robot.joints, start=1):
+        if not 0 <= joint.parent < j:
+            raise InputError(
+                f"joint {joint.name!r} (number {j}) has parent {joint.parent}",
+                f"name a joint listed before it: 0 (the base) to {j - 1}",
+                robot.name,
+            )
+        if joint.sigma not in (REVOLUTE, PRISMATIC):
+            raise InputError(f"joint {joint.name!r} has sigma {joint.sigma}", "use 0 or 1", robot.name)
+        geometry = (joint.gamma, joint.b, joint.alpha, joint.d, joint.theta, joint.r)
+        if not np.all(np.isfinite(geometry)):
+            raise InputError(f"joint {joint.name!r} has a non-finite length or angle", "correct it", robot.name)
+        limits = joint.limits
+        if np.any(np.isnan((limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.effort))):
+            raise InputError(f"joint {joint.name!r} has a limit that is not a number", "correct it", robot.name)
+        if limits.lower > limits.upper or min(limits.velocity, limits.acceleration, limits.effort) < 0:
+            raise InputError(f"joint {joint.name!r} has impossible limits", "lower <= upper, others >= 0", robot.name)
+    if robot.gravity.shape != (3,) or robot.base.shape != (4, 4):
+        raise InputError("gravity must be 3 numbers and base 4x4", "correct their shape", robot.name)
+    if not (np.all(np.isfinite(robot.gravity)) and np.all(np.isfinite(robot.base))):
+        raise InputError("gravity or the base transform is not finite", "correct it", robot.name)
+    numbers = set(range(1, robot.n + 1))
+    for coupling in robot.coupling:
+        if coupling.motor not in coupling.weights or not set(coupling.weights) <= numbers or len(coupling.weights) < 2:
+            raise InputError(
+                f"coupling of motor {coupling.motor}: joints {sorted(coupling.weights)}",
+                f"name the motor's own joint and at least one other, of 1 to {robot.n}",
+                robot.name,
+            )
+    if len({coupling.motor for coupling in robot.coupling}) != len(robot.coupling):
+        raise InputError("a motor is coupled twice", "join its couplings into one", robot.name)
+    passive = {constraint.joint for constraint in robot.passive}
+    if len(passive) != len(robot.passive) or not passive <= numbers or passive == numbers:
+        raise InputError("passive joints are unknown, repeated or all there are", "leave an active joint", robot.name)
+    for constraint in robot.passive:
+        wrong = set(constraint.terms) - (numbers - passive)
+        if wrong:
+            raise InputError(
+                f"passive joint {robot.joints[constraint.joint - 1].name!r} depends on joint {min(wrong)}",
+                "it may only depend on active joints",
+                robot.name,
+            )
