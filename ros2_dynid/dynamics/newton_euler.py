@@ -38,7 +38,7 @@ def checked_standard(robot: Robot, chi: ArrayLike) -> Array:
 
 
 def rigid_body_torque(robot: Robot, chi: Array, motion: Motion, gravity: Array | None = None) -> Array:
-    """Return the torque of the links alone, shape (n, N); gravity [m/s^2]: instead of the robot's, in the base frame."""
+    """Return the torque of the links alone, shape (n, N); gravity [m/s^2, base frame]: instead of the robot's."""
     tau = np.empty_like(motion.q)
     for part in chunks(motion.q.shape[1]):
         piece = Motion(motion.q[:, part], motion.dq[:, part], motion.ddq[:, part])

@@ -1,7 +1,7 @@
 """The torque regressor: tau = Y(q, dq, ddq) chi (seed 000, eq. 5), and its simplified form d0 (eq. 8).
 
-For link j in frame j, with w, dw, a as in the Newton-Euler recursion and the unit twist (s_v, s_w) of an ancestor joint i
-seen from frame j, the torque at joint i is s_v . F_j + s_w . N_j, where F_j = M a + dw x m + w x (w x m) and
+For link j in frame j, with w, dw, a as in the Newton-Euler recursion and the unit twist (s_v, s_w) of an ancestor joint
+i seen from frame j, the torque at joint i is s_v . F_j + s_w . N_j, where F_j = M a + dw x m + w x (w x m) and
 N_j = J dw + w x (J w) + m x a. Each is linear in the ten parameters of the link; their factors are the columns.
 """
 

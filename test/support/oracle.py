@@ -1,0 +1,72 @@
+"""What several tests share: random robots, and the same robot in Pinocchio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Robot
+
+PIN_COLUMNS = ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ")
+"""Order of Pinocchio's ten parameters of a body."""
+
+
+def random_robot(rng: np.random.Generator, n: int, *, tree: bool = False, prismatic: float = 0.3) -> Robot:
+    """Return a robot whose geometry mixes zeros, right angles and general values, as real robots do."""
+
+    def angle() -> float:
+        return float(rng.choice([0.0, np.pi / 2, -np.pi / 2, np.pi, rng.uniform(-3, 3)]))
+
+    def length() -> float:
+        return float(rng.choice([0.0, rng.uniform(-1, 1)]))
+
+    joints = []
+    for j in range(n):
+        parent = int(rng.integers(0, j + 1)) if tree else j
+        branch = (angle(), length()) if tree else (0.0, 0.0)
+        sigma = PRISMATIC if rng.random() < prismatic else REVOLUTE
+        joints.append(Joint(f"j{j + 1}", parent, sigma, *branch, angle(), length(), angle(), length()))
+    turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    base = np.eye(4)
+    base[:3, :3] = turn * np.sign(np.linalg.det(turn))
+    base[:3, 3] = rng.normal(size=3)
+    return Robot(f"random{n}", tuple(joints), gravity=rng.normal(size=3) * 5, base=base)
+
+
+def pin_model(robot: Robot) -> Any:
+    """Return the robot as a Pinocchio model without inertias, joints in our order, gravity and base included."""
+    import pinocchio as pin
+
+    def screw(axis: str, angle: float, length: float) -> Any:
+        turn = pin.utils.rotate(axis, angle)
+        return pin.SE3(turn, length * np.eye(3)["xyz".index(axis)])
+
+    model = pin.Model()
+    ids = [0]
+    for joint in robot.joints:
+        placement = (
+            screw("z", joint.gamma, joint.b) * screw("x", joint.alpha, joint.d) * screw("z", joint.theta, joint.r)
+        )
+        if joint.parent == 0:
+            placement = pin.SE3(robot.base) * placement
+        kind = pin.JointModelPZ() if joint.sigma == PRISMATIC else pin.JointModelRZ()
+        ids.append(model.addJoint(ids[joint.parent], kind, placement, joint.name))
+    assert ids == list(range(robot.n + 1)), "Pinocchio renumbered the joints"
+    model.gravity.linear = robot.gravity
+    return model
+
+
+def pin_regressor(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
+    """Return Pinocchio's torque regressor with columns in our order, shape (N, n, 10 n)."""
+    import pinocchio as pin
+
+    model = pin_model(robot)
+    data = model.createData()
+    ours = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
+    pick = [10 * j + PIN_COLUMNS.index(kind) for j in range(robot.n) for kind in ours]
+    rows = [
+        np.atleast_2d(pin.computeJointTorqueRegressor(model, data, *sample))[:, pick]
+        for sample in zip(q, dq, ddq, strict=True)
+    ]
+    return np.array(rows)
