@@ -17,8 +17,8 @@ from typing import Any
 
 from ros2_dynid import commands
 from ros2_dynid.errors import DynidError
+from ros2_dynid.version import __version__
 
-VERSION = "0.1.0"
 ORDER = ("demo", "mdh", "base", "excite", "check", "convert", "identify", "payload", "gains")
 """Commands as a reader meets them along the pipeline; the others follow by name."""
 
@@ -43,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="dynid",
         description="Identify the dynamic model of a robot: URDF in, base parameters with error bars out.",
     )
-    parser.add_argument("--version", action="version", version=f"dynid {VERSION}")
+    parser.add_argument("--version", action="version", version=f"dynid {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, required=True)
     for name in command_names():
         module = importlib.import_module(f"ros2_dynid.commands.{name}")
