@@ -1,0 +1,1 @@
+"""What a controller does with a trajectory and a model: references between points, stops within limits, feedforward."""

@@ -1,0 +1,112 @@
+"""A trajectory given by points, and what it says between them, as ros2_control's joint_trajectory_controller reads it.
+
+Between two points each joint follows the polynomial of lowest degree that meets what both points give: degree 1 with
+positions, 3 with velocities, 5 with accelerations too. Before the first point and after the last one it rests there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import Array, Robot
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Points of a trajectory: t, shape (K,) [s], increasing; q, dq, ddq, tau, shape (K, n), None where not given.
+
+    coefficients: of the polynomials, shape (K - 1, 6, n), in the time since the segment's start, lowest power first.
+    """
+
+    t: Array
+    q: Array
+    dq: Array | None
+    ddq: Array | None
+    tau: Array | None
+    coefficients: Array
+
+    @property
+    def duration(self) -> float:
+        """Time of the last point [s]."""
+        return float(self.t[-1])
+
+    def at(self, t: float) -> tuple[Array, Array, Array, Array | None]:
+        """Return q, dq, ddq, each of shape (n,), and tau (n,) or None at time t [s], at rest outside the points."""
+        if t <= self.t[0] or t >= self.t[-1]:
+            end = 0 if t <= self.t[0] else -1
+            still = np.zeros(self.q.shape[1])
+            return self.q[end], still, still, None if self.tau is None else self.tau[end]
+        k = int(np.searchsorted(self.t, t, side="right")) - 1
+        s = t - self.t[k]
+        c0, c1, c2, c3, c4, c5 = self.coefficients[k]
+        q = c0 + s * (c1 + s * (c2 + s * (c3 + s * (c4 + s * c5))))
+        dq = c1 + s * (2 * c2 + s * (3 * c3 + s * (4 * c4 + s * 5 * c5)))
+        ddq = 2 * c2 + s * (6 * c3 + s * (12 * c4 + s * 20 * c5))
+        if self.tau is None:
+            return q, dq, ddq, None
+        share = s / (self.t[k + 1] - self.t[k])
+        return q, dq, ddq, (1 - share) * self.tau[k] + share * self.tau[k + 1]
+
+    def sampled(self, t: Array) -> tuple[Array, Array, Array]:
+        """Return q, dq, ddq, each of shape (N, n), at the times t, shape (N,)."""
+        rows = [self.at(float(instant))[:3] for instant in t]
+        q, dq, ddq = (np.array(column) for column in zip(*rows, strict=True))
+        return q, dq, ddq
+
+
+def reference(
+    t: Array, q: Array, dq: Array | None = None, ddq: Array | None = None, tau: Array | None = None
+) -> Reference:
+    """Return the reference through points at t, shape (K,) [s]; the others of shape (K, n), None where not given."""
+    for name, values in (("positions", q), ("velocities", dq), ("accelerations", ddq), ("efforts", tau)):
+        if values is not None and (values.ndim != 2 or len(values) != len(t) or values.shape != q.shape):
+            raise InputError(f"{name} have shape {values.shape} for {len(t)} points", "give one for each joint and point")
+        if values is not None and not np.all(np.isfinite(values)):
+            raise InputError(f"{name} hold a value that is not finite", "correct the trajectory")
+    if not len(t) or not np.all(np.isfinite(t)) or t[0] < 0 or np.any(np.diff(t) <= 0):
+        raise InputError("the times of the points do not increase from 0 on", "give each point a later time_from_start")
+    return Reference(t, q, dq, ddq, tau, _polynomials(np.diff(t)[:, None], q, dq, ddq))
+
+
+def _polynomials(T: Array, q: Array, dq: Array | None, ddq: Array | None) -> Array:
+    """Return the coefficients, shape (K - 1, 6, n), of the segments of length T, shape (K - 1, 1)."""
+    c = np.zeros((len(T), 6, q.shape[1]))
+    c[:, 0] = q[:-1]
+    step = np.diff(q, axis=0)
+    if dq is None:
+        c[:, 1] = step / T
+        return c
+    v0, v1 = dq[:-1], dq[1:]
+    c[:, 1] = v0
+    if ddq is None:
+        c[:, 2] = (3 * step / T - 2 * v0 - v1) / T
+        c[:, 3] = (-2 * step / T + v0 + v1) / T**2
+        return c
+    a0, a1 = ddq[:-1], ddq[1:]
+    c[:, 2] = a0 / 2
+    # What the end still lacks in position, velocity and acceleration once c0 ... c2 are taken.
+    p, v, a = step - v0 * T - a0 * T**2 / 2, v1 - v0 - a0 * T, a1 - a0
+    c[:, 3] = (10 * p - 4 * v * T + a * T**2 / 2) / T**3
+    c[:, 4] = (-15 * p + 7 * v * T - a * T**2) / T**4
+    c[:, 5] = (6 * p - 3 * v * T + a * T**2 / 2) / T**5
+    return c
+
+
+def joint_columns(robot: Robot, names: Sequence[str], source: str = "trajectory") -> list[int]:
+    """Return where the robot's active joints stand among `names`, which may be permuted but must be exactly those."""
+    missing = [name for name in robot.active_names if name not in names]
+    extra = [name for name in names if name not in robot.active_names]
+    if missing or extra or len(set(names)) != len(names):
+        wrong = f"lacks joint {missing[0]!r}" if missing else f"has the joint {extra[0]!r}" if extra else "repeats a joint"
+        raise InputError(f"the {source} {wrong}", f"it must name the joints {', '.join(robot.active_names)}", robot.name)
+    return [list(names).index(name) for name in robot.active_names]
+
+
+def check_end(points: Reference) -> None:
+    """Refuse a trajectory that does not end at rest: a joint trajectory controller would."""
+    if points.dq is not None and np.any(np.abs(points.dq[-1]) > 1e-9):
+        raise InputError("the trajectory does not end at rest", "end it with zero velocities")

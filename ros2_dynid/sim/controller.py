@@ -1,0 +1,77 @@
+"""The robot's own controller: follows a joint trajectory with PD and the trajectory's effort, or passes torques through.
+
+It does what ros2_control's joint_trajectory_controller does with effort command interfaces,
+tau = Kp (q_r - q) + Kd (dq_r - dq) + effort, and what forward_command_controller does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ros2_dynid.control.reference import Reference, check_end, reference
+from ros2_dynid.dynamics.inertia import inertia_matrix
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.sim.robot import Measurement
+
+
+class TrajectoryController:
+    """PD gains Kp [N.m/rad], Kd [N.m.s/rad] of shape (n,) and the trajectory that is being followed."""
+
+    def __init__(self, Kp: Array, Kd: Array, q: Array) -> None:
+        """Hold the positions q, shape (n,), until a trajectory comes."""
+        self.Kp, self.Kd = Kp, Kd
+        self._hold = q.copy()
+        self._zero = np.zeros_like(q)
+        self._follow: Reference | None = None
+        self._start = 0.0
+        self.desired: tuple[Array, Array] = (self._hold, self._zero)
+
+    def follow(self, points: Reference, now: float) -> None:
+        """Replace the trajectory; the way to its first point starts from the state desired now [s]."""
+        check_end(points)
+        if points.t[0] > 0:
+            points = _led_in(points, *self.desired)
+        self._follow, self._start = points, now
+
+    def hold(self, q: Array) -> None:
+        """Drop the trajectory and hold q, shape (n,)."""
+        self._follow, self._hold = None, q.copy()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a trajectory is being followed."""
+        return self._follow is not None
+
+    def torque(self, measured: Measurement, now: float) -> Array:
+        """Return the motor torques, shape (n,) [N.m or N], for what was measured, at time `now` [s]."""
+        q, dq, effort = self._hold, self._zero, None
+        if self._follow is not None:
+            q, dq, _, effort = self._follow.at(now - self._start)
+            if now - self._start >= self._follow.duration and effort is None:
+                self.hold(q)
+        self.desired = (q, dq)
+        tau = self.Kp * (q - measured.q) + self.Kd * (dq - measured.dq)
+        return tau if effort is None else tau + effort
+
+
+def pd_gains(robot: Robot, chi: Array, frequency: float = 5.0, damping: float = 0.7) -> tuple[Array, Array]:
+    """Return Kp and Kd, shape (n,), that give each joint alone `frequency` [Hz] and `damping` at its mean inertia."""
+    rng = np.random.default_rng(0)
+    q = rng.uniform(-1.5, 1.5, (128, len(robot.active)))
+    inertia = np.einsum("tjj->tj", inertia_matrix(robot, chi, q)).mean(axis=0)
+    w = 2 * np.pi * frequency
+    return inertia * w**2, 2 * damping * w * inertia
+
+
+def _led_in(points: Reference, q: Array, dq: Array) -> Reference:
+    """Return the points with the desired state q, dq, shape (n,), put before the first one at t = 0."""
+
+    def before(first: Array, rest: Array | None) -> Array | None:
+        return None if rest is None else np.concatenate((first[None], rest))
+
+    t = np.concatenate(([0.0], points.t))
+    at_start = np.zeros_like(q) if points.ddq is None else points.ddq[0]
+    tau = None if points.tau is None else before(points.tau[0], points.tau)
+    q_all = before(q, points.q)
+    assert q_all is not None
+    return reference(t, q_all, before(dq, points.dq), before(at_start, points.ddq), tau)
