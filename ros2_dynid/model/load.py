@@ -1,0 +1,122 @@
+"""One door for every robot description: URDF, xacro, robot file, or the name of a shipped robot."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ros2_dynid.errors import InputError, MissingPackageError
+from ros2_dynid.model.files import MAX_YAML, parse_yaml, read_bytes
+from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.model.joint_limits import with_joint_limits
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.robot_file import load_robot_file
+from ros2_dynid.model.urdf_xml import MAX_BYTES
+
+__all__ = ["load_robot", "robot_from_urdf_string", "shipped_robots"]
+
+YAML_SUFFIXES = (".yaml", ".yml")
+
+
+def load_robot(
+    path: str | Path,
+    *,
+    base_link: str | None = None,
+    tip_link: str | None = None,
+    hold: Mapping[str, float] | None = None,
+    joint_limits: str | Path | None = None,
+) -> Robot:
+    """Return the robot of a URDF, a xacro file, a robot file, or of a shipped robot's name such as "puma560".
+
+    `base_link`, `tip_link` and `hold` {joint: position [rad or m]} select a sub-chain of a URDF, with the joints left
+    out held and their links lumped; `joint_limits` is a MoveIt joint_limits.yaml.
+    """
+    file = _find(path)
+    options = {"base_link": base_link, "tip_link": tip_link, "hold": dict(hold or {})}
+    suffix = file.suffix.lower()
+    if suffix in YAML_SUFFIXES:
+        robot = _robot_file(file, options)
+    elif suffix == ".xacro":
+        robot = robot_from_urdf_string(_run_xacro(file), source=str(path), **_chain(options))
+    else:
+        data = read_bytes(file, MAX_BYTES)
+        start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+        if suffix not in (".urdf", ".xml") and not start.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
+            raise InputError("neither a URDF nor a robot file", "use the suffix .urdf, .xacro or .yaml", str(path))
+        robot = robot_from_urdf_string(data, source=str(path), **_chain(options))
+    return robot if joint_limits is None else with_joint_limits(robot, joint_limits)
+
+
+def _chain(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: options[key] for key in ("base_link", "tip_link", "hold")}
+
+
+def _robot_file(file: Path, options: Mapping[str, Any]) -> Robot:
+    data = parse_yaml(read_bytes(file, MAX_YAML), str(file))
+    if isinstance(data, Mapping) and data.get("urdf") is None and any(options.values()):
+        raise InputError(
+            "the robot is given by a table", "choose sub-chains (--base-link, --tip-link, --hold) of a URDF", str(file)
+        )
+
+    def read_urdf(path: str, given: Mapping[str, Any]) -> Robot:
+        urdf = file.parent / path
+        if urdf.suffix.lower() in YAML_SUFFIXES:
+            raise InputError(f"urdf: {path}", "name a URDF or xacro file, not another robot file", str(file))
+        chosen = {key: options[key] or given.get(key) for key in ("base_link", "tip_link")}
+        return load_robot(urdf, hold={**given.get("hold", {}), **options["hold"]}, **chosen)
+
+    robot = load_robot_file(file, data, read_urdf)
+    limits = data.get("joint_limits")
+    return robot if limits is None else with_joint_limits(robot, file.parent / str(limits))
+
+
+def _find(path: str | Path) -> Path:
+    """Return the file, or the shipped robot of that bare name."""
+    file = Path(path)
+    text = str(path)
+    if not text.strip() or "\0" in text:
+        raise InputError(f"{text!r} is no robot", "give a URDF, a robot file or a shipped robot's name")
+    if file.exists() or file.suffix or len(file.parts) > 1:
+        return file
+    shipped = shipped_robots()
+    if text not in shipped:
+        raise InputError(
+            f"there is no file {text!r} and no shipped robot of that name",
+            f"give a URDF or robot file, or one of {', '.join(sorted(shipped))}",
+        )
+    return shipped[text]
+
+
+def shipped_robots() -> dict[str, Path]:
+    """Return the robots that come with the package, by name: from a checkout, or from the share folder installed."""
+    folder = _config_folder()
+    if folder is None:
+        return {}
+    found = {file.stem: file for file in sorted(folder.glob("*.urdf"))}
+    return found | {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def _config_folder() -> Path | None:
+    for parent in Path(__file__).resolve().parents:
+        if (parent / "package.xml").is_file() and (parent / "config" / "robots").is_dir():
+            return parent / "config" / "robots"
+        share = parent / "share" / "ros2_dynid" / "config" / "robots"
+        if share.is_dir():
+            return share
+    return None
+
+
+def _run_xacro(file: Path) -> str:
+    """Return the URDF that xacro makes of a file."""
+    read_bytes(file, MAX_BYTES)
+    try:
+        xacro = importlib.import_module("xacro")
+    except ImportError:
+        raise MissingPackageError("xacro", f"{file}: a xacro file") from None
+    try:
+        return str(xacro.process_file(str(file)).toxml())
+    except Exception as error:  # xacro raises whatever an expression in the file raised
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"xacro refuses it: {text[:200]}", "correct it, or give the URDF", str(file)) from None

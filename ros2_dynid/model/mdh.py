@@ -1,0 +1,233 @@
+"""Modified Denavit-Hartenberg frames of a tree of axes in space (Khalil and Kleinfinger).
+
+z_j is the axis of joint j. x_j lies along the common normal of z_j and the axis of its first child, at its foot, which
+makes gamma and b of that child zero; where the geometry leaves x_j or its origin free (parallel or coincident axes, the
+last joint), theta_j and r_j are made zero. Frame 0 is frame 1 at q = 0. Of the two directions of a normal the one
+with theta in (-90 deg + m, 90 deg + m], m = 0.1 rad, is taken: it depends neither on the sign of a small distance nor
+on the last digit of a right angle, so that a small change of the robot gives a small change of the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.model.robot import Array
+from ros2_dynid.model.transforms import NOTE_ANGLE, SNAP_ANGLE, snap_angle
+
+ZERO_LENGTH = 1e-11
+"""Lengths below this fraction of the robot's size are rounding errors, and zero."""
+ZERO_ANGLE = 1e-11
+"""Angles this close [rad] to a multiple of pi/2 are that multiple: rounding errors of our own."""
+FAR_SINE = 1e-3
+"""Axes closer to parallel than this [rad] meet so far away that frames are not placed at their common normal."""
+MARGIN = 0.1
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Axis of a joint in space: antecedent's number, direction (3,) of unit length, a point of it (3,) [m]."""
+
+    parent: int
+    direction: Array
+    point: Array
+
+
+@dataclass(frozen=True)
+class Row:
+    """Geometric parameters of a joint: a row of the modified DH table. Angles in rad, lengths in m."""
+
+    gamma: float
+    b: float
+    alpha: float
+    d: float
+    theta: float
+    r: float
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """Two neighbouring axes: unit `normal` (3,) or None if they coincide, feet on both; parallel axes have no feet."""
+
+    normal: Array | None
+    sine: float
+    feet: tuple[Array, Array] | None
+
+
+def snap_axes(axes: Sequence[Axis], up: Array) -> tuple[list[Axis], dict[int, float]]:
+    """Make nearly parallel and nearly perpendicular neighbours exactly so; also joint 1 and the vertical `up` (3,).
+
+    Return the axes and the changes [rad] by joint number (from 1).
+    """
+    snapped: list[Axis] = []
+    changes: dict[int, float] = {}
+    for number, axis in enumerate(axes, start=1):
+        references = [snapped[axis.parent - 1].direction] if axis.parent else [up]
+        if axis.parent == 0 and snapped:
+            references.insert(0, snapped[0].direction)
+        direction = _snap_direction(axis.direction, references)
+        change = float(np.linalg.norm(direction - axis.direction))
+        if change > NOTE_ANGLE:
+            changes[number] = change
+        snapped.append(Axis(axis.parent, direction, axis.point))
+    return snapped, changes
+
+
+def _snap_direction(direction: Array, references: Sequence[Array]) -> Array:
+    for reference in references:
+        if np.linalg.norm(np.cross(reference, direction)) <= SNAP_ANGLE:
+            return math.copysign(1.0, float(reference @ direction)) * reference
+    for reference in references:
+        cosine = float(reference @ direction)
+        if 0.0 < abs(cosine) <= SNAP_ANGLE:
+            perpendicular = direction - cosine * reference
+            return np.asarray(perpendicular / np.linalg.norm(perpendicular))
+    return direction
+
+
+def mdh_table(axes: Sequence[Axis], reference_x: Array) -> tuple[list[Row], Array]:
+    """Return the rows of the table and the frames at q = 0, shape (n + 1, 4, 4), frame 0 first.
+
+    `reference_x` (3,) is a direction fixed to the base that x_1 follows where it is free, and whose side it takes.
+    """
+    size = _size(axes)
+    children: list[list[int]] = [[] for _ in range(len(axes) + 1)]
+    for number, axis in enumerate(axes, start=1):
+        children[axis.parent].append(number)
+    relations = {
+        child: _relate(axes[number - 1], axes[child - 1], size)
+        for number in range(1, len(axes) + 1)
+        for child in children[number]
+    }
+    frames = np.zeros((len(axes) + 1, 4, 4))
+    rows: list[Row] = []
+    for number, axis in enumerate(axes, start=1):
+        first = children[number][0] if children[number] else None
+        if number == 1:
+            start = _start_point(axes, children, relations)
+            side = _start_side(axes, children, relations, reference_x)
+            normal, feet = side, (start, start)
+        else:
+            relation = relations.get(number) or _relate(axes[0], axis, size)  # axis 1 is z_0 for joints of the base
+            main = axis.parent > 0 and children[axis.parent][0] == number
+            normal = _oriented(None if main else relation.normal, frames[axis.parent])
+            feet = relation.feet or _feet_of_parallel(frames[axis.parent][:3, 3], axis)
+        x, origin = normal, feet[1]
+        if first is not None:
+            forward = relations[first]
+            if forward.normal is not None:
+                x = _same_side(forward.normal, normal, axis.direction)
+            if forward.feet is not None and forward.sine > FAR_SINE:
+                origin = forward.feet[0]
+        frames[number] = _frame(x, axis.direction, origin)
+        if number == 1:
+            frames[0] = frames[1]
+        rows.append(_row(frames[axis.parent], frames[number], normal, feet, size))
+    return rows, frames
+
+
+def _size(axes: Sequence[Axis]) -> float:
+    """Return the largest distance [m] between neighbouring joints, 1 if all are in one point."""
+    distances = [np.linalg.norm(axis.point - axes[axis.parent - 1].point) for axis in axes if axis.parent]
+    return float(max(distances, default=0.0)) or 1.0
+
+
+def _relate(one: Axis, other: Axis, size: float) -> _Relation:
+    cross = np.cross(one.direction, other.direction)
+    sine = float(np.linalg.norm(cross))
+    between = other.point - one.point
+    if sine <= SNAP_ANGLE / 2:
+        across = between - (between @ one.direction) * one.direction
+        distance = float(np.linalg.norm(across))
+        return _Relation(across / distance if distance > ZERO_LENGTH * size else None, sine, None)
+    normal = cross / sine
+    along_one = np.cross(between, other.direction) @ normal / sine
+    along_other = np.cross(between, one.direction) @ normal / sine
+    return _Relation(normal, sine, (one.point + along_one * one.direction, other.point + along_other * other.direction))
+
+
+def _feet_of_parallel(origin: Array, axis: Axis) -> tuple[Array, Array]:
+    """Return the feet of the normal through the antecedent's origin, which makes b zero."""
+    along = (origin - axis.point) @ axis.direction
+    return origin, axis.point + along * axis.direction
+
+
+def _oriented(normal: Array | None, parent: Array) -> Array:
+    """Return the normal on the side of the antecedent's x axis (gamma in the interval of theta), or that axis itself.
+
+    The axis itself is the normal of the first child by choice of the frame, and serves axes that coincide.
+    """
+    x, z = parent[:3, 0], parent[:3, 2]
+    return x if normal is None else _same_side(normal, x, z)
+
+
+def _same_side(direction: Array, reference: Array, about: Array) -> Array:
+    """Return +-direction so that its angle from the reference, about an axis, is in (-pi/2 + m, pi/2 + m]."""
+    angle = _angle(reference, direction, about)
+    return direction if -math.pi / 2 + MARGIN < angle <= math.pi / 2 + MARGIN else -direction
+
+
+def _angle(start: Array, end: Array, about: Array) -> float:
+    return math.atan2(float(np.cross(start, end) @ about), float(start @ end))
+
+
+def _start_point(axes: Sequence[Axis], children: list[list[int]], relations: dict[int, _Relation]) -> Array:
+    """Return the origin of frame 1 if its first child leaves it free: at the height that makes later r zero."""
+    number = 1
+    while children[number]:
+        forward = relations[children[number][0]]
+        if forward.feet is not None:
+            anchor = forward.feet[0] if forward.sine > FAR_SINE else axes[0].point
+            return _feet_of_parallel(anchor, axes[0])[1]
+        number = children[number][0]
+    return axes[0].point
+
+
+def _start_side(
+    axes: Sequence[Axis], children: list[list[int]], relations: dict[int, _Relation], reference: Array
+) -> Array:
+    """Return a direction across axis 1: along x of the joints that coincide with it, on the reference's side."""
+    axis = axes[0].direction
+    across = reference - (reference @ axis) * axis
+    if np.linalg.norm(across) < 1e-3:
+        raise ValueError("the reference direction must not be parallel to axis 1")
+    across = across / np.linalg.norm(across)
+    number = 1
+    while children[number]:
+        forward = relations[children[number][0]]
+        if forward.normal is not None:
+            return _same_side(forward.normal, across, axis)
+        number = children[number][0]
+    return np.asarray(across)
+
+
+def _frame(x: Array, z: Array, origin: Array) -> Array:
+    frame = np.eye(4)
+    x = x - (x @ z) * z
+    x = x / np.linalg.norm(x)
+    frame[:3, 0], frame[:3, 1], frame[:3, 2], frame[:3, 3] = x, np.cross(z, x), z, origin
+    return frame
+
+
+def _row(parent: Array, own: Array, normal: Array, feet: tuple[Array, Array], size: float) -> Row:
+    """Return the parameters of the transform parent -> own by way of the normal and its feet."""
+    (xa, za, oa), (xj, zj, oj) = ((frame[:3, 0], frame[:3, 2], frame[:3, 3]) for frame in (parent, own))
+
+    def length(value: float) -> float:
+        return 0.0 if abs(value) <= ZERO_LENGTH * size else value
+
+    def angle(value: float) -> float:
+        turned = snap_angle(value, ZERO_ANGLE)
+        return math.pi if turned == -math.pi else turned
+
+    return Row(
+        gamma=angle(_angle(xa, normal, za)),
+        b=length(float((feet[0] - oa) @ za)),
+        alpha=angle(_angle(za, zj, normal)),
+        d=length(float((feet[1] - feet[0]) @ normal)),
+        theta=angle(_angle(normal, xj, zj)),
+        r=length(float((oj - feet[1]) @ zj)),
+    )

@@ -1,0 +1,349 @@
+"""Robot files: a robot by its modified DH table, or what a URDF lacks. Strict: what is not known is an error.
+
+`angle_unit` is the unit of gamma, alpha and theta; everything else in a robot file is in SI units.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import (
+    PRISMATIC,
+    REVOLUTE,
+    STANDARD_GRAVITY,
+    Array,
+    Coupling,
+    Joint,
+    Limits,
+    Passive,
+    Robot,
+)
+from ros2_dynid.model.transforms import NOTE_ANGLE, snap_angle
+
+ANGLES = ("gamma", "alpha", "theta")
+LENGTHS = ("b", "d", "r")
+TYPES = {"revolute": REVOLUTE, "continuous": REVOLUTE, "prismatic": PRISMATIC}
+LIMITS = ("lower", "upper", "velocity", "acceleration", "effort")
+ROBOT_KEYS = (
+    *("name", "urdf", "base_link", "tip_link", "hold", "joint_limits", "angle_unit", "gravity"),
+    *("base", "tools", "joints", "coupling", "passive", "parameters", "notes"),
+)
+URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
+JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols")
+
+UrdfReader = Callable[[str, Mapping[str, Any]], Robot]
+"""Reads the URDF that a robot file names, given the path and the keys of URDF_KEYS."""
+
+
+def robot_from_dict(
+    data: Any, source: str, *, read_urdf: UrdfReader | None = None, snap: bool = False, name: str = "robot"
+) -> Robot:
+    """Return the robot of a robot file's data.
+
+    `source` names the file in errors, `read_urdf` reads the URDF it may refine, `name` is for a file without one;
+    with `snap`, angles within 1e-5 rad of a multiple of pi/2 are taken as exact, with a note.
+    """
+    top = _mapping(data, "the robot file", source)
+    _known_keys(top, ROBOT_KEYS, "the robot file", source)
+    if top.get("urdf") is not None:
+        robot = _refine(_read_urdf(top, read_urdf, source), top, source)
+    else:
+        for key in URDF_KEYS:
+            if key in top and key != "joint_limits":
+                raise InputError(f"{key} without urdf", "name a URDF, or remove it", source)
+        robot = _table(top, source, name, snap)
+    robot = _with_names(robot, top, source)
+    parameters = dict(robot.parameters) | _parameters(robot, top, source)
+    return replace(robot, parameters=parameters)
+
+
+def _read_urdf(top: Mapping[str, Any], read_urdf: UrdfReader | None, source: str) -> Robot:
+    path = top["urdf"]
+    if not isinstance(path, str) or read_urdf is None:
+        raise InputError(f"urdf: {path!r}", "give the path of a URDF, from a robot file on disk", source)
+    hold = _mapping(top.get("hold") or {}, "hold", source)
+    options: dict[str, Any] = {
+        "hold": {str(joint): _number(value, f"hold of {joint}", source) for joint, value in hold.items()}
+    }
+    for key in ("base_link", "tip_link"):
+        if top.get(key) is not None:
+            options[key] = str(top[key])
+    return read_urdf(path, options)
+
+
+def _table(top: Mapping[str, Any], source: str, name: str, snap: bool) -> Robot:
+    """Return the robot of the table under joints."""
+    entries = top.get("joints")
+    if not isinstance(entries, list) or not entries:
+        raise InputError("there are no joints", "list them under joints:, or name a URDF under urdf:", source)
+    unit = top.get("angle_unit", "rad")
+    if unit not in ("rad", "deg"):
+        raise InputError(f"angle_unit {unit!r}", "use rad or deg", source)
+    rounded: list[str] = []
+    joints: list[Joint] = []
+    for entry in entries:
+        joints.append(_joint(entry, joints, unit, rounded if snap else None, source))
+    notes = [f"rounded angles taken as exact multiples of 90 deg: joint {', '.join(rounded)}"] if rounded else []
+    return Robot(
+        name=str(top.get("name", name)),
+        joints=tuple(joints),
+        gravity=_vector(top.get("gravity", STANDARD_GRAVITY), "gravity", source),
+        base=_pose(top["base"], "base", source) if "base" in top else np.eye(4),
+        tools=_tools(top, joints, source),
+        notes=(*notes, *_notes(top, source)),
+    )
+
+
+def _refine(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
+    """Return the URDF's robot with the limits, symbols, gravity and name that the robot file gives."""
+    for key in ("base", "tools", "angle_unit"):
+        if key in top:
+            raise InputError(f"{key} beside urdf", "remove it: the URDF gives the geometry", source)
+    joints = list(robot.joints)
+    entries = top.get("joints", [])
+    if not isinstance(entries, list):
+        raise InputError("joints is no list", "write - {name: NAME, limits: {...}}", source)
+    for entry in entries:
+        entry = _mapping(entry, "an entry of joints", source)
+        number = _joint_number(entry.get("name"), joints, "joints", source)
+        _known_keys(entry, ("name", "limits", "symbols"), f"joint {entry['name']!r} beside urdf", source)
+        joint = joints[number - 1]
+        limits = _limits(entry.get("limits", {}), joint.limits, joint.name, source)
+        joints[number - 1] = replace(joint, limits=limits, symbols=_symbols(entry, joint.name, source))
+    gravity = _vector(top["gravity"], "gravity", source) if "gravity" in top else robot.gravity
+    name = str(top.get("name", robot.name))
+    return replace(robot, name=name, joints=tuple(joints), gravity=gravity, notes=(*robot.notes, *_notes(top, source)))
+
+
+def _with_names(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
+    """Return the robot with the coupling and the passive joints of the file."""
+    coupling = []
+    entries = top.get("coupling", [])
+    if not isinstance(entries, list):
+        raise InputError("coupling is no list", "write - {motor: 6, joints: {5: 1, 6: 1}}", source)
+    for entry in entries:
+        entry = _mapping(entry, "an entry of coupling", source)
+        _known_keys(entry, ("motor", "joints", "independent_inertia"), "coupling", source)
+        motor = _joint_number(entry.get("motor"), robot.joints, "coupling, motor", source)
+        weights = {
+            _joint_number(joint, robot.joints, "coupling, joints", source): _number(value, "coupling", source)
+            for joint, value in _mapping(entry.get("joints"), "joints of coupling", source).items()
+        }
+        independent = entry.get("independent_inertia", False)
+        if not isinstance(independent, bool):
+            raise InputError(f"independent_inertia {independent!r}", "use true or false", source)
+        coupling.append(Coupling(motor, weights, independent))
+    passive = {constraint.joint: constraint for constraint in robot.passive}
+    for joint, terms in _mapping(top.get("passive", {}), "passive", source).items():
+        number = _joint_number(joint, robot.joints, "passive", source)
+        values = {
+            key: _number(value, f"passive {joint}", source)
+            for key, value in _mapping(terms, f"passive {joint}", source).items()
+        }
+        offset = values.pop("offset", 0.0)
+        factors = {_joint_number(key, robot.joints, f"passive {joint}", source): v for key, v in values.items()}
+        passive[number] = Passive(number, factors, offset)
+    try:
+        return replace(robot, coupling=tuple(coupling), passive=tuple(passive[number] for number in sorted(passive)))
+    except InputError as error:
+        raise InputError(error.what, error.cure, source) from None
+
+
+def _parameters(robot: Robot, top: Mapping[str, Any], source: str) -> dict[str, float]:
+    names = standard_names(robot)
+    known = set(names)
+    values = {}
+    for name, value in _mapping(top.get("parameters", {}), "parameters", source).items():
+        if name not in known:
+            raise InputError(f"unknown parameter {name!r}", _suggest(name, names), source)
+        values[name] = _number(value, f"parameter {name}", source)
+    return values
+
+
+def _joint(entry: Any, before: list[Joint], unit: str, rounded: list[str] | None, source: str) -> Joint:
+    number = len(before) + 1
+    entry = _mapping(entry, f"joint number {number}", source)
+    name = str(entry.get("name", f"joint{number}"))
+    where = f"joint {name!r}"
+    _known_keys(entry, JOINT_KEYS, where, source)
+    kind = entry.get("type")
+    sigma = entry.get("sigma", REVOLUTE) if kind is None else TYPES.get(kind) if isinstance(kind, str) else None
+    if sigma not in (REVOLUTE, PRISMATIC) or isinstance(sigma, bool):
+        raise InputError(f"{where} has type {kind or sigma!r}", f"use {', '.join(TYPES)}", source)
+    if "sigma" in entry and entry["sigma"] != sigma:
+        raise InputError(f"{where} has type {kind!r} and sigma {entry['sigma']!r}", "keep one of them", source)
+    parent = entry.get("parent", number - 1)
+    if parent != 0 or isinstance(parent, bool):
+        parent = _joint_number(parent, before, f"{where}, parent", source)
+    geometry = {key: _number(entry.get(key, 0.0), f"{where}, {key}", source) for key in (*ANGLES, *LENGTHS)}
+    for key in ANGLES:
+        angle = math.radians(geometry[key]) if unit == "deg" else geometry[key]
+        if rounded is not None:
+            snapped = snap_angle(angle)
+            if abs(snapped - angle) > NOTE_ANGLE:
+                rounded.append(f"{name} {key}")
+            angle = snapped
+        geometry[key] = angle
+    limits = _limits(entry.get("limits", {}), Limits(), name, source)
+    return Joint(name, parent, int(sigma), limits=limits, symbols=_symbols(entry, name, source), **geometry)
+
+
+def _limits(entry: Any, present: Limits, name: str, source: str) -> Limits:
+    where = f"limits of joint {name!r}"
+    values = _mapping(entry, where, source)
+    _known_keys(values, LIMITS, where, source)
+    numbers = {key: _number(value, f"{where}, {key}", source, infinite=True) for key, value in values.items()}
+    limits = replace(present, **numbers)
+    if limits.lower > limits.upper or min(limits.velocity, limits.acceleration, limits.effort) < 0:
+        raise InputError(f"{where} are impossible", "lower <= upper, the others >= 0", source)
+    return limits
+
+
+def _symbols(entry: Mapping[str, Any], name: str, source: str) -> dict[str, str]:
+    symbols = _mapping(entry.get("symbols", {}), f"symbols of joint {name!r}", source)
+    _known_keys(symbols, (*ANGLES, *LENGTHS), f"symbols of joint {name!r}", source)
+    for symbol in symbols.values():
+        if not isinstance(symbol, str) or not symbol.isidentifier():
+            raise InputError(f"symbol {symbol!r} of joint {name!r}", "use letters and digits, such as D3", source)
+    return dict(symbols)
+
+
+def _tools(top: Mapping[str, Any], joints: list[Joint], source: str) -> dict[str, tuple[int, Array]]:
+    """Return the tools: LINK: 4x4 rows (on the last joint), or LINK: {joint: NAME, transform: 4x4 rows}."""
+    tools = {}
+    for link, entry in _mapping(top.get("tools", {}), "tools", source).items():
+        joint: Any = len(joints)
+        if isinstance(entry, Mapping):
+            _known_keys(entry, ("joint", "transform"), f"tool {link!r}", source)
+            joint, entry = entry.get("joint", joint), entry.get("transform")
+        number = 0 if joint == 0 else _joint_number(joint, joints, f"tool {link!r}", source)
+        tools[str(link)] = (number, _pose(entry, f"tool {link!r}", source))
+    return tools
+
+
+def _notes(top: Mapping[str, Any], source: str) -> tuple[str, ...]:
+    notes = top.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise InputError("notes is no list of texts", "write - TEXT", source)
+    return tuple(notes)
+
+
+def _joint_number(key: Any, joints: Iterable[Joint], where: str, source: str) -> int:
+    """Return the number of a joint given by name or by number from 1."""
+    names = [joint.name for joint in joints]
+    if key in names:
+        return names.index(key) + 1
+    if isinstance(key, int) and not isinstance(key, bool) and 1 <= key <= len(names):
+        return key
+    raise InputError(f"{where}: unknown joint {key!r}", _suggest(key, names), source)
+
+
+def _mapping(value: Any, where: str, source: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where} is no mapping", "write KEY: VALUE", source)
+    return value
+
+
+def _known_keys(mapping: Mapping[Any, Any], known: tuple[str, ...], where: str, source: str) -> None:
+    for key in mapping:
+        if key not in known:
+            raise InputError(f"{where} has the unknown key {key!r}", _suggest(key, known), source)
+
+
+def _suggest(key: Any, known: Iterable[str]) -> str:
+    names = [str(name) for name in known]
+    close = difflib.get_close_matches(str(key), names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there is none to name here"
+
+
+def _number(value: Any, where: str, source: str, *, infinite: bool = False) -> float:
+    if isinstance(value, str):  # YAML 1.1 reads 1e-3 as text
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{where} is {value!r}", "give a number", source)
+    number = float(value)
+    if math.isnan(number) or (math.isinf(number) and not infinite):
+        raise InputError(f"{where} is {value!r}", "give a finite number", source)
+    return number
+
+
+def _vector(value: Any, where: str, source: str) -> Array:
+    if not isinstance(value, list | tuple) or len(value) != 3:
+        raise InputError(f"{where} is {value!r}", "give 3 numbers, such as [0, 0, -9.81]", source)
+    return np.array([_number(item, where, source) for item in value])
+
+
+def _pose(value: Any, where: str, source: str) -> Array:
+    rows = value if isinstance(value, list) else []
+    if len(rows) != 4 or not all(isinstance(row, list) and len(row) == 4 for row in rows):
+        raise InputError(f"{where} is no 4x4 transform", "give 4 rows of 4 numbers", source)
+    pose = np.array([[_number(item, where, source) for item in row] for row in rows])
+    rigid = np.abs(pose[:3, :3] @ pose[:3, :3].T - np.eye(3)).max() < 1e-9 and np.linalg.det(pose[:3, :3]) > 0
+    if not rigid or not np.array_equal(pose[3], [0, 0, 0, 1]):
+        raise InputError(f"{where} is no rigid transform", "give a rotation, a position and the row 0 0 0 1", source)
+    return pose
+
+
+def robot_to_dict(robot: Robot) -> dict[str, Any]:
+    """Return the robot as the data of a robot file, in radians; robot_from_dict gives the same robot back, exactly."""
+    data: dict[str, Any] = {
+        "name": robot.name,
+        "gravity": robot.gravity.tolist(),
+        "base": robot.base.tolist(),
+        "joints": [_joint_to_dict(joint) for joint in robot.joints],
+    }
+    if robot.tools:
+        data["tools"] = {
+            link: {"joint": number, "transform": pose.tolist()} for link, (number, pose) in robot.tools.items()
+        }
+    if robot.coupling:
+        data["coupling"] = [
+            {
+                "motor": robot.joints[c.motor - 1].name,
+                "joints": {robot.joints[j - 1].name: weight for j, weight in c.weights.items()},
+                "independent_inertia": c.independent_inertia,
+            }
+            for c in robot.coupling
+        ]
+    if robot.passive:
+        data["passive"] = {
+            robot.joints[p.joint - 1].name: {robot.joints[j - 1].name: factor for j, factor in p.terms.items()}
+            | {"offset": p.offset}
+            for p in robot.passive
+        }
+    data["parameters"] = {name: float(value) for name, value in robot.parameters.items()}
+    if robot.notes:
+        data["notes"] = list(robot.notes)
+    return data
+
+
+def _joint_to_dict(joint: Joint) -> dict[str, Any]:
+    limits = {key: float(getattr(joint.limits, key)) for key in LIMITS}
+    data: dict[str, Any] = {
+        "name": joint.name,
+        "parent": joint.parent,
+        "type": "prismatic" if joint.sigma == PRISMATIC else "revolute",
+        **{key: float(getattr(joint, key)) for key in ("gamma", "b", "alpha", "d", "theta", "r")},
+        "limits": {key: value for key, value in limits.items() if math.isfinite(value)},
+    }
+    if joint.symbols:
+        data["symbols"] = dict(joint.symbols)
+    return data
+
+
+def load_robot_file(path: Path, data: Any, read_urdf: UrdfReader) -> Robot:
+    """Return the robot of a robot file read from `path`; the URDF it names is looked for beside it."""
+    return robot_from_dict(data, str(path), read_urdf=read_urdf, snap=True, name=path.stem)
