@@ -25,7 +25,7 @@ def kinetic_energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike) -> Array
     """
     motion = motion_of(robot, q, dq)
     h = np.zeros((len(standard_names(robot)), motion.q.shape[1]))
-    for j, (w, v) in enumerate(_velocities(robot, motion)):
+    for j, (w, v) in enumerate(link_velocities(robot, motion)):
         x, y, z = w
         h[14 * j : 14 * j + 10] = (
             0.5 * x * x,
@@ -54,7 +54,7 @@ def potential_energy_regressor(robot: Robot, q: ArrayLike) -> Array:
     return h
 
 
-def _velocities(robot: Robot, motion: Motion) -> list[tuple[Array, Array]]:
+def link_velocities(robot: Robot, motion: Motion) -> list[tuple[Array, Array]]:
     """Return angular velocity and velocity of the origin of frames 1 to n, each in its own frame, shape (3, N)."""
     still = np.zeros((3, motion.q.shape[1]))
     velocities = [(still, still)]

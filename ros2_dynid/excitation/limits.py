@@ -1,0 +1,214 @@
+"""Limits of a robot with a margin, and the check of a trajectory against them on exact extrema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.trajectory import Curve, Trajectory
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Array, Robot
+
+DEFAULT_MARGIN = 0.05
+TOLERANCE = 1e-9
+"""Excess over a limit that is rounding, relative to 1 rad (m), 1 rad/s, 1 rad/s^2."""
+SPEED_UP_TIME_S = 0.5
+"""Where no acceleration limit is known: full speed is reached in this time."""
+EFFORT_RATE_HZ = 500.0
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Limits from the user that hold beside the robot's own, the tighter one each time: |q|, |dq|, |ddq|, |tau|."""
+
+    position: float = np.inf
+    velocity: float = np.inf
+    acceleration: float = np.inf
+    effort: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Limits of all joints of the tree, passive ones included, each of shape (n,); effort of the active ones."""
+
+    names: tuple[str, ...]
+    lower: Array
+    upper: Array
+    velocity: Array
+    acceleration: Array
+    effort: Array
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that forbids to run a trajectory: in words, and as numbers."""
+
+    joint: str
+    quantity: str
+    value: float
+    limit: float
+    text: str
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.text
+
+
+def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = None) -> Bounds:
+    """Return the limits less the margin (a fraction of each: of the range for positions), or refuse the robot.
+
+    A velocity and a position range must be known for every joint. An unknown acceleration limit becomes what reaches
+    full speed in half a second, and the notes say so.
+    """
+    if not 0.0 <= margin < 1.0:
+        raise InputError(f"margin {margin}", "give a fraction from 0 to below 1", robot.name)
+    caps = caps or Caps()
+    for kind in ("position", "velocity", "acceleration", "effort"):
+        if not getattr(caps, kind) > 0:
+            raise InputError(f"limit of {getattr(caps, kind)} on every {kind}", "give a positive one", robot.name)
+    active = {robot.joints[j - 1].name for j in robot.active}
+    rows, notes, unknown = [], [], []
+    for joint in robot.joints:
+        own = joint.limits
+        lower, upper = max(own.lower, -caps.position), min(own.upper, caps.position)
+        velocity, acceleration = min(own.velocity, caps.velocity), min(own.acceleration, caps.acceleration)
+        if joint.name in active:
+            for kind, known in (("position", np.isfinite(upper - lower)), ("velocity", np.isfinite(velocity))):
+                if not known:
+                    raise InputError(
+                        f"joint {joint.name!r} has no {kind} limit",
+                        f"add it to the robot file or give --max-{kind}",
+                        robot.name,
+                    )
+            if not (upper > lower and velocity > 0 and acceleration > 0):
+                raise InputError(
+                    f"joint {joint.name!r} cannot move: position {lower:.4g} to {upper:.4g}, velocity {velocity:.4g},"
+                    f" acceleration {acceleration:.4g}",
+                    f"correct its limits, or hold it: --hold {joint.name}=VALUE",
+                    robot.name,
+                )
+            if not np.isfinite(acceleration):
+                acceleration = velocity / SPEED_UP_TIME_S
+                unknown.append(joint.name)
+        rows.append((lower, upper, velocity, acceleration, min(own.effort, caps.effort)))
+    if unknown:
+        notes.append(
+            f"no acceleration limit is known for {', '.join(unknown)}: full speed is reached in {SPEED_UP_TIME_S} s at"
+            " the soonest (--max-acceleration sets it)"
+        )
+    lower_, upper_, velocity_, acceleration_, effort_ = np.array(rows).T
+    half = np.where(np.isfinite(upper_ - lower_), 0.5 * margin * (upper_ - lower_), 0.0)
+    keep = 1.0 - margin
+    effort_ = effort_[[j - 1 for j in robot.active]]
+    return Bounds(
+        tuple(joint.name for joint in robot.joints),
+        lower_ + half,
+        upper_ - half,
+        keep * velocity_,
+        keep * acceleration_,
+        keep * effort_,
+        tuple(notes),
+    )
+
+
+def all_joints(robot: Robot, curve: Curve) -> Curve:
+    """Return the curve of all joints of the tree from that of the active ones."""
+    return curve.mapped(*constraint(robot)) if robot.passive else curve
+
+
+def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, float]:
+    """Return the largest fraction used of each kind of limit: position, velocity, acceleration, effort (None: 0)."""
+    q, dq, ddq = all_joints(robot, curve).extrema()
+    middle, half = 0.5 * (bounds.upper + bounds.lower), 0.5 * (bounds.upper - bounds.lower)
+    use = {
+        "position": float(np.max(np.where(np.isfinite(half), np.abs(q - middle) / half, 0.0))),
+        "velocity": float(np.max(np.abs(dq) / bounds.velocity)),
+        "acceleration": float(np.max(np.abs(ddq) / bounds.acceleration)),
+        "effort": 0.0,
+    }
+    if chi is not None:
+        use["effort"] = float(np.max(peak_effort(robot, curve, chi) / bounds.effort))
+    return use
+
+
+def peak_effort(robot: Robot, curve: Curve, chi: Array) -> Array:
+    """Return the largest |tau| predicted with the standard parameters chi at each active joint, shape (n_active,)."""
+    t = np.linspace(0.0, curve.duration, max(200, int(curve.duration * EFFORT_RATE_HZ)) + 1)
+    return np.abs(inverse_dynamics(robot, chi, *curve.evaluate(t))).max(axis=0)
+
+
+def known_parameters(robot: Robot, chi: Array | None = None) -> Array | None:
+    """Return chi, or the robot's a priori parameters, or None where there are none to predict torques with."""
+    chi = standard_vector(robot) if chi is None else chi
+    return chi if np.any(chi) else None
+
+
+def check_trajectory(
+    robot: Robot,
+    trajectory: Trajectory,
+    chi: Array | None = None,
+    margin: float = 0.0,
+    caps: Caps | None = None,
+) -> list[Problem]:
+    """Return what forbids to run the trajectory on the robot; an empty list if nothing does.
+
+    Position, velocity and acceleration are judged at the exact extrema of the curve, torque at 500 Hz with chi (default:
+    the robot's a priori parameters), and both ends must be at rest. Collisions: see collision.py.
+    """
+    if set(trajectory.joint_names) != set(robot.active_names):
+        missing = sorted(set(robot.active_names) ^ set(trajectory.joint_names))[0]
+        text = f"joint {missing!r} is in the trajectory or in the robot, but not in both"
+        return [Problem(missing, "names", np.nan, np.nan, text)]
+    order = [trajectory.joint_names.index(name) for name in robot.active_names]
+    select = np.eye(len(order))[order]
+    curve = trajectory.curve.mapped(select, np.zeros(len(order)))
+    bounds = bounds_of(robot, margin, caps)
+    return [*_rest_problems(robot, curve), *limit_problems(robot, curve, bounds), *_effort(robot, curve, bounds, chi)]
+
+
+def limit_problems(robot: Robot, curve: Curve, bounds: Bounds) -> list[Problem]:
+    """Return the joints that leave their limits of position, velocity or acceleration."""
+    q, dq, ddq = all_joints(robot, curve).extrema()
+    found = []
+    for quantity, extrema, lower, upper in (
+        ("position", q, bounds.lower, bounds.upper),
+        ("velocity", dq, -bounds.velocity, bounds.velocity),
+        ("acceleration", ddq, -bounds.acceleration, bounds.acceleration),
+    ):
+        for j, name in enumerate(bounds.names):
+            for value, limit, excess in (
+                (extrema[0, j], lower[j], lower[j] - extrema[0, j]),
+                (extrema[1, j], upper[j], extrema[1, j] - upper[j]),
+            ):
+                if not excess <= TOLERANCE:
+                    text = f"{quantity} of joint {name!r} reaches {value:.6g}, the limit is {limit:.6g}"
+                    found.append(Problem(name, quantity, float(value), float(limit), text))
+    return found
+
+
+def _rest_problems(robot: Robot, curve: Curve) -> list[Problem]:
+    _, dq, ddq = curve.evaluate(np.array([0.0, curve.duration]))
+    found = []
+    for k, name in enumerate(robot.active_names):
+        if np.max(np.abs(dq[:, k])) > 1e-6 or np.max(np.abs(ddq[:, k])) > 1e-4:
+            text = f"joint {name!r} is not at rest at the start or the end of the trajectory"
+            found.append(Problem(name, "rest", float(np.max(np.abs(dq[:, k]))), 0.0, text))
+    return found
+
+
+def _effort(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None) -> list[Problem]:
+    chi = known_parameters(robot, chi)
+    if chi is None or not np.any(np.isfinite(bounds.effort)):
+        return []
+    peak = peak_effort(robot, curve, chi)
+    return [
+        Problem(name, "effort", float(tau), float(limit), f"torque of joint {name!r} reaches {tau:.6g} N.m (or N) by the"
+                f" a priori parameters, the limit is {limit:.6g}")
+        for name, tau, limit in zip(robot.active_names, peak, bounds.effort, strict=True)
+        if tau > limit * (1.0 + 1e-9)
+    ]

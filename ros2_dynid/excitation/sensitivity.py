@@ -1,0 +1,202 @@
+"""Exact gradients of the regressors: how a weighted sum of their elements changes with q, dq and ddq.
+
+Criteria are functions f(W); with the weights C = df/dW, df/dx = d<C, Y>/dx. The recursions are run backwards (the adjoint
+method), so one call costs a small multiple of the regressor, whatever the number of joints. A name with a bar, `w_bar`,
+is the derivative of <C, Y> with respect to w. The derivative of sign(dq) is taken as 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ros2_dynid.dynamics.coupling import IA
+from ros2_dynid.dynamics.energy import link_velocities
+from ros2_dynid.dynamics.friction import Fv
+from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, placements_of
+from ros2_dynid.dynamics.motion import Motion, constraint, motion_of
+from ros2_dynid.dynamics.spatial import cross, dot, place
+from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
+
+V, W = 0, 1
+"""Places of the linear and the angular part in an array of twists."""
+
+
+def regressor_gradient(robot: Robot, q: Array, dq: Array, ddq: Array, C: Array) -> tuple[Array, Array, Array]:
+    """Return d<C, Y>/dq, /ddq, /dddq, each of shape (N, n_active), for weights C of shape (N, n_active, n_standard)."""
+    motion = motion_of(robot, q, dq, ddq)
+    weights = np.ascontiguousarray(C.transpose(2, 1, 0))
+    if robot.passive:
+        weights = np.einsum("jk,pkt->pjt", constraint(robot)[0], weights)
+    gradients = _link_gradient(robot, motion, weights)
+    _add_drive_gradient(robot, weights, gradients[1], gradients[2])
+    gq, gdq, gddq = (motion.to_active(x).T for x in gradients)
+    return gq, gdq, gddq
+
+
+def energy_gradient(robot: Robot, q: Array, dq: Array, C: Array) -> tuple[Array, Array]:
+    """Return d<C, h>/dq and /ddq, each of shape (N, n_active), for weights C of shape (N, n_standard)."""
+    motion = motion_of(robot, q, dq)
+    n, N = motion.q.shape
+    weights = np.ascontiguousarray(C.T)
+    placements = placements_of(robot, motion)
+    velocities = link_velocities(robot, motion)
+    gravity = [np.repeat((robot.base[:3, :3].T @ robot.gravity)[:, None], N, axis=1)]  # in the frames
+    for joint, placement in zip(robot.joints, placements, strict=True):
+        gravity.append(placement.to_child(gravity[joint.parent]))
+    w_bar, v_bar, g_bar = (np.zeros((n + 1, 3, N)) for _ in range(3))
+    height_bar = np.zeros((n + 1, N))  # of g . p, p the frame's origin
+    gq, gdq = np.zeros((n, N)), np.zeros((n, N))
+    still = np.zeros((3, N))
+    for j in range(n - 1, -1, -1):
+        joint, placement, p = robot.joints[j], placements[j], placements[j].p
+        (w, v), up = velocities[j], joint.parent
+        J, m, M = _inertia(weights[14 * j : 14 * j + 10])
+        wb = w_bar[j + 1] + _times(J, w) + cross(m, v)
+        vb = v_bar[j + 1] + cross(w, m) + M * v
+        gb, hb = g_bar[j + 1] - m, height_bar[j + 1] - M
+        w0, v0 = velocities[up - 1] if up else (still, still)
+        g = gravity[j + 1]
+        if joint.sigma == PRISMATIC:
+            gdq[j] = vb[2]
+        else:
+            gdq[j] = wb[2]
+            gq[j] = _turn(w, wb) + _turn(v, vb) + _turn(g, gb)
+        wb, vb, gb = placement.to_parent(wb), placement.to_parent(vb), placement.to_parent(gb)
+        w_bar[up] += wb + cross(p, vb)
+        v_bar[up] += vb
+        g_bar[up] += gb + hb * p
+        height_bar[up] += hb
+        if joint.sigma == PRISMATIC:
+            gq[j] = dot(_axis(joint), cross(vb, w0) + hb * gravity[up])
+    _add_rotor_energy_gradient(robot, weights, motion.dq, gdq)
+    return motion.to_active(gq).T, motion.to_active(gdq).T
+
+
+def _link_gradient(robot: Robot, motion: Motion, C: Array) -> tuple[Array, Array, Array]:
+    """Return the gradients of the links' columns, three of shape (n, N), for weights C (n_standard, n, N)."""
+    n, N = motion.q.shape
+    placements = placements_of(robot, motion)
+    still = np.zeros((3, N))
+    links = [LinkMotion(still, still, still), *link_motions(robot, motion, placements)]
+    rows, twists = _ancestor_twists(robot, placements, N)
+    w_bar, dw_bar, a_bar = (np.zeros((n + 1, 3, N)) for _ in range(3))
+    s_bar = [np.zeros_like(s) for s in twists]
+    gq, gdq, gddq = np.zeros((n, N)), np.zeros((n, N)), np.zeros((n, N))
+    for j in range(n - 1, -1, -1):
+        joint, placement, p, up = robot.joints[j], placements[j], placements[j].p, robot.joints[j].parent
+        link, parent, s, dq = links[j + 1], links[up], twists[j + 1], motion.dq[j]
+        own = _column_gradient(C[14 * j : 14 * j + 10, rows[j + 1]], link, s)
+        wb, dwb, ab = w_bar[j + 1] + own[0], dw_bar[j + 1] + own[1], a_bar[j + 1] + own[2]
+        sb = (s_bar[j + 1] + own[3])[:, :, :-1]
+        # dw or a hold the product w x (dq e), once or twice
+        turned, count = (ab, 2.0) if joint.sigma == PRISMATIC else (dwb, 1.0)
+        gdq[j] = count * (turned[0] * link.w[1] - turned[1] * link.w[0])
+        gddq[j] = turned[2]
+        wb[0] -= count * dq * turned[1]
+        wb[1] += count * dq * turned[0]
+        if joint.sigma != PRISMATIC:
+            gdq[j] += wb[2]
+            dw = link.dw - np.stack((link.w[1] * dq, -link.w[0] * dq, still[0]))
+            gq[j] = _turn(link.w, wb) + _turn(dw, dwb) + _turn(link.a, ab) + _turn(s[:, :, :-1], sb).sum(axis=(0, 1))
+        wb, dwb, ab, sb = (placement.to_parent(x) for x in (wb, dwb, ab, sb))
+        w0, dw0 = parent.w, parent.dw
+        w_bar[up] += wb + ab * dot(w0, p) + p * dot(ab, w0) - 2.0 * w0 * dot(ab, p)
+        dw_bar[up] += dwb + cross(p, ab)
+        a_bar[up] += ab
+        s_bar[up] += sb
+        s_bar[up][:, W] += cross(p[:, None], sb[:, V])
+        if joint.sigma == PRISMATIC:
+            p_bar = cross(ab, dw0) + w0 * dot(ab, w0) - ab * dot(w0, w0) + cross(sb[:, V], twists[up][:, W]).sum(axis=1)
+            gq[j] = dot(_axis(joint), p_bar)
+    return gq, gdq, gddq
+
+
+def _ancestor_twists(robot: Robot, placements: list, N: int) -> tuple[list[list[int]], list[Array]]:  # type: ignore[type-arg]
+    """Return for the base and every joint its ancestors with itself, and their twists in its frame, (3, 2, k, N)."""
+    rows: list[list[int]] = [[]]
+    twists = [np.empty((3, 2, 0, N))]
+    for j, (joint, placement) in enumerate(zip(robot.joints, placements, strict=True)):
+        moved = twists[joint.parent].copy()
+        moved[:, V] += cross(moved[:, W], placement.p[:, None])
+        s = np.zeros((3, 2, moved.shape[2] + 1, N))
+        s[:, :, :-1] = placement.to_child(moved)
+        s[2, V if joint.sigma == PRISMATIC else W, -1] = 1.0
+        rows.append([*rows[joint.parent], j])
+        twists.append(s)
+    return rows, twists
+
+
+def _column_gradient(C: Array, link: LinkMotion, s: Array) -> tuple[Array, Array, Array, Array]:
+    """Return w_bar, dw_bar, a_bar (3, N) and s_bar (3, 2, k, N) of s_v . F + s_w . N for weights C (10, k, N).
+
+    F = M a + dw x m + w x (w x m), N = J dw + w x J w + m x a, J, m and M being the weights.
+    """
+    J, m, M = _inertia(C)
+    s_v, s_w = s[:, V], s[:, W]
+    w, dw, a = link.w[:, None], link.dw[:, None], link.a[:, None]
+    Jw, wm = _times(J, w), dot(w, m)
+    s_bar = np.empty_like(s)
+    s_bar[:, V] = M * a + cross(dw, m) + w * wm - m * dot(w, w)
+    s_bar[:, W] = _times(J, dw) + cross(w, Jw) + cross(m, a)
+    dw_bar = _times(J, s_w) + cross(m, s_v)
+    a_bar = M * s_v + cross(s_w, m)
+    w_bar = cross(Jw, s_w) + _times(J, cross(s_w, w)) + s_v * wm + m * dot(s_v, w) - 2.0 * w * dot(s_v, m)
+    return w_bar.sum(axis=1), dw_bar.sum(axis=1), a_bar.sum(axis=1), s_bar
+
+
+def _inertia(c: Array) -> tuple[Array, Array, Array]:
+    """Return J (6, ...), m (3, ...) and M from ten parameters, shape (10, ...)."""
+    return c[:6], c[6:9], c[9]
+
+
+def _times(J: Array, v: Array) -> Array:
+    """Return J v for the symmetric J = (XX, XY, XZ, YY, YZ, ZZ) in the first axis."""
+    x, y, z = v
+    return np.stack((J[0] * x + J[1] * y + J[2] * z, J[1] * x + J[3] * y + J[4] * z, J[2] * x + J[4] * y + J[5] * z))
+
+
+def _turn(x: Array, x_bar: Array) -> Array:
+    """Return x_bar . (-e_z x x): what turning the frame about its z axis does to a vector x seen from it."""
+    return np.asarray(x_bar[0] * x[1] - x_bar[1] * x[0])
+
+
+def _axis(joint: Joint) -> Array:
+    """Return the axis of a joint in the frame of its antecedent, shape (3, 1)."""
+    return place(joint, np.zeros(1)).to_parent(np.array([[0.0], [0.0], [1.0]]))
+
+
+def _others(weights: dict[int, float], x: dict[int, Array]) -> dict[int, Array]:
+    """Return c_l (sum over j != l of c_j x_j) by joint number l."""
+    return {l: c * sum(weights[j] * x[j] for j in weights if j != l) for l, c in weights.items()}
+
+
+def _add_drive_gradient(robot: Robot, C: Array, gdq: Array, gddq: Array) -> None:
+    """Add what the columns Ia, Fv, Iam and Fvm depend on dq and ddq; C (n_standard, n, N), gradients (n, N)."""
+    for j in range(robot.n):
+        gddq[j] += C[14 * j + IA, j]
+        gdq[j] += C[14 * j + Fv, j]
+    column = 14 * robot.n
+    for coupling in robot.coupling:
+        inertia = 14 * (coupling.motor - 1) + IA
+        if coupling.independent_inertia:
+            inertia, column = column, column + 1
+        weights = dict(coupling.weights)
+        for target, c in ((gddq, C[inertia]), (gdq, C[column])):
+            for l, value in _others(weights, {j: c[j - 1] for j in weights}).items():
+                target[l - 1] += value
+        column += 2
+
+
+def _add_rotor_energy_gradient(robot: Robot, C: Array, dq: Array, gdq: Array) -> None:
+    """Add what the energies of the rotors depend on dq; C of shape (n_standard, N), dq and gdq (n, N)."""
+    for j in range(robot.n):
+        gdq[j] += C[14 * j + IA] * dq[j]
+    column = 14 * robot.n
+    for coupling in robot.coupling:
+        inertia = 14 * (coupling.motor - 1) + IA
+        if coupling.independent_inertia:
+            inertia, column = column, column + 1
+        weights = dict(coupling.weights)
+        for l, value in _others(weights, {j: dq[j - 1] for j in weights}).items():
+            gdq[l - 1] += C[inertia] * value
+        column += 2

@@ -1,0 +1,250 @@
+"""The trajectory: a curve of all active joints, sampled exactly at any rate, and its file.
+
+The file is YAML with the fields of trajectory_msgs/msg/JointTrajectory and nothing else, so `ros2 topic pub` takes it; the
+curve itself stands in a comment, so that reading the file back loses nothing. A file without that comment is read
+as a controller would: by quintics through its points.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.fourier import FourierSeries
+from ros2_dynid.excitation.quintic import PiecewiseQuintic, through_points
+from ros2_dynid.model.robot import Array
+
+Curve = FourierSeries | PiecewiseQuintic
+MARK = "# ros2_dynid trajectory: "
+DEFAULT_RATE_HZ = 50.0
+DIGITS = 12
+"""Decimals in the file's points: far below any encoder, and limits hold to 1e-9."""
+MAX_FILE_BYTES = 200_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples of a trajectory: t, shape (N,) [s]; q, dq, ddq, shape (N, n) [rad or m, and per s, s^2]."""
+
+    t: Array
+    q: Array
+    dq: Array
+    ddq: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A motion of the active joints, given by its curve. t, q, dq, ddq are its exact samples at `rate_hz`."""
+
+    joint_names: tuple[str, ...]
+    curve: Curve
+    kind: str = "points"
+    """fourier, points, static, ramps, validation, rehearsal, approach, or file."""
+    rate_hz: float = DEFAULT_RATE_HZ
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not fit the curve, and a rate that gives no samples."""
+        if len(self.joint_names) != self.curve.n or len(set(self.joint_names)) != len(self.joint_names):
+            raise InputError(f"{len(self.joint_names)} names for {self.curve.n} joints", "name every joint once")
+        if not (np.isfinite(self.rate_hz) and self.rate_hz > 0):
+            raise InputError(f"rate of {self.rate_hz} Hz", "give a positive rate [Hz]")
+
+    @property
+    def duration(self) -> float:
+        """Length of the trajectory [s]."""
+        return self.curve.duration
+
+    def at(self, t: Array) -> Samples:
+        """Return the exact state at times t [s]."""
+        t = np.atleast_1d(np.asarray(t, dtype=float))
+        return Samples(t, *self.curve.evaluate(t))
+
+    def sample(self, rate_hz: float) -> Samples:
+        """Return exact samples at 0, 1/rate, ... and at the end."""
+        if not (np.isfinite(rate_hz) and rate_hz > 0):
+            raise InputError(f"rate of {rate_hz} Hz", "give a positive rate [Hz]")
+        if self.duration * rate_hz > 1e8:
+            raise InputError(f"{self.duration:.3g} s at {rate_hz:.3g} Hz are too many samples", "lower the rate")
+        count = int(np.floor(self.duration * rate_hz * (1.0 + 1e-12)))
+        t = np.arange(count + 1) / rate_hz
+        if self.duration - t[-1] > 1e-9 * self.duration:
+            t = np.append(t, self.duration)
+        t[-1] = self.duration
+        return self.at(t)
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The samples at the trajectory's own rate."""
+        return self.sample(self.rate_hz)
+
+    @property
+    def t(self) -> Array:
+        """Times of the samples, shape (N,) [s]."""
+        return self.samples.t
+
+    @property
+    def q(self) -> Array:
+        """Positions, shape (N, n) [rad or m]."""
+        return self.samples.q
+
+    @property
+    def dq(self) -> Array:
+        """Velocities, shape (N, n)."""
+        return self.samples.dq
+
+    @property
+    def ddq(self) -> Array:
+        """Accelerations, shape (N, n)."""
+        return self.samples.ddq
+
+    @property
+    def start(self) -> Array:
+        """Position at the start, shape (n,) [rad or m]."""
+        return np.asarray(self.curve.evaluate(np.zeros(1))[0][0])
+
+
+def rehearsal(trajectory: Trajectory, speed: float = 0.2) -> Trajectory:
+    """Return the same path at a fraction of the speed, for a first look on hardware."""
+    if not 0.0 < speed <= 1.0:
+        raise InputError(f"speed {speed} of a rehearsal", "give a fraction of the full speed, above 0 and at most 1")
+    return replace(trajectory, curve=trajectory.curve.slowed(speed), kind="rehearsal")
+
+
+def to_message(trajectory: Trajectory, rate_hz: float | None = None) -> dict[str, Any]:
+    """Return the fields of trajectory_msgs/msg/JointTrajectory, points at rate_hz (default: the trajectory's own)."""
+    s = trajectory.samples if rate_hz is None else trajectory.sample(rate_hz)
+    nanoseconds = np.rint(s.t * 1e9).astype(np.int64)
+    q, dq, ddq = (np.round(x, DIGITS) + 0.0 for x in (s.q, s.dq, s.ddq))
+    return {
+        "joint_names": list(trajectory.joint_names),
+        "points": [
+            {
+                "positions": q[k].tolist(),
+                "velocities": dq[k].tolist(),
+                "accelerations": ddq[k].tolist(),
+                "time_from_start": {"sec": int(ns // 10**9), "nanosec": int(ns % 10**9)},
+            }
+            for k, ns in enumerate(nanoseconds)
+        ],
+    }
+
+
+def save_trajectory(path: str | Path, trajectory: Trajectory, rate_hz: float | None = None) -> None:
+    """Write the trajectory atomically: CSV if the name ends in .csv, else YAML that `ros2 topic pub` takes."""
+    path = Path(path)
+    text = _csv_text(trajectory, rate_hz) if path.suffix.lower() == ".csv" else _yaml_text(trajectory, rate_hz)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _yaml_text(trajectory: Trajectory, rate_hz: float | None) -> str:
+    """Return the file's text; JSON inside, one line a point, is YAML that reads fast."""
+    message = to_message(trajectory, rate_hz)
+    head = json.dumps({"kind": trajectory.kind, "rate_hz": rate_hz or trajectory.rate_hz, **_curve(trajectory.curve)})
+    points = "\n".join(f"- {json.dumps(point)}" for point in message["points"])
+    return f"{MARK}{head}\njoint_names: {json.dumps(message['joint_names'])}\npoints:\n{points}\n"
+
+
+def _csv_text(trajectory: Trajectory, rate_hz: float | None) -> str:
+    s = trajectory.samples if rate_hz is None else trajectory.sample(rate_hz)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    kinds = ("position", "velocity", "acceleration")
+    writer.writerow(["time", *(f"{name}.{kind}" for name in trajectory.joint_names for kind in kinds)])
+    states = np.stack((s.q, s.dq, s.ddq), axis=2).reshape(len(s.t), -1)
+    writer.writerows([repr(float(x)) for x in row] for row in np.column_stack((s.t, states)))
+    return out.getvalue()
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    if isinstance(curve, FourierSeries):
+        arrays = {"c": curve.c.tolist(), "A": curve.A.tolist(), "B": curve.B.tolist()}
+        return {"curve": "fourier", "period": curve.period, "periods": curve.periods, **arrays}
+    return {"curve": "quintic", "knots": curve.knots.tolist(), "a": curve.a.tolist()}
+
+
+def load_trajectory(path: str | Path) -> Trajectory:
+    """Read a trajectory file: ours, or any JointTrajectory in YAML or JSON with positions and velocities."""
+    import yaml
+
+    path = Path(path)
+    source = str(path)
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise InputError("the file is too large for a trajectory", "sample it at a lower rate", source)
+    try:
+        text = path.read_text(encoding="utf-8")
+        message = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError("this is not YAML or JSON", "give a file of dynid excite", source) from error
+    names, t, q, dq, ddq = _points(message, source)
+    if text.startswith(MARK):
+        try:
+            trajectory = _from_head(names, json.loads(text[len(MARK) : text.index("\n")]))
+        except (ValueError, KeyError, TypeError, InputError) as error:
+            raise InputError("the line that describes the curve is damaged", "delete that line", source) from error
+        # The points are what a controller follows: a file edited by hand means what its points say.
+        here = trajectory.at(t)
+        if q.shape == here.q.shape and np.allclose(q, here.q, atol=1e-8) and np.allclose(dq, here.dq, atol=1e-7):
+            return trajectory
+    rate_hz = (len(t) - 1) / t[-1]
+    return Trajectory(names, through_points(t, q, dq, ddq), "file", rate_hz)
+
+
+def _from_head(names: tuple[str, ...], head: dict[str, Any]) -> Trajectory:
+    curve: Curve
+    if head["curve"] == "fourier":
+        c, A, B = (np.array(head[key], dtype=float) for key in ("c", "A", "B"))
+        curve = FourierSeries(float(head["period"]), c, A, B, int(head["periods"]))
+    else:
+        curve = PiecewiseQuintic(np.array(head["knots"], dtype=float), np.array(head["a"], dtype=float))
+    return Trajectory(names, curve, str(head["kind"]), float(head["rate_hz"]))
+
+
+def _points(message: Any, source: str) -> tuple[tuple[str, ...], Array, Array, Array, Array | None]:
+    """Return names, t, q, dq, ddq of a JointTrajectory's fields, or refuse them."""
+
+    def refuse(what: str) -> InputError:
+        return InputError(what, "give a JointTrajectory with positions and velocities", source)
+
+    if not isinstance(message, dict) or not isinstance(message.get("points"), list):
+        raise refuse("there are no trajectory points in the file")
+    names = message.get("joint_names")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise refuse("there are no joint names in the file")
+    points = message["points"]
+    if len(points) < 2:
+        raise refuse(f"{len(points)} points are no trajectory")
+    try:
+        t = np.array([p["time_from_start"]["sec"] + 1e-9 * p["time_from_start"]["nanosec"] for p in points], dtype=float)
+        q = np.array([p["positions"] for p in points], dtype=float)
+        dq = np.array([p["velocities"] for p in points], dtype=float)
+        has_ddq = all(p.get("accelerations") for p in points)
+        ddq = np.array([p["accelerations"] for p in points], dtype=float) if has_ddq else None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise refuse("a trajectory point lacks a field or has one of the wrong length") from error
+    shape = (len(points), len(names))
+    arrays = (q, dq) if ddq is None else (q, dq, ddq)
+    if any(x.shape != shape or not np.all(np.isfinite(x)) for x in arrays):
+        raise refuse("a trajectory point has a number too few or one that is not finite")
+    if not np.all(np.isfinite(t)) or abs(t[0]) > 1e-12 or not np.all(np.diff(t) > 0):
+        raise refuse("times do not start at 0 and increase")
+    return tuple(names), t, q, dq, ddq
