@@ -1,0 +1,161 @@
+"""Base parameters by QR and by SVD of a sampled W (seed 000).
+
+W has one row for each equation and one column for each standard parameter, in natural units (transfer.units), so that
+elements are of about the size of 1 and their rounding errors of about eps. Its rank b is the number of base parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from ros2_dynid.model.robot import Array
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """What a factorisation found: leaders (columns), beta of shape (b, c) with unit columns at the leaders.
+
+    kept, dropped: the last diagonal element (singular value) counted as regular and the first one counted as zero,
+    relative to the largest; tolerance: the relative limit between them.
+    """
+
+    leaders: list[int]
+    beta: Array
+    kept: float
+    dropped: float
+    tolerance: float
+    doubt: str | None = None
+
+    @property
+    def gap(self) -> float:
+        """Return kept over dropped, infinite if nothing but exact zeros was dropped."""
+        return self.kept / self.dropped if self.dropped > 0.0 else np.inf
+
+
+def by_qr(W: Array, tolerance: float | None = None) -> Dependence:
+    """Return leaders and beta = R1^-1 R2 by QR (seed 000, eq. 13 to 17), for the columns in the order given.
+
+    The rank comes from QR with column pivoting, |T_ii| <= tau = r |T_11| eps counting as zero (tolerance: in place of
+    r eps); the columns to delete from QR without pivoting, as those with a zero on the diagonal of R.
+    """
+    r, c = W.shape
+    relative = r * np.finfo(float).eps if tolerance is None else tolerance
+    norms, live = _norms(W)
+    R = np.linalg.qr(W[:, live] / norms, mode="r")  # same columns' dependence, c rows instead of r
+    rank, kept, dropped = _rank(np.abs(np.diagonal(scipy.linalg.qr(R, mode="r", pivoting=True)[0])), relative)
+    leads, Q = independent_columns(R, relative, rank)
+    doubt = None
+    if len(leads) != rank:
+        doubt = f"QR with pivoting counts {rank} base parameters and QR without {len(leads)}"
+    A = Q.T @ R
+    beta = np.zeros((len(leads), c))
+    beta[:, live] = scipy.linalg.solve_triangular(A[:, leads], A) * norms / norms[leads, None]
+    return Dependence([live[k] for k in leads], beta, kept, dropped, relative, doubt)
+
+
+def by_svd(W: Array, tolerance: float | None = None) -> Dependence:
+    """Return leaders and beta = -V21 V22^-1 by SVD (seed 000, eq. 21 to 28), for the columns in the order given.
+
+    The rank comes from the singular values; the columns to delete are the rows of V2, taken from the last one, that make
+    the first regular V22.
+    """
+    r, c = W.shape
+    relative = r * np.finfo(float).eps if tolerance is None else tolerance
+    norms, live = _norms(W)
+    R = np.linalg.qr(W[:, live] / norms, mode="r")
+    _, s, Vt = np.linalg.svd(R)
+    rank, kept, dropped = _rank(s, relative)
+    V2 = Vt[rank:].T
+    backwards = V2[::-1].T  # its columns are the rows of V2 from the last to the first
+    deleted, _ = independent_columns(backwards, np.sqrt(np.finfo(float).eps), len(V2[0]))
+    gone = sorted(len(V2) - 1 - k for k in deleted)
+    leads = [k for k in range(len(live)) if k not in set(gone)]
+    doubt = None
+    if len(leads) != rank:
+        doubt = f"the singular values count {rank} base parameters and V2 leaves {len(leads)}"
+    beta = np.zeros((len(leads), c))
+    beta[np.arange(len(leads)), [live[k] for k in leads]] = 1.0
+    if gone and leads:
+        regroup = -np.linalg.lstsq(V2[gone].T, V2[leads].T, rcond=None)[0].T
+        beta[:, [live[k] for k in gone]] = regroup * norms[gone] / norms[leads, None]
+    return Dependence([live[k] for k in leads], beta, kept, dropped, relative, doubt)
+
+
+def independent_columns(R: Array, tolerance: float, rank: int) -> tuple[list[int], Array]:
+    """Return the columns of R that depend on none before them, and their orthonormal basis.
+
+    This is QR without pivoting, one column after the other and orthogonalised twice, which leaves out a dependent
+    column instead of dividing its rounding error by itself: the diagonal elements are the residuals' norms. At most
+    `rank` columns are kept.
+    """
+    rows, c = R.shape
+    Q = np.empty((rows, min(rows, rank)), order="F")
+    leads: list[int] = []
+    for k in range(c):
+        if len(leads) == rank:
+            break
+        basis, x = Q[:, : len(leads)], R[:, k]
+        x = x - basis @ (basis.T @ x)
+        x -= basis @ (basis.T @ x)
+        size = np.sqrt(x @ x)
+        if size > tolerance:
+            Q[:, len(leads)] = x / size
+            leads.append(k)
+    return leads, Q[:, : len(leads)]
+
+
+def condition(W: Array) -> float:
+    """Return the condition number of W in the 2-norm, 1 for a matrix without columns."""
+    s = np.linalg.svd(np.linalg.qr(W, mode="r"), compute_uv=False) if W.shape[1] else np.ones(1)
+    return float(s[0] / s[-1]) if s[-1] > 0.0 else np.inf
+
+
+def equilibrium(W: Array, floor: float = 1e-12) -> float:
+    """Return S = |W_ij|max / |W_ij|min over the elements that are not zero (seed 000); 1 for an empty matrix.
+
+    floor: elements below it, relative to the largest of their column, are structural zeros in rounding error.
+    """
+    size = np.abs(W)
+    largest = np.max(size, axis=0, initial=0.0)
+    there = size > floor * largest
+    return float(np.max(size) / np.min(size[there])) if np.any(there) else 1.0
+
+
+def _norms(W: Array) -> tuple[Array, list[int]]:
+    """Return what the columns that are not zero are divided by, and their places.
+
+    Large columns come down to unit norm. Small ones stay small: their rounding errors are those of the larger numbers
+    that made them, and would grow with them.
+    """
+    norms = np.linalg.norm(W, axis=0)
+    live = np.flatnonzero(norms > 0.0)
+    return np.maximum(norms[live], np.sqrt(len(W))), [int(k) for k in live]
+
+
+def _rank(diagonal: Array, relative: float) -> tuple[int, float, float]:
+    """Return the rank, and the last element kept and the first one dropped, relative to the first."""
+    if not len(diagonal):
+        return 0, 1.0, 0.0
+    diagonal = diagonal / diagonal[0]
+    rank = int(np.count_nonzero(diagonal > relative))
+    dropped = float(diagonal[rank]) if rank < len(diagonal) else 0.0
+    return rank, float(diagonal[rank - 1]), dropped
+
+
+def without_effect(W: Array, tolerance: float = 1e-12) -> list[int]:
+    """Return the columns of W, in natural units, that are zero: parameters that do not affect the model."""
+    size = np.max(np.abs(W), axis=0, initial=0.0)
+    return [int(k) for k in np.flatnonzero(size <= tolerance * max(1.0, float(np.max(size, initial=0.0))))]
+
+
+def in_order(found: Dependence, order: Sequence[int]) -> Dependence:
+    """Return what was found for W[:, order] in terms of W's own columns."""
+    beta = np.zeros_like(found.beta)
+    beta[:, list(order)] = found.beta
+    return Dependence(
+        [int(order[k]) for k in found.leaders], beta, found.kept, found.dropped, found.tolerance, found.doubt
+    )
