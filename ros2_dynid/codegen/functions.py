@@ -1,0 +1,176 @@
+"""The functions that are generated for a robot, as expressions of q, dq, ddq and the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ros2_dynid.codegen.composite import composite_coefficients
+from ros2_dynid.codegen.frames import Vector, frames
+from ros2_dynid.codegen.graph import Expr, Graph
+from ros2_dynid.codegen.newton_euler import LINK_SLOTS, Chain, Link, Plan, joint_forces, motions
+from ros2_dynid.codegen.representation import Slot
+from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.model.robot import PRISMATIC, Robot
+
+Slots = Mapping[Slot, Expr]
+Builder = Callable[[Graph, Robot, Slots, Plan], list[Expr]]
+"""Makes the outputs of a function from the slots that are not zero, in the order the generated code returns them."""
+
+
+def torque(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+    """Return tau(q, dq, ddq) of the active joints, friction and rotors included, n_active outputs."""
+    chain, links = _moving(graph, robot, plan, "q dq ddq g")
+    tau = joint_forces(chain, links, _by_link(robot, slots))
+    return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
+
+
+def wrench_torque(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+    """Return tau(q, dq, ddq, wrench): wrench is force [N] and moment [N.m] on the last link at its origin, its axes."""
+    chain, links = _moving(graph, robot, plan, "q dq ddq g")
+    tip = _wrench(graph, robot, plan)
+    tau = joint_forces(chain, links, _by_link(robot, slots), tip)
+    return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
+
+
+def velocity_torques(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+    """Return C(q, dq) with friction and offsets if they are among the slots: all that needs no acceleration or gravity."""
+    chain, links = _moving(graph, robot, plan, "q dq")
+    tau = joint_forces(chain, links, _by_link(robot, slots))
+    return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq"))
+
+
+def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+    """Return the inertia matrix M(q), n_active x n_active row by row, then the gravity torques Q(q)."""
+    chain = _chain(graph, robot, plan, "q g")
+    M, Q = composite_coefficients(chain, _by_link(robot, slots))
+    n = robot.n
+    for j, joint in enumerate(robot.joints):
+        if joint.sigma == PRISMATIC:  # generalised force and motion of joint j are in the plan's unit of length
+            scale = graph.number(1.0 / plan.unit)
+            Q[j] = scale * Q[j]
+            for i in range(n):
+                M[i][j] = scale * M[i][j]
+                M[j][i] = M[i][j] if i != j else scale * M[j][j]
+    for j in range(n):
+        M[j][j] = M[j][j] + slots.get(("Ia", j + 1), graph.zero)
+    for coupling in robot.coupling:
+        inertia = slots.get(("Iam" if coupling.independent_inertia else "Ia", coupling.motor), graph.zero)
+        for j, cj in coupling.weights.items():
+            for k, ck in coupling.weights.items():
+                if j != k:
+                    M[j - 1][k - 1] = M[j - 1][k - 1] + graph.number(cj * ck) * inertia
+    if robot.passive:
+        G, _ = constraint(robot)
+        columns = [[_dot(graph, G[:, k], row) for row in M] for k in range(G.shape[1])]  # M G, by columns
+        M = [[_dot(graph, G[:, i], column) for column in columns] for i in range(G.shape[1])]
+        Q = [_dot(graph, G[:, k], Q) for k in range(G.shape[1])]
+    return [entry for row in M for entry in row] + Q
+
+
+def synchronous(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+    """Return tau = M ddq + h with M and h from the background: n multiplications and n additions a joint."""
+    n = len(robot.active)
+    tau = []
+    for i in range(n):
+        total = graph.variable("h", i)
+        for k in range(n):
+            total = total + graph.variable("M", n * i + k) * graph.variable("ddq", k)
+        tau.append(total)
+    return tau
+
+
+def _by_link(robot: Robot, slots: Slots) -> list[dict[str, Expr]]:
+    return [
+        {kind: slots[kind, j] for kind in LINK_SLOTS if (kind, j) in slots and not slots[kind, j].is_zero}
+        for j in range(1, robot.n + 1)
+    ]
+
+
+def _moving(graph: Graph, robot: Robot, plan: Plan, parts: str) -> tuple[Chain, list[Link]]:
+    """Return the chain and the motion of its links, made once for a graph: they do not depend on the slots."""
+    key = (id(robot), plan, parts)
+    if key not in graph.memo:
+        chain = _chain(graph, robot, plan, parts)
+        graph.memo[key] = chain, motions(chain)
+    return graph.memo[key]  # type: ignore[return-value]
+
+
+def _chain(graph: Graph, robot: Robot, plan: Plan, parts: str) -> Chain:
+    """Return the chain with the motion named in `parts` ("q", "dq", "ddq", and "g" for gravity); the rest is zero."""
+    have = parts.split()
+    q, dq, ddq = (
+        _all_joints(graph, robot, name) if name in have else [graph.zero] * robot.n for name in ("q", "dq", "ddq")
+    )
+    scale = graph.number(1.0 / plan.unit)
+    for j, joint in enumerate(robot.joints):
+        if joint.sigma == PRISMATIC:
+            q[j], dq[j], ddq[j] = scale * q[j], scale * dq[j], scale * ddq[j]
+    gravity = np.zeros(3)
+    if "g" in have:
+        gravity = -robot.base[:3, :3].T @ robot.gravity / plan.unit
+        gravity[np.abs(gravity) < 1e-15 * np.abs(gravity).max()] = 0.0
+    angles = [(q[j], joint.theta + joint.gamma) for j, joint in enumerate(robot.joints)]
+    return Chain(
+        graph, frames(graph, robot, q, plan.unit), angles, dq, ddq, [graph.number(float(g)) for g in gravity], plan
+    )
+
+
+def _all_joints(graph: Graph, robot: Robot, array: str) -> Vector:
+    """Return the positions (velocities, accelerations) of all joints from those of the active ones."""
+    if not robot.passive:
+        return [graph.variable(array, j) for j in range(robot.n)]
+    G, offset = constraint(robot)
+    active = [graph.variable(array, k) for k in range(G.shape[1])]
+    moved = [_dot(graph, row, active) for row in G]
+    return [x + graph.number(float(b)) for x, b in zip(moved, offset, strict=True)] if array == "q" else moved
+
+
+def _dot(graph: Graph, weights: Sequence[float], terms: Sequence[Expr]) -> Expr:
+    return graph.sum(graph.number(float(c)) * x for c, x in zip(weights, terms, strict=True))
+
+
+def _to_active(graph: Graph, robot: Robot, tau: list[Expr]) -> list[Expr]:
+    if not robot.passive:
+        return tau
+    G, _ = constraint(robot)
+    return [_dot(graph, G[:, k], tau) for k in range(G.shape[1])]
+
+
+def _wrench(graph: Graph, robot: Robot, plan: Plan) -> tuple[int, Vector, Vector]:
+    """Return the wrench as the recursion takes it: forces times the unit of length."""
+    unit = graph.number(plan.unit)
+    force = [unit * graph.variable("wrench", k) for k in range(3)]
+    return robot.n, force, [graph.variable("wrench", 3 + k) for k in range(3)]
+
+
+def _drives(graph: Graph, robot: Robot, slots: Slots, plan: Plan, tau: list[Expr], parts: str) -> list[Expr]:
+    """Return tau, forces in N again, with rotors, couplings, friction and offset added."""
+    zero = graph.zero
+    have = parts.split()
+    dq = _all_joints(graph, robot, "dq")
+    ddq = _all_joints(graph, robot, "ddq") if "ddq" in have else [zero] * robot.n
+    result = []
+    for j, joint in enumerate(robot.joints):
+        total = graph.number(1.0 / plan.unit) * tau[j] if joint.sigma == PRISMATIC else tau[j]
+        Ia, Fv, Fc, off = (slots.get((kind, j + 1), zero) for kind in ("Ia", "Fv", "Fc", "off"))
+        total = total + Ia * ddq[j] + Fv * dq[j] + off
+        if not Fc.is_zero:
+            total = total + Fc * graph.sign(dq[j])
+        result.append(total)
+    for coupling in robot.coupling:
+        k = coupling.motor
+        inertia = slots.get(("Iam" if coupling.independent_inertia else "Ia", k), zero)
+        Fvm, Fcm = slots.get(("Fvm", k), zero), slots.get(("Fcm", k), zero)
+        speed = graph.sum(graph.number(c) * dq[j - 1] for j, c in coupling.weights.items())
+        for j, c in coupling.weights.items():
+            others = {m: w for m, w in coupling.weights.items() if m != j}
+            weight = graph.number(c)
+            acceleration = graph.sum(graph.number(w) * ddq[m - 1] for m, w in others.items())
+            velocity = graph.sum(graph.number(w) * dq[m - 1] for m, w in others.items())
+            total = result[j - 1] + (weight * inertia) * acceleration + (weight * Fvm) * velocity
+            if not Fcm.is_zero:
+                total = total + (weight * Fcm) * graph.sign(speed)
+            result[j - 1] = total
+    return result

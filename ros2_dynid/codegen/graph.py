@@ -1,0 +1,258 @@
+"""Expressions as a shared graph: every sum and product exists once, signs are free, constants are known off-line.
+
+An `Expr` is a sign and a node of a `Graph`. Nodes are made through `Expr`'s operators, which fold constants, drop
+zeros and ones, and return the node that exists already if the same operation was asked for before (hash-consing,
+with the sign normalised so that a - b and b - a are one node). A node is *constant* if it depends on numbers and
+parameters only: it is computed off-line, once for a robot (and a load), and is not counted. Everything else is
+computed at every call; `Graph.count` counts its multiplications and additions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+NUM, PAR, VAR, SIN, COS, SIGN, ADD, MUL = "num", "par", "var", "sin", "cos", "sign", "add", "mul"
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Count:
+    """Operations of a generated function; sines, cosines and sign changes are not counted."""
+
+    multiplications: int
+    additions: int
+
+    @property
+    def total(self) -> int:
+        """Multiplications and additions together."""
+        return self.multiplications + self.additions
+
+
+class Expr:
+    """A node with a sign. Use + - * and unary minus; equality and hash are those of the value, not of its algebra."""
+
+    __slots__ = ("graph", "node", "sign")
+
+    def __init__(self, graph: Graph, node: int, sign: int = 1) -> None:
+        """Wrap `node` of `graph`, negated if `sign` is -1."""
+        self.graph, self.node, self.sign = graph, node, sign
+
+    def __neg__(self) -> Expr:
+        """Return -self, which costs nothing."""
+        return self if self.is_zero else Expr(self.graph, self.node, -self.sign)
+
+    def __add__(self, other: Expr) -> Expr:
+        """Return self + other."""
+        return self.graph.add(self, other)
+
+    def __sub__(self, other: Expr) -> Expr:
+        """Return self - other."""
+        return self.graph.add(self, -other)
+
+    def __mul__(self, other: Expr) -> Expr:
+        """Return self * other."""
+        return self.graph.mul(self, other)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both are the same node with the same sign."""
+        return isinstance(other, Expr) and self.node == other.node and self.sign == other.sign
+
+    def __hash__(self) -> int:
+        """Hash by node and sign."""
+        return hash((self.node, self.sign))
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether this is the number 0."""
+        return self.node == self.graph.zero_node
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether this depends on numbers and parameters only."""
+        return self.graph.constant[self.node]
+
+
+class Graph:
+    """The store of nodes: `keys[i]` is the operation of node i, its operands come before it."""
+
+    def __init__(self) -> None:
+        """Start with the number 0."""
+        self.keys: list[Key] = []
+        self.constant: list[bool] = []
+        self._table: dict[Key, int] = {}
+        self.memo: dict[object, object] = {}
+        """For builders: parts of the graph that several functions of one robot share."""
+        self.zero_node = -1
+        self.zero_node = self._node((NUM, 0.0), True)
+        self.zero = Expr(self, self.zero_node)
+        self.one = self.number(1.0)
+
+    def _node(self, key: Key, constant: bool) -> int:
+        node = self._table.get(key)
+        if node is None:
+            node = len(self.keys)
+            self._table[key] = node
+            self.keys.append(key)
+            self.constant.append(constant)
+        return node
+
+    def number(self, value: float) -> Expr:
+        """Return the number `value`."""
+        if not math.isfinite(value):
+            raise ValueError("an expression cannot hold a number that is not finite")
+        if value == 0.0:
+            return self.zero
+        return Expr(self, self._node((NUM, abs(value)), True), 1 if value > 0 else -1)
+
+    def parameter(self, name: str) -> Expr:
+        """Return the parameter `name`: a symbol whose value is known off-line."""
+        return Expr(self, self._node((PAR, name), True))
+
+    def variable(self, array: str, index: int) -> Expr:
+        """Return element `index` of the input `array`, known only when the generated function is called."""
+        return Expr(self, self._node((VAR, array, index), False))
+
+    def sin(self, angle: Expr) -> Expr:
+        """Return the sine of a non-constant angle."""
+        return Expr(self, self._node((SIN, angle.node), False), angle.sign)
+
+    def cos(self, angle: Expr) -> Expr:
+        """Return the cosine of a non-constant angle."""
+        return Expr(self, self._node((COS, angle.node), False))
+
+    def sign(self, x: Expr) -> Expr:
+        """Return -1, 0 or 1 with the sign of x."""
+        return Expr(self, self._node((SIGN, x.node), False), x.sign)
+
+    def add(self, a: Expr, b: Expr) -> Expr:
+        """Return a + b, folded if possible."""
+        if a.is_zero:
+            return b
+        if b.is_zero:
+            return a
+        if a.node == b.node:
+            # x + x: one addition for what is computed at every call, folded for constants
+            if a.sign != b.sign:
+                return self.zero
+            if self.constant[a.node]:
+                return self.number(2.0) * a
+            return Expr(self, self._node((ADD, a.node, 1, a.node), False), a.sign)
+        ka, kb = self.keys[a.node], self.keys[b.node]
+        if ka[0] == NUM and kb[0] == NUM:
+            return self.number(a.sign * ka[1] + b.sign * kb[1])  # type: ignore[operator]
+        if a.node > b.node:
+            a, b = b, a
+        constant = self.constant[a.node] and self.constant[b.node]
+        return Expr(self, self._node((ADD, a.node, a.sign * b.sign, b.node), constant), a.sign)
+
+    def mul(self, a: Expr, b: Expr) -> Expr:
+        """Return a * b, folded if possible; constants gather on the left of a chain of products."""
+        if a.is_zero or b.is_zero:
+            return self.zero
+        sign = a.sign * b.sign
+        if self.constant[b.node] and not self.constant[a.node]:
+            a, b = b, a
+        ka, kb = self.keys[a.node], self.keys[b.node]
+        if ka == (NUM, 1.0):
+            return Expr(self, b.node, sign)
+        if kb == (NUM, 1.0):
+            return Expr(self, a.node, sign)
+        if ka[0] == NUM and kb[0] == NUM:
+            return self.number(sign * ka[1] * kb[1])  # type: ignore[operator]
+        if self.constant[a.node] and kb[0] == MUL and self.constant[kb[1]]:  # type: ignore[call-overload]
+            # c1 (c2 x) = (c1 c2) x: one constant known off-line
+            inner = Expr(self, kb[1]), Expr(self, kb[2])  # type: ignore[arg-type]
+            product = (Expr(self, a.node) * inner[0]) * inner[1]
+            return Expr(self, product.node, product.sign * sign)
+        if self.constant[a.node] and kb[0] == ADD and kb[1] == kb[3]:  # c (x + x) = (2 c) x
+            product = (Expr(self, a.node) * self.number(2.0)) * Expr(self, kb[1])  # type: ignore[arg-type]
+            return Expr(self, product.node, product.sign * sign)
+        constant = self.constant[a.node] and self.constant[b.node]
+        first, second = (a.node, b.node)
+        if self.constant[first] == self.constant[second] and first > second:
+            first, second = second, first
+        return Expr(self, self._node((MUL, first, second), constant), sign)
+
+    def sum(self, terms: Iterable[Expr]) -> Expr:
+        """Return the sum of the terms, added from left to right."""
+        total = self.zero
+        for term in terms:
+            total = self.add(total, term)
+        return total
+
+    def operands(self, node: int) -> tuple[int, ...]:
+        """Return the nodes that `node` is computed from."""
+        key = self.keys[node]
+        if key[0] == ADD:
+            return key[1], key[3]  # type: ignore[return-value]
+        if key[0] == MUL:
+            return key[1], key[2]  # type: ignore[return-value]
+        if key[0] in (SIN, COS, SIGN):
+            return (key[1],)  # type: ignore[return-value]
+        return ()
+
+    def needed(self, outputs: Iterable[Expr]) -> list[int]:
+        """Return all nodes the outputs depend on, operands first."""
+        seen: set[int] = set()
+        stack = [expr.node for expr in outputs]
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack.extend(self.operands(node))
+        return sorted(seen)
+
+    def count(self, outputs: Iterable[Expr]) -> Count:
+        """Count multiplications and additions that the outputs need at every call."""
+        multiplications = additions = 0
+        keys, constant = self.keys, self.constant
+        seen = {expr.node for expr in outputs if not constant[expr.node]}
+        stack = list(seen)
+        while stack:
+            key = keys[stack.pop()]
+            op = key[0]
+            if op == MUL:
+                multiplications += 1
+                operands = key[1:]
+            elif op == ADD:
+                additions += 1
+                operands = (key[1], key[3])
+            elif op in (SIN, COS, SIGN):
+                operands = key[1:]
+            else:
+                continue
+            for node in operands:
+                if node not in seen and not constant[node]:  # type: ignore[call-overload]
+                    seen.add(node)  # type: ignore[arg-type]
+                    stack.append(node)  # type: ignore[arg-type]
+        return Count(multiplications, additions)
+
+
+def evaluate(
+    graph: Graph,
+    outputs: Iterable[Expr],
+    variables: Mapping[str, Sequence[float]],
+    parameters: Mapping[str, float],
+) -> list[float]:
+    """Return the values of the outputs: the meaning of the graph, used to check what was generated from it."""
+    outputs = list(outputs)
+    value: dict[int, float] = {}
+    for node in graph.needed(outputs):
+        key = graph.keys[node]
+        op = key[0]
+        if op == NUM:
+            value[node] = key[1]  # type: ignore[assignment]
+        elif op == PAR:
+            value[node] = parameters[key[1]]  # type: ignore[index]
+        elif op == VAR:
+            value[node] = float(variables[key[1]][key[2]])  # type: ignore[index]
+        elif op == ADD:
+            value[node] = value[key[1]] + key[2] * value[key[3]]  # type: ignore[index,operator]
+        elif op == MUL:
+            value[node] = value[key[1]] * value[key[2]]  # type: ignore[index]
+        else:
+            x = value[key[1]]  # type: ignore[index]
+            value[node] = math.sin(x) if op == SIN else math.cos(x) if op == COS else (x > 0) - (x < 0)
+    return [expr.sign * value[expr.node] for expr in outputs]

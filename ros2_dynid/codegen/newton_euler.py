@@ -1,0 +1,319 @@
+"""The Newton-Euler recursion as expressions, in the form that needs the fewest operations.
+
+For link j let U = [dw x] + [w x][w x], so that the acceleration of a point r of the link is a + U r, and let
+E = tr(J)/2 - J be the link's second moments. Then, with the first moments m and the mass M (all in frame j),
+
+    force   F = U m + M a,
+    moment  N = vee(U E - (U E)^T) + m x a        (vee takes the vector of a skew matrix),
+
+which is the form of seed 003 with all of U, and not dw, carried along the chain. Turning joint j moves no point of its
+axis, so U_j z_j = R^T U_i z_j with the parent i: for right-angled axes the third column of U_j is the parent's column
+turned, and dw needs no recursion of its own: U_13 = w_x w_z + dw_y gives dw_y, dw_y gives U_31, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ros2_dynid.codegen.frames import Frame, Rotation, Vector, variable_rotation
+from ros2_dynid.codegen.graph import Expr, Graph
+
+SECOND = ("E11", "E12", "E13", "E22", "E23", "E33")
+FIRST = ("MX", "MY", "MZ")
+LINK_SLOTS = (*SECOND, *FIRST, "M")
+"""The ten constants of a link that the recursion uses: second and first moments, and mass."""
+Slots = Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Choices that leave the result unchanged but not the number of operations.
+
+    unit: length [m] that is 1 in the generated code; combine: (what, joint) turned by the summed angle of parallel axes
+    at once, what being "w", "u", "a", "n" or "f"; child: (what, joint) whose offset along z_j is applied in frame j
+    instead of the parent's, what being "a" or "n"; squares: joints of which w_y is squared instead of w_x.
+    """
+
+    unit: float = 1.0
+    combine: frozenset[tuple[str, int]] = frozenset()
+    child: frozenset[tuple[str, int]] = frozenset()
+    squares: frozenset[int] = frozenset()
+
+
+@dataclass
+class Link:
+    """Motion of link j in frame j: w, dw, U, acceleration a of the origin (gravity included), and its parts."""
+
+    w: Vector
+    dw: Vector
+    U: list[Vector]
+    a: Vector
+    differences: Vector
+    """U33 - U22, U11 - U33, U22 - U11."""
+    run: Run
+
+
+@dataclass
+class Run:
+    """A run of parallel axes m ... j: what the axes before joint m's turn see, and the angle turned since."""
+
+    w: Vector
+    u: Vector
+    a: Vector
+    rest: Vector
+    angle: Expr
+    constant: float
+    about: Rotation
+
+
+@dataclass
+class Chain:
+    """Everything the recursion of one robot needs."""
+
+    graph: Graph
+    frames: list[Frame]
+    angles: list[tuple[Expr, float]]
+    dq: Vector
+    ddq: Vector
+    gravity: Vector
+    """Acceleration of the base, minus gravity, in frame 0's axes, in the plan's unit."""
+    plan: Plan = field(default_factory=Plan)
+
+
+def motions(chain: Chain) -> list[Link]:
+    """Return the motion of links 1 to n."""
+    links: list[Link] = []
+    for frame in chain.frames:
+        links.append(_motion(chain, frame, links[frame.parent - 1] if frame.parent else None))
+    return links
+
+
+def _motion(chain: Chain, frame: Frame, parent: Link | None) -> Link:
+    graph, j, plan = chain.graph, frame.number, chain.plan
+    zero = graph.zero
+    still = [zero, zero, zero]
+    if parent is None:
+        parent = Link(still, still, [still, still, still], chain.gravity, still, _no_run(chain))
+    dq, ddq = chain.dq[j - 1], chain.ddq[j - 1]
+    along = frame.offset[2]
+    p = list(frame.offset)
+    if ("a", j) in plan.child and frame.revolute:
+        p[2] = zero
+    shift = _times(parent.U, frame.fixed_out(p))
+    turned_w = frame.fixed_into(parent.w)
+    turned_dw = frame.fixed_into(parent.dw)
+    if not frame.revolute:
+        w = frame.about.into(turned_w)
+        dw = frame.about.into(turned_dw)
+        rotation = [*frame.fixed, frame.about]
+        if all(_is_quarter(r) for r in rotation):
+            U, differences = _permuted(parent, rotation)
+        else:
+            U, differences = _matrix(graph, w, dw)
+        a = frame.about.into(frame.fixed_into(_plus(parent.a, shift)))
+        twice = dq + dq
+        a = [a[0] + twice * w[1], a[1] - twice * w[0], a[2] + ddq]
+        return Link(w, dw, U, a, differences, _no_run(chain))
+
+    angle, constant = chain.angles[j - 1]
+    continues = frame.parallel and parent.run.angle is not zero
+    if continues:
+        run = parent.run
+        angle, constant = run.angle + angle, run.constant + constant
+        about = variable_rotation(graph, angle, constant)
+        run = Run(run.w, run.u, run.a, run.rest, angle, constant, about)
+    else:
+        turned_a = frame.fixed_into(_plus(parent.a, shift))
+        run = Run(turned_w, _third_column(graph, frame, parent, turned_w, turned_dw), turned_a, still, angle, constant,
+                  frame.about)
+
+    def turned(what: str, now: Vector, since: Vector) -> Vector:
+        return run.about.into(since) if continues and (what, j) in plan.combine else frame.about.into(now)
+
+    w = turned("w", turned_w, run.w)
+    w = [w[0], w[1], turned_w[2] + dq]
+    u = turned("u", _third_column(graph, frame, parent, turned_w, turned_dw), run.u)
+    if continues and ("a", j) in plan.combine:
+        # the acceleration that the first axis of the run has, turned at once, and what the run adds to it
+        rest = frame.about.into(frame.fixed_into(_plus(parent.run.rest, shift)))
+        start = run.about.into(run.a)
+    else:
+        rest = frame.about.into(frame.fixed_into(_plus(parent.a, shift)))
+        start = still
+        if not continues:
+            start, rest = rest, still
+    if ("a", j) in plan.child:
+        rest = _plus(rest, [along * x for x in u])
+    a = _plus(start, rest)
+    run.rest = rest
+    x, y = w[0] * w[2], w[1] * w[2]
+    dw = [y - u[1], u[0] - x, turned_dw[2] + ddq]
+    xy = w[0] * w[1]
+    zz = w[2] * w[2]
+    if j in plan.squares:
+        yy = w[1] * w[1]
+        d23, U11 = zz - yy, -(yy + zz)
+        U22 = u[2] - d23
+        d31 = U11 - u[2]
+    else:
+        xx = w[0] * w[0]
+        d31, U22 = xx - zz, -(xx + zz)
+        U11 = u[2] + d31
+        d23 = u[2] - U22
+    U = [
+        [U11, xy - dw[2], u[0]],
+        [xy + dw[2], U22, u[1]],
+        [x - dw[1], y + dw[0], u[2]],
+    ]
+    return Link(w, dw, U, a, [d23, d31, U22 - U11], run)
+
+
+def _no_run(chain: Chain) -> Run:
+    zero = chain.graph.zero
+    still = [zero, zero, zero]
+    return Run(still, still, still, still, zero, 0.0, Rotation(2, chain.graph.one, zero))
+
+
+def _is_quarter(rotation: Rotation) -> bool:
+    return rotation.c.is_zero or rotation.s.is_zero
+
+
+def _third_column(graph: Graph, frame: Frame, parent: Link, w: Vector, dw: Vector) -> Vector:
+    """Return U_i z_j in the axes before joint j's turn."""
+    if all(_is_quarter(rotation) for rotation in frame.fixed):
+        zero = graph.zero
+        z = frame.fixed_out([zero, zero, graph.one])
+        return frame.fixed_into(_times(parent.U, z))
+    return [w[0] * w[2] + dw[1], w[1] * w[2] - dw[0], -(w[0] * w[0] + w[1] * w[1])]
+
+
+def _matrix(graph: Graph, w: Vector, dw: Vector) -> tuple[list[Vector], Vector]:
+    """Return U = [dw x] + [w x][w x] and the differences of its diagonal."""
+    xx, yy, zz = (x * x for x in w)
+    xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
+    U = [
+        [-(yy + zz), xy - dw[2], xz + dw[1]],
+        [xy + dw[2], -(xx + zz), yz - dw[0]],
+        [xz - dw[1], yz + dw[0], -(xx + yy)],
+    ]
+    return U, [zz - yy, xx - zz, yy - xx]
+
+
+def _permuted(parent: Link, rotations: list[Rotation]) -> tuple[list[Vector], Vector]:
+    """Return R^T U R and its diagonal's differences for turns by quarters: nothing is computed."""
+    U = parent.U
+    # R^T U R has the columns R^T (U R e_k); for a signed permutation this only moves entries
+    graph = parent.w[0].graph
+    unit = [[graph.one if i == k else graph.zero for i in range(3)] for k in range(3)]
+    axes = []
+    for e in unit:
+        for rotation in reversed(rotations):
+            e = rotation.out(e)
+        axes.append(e)
+    columns = []
+    for axis in axes:
+        column = _times(U, axis)
+        for rotation in rotations:
+            column = rotation.into(column)
+        columns.append(column)
+    new = [[columns[k][i] for k in range(3)] for i in range(3)]
+    order = [next(i for i in range(3) if not axis[i].is_zero) for axis in axes]
+    d = {(1, 2): parent.differences[0], (2, 0): parent.differences[1], (0, 1): parent.differences[2]}
+
+    def difference(i: int, k: int) -> Expr:  # U_kk - U_ii of the new axes
+        a, b = order[i], order[k]
+        return d[a, b] if (a, b) in d else -d[b, a]
+
+    return new, [difference(1, 2), difference(2, 0), difference(0, 1)]
+
+
+def _times(A: list[Vector], v: Vector) -> Vector:
+    zero = v[0].graph.zero
+    return [sum((row[k] * v[k] for k in range(3)), zero) for row in A]
+
+
+def _plus(u: Vector, v: Vector) -> Vector:
+    return [a + b for a, b in zip(u, v, strict=True)]
+
+
+def link_force(link: Link, slots: Slots, zero: Expr) -> Vector:
+    """Return F = U m + M a."""
+    m = [slots.get(name, zero) for name in FIRST]
+    mass = slots.get("M", zero)
+    return [f + mass * a for f, a in zip(_times(link.U, m), link.a, strict=True)]
+
+
+def link_moment(link: Link, slots: Slots, zero: Expr) -> Vector:
+    """Return N = vee(U E - (U E)^T) + m x a."""
+    E11, E12, E13, E22, E23, E33 = (slots.get(name, zero) for name in SECOND)
+    m = [slots.get(name, zero) for name in FIRST]
+    U, a = link.U, link.a
+    d23, d31, d12 = link.differences
+    return [
+        E12 * U[2][0] + E22 * U[2][1] - E33 * U[1][2] - E13 * U[1][0] + E23 * d23 + m[1] * a[2] - m[2] * a[1],
+        E33 * U[0][2] - E11 * U[2][0] - E12 * U[2][1] + E23 * U[0][1] + E13 * d31 + m[2] * a[0] - m[0] * a[2],
+        E11 * U[1][0] - E22 * U[0][1] + E12 * d12 + E13 * U[1][2] - E23 * U[0][2] + m[0] * a[1] - m[1] * a[0],
+    ]
+
+
+def joint_forces(
+    chain: Chain, links: list[Link], slots: list[Slots], tip: tuple[int, Vector, Vector] | None = None
+) -> list[Expr]:
+    """Return the torque (or force) of the links at joints 1 to n.
+
+    tip: (joint, force, moment) that the environment exerts on that link at its origin, in its frame.
+    """
+    graph, plan = chain.graph, chain.plan
+    zero = graph.zero
+    force = [link_force(link, s, zero) for link, s in zip(links, slots, strict=True)]
+    moment = [link_moment(link, s, zero) for link, s in zip(links, slots, strict=True)]
+    if tip is not None:
+        joint, f, n = tip
+        force[joint - 1] = [a - b for a, b in zip(force[joint - 1], f, strict=True)]
+        moment[joint - 1] = [a - b for a, b in zip(moment[joint - 1], n, strict=True)]
+    # what runs of parallel axes hand at once to the axes before their first joint: number of that joint -> vector
+    early_n: dict[int, Vector] = {}
+    early_f: dict[int, Vector] = {}
+    first = _first_of_run(chain)
+    tau: list[Expr] = [zero] * len(links)
+    for frame in reversed(chain.frames):
+        j, i = frame.number, frame.parent
+        f, n = force[j - 1], moment[j - 1]
+        tau[j - 1] = n[2] if frame.revolute else f[2]
+        if not i:
+            continue
+        p = list(frame.offset)
+        m = first[j]
+        if ("n", j) in plan.child and frame.revolute:
+            n = [n[0] - p[2] * f[1], n[1] + p[2] * f[0], n[2]]
+            p[2] = zero
+        turned_f = frame.about.out(f)
+        if m != j and ("n", j) in plan.combine:
+            at_once = links[j - 1].run.about.out([n[0], n[1], zero])
+            early_n[m] = _plus(early_n.get(m, [zero] * 3), at_once)
+            turned_n = [zero, zero, n[2]]
+        else:
+            turned_n = frame.about.out(n)
+        if j in early_n:
+            turned_n = _plus(turned_n, early_n[j])
+        handed = turned_f
+        if m != j and ("f", j) in plan.combine:
+            early_f[m] = _plus(early_f.get(m, [zero] * 3), links[j - 1].run.about.out([f[0], f[1], zero]))
+            handed = [zero, zero, f[2]]
+        if j in early_f:
+            turned_f = handed = _plus(turned_f, early_f[j])
+        arm = [p[1] * turned_f[2] - p[2] * turned_f[1], p[2] * turned_f[0] - p[0] * turned_f[2],
+               p[0] * turned_f[1] - p[1] * turned_f[0]]
+        force[i - 1] = _plus(force[i - 1], frame.fixed_out(handed))
+        moment[i - 1] = _plus(moment[i - 1], frame.fixed_out(_plus(turned_n, arm)))
+    return tau
+
+
+def _first_of_run(chain: Chain) -> dict[int, int]:
+    """Return for each joint the first joint of its run of parallel revolute axes."""
+    first: dict[int, int] = {}
+    for frame in chain.frames:
+        continues = frame.revolute and frame.parallel and frame.parent and chain.frames[frame.parent - 1].revolute
+        first[frame.number] = first[frame.parent] if continues else frame.number
+    return first

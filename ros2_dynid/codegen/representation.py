@@ -1,0 +1,182 @@
+"""Which constants the generated code uses: any that give the same torque for every motion will do.
+
+The recursions use *slots*: second moments E11 ... E33 (E = tr(J)/2 - J), first moments, masses, rotor inertias and
+friction. Adding a null vector v of the regressor (W v = 0) to the slots changes no torque, so slots that cost much can be
+traded for slots that cost little: a mass on a joint's axis can be counted to the link before, and so on. A
+`Representation` is one choice: slots = T parameters, where the parameters are the base (or the essential) ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.codegen.newton_euler import LINK_SLOTS
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import split_name, standard_names
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+
+_TOLERANCE = 1e-9
+"""Relative size below which a column, or what remains of it, counts as zero."""
+Slot = tuple[str, int]
+"""Kind and joint number, such as ("E11", 3) or ("Fv", 2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Representation:
+    """slots = T parameters: T has a row for each slot of `slots` and a column for each name of `parameters`."""
+
+    slots: tuple[Slot, ...]
+    parameters: tuple[str, ...]
+    T: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The slots of a robot with their regressor columns at random motions, and the null vectors among them."""
+
+    slots: tuple[Slot, ...]
+    from_standard: Array
+    """slots = from_standard chi."""
+    W: Array
+    null: tuple[Array, ...]
+
+
+def slots_of(robot: Robot) -> tuple[Slot, ...]:
+    """Return all slots of the robot, in the order of the standard parameters they stand for."""
+    slots: list[Slot] = []
+    for j in range(1, robot.n + 1):
+        slots += [(kind, j) for kind in (*LINK_SLOTS, "Ia", "Fv", "Fc", "off")]
+    return tuple(slots + [split_name(name) for name in standard_names(robot)[14 * robot.n :]])
+
+
+def to_slots(robot: Robot) -> Array:
+    """Return the square matrix S with slots = S chi: E = tr(J)/2 - J for the second moments, else the identity."""
+    S = np.eye(len(standard_names(robot)))
+    block = np.zeros((6, 6))  # E11 E12 E13 E22 E23 E33 from XX XY XZ YY YZ ZZ
+    block[0, [0, 3, 5]] = -0.5, 0.5, 0.5
+    block[3, [0, 3, 5]] = 0.5, -0.5, 0.5
+    block[5, [0, 3, 5]] = 0.5, 0.5, -0.5
+    block[1, 1] = block[2, 2] = block[4, 4] = -1.0
+    for j in range(robot.n):
+        S[14 * j : 14 * j + 6, 14 * j : 14 * j + 6] = block
+    return S
+
+
+def space_of(robot: Robot, seed: int = 0) -> Space:
+    """Return the robot's slots, their columns at random motions, and sparse null vectors of these columns."""
+    S = to_slots(robot)
+    rng = np.random.default_rng(seed)
+    n = len(robot.active)
+    samples = -(-3 * len(S) // n)
+    q, dq, ddq = (rng.uniform(-np.pi, np.pi, (samples, n)) for _ in range(3))
+    Y = regressor(robot, q, dq, ddq)
+    W = Y.reshape(-1, Y.shape[2]) @ np.linalg.inv(S)
+    slots = slots_of(robot)
+    return Space(slots, S, W, tuple(_null_vectors(robot, slots, W)))
+
+
+def _null_vectors(robot: Robot, slots: tuple[Slot, ...], W: Array) -> list[Array]:
+    """Return vectors v with W v = 0: those of single joints, equal columns, and a basis of all of them."""
+    size = np.linalg.norm(W, axis=0)
+    scale = size.max()
+    candidates = _joint_null_vectors(robot, slots)
+    for a in range(len(slots)):
+        if size[a] <= _TOLERANCE * scale:
+            candidates.append(np.eye(len(slots))[a])
+            continue
+        for b in range(a + 1, len(slots)):
+            if abs(abs(W[:, a] @ W[:, b]) - size[a] * size[b]) < 1e-12 * size[a] * size[b]:
+                v = np.zeros(len(slots))
+                v[a], v[b] = 1.0, -(W[:, a] @ W[:, b]) / size[b] ** 2
+                candidates.append(v)
+    kept = independent(W, range(len(slots)))
+    others = [k for k in range(len(slots)) if k not in set(kept)]
+    beta = np.linalg.lstsq(W[:, kept], W[:, others], rcond=None)[0]
+    for column, k in enumerate(others):
+        v = np.zeros(len(slots))
+        v[k] = 1.0
+        v[kept] = -np.where(np.abs(beta[:, column]) > _TOLERANCE, beta[:, column], 0.0)
+        candidates.append(v)
+    return [v for v in candidates if np.linalg.norm(W @ v) <= 1e-10 * scale * np.linalg.norm(v)]
+
+
+def _joint_null_vectors(robot: Robot, slots: tuple[Slot, ...]) -> list[Array]:
+    """Return what a joint cannot tell apart: moments on its axis (or, prismatic, any second moments) of link and parent.
+
+    The caller checks W v = 0, which couplings and loops may break.
+    """
+    index = {slot: k for k, slot in enumerate(slots)}
+    found = []
+    for j, joint in enumerate(robot.joints, start=1):
+        if not joint.parent:
+            continue
+        ca, sa, cg, sg = np.cos(joint.alpha), np.sin(joint.alpha), np.cos(joint.gamma), np.sin(joint.gamma)
+        ct, st = np.cos(joint.theta), np.sin(joint.theta)
+        turn = np.array([[cg, -sg, 0], [sg, cg, 0], [0, 0, 1.0]]) @ np.array([[1.0, 0, 0], [0, ca, -sa], [0, sa, ca]])
+        z = turn[:, 2]
+        p = turn @ np.array([joint.d, 0.0, joint.r]) + np.array([0.0, 0.0, joint.b])
+        moves: list[tuple[dict[str, float], Array, Array, float]] = []  # own slots, parent's E, first moments, mass
+        if joint.sigma == PRISMATIC:
+            R = turn @ np.array([[ct, -st, 0], [st, ct, 0], [0, 0, 1.0]])
+            for kind in LINK_SLOTS[:6]:
+                a, b = int(kind[1]) - 1, int(kind[2]) - 1
+                E = np.zeros((3, 3))
+                E[a, b] = E[b, a] = 1.0
+                moves.append(({kind: 1.0}, R @ E @ R.T, np.zeros(3), 0.0))
+        else:
+            moves = [
+                ({"E33": 1.0}, np.outer(z, z), np.zeros(3), 0.0),
+                ({"MZ": 1.0}, np.outer(p, z) + np.outer(z, p), z, 0.0),
+                ({"M": 1.0}, np.outer(p, p), p, 1.0),
+            ]
+        for own, E, m, mass in moves:
+            v = np.zeros(len(slots))
+            for kind, value in own.items():
+                v[index[kind, j]] = value
+            parent = (E[0, 0], E[0, 1], E[0, 2], E[1, 1], E[1, 2], E[2, 2], *m, mass)
+            for kind, value in zip(LINK_SLOTS, parent, strict=True):
+                v[index[kind, joint.parent]] = -value if abs(value) > 1e-14 else 0.0
+            found.append(v)
+    return found
+
+
+def independent(W: Array, order: object) -> list[int]:
+    """Return the columns of W, taken in `order`, that do not depend on those taken before."""
+    Q = np.empty((W.shape[0], 0))
+    kept: list[int] = []
+    scale = np.linalg.norm(W, axis=0).max()
+    for k in order:  # type: ignore[attr-defined]
+        size = np.linalg.norm(W[:, k])
+        if size <= _TOLERANCE * scale:
+            continue
+        rest = W[:, k] / size
+        for _ in range(2):  # twice is enough to be orthogonal
+            rest = rest - Q @ (Q.T @ rest)
+        if np.linalg.norm(rest) > _TOLERANCE:
+            Q = np.column_stack((Q, rest / np.linalg.norm(rest)))
+            kept.append(k)
+    return kept
+
+
+def represent(space: Space, robot: Robot, parameters: tuple[str, ...], order: list[int]) -> Array:
+    """Return X with slots = X parameters, using the slots that come first in `order` where they suffice.
+
+    parameters: names of standard parameters; all other standard parameters are zero.
+    """
+    names = standard_names(robot)
+    unknown = set(parameters) - set(names)
+    if unknown:
+        raise InputError(f"{min(unknown)!r} is no parameter of the robot", "use names such as ZZ1", robot.name)
+    target = space.W @ space.from_standard[:, [names.index(name) for name in parameters]]
+    kept = independent(space.W, order)
+    X = np.zeros((len(space.slots), len(parameters)))
+    X[kept] = np.linalg.lstsq(space.W[:, kept], target, rcond=None)[0]
+    return clean(X)
+
+
+def clean(X: Array) -> Array:
+    """Return X with what is zero but for rounding set to zero."""
+    return np.where(np.abs(X) > _TOLERANCE * np.abs(X).max(initial=0.0), X, 0.0)
