@@ -1,0 +1,107 @@
+"""dynid identify: base parameters with error bars from recordings."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+METHODS = ("ols", "wls", "irls", "tls", "iv", "energy", "sequential", "recursive")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("identify", help="identify base parameters with error bars from recordings")
+    add_robot_arguments(parser)
+    parser.add_argument("recordings", metavar="BAG", nargs="+", help="recordings: rosbags, csv or npz files")
+    parser.add_argument("-o", "--output", metavar="DIR", help="folder for model.yaml and the data of the report")
+    parser.add_argument("--overwrite", action="store_true", help="replace a model that the folder already has")
+    parser.add_argument("--method", choices=METHODS, default="wls", help="estimator (default: wls)")
+    check = parser.add_mutually_exclusive_group()
+    check.add_argument("--validate", metavar="BAG", action="append", default=[], help="recording to test the model on")
+    check.add_argument("--cross-validate", metavar="K", type=int, default=0, help="test on K stretches left out in turn")
+    add_preprocess_arguments(parser)
+
+
+def add_preprocess_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of preprocessing; the defaults come from the data."""
+    group = parser.add_argument_group("preprocessing (default: proposed from the data)")
+    group.add_argument("--position-cutoff", metavar="HZ", type=float, help="low-pass of the positions [Hz]")
+    group.add_argument("--row-cutoff", metavar="HZ", type=float, help="low-pass of torque and regressor alike [Hz]")
+    group.add_argument("--row-rate", metavar="HZ", type=float, help="rows kept for each joint [Hz]")
+    group.add_argument(
+        "--slow", metavar="FRACTION", type=float, default=0.02, help="leave out rows below this share of the top speed"
+    )
+    group.add_argument(
+        "--velocity",
+        choices=("auto", "position", "measured"),
+        default="auto",
+        help="velocities: from positions, as measured, or whichever is better for each joint",
+    )
+    group.add_argument(
+        "--gains",
+        metavar="JOINT=GAIN",
+        action="append",
+        default=[],
+        help="drive gain: torque [N.m or N] for each unit of the recorded effort; may be repeated",
+    )
+    group.add_argument("--delay", metavar="S", type=float, default=0.0, help="the recorded effort is this late [s]")
+
+
+def preprocess_options(args: argparse.Namespace) -> Any:
+    """Return PreprocessOptions from the arguments."""
+    from ros2_dynid.commands.common import parse_hold
+    from ros2_dynid.identification.preprocess import PreprocessOptions
+
+    return PreprocessOptions(
+        position_cutoff=args.position_cutoff,
+        row_cutoff=args.row_cutoff,
+        row_rate=args.row_rate,
+        slow=args.slow,
+        velocity=args.velocity,
+        gains=parse_hold(args.gains),
+        delay=args.delay,
+    )
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Identify, and return what the JSON holds."""
+    from ros2_dynid.pipeline import IdentifyOptions, identify
+
+    options = IdentifyOptions(
+        method=args.method, preprocess=preprocess_options(args), cross_validate=args.cross_validate
+    )
+    found = identify(
+        robot_from_args(args),
+        args.recordings,
+        options=options,
+        validate=args.validate,
+        output=args.output,
+        overwrite=args.overwrite,
+    )
+    return found.summary
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """Print the tables."""
+    from rich.table import Table
+
+    table = Table("parameter", "value", "std", "relative", "unit", title="base parameters")
+    for row in result["base"]:
+        std = "not identified" if row["std"] is None else f"{row['std']:.3g}"
+        relative = "" if row["relative_std"] is None else f"{100 * row['relative_std']:.1f} %"
+        table.add_row(row["name"], f"{row['value']:.5g}", std, relative, row["unit"])
+    console.print(table)
+    errors = Table("joint", "rms", "relative", "rms (validation)", "relative (validation)", title="torque errors")
+    for name, row in result["fit"].items():
+        other = result["validation"].get(name)
+        more = (f"{other['rms']:.4g}", f"{100 * other['relative']:.2f} %") if other else ("", "")
+        errors.add_row(name, f"{row['rms']:.4g}", f"{100 * row['relative']:.2f} %", *more)
+    console.print(errors)
+    console.print(f"{result['rows']} rows, condition number {result['cond']:.3g}, {result['seconds']:.2f} s")
+    if result["model"]:
+        console.print(f"written: {result['model']}")

@@ -1,0 +1,269 @@
+"""The identified model and its file, model.yaml: what every later step reads."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import ArrayLike
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.files import parse_yaml, read_bytes
+from ros2_dynid.model.parameters import group_of, standard_names, unit_of
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
+
+FORMAT, VERSION = "ros2_dynid/model", 1
+LARGEST = 50_000_000
+"""A model file larger than this [bytes] is refused."""
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+@dataclass(frozen=True, eq=False)
+class IdentifiedModel:
+    """An identified robot: tau = Y(q, dq, ddq)[:, leaders] value.
+
+    names, leaders, value, std of the b base parameters, covariance (b, b); terms[k]: standard parameters and coefficients
+    that base parameter k stands for. std is infinite where the data did not determine a value. essential: names kept, if
+    asked for; standard, consistent: standard parameters by name, if computed. fit, validation: {joint or "all":
+    {"rms", "relative"}}. obtained: method, data, filter, options, versions, verdict.
+    """
+
+    robot: Robot
+    names: tuple[str, ...]
+    leaders: tuple[str, ...]
+    terms: tuple[Mapping[str, float], ...]
+    value: Array
+    std: Array
+    covariance: Array
+    essential: tuple[str, ...] | None = None
+    standard: Mapping[str, float] | None = None
+    consistent: Mapping[str, float] | None = None
+    fit: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    validation: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    obtained: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit together."""
+        b = len(self.names)
+        if not b or len(self.leaders) != b or len(self.terms) != b or self.covariance.shape != (b, b):
+            raise InputError("base parameters and covariance differ in number", "identify the robot again")
+        if self.value.shape != (b,) or self.std.shape != (b,) or not np.all(np.isfinite(self.value)):
+            raise InputError("a base parameter has no finite value", "identify the robot again")
+        known = set(standard_names(self.robot))
+        strange = [name for name in (*self.leaders, *(t for terms in self.terms for t in terms)) if name not in known]
+        if strange:
+            raise InputError(f"{strange[0]!r} is no parameter of the robot", "identify the robot again")
+        for array in (self.value, self.std, self.covariance):
+            array.setflags(write=False)
+
+    @property
+    def chi(self) -> Array:
+        """Standard parameters with the same torques, shape (n_standard,): the leaders take the values, others are zero."""
+        place = {name: k for k, name in enumerate(standard_names(self.robot))}
+        chi = np.zeros(len(place))
+        chi[[place[name] for name in self.leaders]] = self.value
+        return chi
+
+    def torque(self, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, friction: bool = True) -> Array:
+        """Return tau, shape (N, n_active) [N.m, N], for q, dq, ddq of shape (N, n_active); or without friction and offset."""
+        return inverse_dynamics(self.robot, self.chi if friction else without_friction(self.robot, self.chi), q, dq, ddq)
+
+    def expression(self, k: int) -> str:
+        """Return base parameter k in standard parameters, such as "ZZ1 + Ia1 - 0.186*M3"."""
+        text = ""
+        for name, c in self.terms[k].items():
+            size = "" if abs(abs(c) - 1.0) < 1e-12 else f"{abs(c):.6g}*"
+            sign = (" - " if c < 0 else " + ") if text else ("-" if c < 0 else "")
+            text += f"{sign}{size}{name}"
+        return text
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return the base parameters as the command line's JSON gives them; std null where not identified."""
+        return [
+            {
+                "name": name,
+                "value": float(v),
+                "std": _finite(s),
+                "relative_std": _finite(s / abs(v)) if v != 0 else None,
+                "unit": unit_of(self.robot, leader),
+                "leader": leader,
+                "expression": self.expression(k),
+            }
+            for k, (name, leader, v, s) in enumerate(zip(self.names, self.leaders, self.value, self.std, strict=True))
+        ]
+
+
+def without_friction(robot: Robot, chi: Array) -> Array:
+    """Return chi with friction and offset set to zero."""
+    return np.array(
+        [
+            0.0 if group_of(name) in ("friction", "offset") else v
+            for name, v in zip(standard_names(robot), chi, strict=True)
+        ]
+    )
+
+
+def model_of(
+    robot: Robot, base: BaseParameters, value: Array, std: Array, covariance: Array, **more: Any
+) -> IdentifiedModel:
+    """Return the model for estimates of `base`."""
+    terms = tuple(base.terms(k) for k in range(len(base)))
+    return IdentifiedModel(robot, base.names, base.leaders, terms, value, std, covariance, **more)
+
+
+def save_model(model: IdentifiedModel, path: str | Path) -> None:
+    """Write the model, atomically: a reader sees the old file or the new one, never a part."""
+    b = len(model.names)
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "robot": robot_to_dict(model.robot),
+        "base": [
+            {
+                "name": row["name"],
+                "leader": row["leader"],
+                "value": row["value"],
+                "std": row["std"],
+                "unit": row["unit"],
+                "expression": row["expression"],
+                "terms": {name: float(c) for name, c in model.terms[k].items()},
+            }
+            for k, row in enumerate(model.table())
+        ],
+        "covariance": [[float(model.covariance[i, j]) for j in range(i + 1)] for i in range(b)],
+        "friction": _friction(model),
+        "essential": None if model.essential is None else list(model.essential),
+        "standard": _floats(model.standard),
+        "consistent": _floats(model.consistent),
+        "fit": _errors(model.fit),
+        "validation": _errors(model.validation),
+        "obtained": _plain(model.obtained),
+    }
+    text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4000, default_flow_style=None)
+    write_atomically(Path(path), text.encode())
+
+
+def load_model(path: str | Path) -> IdentifiedModel:
+    """Read a model file; a damaged or foreign one is refused in one line."""
+    path = Path(path)
+    if path.is_dir() and (path / "model.yaml").is_file():
+        path = path / "model.yaml"
+    source = str(path)
+    data = parse_yaml(read_bytes(path, LARGEST), source)
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        raise InputError("this is no identified model", "give the model.yaml that `dynid identify` wrote", source)
+    if data.get("version") != VERSION:
+        what = f"the model has version {data.get('version')!r}, this program reads {VERSION}"
+        raise InputError(what, "identify again, or update ros2_dynid", source)
+    try:
+        robot = robot_from_dict(data["robot"], source)
+        rows = data["base"]
+        b = len(rows)
+        covariance = np.zeros((b, b))
+        for i, row in enumerate(data["covariance"]):
+            covariance[i, : i + 1] = covariance[: i + 1, i] = [float(x) for x in row]
+        model = IdentifiedModel(
+            robot=robot,
+            names=tuple(str(row["name"]) for row in rows),
+            leaders=tuple(str(row["leader"]) for row in rows),
+            terms=tuple({str(name): float(c) for name, c in row["terms"].items()} for row in rows),
+            value=np.array([float(row["value"]) for row in rows]),
+            std=np.array([np.inf if row["std"] is None else float(row["std"]) for row in rows]),
+            covariance=covariance,
+            essential=None if data.get("essential") is None else tuple(map(str, data["essential"])),
+            standard=_named(data.get("standard")),
+            consistent=_named(data.get("consistent")),
+            fit=_error_table(data["fit"]),
+            validation=_error_table(data["validation"]),
+            obtained=dict(data["obtained"]),
+        )
+    except InputError as error:
+        raise InputError(error.what, error.cure, source) from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        what = f"the model file is damaged ({type(error).__name__}: {error})"
+        raise InputError(what, "identify again, or restore the file", source) from None
+    return model
+
+
+def is_model_file(path: str | Path) -> bool:
+    """Return whether a file says that it is an identified model; it may still be damaged."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "model.yaml"
+    try:
+        with path.open("rb") as stream:
+            return FORMAT.encode() in stream.read(4096)
+    except OSError:
+        return False
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all, also when the power fails."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def _friction(model: IdentifiedModel) -> list[dict[str, Any]]:
+    """Return viscous and Coulomb friction and offset of each joint, where they are base parameters."""
+    value = dict(zip(model.leaders, model.value.tolist(), strict=True))
+    return [
+        {"joint": joint.name, **{kind: value[f"{kind}{j}"] for kind in ("Fv", "Fc", "off") if f"{kind}{j}" in value}}
+        for j, joint in enumerate(model.robot.joints, start=1)
+    ]
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if math.isfinite(x) else None
+
+
+def _floats(values: Mapping[str, float] | None) -> dict[str, float] | None:
+    return None if values is None else {name: float(v) for name, v in values.items()}
+
+
+def _errors(table: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {name: {key: float(v) for key, v in row.items()} for name, row in table.items()}
+
+
+def _error_table(data: Any) -> dict[str, dict[str, float]]:
+    return {str(name): {str(key): float(v) for key, v in row.items()} for name, row in (data or {}).items()}
+
+
+def _named(data: Any) -> dict[str, float] | None:
+    return None if data is None else {str(name): float(v) for name, v in data.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return value made of YAML's own types."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

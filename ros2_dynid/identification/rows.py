@@ -1,0 +1,126 @@
+"""The rows of tau = W base: regressor and torque through the same filter, in chunks, so that memory does not grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.identification.preprocess import Prepared
+from ros2_dynid.model.robot import Array, Robot
+
+ROWS = 200
+"""Rows of a chunk for each joint: with six joints the 1200 that keep a chunk and its R factor in the cache."""
+Regressor = Callable[[Robot, Array, Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A chunk: t (m,), W (b, n, m), tau (n, m), keep (n, m): False where a joint is too slow for its friction.
+
+    W is kept with samples last: W[:, j].T is what LAPACK wants for joint j.
+    """
+
+    t: Array
+    W: Array
+    tau: Array
+    keep: NDArray[np.bool_]
+
+
+def toeplitz(kernel: Array | None, step: int, n_rows: int) -> Array | None:
+    """Return T, shape (n_inputs, n_rows): x @ T is the kernel's output at every `step`-th input."""
+    if kernel is None:
+        return None
+    T = np.zeros(((n_rows - 1) * step + len(kernel), n_rows))
+    for k in range(n_rows):
+        T[k * step : k * step + len(kernel), k] = kernel  # symmetric: no need to turn it round
+    return T
+
+
+@dataclass(frozen=True)
+class Window:
+    """Inner samples `inputs` that make the rows at the inner samples `at`, and the segment they are of."""
+
+    inputs: slice
+    at: NDArray[np.intp]
+
+
+def windows(prepared: Prepared, n_rows: int) -> Iterator[Window]:
+    """Yield the windows that cover the recording with at most n_rows rows each."""
+    length = 1 if prepared.kernel is None else len(prepared.kernel)
+    for segment in prepared.segments:
+        total = (segment.stop - segment.start - length) // prepared.step + 1
+        for first in range(0, total, n_rows):
+            m = min(n_rows, total - first)
+            start = segment.start + first * prepared.step
+            at = start + length // 2 + prepared.step * np.arange(m)
+            yield Window(slice(start, start + (m - 1) * prepared.step + length), at)
+
+
+def row_times(prepared: Prepared) -> Array:
+    """Return the times [s] of all rows, shape (N_rows,)."""
+    return np.concatenate([prepared.t[w.at] for w in windows(prepared, 1 << 30)] or [np.empty(0)])
+
+
+def row_count(prepared: Prepared) -> int:
+    """Return the number of rows of one joint before slow ones are left out."""
+    return sum(len(w.at) for w in windows(prepared, 1 << 30))
+
+
+def row_chunks(
+    robot: Robot,
+    prepared: Prepared,
+    columns: Sequence[int],
+    *,
+    n_rows: int = ROWS,
+    evaluate: Regressor = regressor,
+) -> Iterator[Rows]:
+    """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike."""
+    T = toeplitz(prepared.kernel, prepared.step, n_rows)
+    b, n = len(columns), len(robot.active)
+    for window in windows(prepared, n_rows):
+        part, m = window.inputs, len(window.at)
+        Y = evaluate(robot, prepared.q[part], prepared.dq[part], prepared.ddq[part])
+        W = Y.transpose(2, 1, 0)[list(columns)]
+        tau = np.ascontiguousarray(prepared.tau[part].T)
+        if T is not None:
+            used = T[: W.shape[2], :m]
+            W = (W.reshape(b * n, -1) @ used).reshape(b, n, m)
+            tau = tau @ used
+        yield Rows(prepared.t[window.at], W, tau, fast_enough(robot, prepared, window))
+
+
+def fast_enough(robot: Robot, prepared: Prepared, window: Window) -> NDArray[np.bool_]:
+    """Return keep, shape (n, m): joint j, and every motor that couples into it, moves faster than the slow limit."""
+    slow = prepared.filter.slow
+    dq = prepared.dq[window.at].T
+    keep = np.ones(dq.shape, dtype=bool)
+    if slow > 0.0:
+        keep = np.abs(dq) > slow * prepared.top_speed[:, None]
+        column = {joint: k for k, joint in enumerate(robot.active)}
+        for coupling in robot.coupling:
+            members = [column[j] for j in coupling.weights if j in column]
+            speed = sum(c * dq[column[j]] for j, c in coupling.weights.items() if j in column)
+            limit = slow * max(prepared.top_speed[k] for k in members)
+            keep[members] &= np.abs(speed) > limit
+    return keep
+
+
+def predicted(robot: Robot, prepared: Prepared, chi: Array, *, n_rows: int = 4096) -> Iterator[tuple[Rows, Array]]:
+    """Yield chunks without W, and the torque of the standard parameters chi through the same filter, shape (n, m)."""
+    if prepared.kernel is not None:
+        n_rows = max(16, min(n_rows, 4 * len(prepared.kernel) // prepared.step))
+    T = toeplitz(prepared.kernel, prepared.step, n_rows) if prepared.kernel is not None else None
+    for window in windows(prepared, n_rows):
+        part, m = window.inputs, len(window.at)
+        model = inverse_dynamics(robot, chi, prepared.q[part], prepared.dq[part], prepared.ddq[part]).T
+        tau = prepared.tau[part].T
+        if T is not None:
+            used = T[: tau.shape[1], :m]
+            model, tau = model @ used, tau @ used
+        keep = fast_enough(robot, prepared, window)
+        yield Rows(prepared.t[window.at], np.empty((0, len(tau), m)), tau, keep), model
