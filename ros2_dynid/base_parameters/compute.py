@@ -52,11 +52,13 @@ def base_parameters(
 ) -> BaseParameters:
     """Return the robot's base parameters in reduced form; every method and model gives the same.
 
-    source: model d ("torque"), d0 ("accel") or h ("energy"); method: "qr", "svd" (both from random samples, drawn with
-    `seed`) or "closed-form"; groups: inertial, rotor, friction, offset (all that the model shows if None); order: names,
-    kinds, groups or joint numbers that lead before others; tolerance: relative limit below which a diagonal element
-    counts as zero (default rows times eps); scale: optimise the sample points always, never, or (None) where the gap is
-    poor; tilting_base: gravity may come from any direction.
+    source: model d ("torque"), d0 ("accel") or h ("energy").
+    method: "qr" or "svd", both from random samples drawn with `seed`, or "closed-form".
+    groups: of inertial, rotor, friction, offset (all that the model shows if None).
+    order: names, kinds, groups or joint numbers that lead before others.
+    tolerance: relative limit below which a diagonal element counts as zero (default: number of rows times eps).
+    scale: optimise the sample points always, never, or (None) where the gap is poor.
+    tilting_base: gravity may come from any direction.
     """
     _check(source, method, tolerance)
     names, note = chosen_names(robot, source, groups)
@@ -66,9 +68,7 @@ def base_parameters(
         notes.append("closed rules do not cover loops: computed numerically, by QR")
         method = "qr"
     if method == "closed-form":
-        found = closed_form(
-            robot, names, columns, source=source, tilting_base=tilting_base, tolerance=tolerance
-        )
+        found = closed_form(robot, names, columns, source=source, tilting_base=tilting_base, tolerance=tolerance)
     else:
         found = _sampled(robot, names, columns, source, method, tolerance, seed, scale, tilting_base)
     return replace(found, warnings=(*notes, *found.warnings))

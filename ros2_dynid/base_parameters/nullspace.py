@@ -1,16 +1,16 @@
 """What the torques of a tree robot can tell of its parameters, exactly and without sampling.
 
-For joint j let D_j be the directions of the composite body of link j (link j and all that it carries, moved into frame j
-at q = 0) that are felt: those that change the torque of joint j, or the energy that the links before feel, in some motion.
-A change of parameters is invisible if and only if D_j (composite change of link j) = 0 for every joint j: an invisible
-change of the last link acts as a constant change of the link before, and so on inwards. So the number of base parameters is
-the sum of the ranks of D_j, and the rows D_j (composite of j), over all standard parameters, span what is identifiable.
+Take the composite body of link j: link j and all that it carries, moved into frame j at q = 0. Let the rows of D_j be
+what is felt of it: what changes the torque of joint j, or the energy that the links before feel as q_j varies. A change
+of parameters is invisible if and only if D_j (composite change of link j) = 0 for every joint j: an invisible change of
+the last link acts as a constant change of the link before, and so on inwards. So the number of base parameters is the
+sum of the ranks of D_j, and the rows D_j (composite of j), over all standard parameters, span what is identifiable.
 
 D_j follows from the motions that link j can attain, outwards from the base: the span V of its twists, the span G of the
 directions of gravity, and the span F of the kinetic energies it can have, all seen from frame j. A joint turns these
-spans about z_j or shifts them along it; the span of all that a vector becomes under exp(q A) is that of x, A x, A^2 x ...,
-so a few powers close it exactly. (The idea of a recursion outwards over such spans is that of Wensing, Niemeyer and
-Slotine, "Observability in inertial parameter identification"; friction, offset, rotors and couplings are added here.)
+spans about z_j or shifts them along it; all that a vector becomes under exp(q A) spans the same as x, A x, A^2 x and
+so on, so a few powers close it exactly. (A recursion outwards over such spans is the idea of Wensing, Niemeyer and
+Slotine, "Observability in inertial parameter identification"; offset, rotors, couplings and friction are added here.)
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def span(rows: Array, tolerance: float, clarity: Clarity) -> Array:
 
 def _is_all(rows: Array) -> bool:
     """Return whether independent rows span the whole space: links far out attain all, and nothing adds to that."""
-    return rows.shape[0] == rows.shape[1]
+    return bool(len(rows) == rows.shape[1])
 
 
 def _closed(rows: Array, operator: Array, powers: int) -> Array:
@@ -102,7 +102,7 @@ def _with_constant(operator: Array) -> Array:
     return bordered
 
 
-_SPIN_1, _DRIFT_1 = _with_constant(SPIN), tuple(_with_constant(operator) for operator in DRIFT)
+_SPIN_1, _DRIFT_1 = _with_constant(SPIN), (_with_constant(DRIFT[0]), _with_constant(DRIFT[1]))
 
 
 def gravity_reach(robot: Robot, tilting_base: bool) -> Array:
@@ -181,9 +181,7 @@ def observed(
     return np.vstack((*blocks, _drive_rows(robot, column, length))), clarity
 
 
-def _felt_at(
-    robot: Robot, j: int, length: float, reach: Reach, column: dict[str, int]
-) -> tuple[Array, list[str]]:
+def _felt_at(robot: Robot, j: int, length: float, reach: Reach, column: dict[str, int]) -> tuple[Array, list[str]]:
     """Return D_j as rows over the composite body's ten parameters, then over drive parameters, and those' names."""
     s = robot.joints[j - 1].sigma
     feels = FELT[2 + 3 * s]
@@ -236,8 +234,8 @@ def _composites(robot: Robot, A: Array) -> list[dict[int, Array]]:
 def _drive_rows(robot: Robot, column: dict[str, int], length: float) -> Array:
     """Return the rows of friction, and of motors that couple joints of different branches.
 
-    Each Fv and Fc stands alone. Fvm of a motor weighs c_i c_j at every pair of its joints; Fcm goes with the sign of the
-    motor's own speed, so two motors share it only if they turn alike.
+    Each Fv and Fc stands alone. Fvm of a motor weighs c_i c_j at every pair of its joints; Fcm goes with the sign of
+    the motor's own speed, so two motors share it only if they turn alike.
     """
     rows = []
     for name, k in column.items():

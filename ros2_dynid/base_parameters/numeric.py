@@ -45,7 +45,7 @@ def by_qr(W: Array, tolerance: float | None = None) -> Dependence:
     r, c = W.shape
     relative = r * np.finfo(float).eps if tolerance is None else tolerance
     norms, live = _norms(W)
-    R = np.linalg.qr(W[:, live] / norms, mode="r")  # same columns' dependence, c rows instead of r
+    R = _triangle(W[:, live] / norms)
     rank, kept, dropped = _rank(np.abs(np.diagonal(scipy.linalg.qr(R, mode="r", pivoting=True)[0])), relative)
     leads, Q = independent_columns(R, relative, rank)
     doubt = None
@@ -60,13 +60,13 @@ def by_qr(W: Array, tolerance: float | None = None) -> Dependence:
 def by_svd(W: Array, tolerance: float | None = None) -> Dependence:
     """Return leaders and beta = -V21 V22^-1 by SVD (seed 000, eq. 21 to 28), for the columns in the order given.
 
-    The rank comes from the singular values; the columns to delete are the rows of V2, taken from the last one, that make
-    the first regular V22.
+    The rank comes from the singular values; the columns to delete are the rows of V2, taken from the last one, that
+    make the first regular V22.
     """
     r, c = W.shape
     relative = r * np.finfo(float).eps if tolerance is None else tolerance
     norms, live = _norms(W)
-    R = np.linalg.qr(W[:, live] / norms, mode="r")
+    R = _triangle(W[:, live] / norms)
     _, s, Vt = np.linalg.svd(R)
     rank, kept, dropped = _rank(s, relative)
     V2 = Vt[rank:].T
@@ -110,7 +110,7 @@ def independent_columns(R: Array, tolerance: float, rank: int) -> tuple[list[int
 
 def condition(W: Array) -> float:
     """Return the condition number of W in the 2-norm, 1 for a matrix without columns."""
-    s = np.linalg.svd(np.linalg.qr(W, mode="r"), compute_uv=False) if W.shape[1] else np.ones(1)
+    s = np.linalg.svd(_triangle(W), compute_uv=False) if W.shape[1] else np.ones(1)
     return float(s[0] / s[-1]) if s[-1] > 0.0 else np.inf
 
 
@@ -123,6 +123,11 @@ def equilibrium(W: Array, floor: float = 1e-12) -> float:
     largest = np.max(size, axis=0, initial=0.0)
     there = size > floor * largest
     return float(np.max(size) / np.min(size[there])) if np.any(there) else 1.0
+
+
+def _triangle(W: Array) -> Array:
+    """Return R of W = Q R: its columns depend on each other as those of W, with c rows instead of r."""
+    return np.asarray(np.linalg.qr(W, mode="r"))
 
 
 def _norms(W: Array) -> tuple[Array, list[int]]:

@@ -50,7 +50,7 @@ class BaseParameters:
         if np.shape(chi) != (len(every),):
             raise InputError(f"chi has shape {np.shape(chi)}", f"give all {len(every)} standard parameters")
         place = {name: k for k, name in enumerate(every)}
-        return self.M @ np.asarray(chi, dtype=float)[[place[name] for name in self.standard_names]]
+        return np.asarray(self.M @ np.asarray(chi, dtype=float)[[place[name] for name in self.standard_names]])
 
     def terms(self, k: int) -> dict[str, float]:
         """Return the coefficients of base parameter number k (from 0) that are not zero, its leader first."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.transfer import typical_length
 from ros2_dynid.dynamics.energy import energy_regressor
@@ -29,7 +30,7 @@ class Points:
     ddq: Array
     gravity: Array
 
-    def __getitem__(self, index: slice | Array) -> Points:
+    def at(self, index: NDArray[np.intp]) -> Points:
         """Return the points selected."""
         return Points(self.q[index], self.dq[index], self.ddq[index], self.gravity[index])
 
@@ -81,7 +82,7 @@ def model_rows(robot: Robot, source: str, points: Points, columns: Sequence[int]
     for k, direction in enumerate(directions):
         at = np.flatnonzero(member.reshape(-1) == k)
         standing = robot if np.array_equal(direction, robot.gravity) else replace(robot, gravity=direction.copy())
-        part = points[at]
+        part = points.at(at)
         if source == "torque":
             rows = regressor(standing, part.q, part.dq, part.ddq)
         elif source == "accel":

@@ -1,7 +1,7 @@
 """Scaling of the sample points: J = lambda1 ||W||_F + lambda2 S, minimised row by row (seed 000, "Scaling of W").
 
-W is exact but for rounding errors in proportion to its elements, so it is well scaled when its elements are of like size.
-One optimisation over all points has far too many unknowns; each point alone makes rows that are scaled well enough, and
+W is exact but for rounding errors in proportion to its elements, so it is well scaled when they are of like size. One
+optimisation over all points has far too many unknowns; each point alone makes rows that are scaled well enough, and
 starting from different random points keeps the rows independent.
 """
 
@@ -31,7 +31,7 @@ def criterion(rows: Array, live: Array, lambda1: float, lambda2: float) -> Array
     smallest = np.min(np.where(live, size, np.inf), axis=(1, 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         S = np.max(size, axis=(1, 2)) / smallest
-    return lambda1 * norm + lambda2 * np.where(np.isfinite(S), S, np.inf)
+    return np.asarray(lambda1 * norm + lambda2 * np.where(np.isfinite(S), S, np.inf))
 
 
 def scaled_points(

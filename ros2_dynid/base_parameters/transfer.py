@@ -53,15 +53,22 @@ FELT: Array = np.einsum("aij,kjl,bil->abk", TWIST, UNIT, TWIST)
 """FELT[a, b] . chi = e_a . I(chi) e_b: the spatial inertia's elements as rows over the ten parameters (6, 6, 10)."""
 AXIS = (TWIST[2], TWIST[5])
 """The twist of a joint in its own frame, by sigma: a turn about z, a shift along z."""
-FLOW: tuple[Array, Array] = tuple(  # type: ignore[assignment]
-    ((X @ UNIT + UNIT @ X.T).reshape(10, 16) @ READ).T for X in AXIS
-)
-"""d/dq of the ten parameters moved along a joint, by sigma: chi(q) = exp(q FLOW) chi, shape (10, 10)."""
-DRIFT: tuple[Array, Array] = tuple(  # type: ignore[assignment]
-    np.stack([[(X @ Y - Y @ X)[a, b] for a, b in ((2, 1), (0, 2), (1, 0), (0, 3), (1, 3), (2, 3))] for Y in TWIST])
-    for X in AXIS
-)
-"""Row b is the Lie bracket of a joint's twist with unit twist b, by sigma, shape (6, 6)."""
+
+
+def _flow(X: Array) -> Array:
+    """Return d/dq, shape (10, 10), of the ten parameters moved along the twist X: chi(q) = exp(q flow) chi."""
+    return np.asarray(((X @ UNIT + UNIT @ X.T).reshape(10, 16) @ READ).T)
+
+
+def _drift(X: Array) -> Array:
+    """Return the Lie brackets of the twist X with the unit twists as rows, shape (6, 6)."""
+    brackets = X @ TWIST - TWIST @ X
+    return np.stack([brackets[:, a, b] for a, b in ((2, 1), (0, 2), (1, 0), (0, 3), (1, 3), (2, 3))], axis=1)
+
+
+FLOW = (_flow(AXIS[0]), _flow(AXIS[1]))
+DRIFT = (_drift(AXIS[0]), _drift(AXIS[1]))
+"""How parameters, and twists seen from the link, change along a revolute and along a prismatic joint."""
 
 
 def placements(robot: Robot, length: float = 1.0) -> Array:

@@ -1,0 +1,98 @@
+"""Which standard parameter can be identified alone, which only in combination, which not at all, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.base_parameters.expressions import combination
+from ros2_dynid.base_parameters.nullspace import Clarity, Reach, reaches
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.base_parameters.transfer import moved, placements, typical_length
+from ros2_dynid.model.parameters import INERTIA, LINK, split_name
+from ros2_dynid.model.robot import REVOLUTE, Robot
+
+ALONE, COMBINED, NOT = "alone", "in combination", "not"
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """How far one standard parameter can be identified: alone, in combination or not, in which base parameters, why."""
+
+    name: str
+    status: str
+    base: tuple[str, ...]
+    reason: str
+
+
+def identifiability(robot: Robot, base: BaseParameters, *, tilting_base: bool = False) -> tuple[Identifiability, ...]:
+    """Return one entry for each standard parameter taken part in, in the order of chi."""
+    motion = None if robot.passive else _motions(robot, tilting_base)
+    table = []
+    for column, name in enumerate(base.standard_names):
+        rows = np.flatnonzero(base.M[:, column])
+        within = tuple(base.names[row] for row in rows)
+        if not len(rows):
+            table.append(Identifiability(name, NOT, (), _no_effect(robot, name, motion)))
+        elif name in base.leaders and np.count_nonzero(base.M[rows[0]]) == 1:
+            table.append(Identifiability(name, ALONE, within, "no other parameter has the same effect"))
+        elif name in base.leaders:
+            others = [other for other in base.terms(int(rows[0])) if other != name]
+            table.append(Identifiability(name, COMBINED, within, f"only together with {_listed(others)}"))
+        else:
+            acts = combination({base.leaders[row]: float(base.M[row, column]) for row in rows})
+            table.append(Identifiability(name, COMBINED, within, f"acts as {acts}{_because(robot, name)}"))
+    return tuple(table)
+
+
+def _listed(names: list[str], most: int = 8) -> str:
+    """Return names as a list in words, cut after `most`."""
+    shown = names if len(names) <= most else [*names[:most], f"{len(names) - most} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _because(robot: Robot, name: str) -> str:
+    """Return why a link's parameter moves to the link before it."""
+    kind, j = split_name(name)
+    joint = robot.joints[j - 1]
+    if kind not in LINK or joint.parent == 0 or robot.passive:
+        return ""
+    if joint.sigma == REVOLUTE and kind in ("YY", "MZ", "M"):
+        what = f"XX{j} + YY{j}" if kind == "YY" else "it"
+        return f": link {joint.parent} feels {what} the same at every q{j}"
+    if joint.sigma != REVOLUTE and kind in INERTIA:
+        return f": link {j} turns with link {joint.parent}"
+    return ""
+
+
+def _motions(robot: Robot, tilting_base: bool) -> list[tuple[int, Reach]]:
+    """Return for every link the dimension of the directions it can turn about, and its reach before its own joint."""
+    T = placements(robot, typical_length(robot))
+    found = []
+    for joint, reach in zip(robot.joints, reaches(robot, T, moved(T), tilting_base, 1e-10, Clarity()), strict=True):
+        turns = reach.twists[:, :3]
+        if joint.sigma == REVOLUTE:
+            turns = np.vstack((turns, (0.0, 0.0, 1.0)))
+        found.append((int(np.linalg.matrix_rank(turns, tol=1e-10)) if len(turns) else 0, reach))
+    return found
+
+
+def _no_effect(robot: Robot, name: str, motion: list[tuple[int, Reach]] | None) -> str:
+    """Return why a parameter has no effect on any torque."""
+    kind, j = split_name(name)
+    if motion is None or kind not in LINK:
+        return "it changes no torque in any motion that the joints allow"
+    turns, reach = motion[j - 1]
+    if kind == "M":
+        return f"the origin of frame {j} never moves"
+    if turns == 0:
+        return f"link {j} never turns, so only its mass is felt"
+    if kind in INERTIA:
+        if turns == 1:
+            return f"link {j} only turns about one direction, and {name} is no moment about it"
+        return f"no turn that link {j} can make is felt through {name}"
+    weightless = not np.any(np.abs(reach.G[:, :3]) > 1e-10)
+    pull = "there is no gravity" if weightless else f"gravity does no work on {name}"
+    where = "link {j} turns about a fixed line" if turns == 1 else "the origin of frame {j} never moves"
+    return f"{where.format(j=j)}, and {pull}"
