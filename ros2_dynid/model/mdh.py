@@ -107,15 +107,16 @@ def mdh_table(axes: Sequence[Axis], reference_x: Array) -> tuple[list[Row], Arra
     for number, axis in enumerate(axes, start=1):
         first = children[number][0] if children[number] else None
         if number == 1:
-            start = _start_point(axes, children, relations)
-            side = _start_side(axes, children, relations, reference_x)
-            normal, feet = side, (start, start)
+            origin = _start_point(axes, children, relations)
+            normal, feet = _start_side(axes, children, relations, reference_x), (origin, origin)
         else:
             relation = relations.get(number) or _relate(axes[0], axis, size)  # axis 1 is z_0 for joints of the base
             main = axis.parent > 0 and children[axis.parent][0] == number
             normal = _oriented(None if main else relation.normal, frames[axis.parent])
-            feet = relation.feet or _feet_of_parallel(frames[axis.parent][:3, 3], axis)
-        x, origin = normal, feet[1]
+            near = _feet_of_parallel(frames[axis.parent][:3, 3], axis)
+            feet = relation.feet or near
+            origin = feet[1] if relation.sine > FAR_SINE else near[1]
+        x = normal
         if first is not None:
             forward = relations[first]
             if forward.normal is not None:
