@@ -1,0 +1,246 @@
+"""Messages of any type that carries joint signals become rows: stamps, names and arrays.
+
+JointState goes by layout (layout.py). A JointState whose layout keeps changing, or whose type the bag describes
+differently, and the messages of ros2_control go one by one through the decoder of the rosbags library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.recording import layout as by_layout
+from ros2_dynid.recording.blocks import Block, Channel, Ints, block_of, distinct
+from ros2_dynid.recording.compression import ZSTD_MAGIC, DamagedDataError, decompress
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+DYNAMIC_STATE = "control_msgs/msg/DynamicJointState"
+CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
+TYPES = (JOINT_STATE, DYNAMIC_STATE, CONTROLLER_STATE)
+"""Message types that carry joint signals, the preferred one first."""
+MAX_MESSAGE = 16 << 20
+_LAYOUTS_A_BLOCK = 8
+_CACHED_LAYOUTS = 64
+_JOINT_STATE_FIELDS = (
+    ("Header", "header"),
+    ("string[]", "name"),
+    ("float64[]", "position"),
+    ("float64[]", "velocity"),
+    ("float64[]", "effort"),
+)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """K messages with the same joints: rows of the block they came from, stamps [ns] and the arrays there are."""
+
+    rows: NDArray[np.intp]
+    header: Ints
+    names: tuple[str, ...]
+    arrays: dict[str, NDArray[np.generic]]
+    """By field of Samples (q, dq, ddq, tau), each of shape (K, len(names))."""
+
+
+class Decoder:
+    """Decodes the messages of one channel; `failed` counts those that could not be."""
+
+    def __init__(self, channel: Channel) -> None:
+        """Prepare for a channel of one of TYPES."""
+        self.channel = channel
+        self.failed = 0
+        self.reason = ""
+        self._layouts: dict[int, list[by_layout.Layout]] = {}
+        self._by_layout = channel.type == JOINT_STATE and _is_plain_joint_state(channel)
+        self._single: Callable[[bytes], Any] | None = None
+
+    def decode(self, block: Block) -> Iterator[Decoded]:
+        """Yield the messages of a block of this channel; the rows tell the order."""
+        block, rows = self._unpacked(block)
+        if not self._by_layout:
+            yield from self._one_by_one(block, rows)
+            return
+        for length in distinct(block.length[rows]):
+            left = rows[block.length[rows] == length]
+            for _ in range(_LAYOUTS_A_BLOCK):
+                if not left.size:
+                    break
+                matrix = by_layout.rows_of(block, left)
+                layout, same = self._match(block, left, matrix)
+                if layout is None:
+                    left = left[1:]
+                    continue
+                if not same.all():
+                    matrix = by_layout.rows_of(block, left[same])
+                names, arrays = layout.names, {}
+                for index, field in enumerate(("q", "dq", "tau")):
+                    values = by_layout.array(layout, matrix, index)
+                    if values is not None:
+                        arrays[field] = values
+                yield Decoded(left[same], by_layout.stamps(layout, matrix), names, arrays)
+                left = left[~same]
+            yield from self._one_by_one(block, left)
+
+    def _match(
+        self, block: Block, rows: NDArray[np.intp], matrix: by_layout.Rows
+    ) -> tuple[by_layout.Layout | None, NDArray[np.bool_]]:
+        """Return a layout that the first of the messages has, and which of them have it."""
+        known = self._layouts.setdefault(matrix.length, [])
+        for layout in known:
+            same = by_layout.agrees(layout, matrix)
+            if same[0]:
+                return layout, same
+        try:
+            layout = by_layout.parse(block.payload(int(rows[0])), self.channel.encoding)
+        except DamagedDataError as error:
+            self._fail(str(error))
+            return None, np.zeros(len(rows), bool)
+        if len(self._layouts) > _CACHED_LAYOUTS:
+            self._layouts = {matrix.length: (known := [])}
+        known.insert(0, layout)
+        del known[_LAYOUTS_A_BLOCK:]
+        return layout, by_layout.agrees(layout, matrix)
+
+    def _unpacked(self, block: Block) -> tuple[Block, NDArray[np.intp]]:
+        """Return the block with zstd compressed messages unpacked (rosbag2's compression by message)."""
+        rows = np.arange(len(block))
+        fits = (block.length >= 4) & (block.length <= MAX_MESSAGE)
+        if not fits.all():
+            self._fail("a message has an impossible size", int(np.count_nonzero(~fits)))
+            rows = rows[fits]
+        if not rows.size or block.payload(int(rows[0]))[:4] != ZSTD_MAGIC:
+            return block, rows
+        magic = np.frombuffer(ZSTD_MAGIC, np.uint8)
+        packed = (block.data[block.start[rows][:, None] + np.arange(4)] == magic).all(axis=1)
+        payloads, kept = [], []
+        size = 0
+        for row in rows[packed]:
+            try:
+                payloads.append(decompress("zstd", block.payload(int(row)), min(MAX_MESSAGE, (64 << 20) - size)))
+            except DamagedDataError as error:
+                self._fail(str(error))
+                continue
+            size += len(payloads[-1])
+            kept.append(row)
+        if not payloads:
+            return block, rows[~packed]
+        new = block_of(payloads, [0] * len(kept), [0] * len(kept))
+        data = np.concatenate((block.data, new.data))
+        start, length = block.start.copy(), block.length.copy()
+        start[kept], length[kept] = new.start + len(block.data), new.length
+        unpacked = Block(data, block.channel, block.stamp, start, length)
+        return unpacked, np.sort(np.concatenate((rows[~packed], np.array(kept, np.intp))))
+
+    def _one_by_one(self, block: Block, rows: NDArray[np.intp]) -> Iterator[Decoded]:
+        if rows.size and self._single is None:
+            self._single = _library_decoder(self.channel)
+        for row in rows:
+            assert self._single is not None
+            try:
+                message = self._single(block.payload(int(row)))
+                header, names, arrays = _READERS[self.channel.type](message)
+            except Exception as error:  # the library raises what its reading meets; any of it means a bad message
+                self._fail(f"{type(error).__name__}: {error}")
+                continue
+            whole = {field: values[None, :] for field, values in arrays.items() if len(values) == len(names) > 0}
+            yield Decoded(np.array([row]), np.array([header], np.int64), names, whole)
+
+    def _fail(self, reason: str, count: int = 1) -> None:
+        self.failed += count
+        self.reason = self.reason or reason
+
+
+def can_decode(channel: Channel) -> bool:
+    """Return whether a channel carries joint signals in a form that can be read."""
+    if channel.type not in TYPES or channel.encoding not in ("cdr", "ros1"):
+        return False
+    return channel.type == JOINT_STATE or bool(channel.definition)
+
+
+def _is_plain_joint_state(channel: Channel) -> bool:
+    """Return whether the bag describes JointState as everybody knows it, or not at all."""
+    if not channel.definition or "msg" not in channel.definition_format:
+        return True
+    fields = []
+    for line in channel.definition.split("====", 1)[0].splitlines():
+        words = line.split("#", 1)[0].split()
+        if len(words) >= 2:
+            fields.append((words[0].rsplit("/", 1)[-1], words[1]))
+    return tuple(fields) == _JOINT_STATE_FIELDS
+
+
+@cache
+def _library_store(definition: str, form: str, kind: str, encoding: str) -> Any:
+    """Return the library's type store with the types that the bag describes."""
+    from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
+
+    store = get_typestore(Stores.ROS1_NOETIC if encoding == "ros1" else Stores.LATEST)
+    if definition:
+        found = get_types_from_idl(definition) if "idl" in form else get_types_from_msg(definition, kind)
+        store.register({key: value for key, value in found.items() if key == kind or key not in store.types})
+    return store
+
+
+def _library_decoder(channel: Channel) -> Callable[[bytes], Any]:
+    definition = channel.definition if len(channel.definition) <= 1 << 20 else ""
+    try:
+        store = _library_store(definition, channel.definition_format, channel.type, channel.encoding)
+    except Exception as error:  # a definition that the library cannot parse
+        reason = f"the bag's description of {channel.type} cannot be read ({type(error).__name__})"
+
+        def refuse(_: bytes) -> Any:
+            raise DamagedDataError(reason)
+
+        return refuse
+    read = store.deserialize_ros1 if channel.encoding == "ros1" else store.deserialize_cdr
+    return lambda payload: read(payload, channel.type)
+
+
+Signals = tuple[int, tuple[str, ...], dict[str, Any]]
+
+
+def _stamp(message: Any) -> int:
+    stamp = message.header.stamp
+    return int(stamp.sec) * 10**9 + int(stamp.nanosec)
+
+
+def _joint_state(message: Any) -> Signals:
+    arrays = {"q": message.position, "dq": message.velocity, "tau": message.effort}
+    return _stamp(message), tuple(message.name), arrays
+
+
+def _dynamic_state(message: Any) -> Signals:
+    """DynamicJointState: for each joint a list of interfaces with a value each."""
+    interfaces = {"position": "q", "velocity": "dq", "acceleration": "ddq", "effort": "tau", "torque": "tau"}
+    names = tuple(message.joint_names)
+    arrays: dict[str, Any] = {}
+    for column, state in enumerate(message.interface_values[: len(names)]):
+        for interface, value in zip(state.interface_names, state.values, strict=False):
+            field = interfaces.get(interface)
+            if field is not None:
+                arrays.setdefault(field, np.full(len(names), np.nan))[column] = value
+    return _stamp(message), names, arrays
+
+
+def _controller_state(message: Any) -> Signals:
+    """JointTrajectoryControllerState: the measured point, called `feedback` today and `actual` before.
+
+    Controllers seldom measure effort; where they command it, that is the effort there is.
+    """
+    point = message.feedback if hasattr(message, "feedback") else message.actual
+    arrays = {"q": point.positions, "dq": point.velocities, "ddq": point.accelerations, "tau": point.effort}
+    output = getattr(message, "output", None)
+    if len(arrays["tau"]) == 0 and output is not None:
+        arrays["tau"] = output.effort
+    return _stamp(message), tuple(message.joint_names), arrays
+
+
+_READERS: dict[str, Callable[[Any], Signals]] = {
+    JOINT_STATE: _joint_state,
+    DYNAMIC_STATE: _dynamic_state,
+    CONTROLLER_STATE: _controller_state,
+}

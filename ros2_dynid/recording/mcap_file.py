@@ -1,0 +1,279 @@
+"""Reading one MCAP file front to back, chunk by chunk, salvaging what a crash or damage left whole."""
+
+from __future__ import annotations
+
+import bisect
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.recording import mcap_records as mcap
+from ros2_dynid.recording.blocks import Block, Channel, type_name
+from ros2_dynid.recording.compression import MAX_CHUNK, DamagedDataError, decompress, open_zstd
+from ros2_dynid.recording.mcap_records import FRAME, Fields
+
+MAX_SUMMARY = 128 << 20
+MAX_DEFINITION = 4 << 20
+_BULK = 1 << 20
+_FOOTER = FRAME.size + 20 + len(mcap.MAGIC)
+_ENCODINGS = {"cdr": "cdr", "ros1": "ros1"}
+
+
+class _Window:
+    """Forward reading of a file, or of a stream that cannot seek, with a place to put bytes back."""
+
+    def __init__(self, stream: BinaryIO, size: int | None) -> None:
+        self.stream, self.size, self.position = stream, size, 0
+        self._front = b""
+
+    def read(self, count: int) -> bytes:
+        """Return the next bytes, fewer at the end."""
+        if self.size is not None:  # never ask for more than there is: a size may be a lie
+            count = min(count, self.size - self.position)
+        data = self._front[:count]
+        self._front = self._front[len(data) :]
+        if len(data) < count:
+            data += self._read(count - len(data))
+        self.position += len(data)
+        return data
+
+    def _read(self, count: int) -> bytes:
+        parts: list[bytes] = []
+        while count > 0:
+            try:
+                part = self.stream.read(min(count, 16 << 20))
+            except Exception:  # a damaged compressed stream; what came before it is good
+                break
+            if not part:
+                break
+            parts.append(part)
+            count -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def unread(self, data: bytes) -> None:
+        """Put bytes back in front."""
+        self._front = data + self._front
+        self.position -= len(data)
+
+    def skip(self, count: int) -> bool:
+        """Step over bytes; False if there are not so many."""
+        if self.size is None:
+            while count > 0:
+                part = self.read(min(count, 1 << 20))
+                if not part:
+                    return False
+                count -= len(part)
+            return True
+        if count > self.size - self.position:
+            return False
+        self.seek(self.position + count)
+        return True
+
+    def seek(self, position: int) -> None:
+        """Go to a place of a file that can seek."""
+        self._front = b""
+        self.stream.seek(position)
+        self.position = position
+
+
+class McapFile:
+    """One .mcap file (or .mcap.zstd): its channels, and its messages in blocks, a chunk each."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the catalogue: from the summary at the end, or where there is none by walking through the file."""
+        self.path = path
+        self.packed = path.suffix in (".zstd", ".zst")
+        self.size = path.stat().st_size
+        self.channels: list[Channel] = []
+        self.warnings: list[str] = []
+        self._schemas: dict[int, tuple[str, str, str]] = {}
+        self._by_id: dict[int, Channel] = {}
+        self._chunk_channels: dict[int, frozenset[int]] = {}
+        self._chunks: list[int] = []
+        with self._open() as stream:
+            if stream.read(len(mcap.MAGIC)) != mcap.MAGIC:
+                empty = self.size == 0
+                what = "the file is empty" if empty else "this is not an MCAP file"
+                raise InputError(what, "give a rosbag2 bag (.mcap, .db3), a ROS 1 .bag, .csv or .npz", str(path))
+            counts = None if self.packed else self._read_summary(stream)
+        if counts is None:
+            counts = {}
+            for block in self._walk(None):
+                for channel, count in zip(*np.unique(block.channel, return_counts=True), strict=True):
+                    counts[int(channel)] = counts.get(int(channel), 0) + int(count)
+            self.warnings = list(dict.fromkeys(self.warnings))
+        self.channels = [replace(channel, count=counts.get(channel.id, 0)) for channel in self._by_id.values()]
+
+    def blocks(self, wanted: Collection[int]) -> Iterator[Block]:
+        """Yield the messages of the channels wanted, a block for each chunk."""
+        return self._walk(np.array(sorted(wanted), np.int64))
+
+    def _open(self) -> BinaryIO:
+        return open_zstd(self.path) if self.packed else self.path.open("rb")
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def _read_summary(self, stream: BinaryIO) -> dict[int, int] | None:
+        """Read channels, chunk indexes and counts from the summary; None if there is no whole one."""
+        if self.size < _FOOTER:
+            return None
+        stream.seek(self.size - _FOOTER)
+        footer = stream.read(_FOOTER)
+        opcode, length = FRAME.unpack_from(footer)
+        if opcode != mcap.FOOTER or length != 20 or footer[-len(mcap.MAGIC) :] != mcap.MAGIC:
+            return None
+        fields = Fields(footer, FRAME.size, 20)
+        start, _, crc = fields.integer(8), fields.integer(8), fields.integer(4)
+        if not len(mcap.MAGIC) <= start < self.size - _FOOTER or self.size - _FOOTER - start > MAX_SUMMARY:
+            return None
+        stream.seek(start)
+        data = stream.read(self.size - _FOOTER - start)
+        if crc and zlib.crc32(data + footer[: FRAME.size + 16]) != crc:
+            return None
+        counts: dict[int, int] | None = None
+        found = mcap.scan(data)
+        others = list(found.others)
+        while len(found.others) and found.end < len(data):
+            found = mcap.scan(data, found.end)
+            others += found.others
+        try:
+            for opcode, position, length in others:
+                fields = Fields(data, position, length)
+                if opcode == mcap.CHUNK_INDEX:
+                    fields.take(16)
+                    chunk = fields.integer(8)
+                    fields.take(8)
+                    index = np.frombuffer(fields.take(fields.integer(4)), np.dtype([("id", "<u2"), ("at", "<u8")]))
+                    self._chunk_channels[chunk] = frozenset(index["id"].tolist())
+                elif opcode == mcap.STATISTICS:
+                    fields.take(8 + 2 + 4 * 4 + 8 + 8)
+                    table = np.frombuffer(fields.take(fields.integer(4)), np.dtype([("id", "<u2"), ("count", "<u8")]))
+                    counts = dict(zip(table["id"].tolist(), table["count"].tolist(), strict=True))
+                else:
+                    self._learn(opcode, fields)
+        except (DamagedDataError, ValueError):
+            counts = None
+        if found.end != len(data) or counts is None or not self._by_id:
+            self._chunk_channels = {}
+            return None
+        self._chunks = sorted(self._chunk_channels)
+        return counts
+
+    def _learn(self, opcode: int, fields: Fields) -> None:
+        """Take in a schema or a channel; the first of an id counts."""
+        if opcode == mcap.SCHEMA and fields.stop - fields.position <= MAX_DEFINITION:
+            key, name, encoding = fields.integer(2), fields.text(), fields.text()
+            self._schemas.setdefault(key, (name, encoding, fields.text()))
+        elif opcode == mcap.CHANNEL:
+            key, schema, topic, encoding = fields.integer(2), fields.integer(2), fields.text(), fields.text()
+            name, form, definition = self._schemas.get(schema, ("", "", ""))
+            channel = Channel(key, topic, type_name(name), _ENCODINGS.get(encoding, encoding), definition, form)
+            self._by_id.setdefault(key, channel)
+
+    def _walk(self, wanted: np.ndarray | None) -> Iterator[Block]:
+        """Yield blocks of the channels wanted (None: all, for the catalogue), front to back."""
+        with self._open() as stream:
+            window = _Window(stream, None if self.packed else self.size)
+            window.skip(len(mcap.MAGIC))
+            while True:
+                good = window.position
+                head = window.read(FRAME.size)
+                opcode, length = FRAME.unpack(head) if len(head) == FRAME.size else (0, 0)
+                if opcode in (mcap.DATA_END, mcap.FOOTER):
+                    return
+                if opcode == mcap.CHUNK:
+                    if self._chunk_is_unwanted(good, wanted):
+                        whole = window.skip(length)
+                    else:
+                        content = window.read(length) if length <= MAX_CHUNK else b""
+                        whole = len(content) == length
+                        if whole:
+                            yield from self._chunk(content, wanted)
+                elif opcode == mcap.MESSAGE:
+                    bulk = head + window.read(max(length, _BULK) if length <= MAX_CHUNK else 0)
+                    found = mcap.scan(bulk, stop_at=(mcap.CHUNK, mcap.DATA_END, mcap.FOOTER))
+                    whole = found.end > 0
+                    if whole:
+                        window.unread(bulk[found.end :])
+                        yield from self._messages(bulk, found, wanted)
+                elif opcode in (mcap.SCHEMA, mcap.CHANNEL):
+                    content = window.read(length) if length <= MAX_DEFINITION else b""
+                    whole = len(content) == length
+                    if whole:
+                        self._learn_safely(opcode, Fields(content))
+                else:
+                    whole = opcode != 0 and window.skip(length)
+                if not whole and not self._resume(window, good):
+                    return
+
+    def _chunk_is_unwanted(self, position: int, wanted: np.ndarray | None) -> bool:
+        channels = self._chunk_channels.get(position)
+        return wanted is not None and channels is not None and channels.isdisjoint(wanted.tolist())
+
+    def _resume(self, window: _Window, good: int) -> bool:
+        """Say what is lost behind `good`; go on at the next chunk that the index knows, if there is one."""
+        following = bisect.bisect_right(self._chunks, good)
+        if following < len(self._chunks) and self._chunks[following] < self.size:
+            self._warn(f"{self._chunks[following] - good} bytes at {good} are damaged and were left out")
+            window.seek(self._chunks[following])
+            return True
+        if self.packed:
+            self._warn(f"the file is cut or damaged: nothing could be read after {good / 1e6:.3g} MB (unpacked)")
+        else:
+            lost = self.size - good
+            self._warn(
+                f"the file was not closed properly or is cut: the last {lost} of {self.size} bytes "
+                f"({100 * lost / self.size:.2g} %), after the last whole chunk, are missing from the samples"
+            )
+        return False
+
+    def _chunk(self, content: bytes, wanted: np.ndarray | None) -> Iterator[Block]:
+        """Yield the messages of one chunk; a damaged one is left out with a warning."""
+        first = last = 0
+        try:
+            fields = Fields(content)
+            first, last = fields.integer(8), fields.integer(8)
+            size, crc = fields.integer(8), fields.integer(4)
+            compression, length = fields.text(), fields.integer(8)
+            if size > MAX_CHUNK:
+                raise DamagedDataError(f"it claims {size} bytes")
+            records = decompress(compression, fields.take(length), size)
+            if len(records) != size:
+                raise DamagedDataError("it has not the size that it claims")
+            if crc and zlib.crc32(records) != crc:
+                raise DamagedDataError("its checksum is wrong")
+        except DamagedDataError as error:
+            span = f" of {(last - first) * 1e-9:.3g} s" if 0 < last - first < 10**13 else ""
+            self._warn(f"a damaged chunk{span} was left out ({error})")
+            return
+        end = 0
+        while end < len(records):
+            found = mcap.scan(records, end)
+            if found.end == end:
+                self._warn(f"a damaged chunk was left out after {end} of {len(records)} bytes")
+                return
+            end = found.end
+            yield from self._messages(records, found, wanted)
+
+    def _messages(self, data: bytes, found: mcap.Scan, wanted: np.ndarray | None) -> Iterator[Block]:
+        for opcode, position, length in found.others:
+            self._learn_safely(opcode, Fields(data, position, length))
+        block = mcap.messages_of(data, found)
+        if wanted is not None:
+            inside = np.isin(block.channel, wanted)
+            block = block if inside.all() else block.take(inside)
+        if len(block):
+            yield block
+
+    def _learn_safely(self, opcode: int, fields: Fields) -> None:
+        try:
+            self._learn(opcode, fields)
+        except DamagedDataError:
+            self._warn("a damaged description of a topic was left out")

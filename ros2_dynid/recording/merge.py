@@ -1,0 +1,283 @@
+"""Partial joint states into whole samples: each publisher is a track; tracks that miss joints complete each other.
+
+The track with most of the signals wanted gives the times; what it lacks is interpolated linearly from the other
+tracks, never across a gap of theirs and never beyond their ends. Works window by window, so that a recording may be
+longer than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.model.robot import Array
+from ros2_dynid.recording.blocks import Ints
+from ros2_dynid.recording.decode import Decoded
+from ros2_dynid.recording.samples import FIELDS
+
+EPOCH_LIKE = 10**15
+"""A stamp [ns] beyond this is a date; then a stamp of zero means that it was never set."""
+_SILENT = 5 * 10**9  # a publisher that is behind by more [ns] has stopped and is not waited for
+_GAP_PERIODS, _GAP_LEAST = 10, 50_000_000  # between samples further apart [periods, ns] nothing is interpolated
+
+
+@dataclass
+class Track:
+    """The messages of one topic that name the same joints and carry comparable fields, waiting to be merged."""
+
+    topic: str
+    names: tuple[str, ...]
+    """The joints wanted that it has."""
+    fields: set[str]
+    parts: list[tuple[Ints, Ints, dict[str, Array]]] = field(default_factory=list)
+    rows: int = 0
+
+    def join(self) -> tuple[Ints, Ints, dict[str, Array]]:
+        """Return header stamps, bag stamps and arrays of all that waits, and forget it."""
+        parts, self.parts, self.rows = self.parts, [], 0
+        if len(parts) == 1 and set(parts[0][2]) == self.fields:
+            return parts[0]
+        arrays: dict[str, Array] = {}
+        for name in sorted(self.fields):
+            blank = [part[2].get(name) for part in parts]
+            arrays[name] = np.concatenate(
+                [
+                    np.full((len(p[0]), len(self.names)), np.nan) if b is None else b
+                    for p, b in zip(parts, blank, strict=True)
+                ]
+            )
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), arrays
+
+
+@dataclass
+class Piece:
+    """A stretch of one track with the stamps that count [ns]."""
+
+    track: Track
+    stamp: Ints
+    header: Ints
+    bag: Ints
+    arrays: dict[str, Array]
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Piece:
+        arrays = {name: values[rows] for name, values in self.arrays.items()}
+        return Piece(self.track, self.stamp[rows], self.header[rows], self.bag[rows], arrays)
+
+    def signals(self) -> set[tuple[str, str]]:
+        """Return (field, joint) of what is there and not NaN throughout."""
+        return {
+            (name, joint)
+            for name, values in self.arrays.items()
+            for column, joint in enumerate(self.track.names)
+            if not np.isnan(values[:, column]).all()
+        }
+
+
+@dataclass(frozen=True)
+class Window:
+    """Whole samples: stamps (M,) [ns] and arrays (M, n) by field, NaN where unknown."""
+
+    stamp: Ints
+    names: tuple[str, ...]
+    arrays: dict[str, Array]
+
+
+class Merger:
+    """Takes decoded messages in, gives whole samples out."""
+
+    def __init__(self, wanted: Sequence[str] | None, stamps: str = "auto") -> None:
+        """Merge for the joints wanted (None: all that appear); stamps: "auto", "header" or "bag"."""
+        self.wanted = None if wanted is None else tuple(wanted)
+        self.stamps = stamps
+        self.seen: list[str] = []
+        """All joints met, in order of appearance."""
+        self.dropped = 0
+        """Samples at which a joint was not known, since its publisher was silent."""
+        self.unstamped = 0
+        self.interpolated: set[str] = set()
+        """Joints that were interpolated at the times of others."""
+        self._tracks: dict[tuple[str, frozenset[str]], list[Track]] = {}
+        self._base: Track | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Return how many messages wait in the longest track."""
+        return max((track.rows for tracks in self._tracks.values() for track in tracks), default=0)
+
+    def add(self, topic: str, decoded: Sequence[Decoded], bag_stamps: Ints) -> None:
+        """Take in the messages of one block and topic; `rows` of each Decoded number them, also in bag_stamps."""
+        by_track: dict[int, tuple[Track, list[Decoded]]] = {}
+        for item in decoded:
+            track = self._track(topic, item)
+            if track is not None:
+                by_track.setdefault(id(track), (track, []))[1].append(item)
+        for track, items in by_track.values():
+            parts = [_columns(track, item) for item in items]
+            rows = np.concatenate([item.rows for item in items])
+            header = np.concatenate([item.header for item in items])
+            arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            if len(items) == 1:
+                arrays = parts[0]
+            elif np.any(np.diff(rows) < 0):
+                order = np.argsort(rows, kind="stable")
+                rows, header = rows[order], header[order]
+                arrays = {name: values[order] for name, values in arrays.items()}
+            track.parts.append((header, bag_stamps[rows], arrays))
+            track.rows += len(rows)
+
+    def _track(self, topic: str, item: Decoded) -> Track | None:
+        """Return the track of a message: same topic and joints, and fields that contain its own or lie in them."""
+        fields = set(item.arrays)
+        if not fields:
+            return None
+        tracks = self._tracks.setdefault((topic, frozenset(item.names)), [])
+        for track in tracks:
+            if fields <= track.fields or track.fields <= fields:
+                track.fields |= fields
+                return track
+        self.seen += [name for name in dict.fromkeys(item.names) if name not in self.seen]
+        names = tuple(dict.fromkeys(item.names)) if self.wanted is None else self.wanted
+        names = tuple(name for name in names if name in item.names)
+        if not names:
+            return None
+        tracks.append(Track(topic, names, fields))
+        return tracks[-1]
+
+    def window(self, final: bool = False) -> Window | None:
+        """Return the samples that are complete; with `final` all there are. None if there is none."""
+        pieces = self._pieces()
+        if not pieces:
+            return None
+        if self.wanted is None:
+            self.wanted = tuple(dict.fromkeys(name for piece in pieces for name in piece.track.names))
+        names = self.wanted
+        if not set(names) <= {name for piece in pieces for name in piece.track.names}:
+            self.dropped += max(len(piece.stamp) for piece in pieces)
+            return None
+        base = self._choose_base(pieces)
+        self._base = base.track
+        sources = _sources(names, base, [piece for piece in pieces if piece is not base])
+        horizon = int(base.stamp.max())
+        if not final:
+            alive = [piece.stamp.max() for piece, _ in sources if piece.stamp.max() > horizon - _SILENT]
+            horizon = int(min(alive, default=horizon))
+            self._keep(base, base.stamp > horizon)
+            for piece, _ in sources:
+                before = np.flatnonzero(piece.stamp <= horizon)
+                self._keep(piece, np.arange(len(piece.stamp)) >= (before[-1] if before.size else 0))
+            base = base.take(base.stamp <= horizon) if (base.stamp > horizon).any() else base
+        return self._combined(names, base, sources)
+
+    def _keep(self, piece: Piece, rows: NDArray[np.bool_]) -> None:
+        """Let rows wait for the next window."""
+        if rows.any():
+            kept = piece.take(rows)
+            piece.track.parts.insert(0, (kept.header, kept.bag, kept.arrays))
+            piece.track.rows += len(kept.stamp)
+
+    def _pieces(self) -> list[Piece]:
+        tracks = [track for tracks in self._tracks.values() for track in tracks if track.rows]
+        joined = [(track, *track.join()) for track in tracks]
+        if self.stamps == "auto" and joined:
+            self.stamps = "header" if any(header.any() for _, header, _, _ in joined) else "bag"
+        pieces = []
+        for track, header, bag, arrays in joined:
+            piece = Piece(track, header if self.stamps == "header" else bag, header, bag, arrays)
+            if self.stamps == "header" and np.median(header) > EPOCH_LIKE and not header.all():
+                self.unstamped += int(np.count_nonzero(header == 0))
+                piece = piece.take(header != 0)
+            pieces.append(piece)
+        return _chained([piece for piece in pieces if len(piece.stamp)])
+
+    def _choose_base(self, pieces: list[Piece]) -> Piece:
+        for piece in pieces:
+            if piece.track is self._base:
+                return piece
+        return max(pieces, key=lambda piece: (len(piece.signals()), len(piece.stamp)))
+
+    def _combined(
+        self, names: tuple[str, ...], base: Piece, sources: list[tuple[Piece, list[tuple[str, str]]]]
+    ) -> Window | None:
+        if not sources and base.track.names == names:
+            return Window(base.stamp, names, base.arrays)
+        column = {name: k for k, name in enumerate(names)}
+        own = [column[name] for name in base.track.names]
+        arrays: dict[str, Array] = {}
+        for name, values in base.arrays.items():
+            arrays[name] = np.full((len(base.stamp), len(names)), np.nan)
+            arrays[name][:, own] = values
+        unknown = np.zeros(len(base.stamp), bool)
+        for piece, signals in sources:
+            order = np.argsort(piece.stamp, kind="stable")
+            stamp, first = np.unique(piece.stamp[order], return_index=True)
+            outside = _uncovered(base.stamp, stamp)
+            for name, joint in signals:
+                values = piece.arrays[name][order[first], piece.track.names.index(joint)]
+                target = arrays.setdefault(name, np.full((len(base.stamp), len(names)), np.nan))
+                target[:, column[joint]] = np.interp(base.stamp - stamp[0], stamp - stamp[0], values)
+                target[outside, column[joint]] = np.nan
+                if joint not in base.track.names:
+                    unknown |= outside
+                    self.interpolated.add(joint)
+        self.dropped += int(np.count_nonzero(unknown))
+        if unknown.any():
+            arrays = {name: values[~unknown] for name, values in arrays.items()}
+        return Window(base.stamp[~unknown], names, arrays) if not unknown.all() else None
+
+
+def _columns(track: Track, item: Decoded) -> dict[str, Array]:
+    """Return the arrays of a decoded part with the columns of the track, in its order, as plain float64."""
+    if item.names == track.names:
+        return {name: np.array(values, dtype=np.float64) for name, values in item.arrays.items()}
+    columns = [item.names.index(name) for name in track.names]
+    return {name: np.array(values, dtype=np.float64)[:, columns] for name, values in item.arrays.items()}
+
+
+def _chained(pieces: list[Piece]) -> list[Piece]:
+    """Return the pieces; those of one topic and joints that follow each other in time become one.
+
+    A publisher that adds a foreign joint or stops sending a field in mid-recording makes a new track of the same robot.
+    """
+    chains: list[Piece] = []
+    for piece in sorted(pieces, key=lambda piece: int(piece.stamp[0])):
+        for k, other in enumerate(chains):
+            same = (other.track.topic, other.track.names) == (piece.track.topic, piece.track.names)
+            if same and set(other.arrays) == set(piece.arrays) and other.stamp.max() < piece.stamp.min():
+                chains[k] = Piece(
+                    piece.track,
+                    np.concatenate((other.stamp, piece.stamp)),
+                    np.concatenate((other.header, piece.header)),
+                    np.concatenate((other.bag, piece.bag)),
+                    {name: np.concatenate((other.arrays[name], piece.arrays[name])) for name in piece.arrays},
+                )
+                break
+        else:
+            chains.append(piece)
+    return chains
+
+
+def _sources(names: tuple[str, ...], base: Piece, others: list[Piece]) -> list[tuple[Piece, list[tuple[str, str]]]]:
+    """Return for each other piece the signals (field, joint) that it adds to the base: the longest piece adds first."""
+    have = base.signals() if others else set()
+    sources = []
+    for piece in sorted(others, key=lambda piece: -len(piece.stamp)):
+        added = [(f, name) for f in FIELDS for name in names if (f, name) in piece.signals() and (f, name) not in have]
+        if added:
+            have |= set(added)
+            sources.append((piece, added))
+    return sources
+
+
+def _uncovered(at: Ints, stamp: Ints) -> NDArray[np.bool_]:
+    """Return which times `at` lie beyond the ends of sorted stamps or in a gap between them."""
+    outside: NDArray[np.bool_] = (at < stamp[0]) | (at > stamp[-1])
+    steps = np.diff(stamp)
+    if steps.size:
+        gap = max(_GAP_PERIODS * float(np.median(steps)), _GAP_LEAST)
+        after = np.clip(np.searchsorted(stamp, at, side="left"), 1, len(stamp) - 1)
+        in_gap = (steps[after - 1] > gap) & (at != stamp[after]) & (at != stamp[after - 1])
+        outside |= in_gap
+    return outside

@@ -1,0 +1,150 @@
+"""Samples: what a recording holds, as arrays in the robot's joint order, and how they are cut and put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import Array
+
+FIELDS = ("q", "dq", "ddq", "tau")
+"""The signals of a joint: position [rad or m], its two derivatives [/s, /s^2] and effort [N.m or N]."""
+SUFFIXES = {"q": "position", "dq": "velocity", "ddq": "acceleration", "tau": "effort"}
+"""What the signals are called in column names: NAME.position, NAME.velocity, ..."""
+CLOCK_RESET = 1.0
+"""A stamp that steps back by more than this [s] is a clock that was set, not a message that came late."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """N samples of n joints: t (N,) [s]; q, dq, ddq, tau (N, n) in SI units and radians.
+
+    dq, ddq and tau are None where the recording has none; single unknown values are NaN. `start_ns` is the stamp
+    [ns] that belongs to t = 0. `notes` says in one line each what the reader did or doubts.
+    """
+
+    t: Array
+    joint_names: tuple[str, ...]
+    q: Array
+    dq: Array | None = None
+    ddq: Array | None = None
+    tau: Array | None = None
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    start_ns: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together."""
+        if self.t.ndim != 1:
+            raise InputError(f"time has shape {self.t.shape}", "give one time [s] a sample", self.source)
+        shape = (len(self.t), len(self.joint_names))
+        for field, array in self.arrays().items():
+            if array.shape != shape:
+                what = f"{field} has shape {array.shape} beside {shape[0]} times and {shape[1]} joints"
+                raise InputError(what, f"give it the shape {shape}", self.source)
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.t)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the signals there are, by field."""
+        found = {"q": self.q, "dq": self.dq, "ddq": self.ddq, "tau": self.tau}
+        return {field: array for field, array in found.items() if array is not None}
+
+    def with_arrays(self, t: Array, arrays: Mapping[str, Array], joint_names: Sequence[str] | None = None) -> Samples:
+        """Return samples of the same source with other times and signals."""
+        names = self.joint_names if joint_names is None else tuple(joint_names)
+        dq, ddq, tau = (arrays.get(field) for field in FIELDS[1:])
+        return replace(self, t=t, joint_names=names, q=arrays["q"], dq=dq, ddq=ddq, tau=tau)
+
+    def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Samples:
+        """Return the samples of the rows given."""
+        return self.with_arrays(self.t[rows], {field: array[rows] for field, array in self.arrays().items()})
+
+    def noted(self, *notes: str) -> Samples:
+        """Return the samples with further notes."""
+        return replace(self, notes=(*self.notes, *notes)) if notes else self
+
+
+def cut(samples: Samples, start: float | None = None, end: float | None = None) -> Samples:
+    """Return the samples with start <= t <= end [s]; the time axis stays as it is."""
+    if start is None and end is None:
+        return samples
+    lower, upper = -np.inf if start is None else start, np.inf if end is None else end
+    if not lower <= upper:
+        raise InputError(f"the cut from {start} s to {end} s is empty", "give a start before the end", samples.source)
+    keep = (samples.t >= lower) & (samples.t <= upper)
+    if not keep.any():
+        what = f"no sample lies between {lower:g} and {upper:g} s"
+        cure = (
+            f"the recording lasts from {samples.t.min():g} to {samples.t.max():g} s" if len(samples) else "it is empty"
+        )
+        raise InputError(what, cure, samples.source)
+    return samples.take(keep)
+
+
+def ordered(samples: Samples) -> Samples:
+    """Return the samples with times that strictly increase, and say in the notes what that took.
+
+    Samples without a time are dropped; late ones are sorted in; of several with one stamp the first is kept. Where
+    the clock was set back, only the longest stretch between such steps is kept, since sorting would interleave them.
+    """
+    finite = np.isfinite(samples.t)
+    if not finite.all():
+        samples = samples.take(finite).noted(f"{np.count_nonzero(~finite)} samples without a time were dropped")
+    if len(samples) < 2 or np.all(np.diff(samples.t) > 0):
+        return samples
+    resets = np.flatnonzero(np.diff(samples.t) < -CLOCK_RESET) + 1
+    if resets.size:
+        edges = np.concatenate(([0], resets, [len(samples)]))
+        longest = int(np.argmax(np.diff(edges)))
+        rows = slice(int(edges[longest]), int(edges[longest + 1]))
+        note = (
+            f"the clock was set back {resets.size} times: only the longest stretch is used, "
+            f"{rows.stop - rows.start} of {len(samples)} samples"
+        )
+        samples = samples.take(rows).noted(note)
+    late = int(np.count_nonzero(np.diff(samples.t) < 0))
+    if late:
+        samples = samples.take(np.argsort(samples.t, kind="stable")).noted(f"{late} late samples were sorted in")
+    first = np.concatenate(([True], np.diff(samples.t) > 0))
+    if not first.all():
+        note = f"{np.count_nonzero(~first)} samples that repeat a stamp were dropped"
+        samples = samples.take(first).noted(note)
+    return samples
+
+
+def in_order_of(samples: Samples, names: Sequence[str]) -> Samples:
+    """Return the samples with the joints named, in that order; further joints are left out."""
+    if tuple(names) == samples.joint_names:
+        return samples
+    columns = [column_of(name, samples.joint_names, samples.source) for name in names]
+    return samples.with_arrays(samples.t, {f: array[:, columns] for f, array in samples.arrays().items()}, names)
+
+
+def column_of(name: str, names: Sequence[str], source: str) -> int:
+    """Return the column of a joint, or say which ones there are."""
+    try:
+        return list(names).index(name)
+    except ValueError:
+        raise missing_joint([name], names, source) from None
+
+
+def missing_joint(missing: Sequence[str], names: Sequence[str], source: str) -> InputError:
+    """Return the error for joints of the robot that the recording lacks."""
+    there = shortened(names)
+    what = f"joint {missing[0]!r} of the robot is not in the recording, which has {there or 'no joints'}"
+    if len(missing) > 1:
+        what = f"{len(missing)} joints of the robot, {missing[0]!r} first, are not in the recording, which has {there}"
+    return InputError(what, "take the robot it was recorded on, name another topic, or hold the joint still", source)
+
+
+def shortened(names: Sequence[str], most: int = 12) -> str:
+    """Return the names in one line, cut after `most`."""
+    shown = ", ".join(str(name)[:60] for name in names[:most])
+    return shown + (f", ... ({len(names)} in all)" if len(names) > most else "")

@@ -1,0 +1,142 @@
+"""Reading one SQLite3 file of a rosbag2 bag (.db3, .db3.zstd), in the order it was written."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.recording.blocks import Block, Channel, block_of, type_name
+from ros2_dynid.recording.compression import open_zstd
+
+MAX_MESSAGE = 16 << 20
+"""Largest message [bytes] that is read; a JointState of 100 joints has 6 kB."""
+_ROWS = 4096
+_BLOCK_BYTES = 4 << 20
+_MAX_RATIO = 300  # unpacked over packed size of a .db3.zstd file that is still believed
+
+
+class SqliteFile:
+    """One .db3 file: its topics, and its messages in blocks."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the topics."""
+        self.path = path
+        self.warnings: list[str] = []
+        self.channels: list[Channel] = []
+        self._database = path
+        if path.suffix in (".zstd", ".zst"):
+            self._folder = tempfile.TemporaryDirectory(prefix="dynid-")  # goes with this object
+            self._database = self._unpacked(Path(self._folder.name) / "bag.db3")
+        self._size = self._database.stat().st_size
+        with self._connect() as connection:
+            try:
+                self._read_topics(connection)
+            except (sqlite3.Error, OverflowError) as error:
+                raise self._damaged(error) from None
+
+    def blocks(self, wanted: Collection[int]) -> Iterator[Block]:
+        """Yield the messages of the channels wanted, in the order of the table."""
+        marks = ",".join("?" * len(wanted))
+        query = (
+            "SELECT topic_id, timestamp, data FROM messages "
+            f"WHERE topic_id IN ({marks}) AND length(data) <= {MAX_MESSAGE} ORDER BY rowid"
+        )
+        with self._connect() as connection:
+            left = self._size + (1 << 20)
+            try:
+                cursor = connection.execute(query, sorted(wanted))
+                while rows := self._some(cursor):
+                    kept = [row for row in rows if isinstance(row[2], bytes) and isinstance(row[1], int)]
+                    left -= sum(len(row[2]) for row in kept) + 8 * len(rows)
+                    if left < 0:  # a damaged tree can list its pages over and over
+                        self._warn("the database is damaged: it lists more messages than it has room for")
+                        return
+                    if kept:
+                        channel, stamp, payloads = zip(*kept, strict=True)
+                        yield block_of(list(payloads), list(channel), list(stamp))
+            except (sqlite3.Error, OverflowError) as error:
+                self._warn(f"the database is cut or damaged: the messages after the damage are missing ({error})")
+
+    @staticmethod
+    def _some(cursor: sqlite3.Cursor) -> list[tuple[int, int, bytes]]:
+        """Return the next rows: at most _ROWS, and not much more than _BLOCK_BYTES of them."""
+        rows: list[tuple[int, int, bytes]] = []
+        size = 0
+        while len(rows) < _ROWS and size < _BLOCK_BYTES:
+            some = cursor.fetchmany(64)
+            rows += some
+            size += sum(len(row[2]) for row in some if isinstance(row[2], bytes))
+            if len(some) < 64:
+                break
+        return rows
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def _damaged(self, error: Exception) -> InputError:
+        cure = "give a rosbag2 bag; a damaged one may be mended with: sqlite3 FILE .recover"
+        return InputError(f"this is not a rosbag2 SQLite3 file or it is damaged ({error})", cure, str(self.path))
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        """Open the database without ever writing to it or to its folder."""
+        # A write-ahead log beside the file holds the last messages of a recorder that was killed.
+        log = self._database.with_name(self._database.name + "-wal")
+        mode = "mode=ro" if log.exists() else "immutable=1"
+        try:
+            connection = sqlite3.connect(f"file:{quote(str(self._database.absolute()))}?{mode}", uri=True)
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+        with closing(connection):
+            try:
+                for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "cache_size=-16384", "query_only=ON"):
+                    connection.execute(f"PRAGMA {pragma}")
+            except sqlite3.Error as error:
+                raise self._damaged(error) from None
+            yield connection
+
+    def _unpacked(self, target: Path) -> Path:
+        """Unpack a compressed file into a temporary one, within a bound."""
+        left = _MAX_RATIO * self.path.stat().st_size + (64 << 20)
+        with open_zstd(self.path) as packed, target.open("wb") as out:
+            while True:
+                try:
+                    part = packed.read(1 << 20)
+                except Exception as error:  # zstd's own error types for cut or damaged data
+                    self._warn(f"the compressed file is cut or damaged ({error})")
+                    break
+                if not part:
+                    break
+                left -= len(part)
+                if left < 0:
+                    what = f"it unpacks into more than {_MAX_RATIO} times its size"
+                    raise InputError(what, "unpack it with: zstd -d FILE, and give the result", str(self.path))
+                out.write(part)
+        return target
+
+    def _read_topics(self, connection: sqlite3.Connection) -> None:
+        tables = {
+            str(name): str(kind)
+            for name, kind in connection.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table','view')")
+        }
+        if tables.get("topics") != "table" or tables.get("messages") != "table":
+            what = "this SQLite3 file has no tables of topics and messages"
+            raise InputError(what, "give a rosbag2 bag", str(self.path))
+        definitions: dict[str, tuple[str, str]] = {}
+        if tables.get("message_definitions") == "table":  # since ROS 2 Iron
+            rows = connection.execute(
+                "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
+            )
+            for name, form, text in rows.fetchmany(10_000):
+                definitions[str(name)] = (str(text), str(form))
+        rows = connection.execute("SELECT id, name, type, serialization_format FROM topics")
+        for key, topic, kind, form in rows.fetchmany(100_000):
+            text, encoding = definitions.get(str(kind), ("", ""))
+            if isinstance(key, int):
+                self.channels.append(Channel(key, str(topic), type_name(str(kind)), str(form), text, encoding))

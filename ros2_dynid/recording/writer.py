@@ -1,0 +1,318 @@
+"""Writing rosbag2 MCAP bags that a crash or a full disk cannot take away.
+
+Messages gather in a chunk for at most half a second, then the chunk goes to the kernel in one write: a process that is
+killed loses no more than that. A thread asks the disk to keep what was written, once a second, so that a power cut
+loses little more, without ever making the caller wait. A bag is always a new folder; metadata.yaml is there from the
+start and replaced at the end; some room is held in reserve, so that a full disk still takes the last chunk and the
+index. A bag without an end (killed) is read by load_samples and, index rebuilt, by rosbag2.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import numpy as np
+
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.recording import mcap_write
+from ros2_dynid.recording.blocks import Ints
+from ros2_dynid.recording.decode import JOINT_STATE
+from ros2_dynid.recording.definitions import TopicInfo, describe, metadata_yaml, qos_text
+from ros2_dynid.recording.mcap_write import Chunk, Totals
+from ros2_dynid.version import __version__
+
+CHUNK_BYTES = 768 << 10
+CHUNK_SECONDS = 0.5
+SYNC_SECONDS = 1.0
+_RESERVE = 1 << 20
+
+
+class WriteError(DynidError):
+    """A recording could not be written on; `kept` messages are safe in `path`."""
+
+    def __init__(self, path: Path, reason: str, kept: int) -> None:
+        """Say why, and what was kept."""
+        self.path, self.reason, self.kept = path, reason, kept
+        super().__init__(f"{path}: {reason}; the {kept} messages written so far are kept, make room and record again")
+
+
+class BagWriter:
+    """Writes one bag: a folder with NAME_0.mcap and metadata.yaml. All times are in ns since the epoch."""
+
+    def __init__(self, folder: str | Path, *, compression: str = "", custom: Mapping[str, str] | None = None) -> None:
+        """Make the folder, which must not exist; compression of chunks is "" or "zstd"."""
+        self.path = Path(folder)
+        if compression not in ("", "zstd"):
+            raise InputError(f"unknown compression {compression!r}", "choose none or zstd")
+        try:
+            self.path.mkdir(parents=True)
+        except FileExistsError:
+            what = "this bag exists already"
+            raise InputError(what, "choose another name; a recording is never overwritten", str(self.path)) from None
+        self.count = 0
+        self.error: WriteError | None = None
+        self._custom = dict(custom or {})
+        self._compression = compression
+        self._topics: dict[int, TopicInfo] = {}
+        self._sequence: dict[int, int] = {}
+        self._schemas: list[bytes] = []
+        self._channels: list[bytes] = []
+        self._chunk_indexes: list[bytes] = []
+        self._first, self._last = 2**63 - 1, 0
+        self._chunk, self._chunk_since = Chunk(), time.monotonic()
+        self._created = time.time_ns()
+        self._lock = threading.Lock()
+        self._file = self.path / f"{self.path.name}_0.mcap"
+        self._fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._position = 0
+        self._reserve: IO[bytes] | None = None
+        self._reserved = 0
+        self._closed = False
+        self._synced = 0
+        self._wake = threading.Event()
+        self._hold_reserve()
+        self._append(mcap_write.beginning(f"ros2_dynid {__version__}"))
+        self._write_metadata(provisional=True)
+        self._syncer = threading.Thread(target=self._sync_loop, name="bag-sync", daemon=True)
+        self._syncer.start()
+
+    def __enter__(self) -> BagWriter:
+        """Return the writer."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the bag, also after an error: what was written is kept."""
+        self.close()
+
+    def add_topic(
+        self, topic: str, kind: str = JOINT_STATE, *, definition: str | None = None, latched: bool = False
+    ) -> int:
+        """Add a topic and return its channel; definition: text of a type that ROS 2's common interfaces lack."""
+        text, type_hash = describe(kind) if definition is None else (definition, "")
+        with self._lock:
+            self._check_open()
+            key = len(self._topics) + 1
+            self._topics[key] = TopicInfo(topic, kind, text, type_hash, latched)
+            self._sequence[key] = 0
+            self._schemas.append(mcap_write.schema(key, kind, text))
+            details = {"offered_qos_profiles": qos_text(latched), "topic_type_hash": type_hash}
+            self._channels.append(mcap_write.channel(key, key, topic, details))
+            self._chunk.records += self._schemas[-1] + self._channels[-1]
+        return key
+
+    def write(self, channel: int, payload: bytes, log_time: int, publish_time: int | None = None) -> None:
+        """Write one message; it reaches the file with its chunk, within half a second if poll() is called."""
+        publish_time = log_time if publish_time is None else publish_time
+        data = mcap_write.message(channel, self._sequence[channel], log_time, publish_time, payload)
+        with self._lock:
+            self._check_open()
+            self._add(channel, np.array([log_time], np.int64), np.array([len(data)], np.int64), data)
+            self._flush_if_due()
+
+    def write_joint_states(
+        self, channel: int, names: tuple[str, ...], stamps: Ints, arrays: list[np.ndarray | None]
+    ) -> None:
+        """Write many JointStates: stamps [ns] (K,), which are also the log times, and position, velocity, effort."""
+        from ros2_dynid.recording.encode import joint_states
+
+        rows = joint_states(names, stamps, arrays, head=mcap_write.RECORD_HEAD)
+        size = rows.shape[1]
+        head = np.zeros(
+            len(rows),
+            np.dtype(
+                {
+                    "names": ["op", "length", "channel", "sequence", "log", "publish"],
+                    "formats": ["u1", "<u8", "<u2", "<u4", "<u8", "<u8"],
+                    "offsets": [0, 1, 9, 11, 15, 23],
+                    "itemsize": mcap_write.RECORD_HEAD,
+                }
+            ),
+        )
+        head["op"], head["length"], head["channel"] = 5, size - 9, channel
+        head["log"] = head["publish"] = stamps
+        head["sequence"] = (self._sequence[channel] + np.arange(len(rows))) & 0xFFFFFFFF
+        rows[:, : mcap_write.RECORD_HEAD] = head.view(np.uint8).reshape(len(rows), -1)
+        step = max(1, CHUNK_BYTES // size)
+        for begin in range(0, len(rows), step):
+            part = rows[begin : begin + step]
+            with self._lock:
+                self._check_open()
+                self._add(channel, stamps[begin : begin + step], np.full(len(part), size), part.tobytes())
+                self._flush_if_due()
+
+    def _add(self, channel: int, stamps: Ints, sizes: Ints, data: bytes) -> None:
+        self._chunk.add(channel, stamps, sizes, data)
+        self._sequence[channel] += len(stamps)
+
+    def poll(self) -> None:
+        """Write the chunk if it is half a second old: call it from a timer, for when messages stop coming."""
+        with self._lock:
+            if not self._closed and self.error is None:
+                self._flush_if_due()
+
+    def flush(self) -> None:
+        """Write the chunk now."""
+        with self._lock:
+            self._check_open()
+            self._flush()
+
+    def _flush_if_due(self) -> None:
+        age = time.monotonic() - self._chunk_since
+        if len(self._chunk.records) >= CHUNK_BYTES or (self._chunk.count and age >= CHUNK_SECONDS):
+            self._flush()
+
+    def _flush(self) -> None:
+        chunk, self._chunk, self._chunk_since = self._chunk, Chunk(), time.monotonic()
+        if not chunk.records:
+            return
+        packed = mcap_write.pack(chunk, self._position, self._compression)
+        try:
+            self._append(packed.data)
+        except OSError as error:
+            self._release_reserve()  # a second chance: room for this chunk and for the end of the file
+            with suppress(OSError):
+                self._append(packed.data)
+                self._count(chunk, packed.chunk_index)
+            self._fail(error)
+        self._count(chunk, packed.chunk_index)
+        if _RESERVE + 256 * len(self._chunk_indexes) > self._reserved:
+            self._hold_reserve()
+
+    def _count(self, chunk: Chunk, chunk_index: bytes) -> None:
+        self._chunk_indexes.append(chunk_index)
+        self.count += chunk.count
+        for key, parts in chunk.index.items():
+            count = self._topics[key].count + sum(len(stamps) for stamps, _ in parts)
+            self._topics[key] = replace(self._topics[key], count=count)
+        if chunk.count:
+            self._first, self._last = min(self._first, chunk.first), max(self._last, chunk.last)
+
+    def _append(self, data: bytes) -> None:
+        """Write all of data at the end, or nothing of it."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            os.ftruncate(self._fd, self._position)
+            os.lseek(self._fd, self._position, os.SEEK_SET)
+            raise
+        self._position += len(data)
+
+    def _fail(self, error: OSError) -> None:
+        reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror or error)
+        self.error = WriteError(self.path, reason, self.count)
+        self._finish()
+        raise self.error
+
+    def _check_open(self) -> None:
+        if self.error is not None:
+            raise self.error
+        if self._closed:
+            raise InputError("the bag is closed", "open a new one", str(self.path))
+
+    def close(self) -> None:
+        """Write what waits, the index and metadata.yaml; after that the bag is complete. A second call does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            if self.error is None:
+                self._flush()
+                self._finish()
+
+    def _finish(self) -> None:
+        """Complete the file as far as the disk lets us, and replace the provisional metadata.yaml."""
+        self._closed = True
+        self._wake.set()
+        self._release_reserve()
+        totals = Totals(
+            self._schemas,
+            self._channels,
+            self._chunk_indexes,
+            {key: topic.count for key, topic in self._topics.items()},
+            self._first if self.count else 0,
+            self._last,
+        )
+        try:
+            self._append(mcap_write.ending(self._position, totals, {"serialized_metadata": self._metadata_text()}))
+            os.fsync(self._fd)
+            self._write_metadata(provisional=False)
+        except OSError as error:
+            if self.error is None:
+                reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
+                self.error = WriteError(self.path, reason, self.count)
+                raise self.error from None
+        finally:
+            os.close(self._fd)
+
+    def _metadata_text(self) -> str:
+        start = self._first if self.count else self._created
+        duration = self._last - self._first if self.count else 0
+        return metadata_yaml(self._file.name, list(self._topics.values()), start, duration, self._custom)
+
+    def _write_metadata(self, *, provisional: bool) -> None:
+        """Put metadata.yaml in place: whole or not at all."""
+        target, new = self.path / "metadata.yaml", self.path / ".metadata.yaml.new"
+        with new.open("w", encoding="utf-8") as stream:
+            stream.write(self._metadata_text())
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(target)
+        folders = (self.path, self.path.parent) if provisional else (self.path,)
+        for folder in folders:
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                with suppress(OSError):  # some filesystems cannot sync a folder
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def _hold_reserve(self) -> None:
+        """Hold room on the disk in a file without a name, which vanishes with the process."""
+        wanted = 2 * (_RESERVE + 256 * len(self._chunk_indexes))
+        with suppress(OSError):
+            if self._reserve is None:
+                self._reserve = tempfile.TemporaryFile(dir=self.path)  # noqa: SIM115  held until close
+            os.posix_fallocate(self._reserve.fileno(), 0, wanted)
+        self._reserved = wanted
+
+    def _release_reserve(self) -> None:
+        if self._reserve is not None:
+            self._reserve.close()
+            self._reserve = None
+
+    def _sync_loop(self) -> None:
+        """Ask the disk once a second to keep what was written."""
+        while not self._wake.wait(SYNC_SECONDS):
+            with self._lock:
+                if self._closed:
+                    return
+                handle, position = os.dup(self._fd), self._position
+            try:
+                if position != self._synced:
+                    os.fdatasync(handle)
+                    self._synced = position
+            except OSError:
+                pass  # the next write or the end of the bag meets the same error, where it can be told
+            finally:
+                os.close(handle)
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the room left on the disk of a folder, or of its nearest parent that exists [bytes]."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
