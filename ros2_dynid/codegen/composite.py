@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ros2_dynid.codegen.frames import Frame, Vector
+from ros2_dynid.codegen.frames import Frame, Vector, variable_rotation
 from ros2_dynid.codegen.graph import Expr, Graph
 from ros2_dynid.codegen.newton_euler import FIRST, Chain, Slots
 
@@ -80,8 +80,6 @@ def _gravity(chain: Chain) -> list[Vector]:
         start.append(before)
         angle.append((own, constant))
         if ("a", j) in chain.plan.combine and frame.revolute:
-            from ros2_dynid.codegen.frames import variable_rotation
-
             result.append(variable_rotation(chain.graph, own, constant).into(before))
         else:
             result.append(frame.about.into(now))

@@ -12,7 +12,7 @@ from ros2_dynid.codegen.graph import Expr, Graph
 from ros2_dynid.codegen.newton_euler import LINK_SLOTS, Chain, Link, Plan, joint_forces, motions
 from ros2_dynid.codegen.representation import Slot
 from ros2_dynid.dynamics.motion import constraint
-from ros2_dynid.model.robot import PRISMATIC, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 Slots = Mapping[Slot, Expr]
 Builder = Callable[[Graph, Robot, Slots, Plan], list[Expr]]
@@ -26,12 +26,33 @@ def torque(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
     return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
 
 
-def wrench_torque(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
-    """Return tau(q, dq, ddq, wrench): wrench is force [N] and moment [N.m] on the last link at its origin, its axes."""
-    chain, links = _moving(graph, robot, plan, "q dq ddq g")
-    tip = _wrench(graph, robot, plan)
-    tau = joint_forces(chain, links, _by_link(robot, slots), tip)
-    return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
+def torque_with_wrench(joint: int, tool: Array) -> Builder:
+    """Return the builder of tau(q, dq, ddq, wrench) for a tool with pose `tool` (4, 4) in the frame of `joint`.
+
+    wrench: force [N] and moment [N.m] that the environment exerts on the tool, about its origin and in its axes.
+    """
+
+    def build(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+        chain, links = _moving(graph, robot, plan, "q dq ddq g")
+        R = [[graph.number(_snapped(x)) for x in row] for row in tool[:3, :3]]
+        p = [graph.number(float(x)) for x in tool[:3, 3]]
+        given = [graph.variable("wrench", k) for k in range(6)]
+        f = [graph.sum(a * b for a, b in zip(row, given[:3], strict=True)) for row in R]
+        n = [graph.sum(a * b for a, b in zip(row, given[3:], strict=True)) for row in R]
+        n = [
+            n[0] + p[1] * f[2] - p[2] * f[1],
+            n[1] + p[2] * f[0] - p[0] * f[2],
+            n[2] + p[0] * f[1] - p[1] * f[0],
+        ]
+        unit = graph.number(plan.unit)  # the recursion's forces are N times its unit of length
+        tau = joint_forces(chain, links, _by_link(robot, slots), (joint, [unit * x for x in f], n))
+        return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
+
+    return build
+
+
+def _snapped(x: float) -> float:
+    return float(round(x)) if abs(x - round(x)) < 1e-15 else float(x)
 
 
 def velocity_torques(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
@@ -136,13 +157,6 @@ def _to_active(graph: Graph, robot: Robot, tau: list[Expr]) -> list[Expr]:
         return tau
     G, _ = constraint(robot)
     return [_dot(graph, G[:, k], tau) for k in range(G.shape[1])]
-
-
-def _wrench(graph: Graph, robot: Robot, plan: Plan) -> tuple[int, Vector, Vector]:
-    """Return the wrench as the recursion takes it: forces times the unit of length."""
-    unit = graph.number(plan.unit)
-    force = [unit * graph.variable("wrench", k) for k in range(3)]
-    return robot.n, force, [graph.variable("wrench", 3 + k) for k in range(3)]
 
 
 def _drives(graph: Graph, robot: Robot, slots: Slots, plan: Plan, tau: list[Expr], parts: str) -> list[Expr]:

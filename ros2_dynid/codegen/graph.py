@@ -84,6 +84,8 @@ class Graph:
         self._table: dict[Key, int] = {}
         self.memo: dict[object, object] = {}
         """For builders: parts of the graph that several functions of one robot share."""
+        self.labels: dict[int, str] = {}
+        """Readable names of nodes, for the emitters."""
         self.zero_node = -1
         self.zero_node = self._node((NUM, 0.0), True)
         self.zero = Expr(self, self.zero_node)
@@ -181,6 +183,11 @@ class Graph:
         for term in terms:
             total = self.add(total, term)
         return total
+
+    def label(self, expr: Expr, name: str) -> None:
+        """Give a computed node a readable name, the first one given counts; a minus sign shows in it."""
+        if self.keys[expr.node][0] in (ADD, MUL) and not self.constant[expr.node]:
+            self.labels.setdefault(expr.node, name if expr.sign > 0 else f"minus_{name}")
 
     def operands(self, node: int) -> tuple[int, ...]:
         """Return the nodes that `node` is computed from."""

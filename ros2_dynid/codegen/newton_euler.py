@@ -61,7 +61,8 @@ class Run:
     w: Vector
     u: Vector
     a: Vector
-    rest: Vector
+    rest: Vector | None
+    """What the joints of the run added to the turned `a`; None where the plan did not keep them apart."""
     angle: Expr
     constant: float
     about: Rotation
@@ -85,7 +86,14 @@ def motions(chain: Chain) -> list[Link]:
     """Return the motion of links 1 to n."""
     links: list[Link] = []
     for frame in chain.frames:
-        links.append(_motion(chain, frame, links[frame.parent - 1] if frame.parent else None))
+        link = _motion(chain, frame, links[frame.parent - 1] if frame.parent else None)
+        links.append(link)
+        for k, axis in enumerate("xyz"):
+            chain.graph.label(link.w[k], f"w{frame.number}_{axis}")
+            chain.graph.label(link.dw[k], f"dw{frame.number}_{axis}")
+            chain.graph.label(link.a[k], f"a{frame.number}_{axis}")
+            for m in range(3):
+                chain.graph.label(link.U[k][m], f"U{frame.number}_{k + 1}{m + 1}")
     return links
 
 
@@ -134,19 +142,14 @@ def _motion(chain: Chain, frame: Frame, parent: Link | None) -> Link:
     w = turned("w", turned_w, run.w)
     w = [w[0], w[1], turned_w[2] + dq]
     u = turned("u", _third_column(graph, frame, parent, turned_w, turned_dw), run.u)
-    if continues and ("a", j) in plan.combine:
+    beyond = [along * x for x in u] if ("a", j) in plan.child else still
+    if continues and ("a", j) in plan.combine and parent.run.rest is not None:
         # the acceleration that the first axis of the run has, turned at once, and what the run adds to it
-        rest = frame.about.into(frame.fixed_into(_plus(parent.run.rest, shift)))
-        start = run.about.into(run.a)
+        run.rest = _plus(frame.about.into(frame.fixed_into(_plus(parent.run.rest, shift))), beyond)
+        a = _plus(run.about.into(run.a), run.rest)
     else:
-        rest = frame.about.into(frame.fixed_into(_plus(parent.a, shift)))
-        start = still
-        if not continues:
-            start, rest = rest, still
-    if ("a", j) in plan.child:
-        rest = _plus(rest, [along * x for x in u])
-    a = _plus(start, rest)
-    run.rest = rest
+        a = _plus(frame.about.into(frame.fixed_into(_plus(parent.a, shift))), beyond)
+        run.rest = None if continues else beyond
     x, y = w[0] * w[2], w[1] * w[2]
     dw = [y - u[1], u[0] - x, turned_dw[2] + ddq]
     xy = w[0] * w[1]
@@ -281,6 +284,9 @@ def joint_forces(
         j, i = frame.number, frame.parent
         f, n = force[j - 1], moment[j - 1]
         tau[j - 1] = n[2] if frame.revolute else f[2]
+        for k, axis in enumerate("xyz"):
+            graph.label(f[k], f"f{j}_{axis}")
+            graph.label(n[k], f"n{j}_{axis}")
         if not i:
             continue
         p = list(frame.offset)
@@ -298,7 +304,7 @@ def joint_forces(
         if j in early_n:
             turned_n = _plus(turned_n, early_n[j])
         handed = turned_f
-        if m != j and ("f", j) in plan.combine:
+        if m == i and ("f", j) in plan.combine and ("n", m) not in plan.child:
             early_f[m] = _plus(early_f.get(m, [zero] * 3), links[j - 1].run.about.out([f[0], f[1], zero]))
             handed = [zero, zero, f[2]]
         if j in early_f:

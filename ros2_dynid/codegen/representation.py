@@ -2,19 +2,19 @@
 
 The recursions use *slots*: second moments E11 ... E33 (E = tr(J)/2 - J), first moments, masses, rotor inertias and
 friction. Adding a null vector v of the regressor (W v = 0) to the slots changes no torque, so slots that cost much can be
-traded for slots that cost little: a mass on a joint's axis can be counted to the link before, and so on. A
-`Representation` is one choice: slots = T parameters, where the parameters are the base (or the essential) ones.
+traded for slots that cost little: a mass on a joint's axis can be counted to the link before, and so on. One choice is a
+matrix X: slots = X parameters, where the parameters are the base (or the essential) ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ros2_dynid.codegen.newton_euler import LINK_SLOTS
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import split_name, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
@@ -22,15 +22,6 @@ _TOLERANCE = 1e-9
 """Relative size below which a column, or what remains of it, counts as zero."""
 Slot = tuple[str, int]
 """Kind and joint number, such as ("E11", 3) or ("Fv", 2)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Representation:
-    """slots = T parameters: T has a row for each slot of `slots` and a column for each name of `parameters`."""
-
-    slots: tuple[Slot, ...]
-    parameters: tuple[str, ...]
-    T: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,12 +134,12 @@ def _joint_null_vectors(robot: Robot, slots: tuple[Slot, ...]) -> list[Array]:
     return found
 
 
-def independent(W: Array, order: object) -> list[int]:
+def independent(W: Array, order: Iterable[int]) -> list[int]:
     """Return the columns of W, taken in `order`, that do not depend on those taken before."""
     Q = np.empty((W.shape[0], 0))
     kept: list[int] = []
     scale = np.linalg.norm(W, axis=0).max()
-    for k in order:  # type: ignore[attr-defined]
+    for k in order:
         size = np.linalg.norm(W[:, k])
         if size <= _TOLERANCE * scale:
             continue
@@ -161,19 +152,17 @@ def independent(W: Array, order: object) -> list[int]:
     return kept
 
 
-def represent(space: Space, robot: Robot, parameters: tuple[str, ...], order: list[int]) -> Array:
+def represent(space: Space, columns: Array, order: list[int]) -> Array:
     """Return X with slots = X parameters, using the slots that come first in `order` where they suffice.
 
-    parameters: names of standard parameters; all other standard parameters are zero.
+    columns: standard parameters for a unit of each parameter, shape (n_standard, P): chi = columns parameters.
     """
-    names = standard_names(robot)
-    unknown = set(parameters) - set(names)
-    if unknown:
-        raise InputError(f"{min(unknown)!r} is no parameter of the robot", "use names such as ZZ1", robot.name)
-    target = space.W @ space.from_standard[:, [names.index(name) for name in parameters]]
+    target = space.W @ (space.from_standard @ columns)
     kept = independent(space.W, order)
-    X = np.zeros((len(space.slots), len(parameters)))
-    X[kept] = np.linalg.lstsq(space.W[:, kept], target, rcond=None)[0]
+    X = np.zeros((len(space.slots), columns.shape[1]))
+    for _ in range(2):  # the second round takes away the rounding of the first
+        rest = target - space.W @ X
+        X[kept] += np.linalg.lstsq(space.W[:, kept], rest, rcond=None)[0]
     return clean(X)
 
 

@@ -15,26 +15,26 @@ from ros2_dynid.codegen.factor import factorise
 from ros2_dynid.codegen.functions import Builder
 from ros2_dynid.codegen.graph import Count, Expr, Graph
 from ros2_dynid.codegen.newton_euler import Plan
-from ros2_dynid.codegen.representation import Representation, Slot, Space, clean, represent
+from ros2_dynid.codegen.representation import Slot, Space, clean, represent
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
 _COST = {"Ia": 2, "M": 6, "E11": 8, "E22": 8, "E12": 10, "E13": 10, "E23": 10, "MX": 16, "MY": 16, "MZ": 17, "E33": 18}
 """What a slot costs, roughly, to start from; the counts decide."""
 _POWER = {"M": 2, "MX": 1, "MY": 1, "MZ": 1}
 """Powers of the unit of length that a constant carries."""
+EFFORT = 60
+"""Candidates counted for a function; more find little more."""
 _LARGEST = 1e3
 """Constants that blow up the parameters by more than this would cost digits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """A function ready to emit: its graph, outputs and constants. Constant `name` is row `name` of the representation."""
+    """A function ready to emit: its graph and outputs, and constants = rows @ parameters by name."""
 
     graph: Graph
     outputs: list[Expr]
-    representation: Representation
     constants: tuple[str, ...]
-    """Names of the graph's parameters; constant k is rows[k] @ parameters."""
     rows: Array
     plan: Plan
 
@@ -80,10 +80,13 @@ def _build(
     return builder(graph, robot, slots, plan), rows
 
 
-def generate(builder: Builder, robot: Robot, space: Space, parameters: tuple[str, ...], effort: int = 60) -> Generated:
-    """Return the function of `builder` in the parameters named, with as few operations as `effort` candidates find."""
+def generate(builder: Builder, robot: Robot, space: Space, columns: Array, effort: int = EFFORT) -> Generated:
+    """Return the function of `builder` with as few operations as `effort` candidates find.
+
+    columns: standard parameters for a unit of each parameter of the function, shape (n_standard, P).
+    """
     order = sorted(range(len(space.slots)), key=lambda k: (_COST.get(space.slots[k][0], 0), -space.slots[k][1]))
-    X = represent(space, robot, parameters, order)
+    X = represent(space, columns, order)
     plan = Plan()
     budget = effort
     graphs: dict[Plan, Graph] = {}  # the motion part of a plan is built once
@@ -120,9 +123,7 @@ def generate(builder: Builder, robot: Robot, space: Space, parameters: tuple[str
     outputs = factorise(graph, outputs)
     used, _ = constants_of(robot, space, X, plan)
     names = tuple(dict.fromkeys(name for _, name, _ in used))
-    support = [k for k in range(len(space.slots)) if X[k].any()]
-    representation = Representation(tuple(space.slots[k] for k in support), parameters, X[support])
-    return Generated(graph, outputs, representation, names, np.array(rows), plan)
+    return Generated(graph, outputs, names, np.array(rows).reshape(len(rows), columns.shape[1]), plan)
 
 
 def _steps(robot: Robot) -> Iterator[Plan]:

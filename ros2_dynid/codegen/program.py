@@ -1,0 +1,202 @@
+"""What is generated for a robot: which parameters appear, which functions, and reference values to check them with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.base_parameters.compute import base_parameters
+from ros2_dynid.codegen.emit_c import Program
+from ros2_dynid.codegen.functions import (
+    Builder,
+    inertia_gravity,
+    synchronous,
+    torque,
+    torque_with_wrench,
+    velocity_torques,
+)
+from ros2_dynid.codegen.graph import Graph
+from ros2_dynid.codegen.newton_euler import Plan
+from ros2_dynid.codegen.representation import Space, space_of
+from ros2_dynid.codegen.search import EFFORT, Generated, generate
+from ros2_dynid.codegen.text import identifier
+from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.inertia import Inertia
+from ros2_dynid.model.parameters import GROUPS, LINK, group_of, standard_names, standard_vector
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+
+SAMPLES = 3
+"""Reference samples in the program that checks itself."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to generate: parameters at run time, a load, a wrench (both at the tool), and the type of numbers."""
+
+    runtime: bool = False
+    load: bool = False
+    wrench: bool = False
+    real: str = "double"
+    tool: str | None = None
+    effort: int = EFFORT
+
+
+def chosen_parameters(robot: Robot, only: Sequence[str] | None) -> tuple[tuple[str, ...], Array]:
+    """Return the names and values of the parameters to appear, for a robot with its a priori parameters.
+
+    only: groups (then the base parameters among these), or names of standard parameters (then just these, such as the
+    significant ones of seed 004; all others are zero). Default: inertial and rotor, and friction and offset if the
+    robot has any.
+    """
+    chi = standard_vector(robot)
+    if only is not None and not set(only) <= set(GROUPS):
+        names = standard_names(robot)
+        unknown = [name for name in only if name not in names]
+        if unknown:
+            cure = f"give groups ({', '.join(GROUPS)}) or standard parameters such as ZZ1"
+            raise InputError(f"--only {unknown[0]!r} is neither", cure, robot.name)
+        chosen = tuple(dict.fromkeys(only))
+        return chosen, np.array([chi[names.index(name)] for name in chosen])
+    if only is None:
+        known = {group_of(name) for name, value in robot.parameters.items() if value != 0.0}
+        only = ["inertial", "rotor", *(group for group in ("friction", "offset") if group in known)]
+    base = base_parameters(robot, groups=list(only))
+    return base.leaders, base.values(robot, chi)
+
+
+def program_of(
+    robot: Robot,
+    parameters: Sequence[str],
+    values: Array,
+    options: Options | None = None,
+    *,
+    about: Sequence[str] = (),
+    functions: Sequence[str] = ("torque", "inertia_gravity", "velocity_torques", "synchronous"),
+) -> Program:
+    """Return the generated functions in the parameters named (standard parameters; all others are zero)."""
+    options = options or Options()
+    joint, pose, tool = tool_of(robot, options.tool)
+    columns = unit_columns(robot, parameters)
+    if options.load:
+        columns = np.hstack((columns, load_columns(robot, joint, pose)))
+    builders: dict[str, Builder] = {
+        "torque": torque_with_wrench(joint, pose) if options.wrench else torque,
+        "inertia_gravity": inertia_gravity,
+        "velocity_torques": velocity_torques,
+        "synchronous": synchronous,
+    }
+    space = space_of(robot)
+    generated = {name: _generate(name, builders[name], robot, space, columns, options.effort) for name in functions}
+    program = Program(
+        robot,
+        identifier(robot.name),
+        generated,
+        tuple(parameters),
+        np.asarray(values, dtype=float),
+        runtime=options.runtime,
+        load=options.load,
+        wrench=options.wrench,
+        tool=tool,
+        real=options.real,
+        about=tuple(about),
+    )
+    tests = reference_samples(program, joint, pose, columns)
+    return Program(**{**program.__dict__, "tests": tests})
+
+
+def _generate(
+    name: str, builder: Builder, robot: Robot, space: Space, columns: Array, effort: int
+) -> Generated:
+    if name == "synchronous":  # a product of matrix and vector: nothing to search for
+        graph = Graph()
+        return Generated(graph, builder(graph, robot, {}, Plan()), (), np.zeros((0, columns.shape[1])), Plan())
+    return generate(builder, robot, space, columns, effort)
+
+
+def unit_columns(robot: Robot, parameters: Sequence[str]) -> Array:
+    """Return the standard parameters for a unit of each of `parameters`, shape (n_standard, P)."""
+    names = standard_names(robot)
+    columns = np.zeros((len(names), len(parameters)))
+    for k, name in enumerate(parameters):
+        if name not in names:
+            raise InputError(f"{name!r} is no parameter of the robot", "use names such as ZZ1", robot.name)
+        columns[names.index(name), k] = 1.0
+    return columns
+
+
+def tool_of(robot: Robot, name: str | None) -> tuple[int, Array, str]:
+    """Return joint, pose in its frame (4, 4) and description of the tool: the one named, else the last joint's frame."""
+    if name is None:
+        return robot.n, np.eye(4), f"the frame of joint {robot.joints[-1].name}"
+    if name not in robot.tools:
+        known = ", ".join(sorted(robot.tools)) or "none: leave --tool out for the last joint's frame"
+        raise InputError(f"the robot has no tool link {name!r}", f"choose from {known}", robot.name)
+    joint, pose = robot.tools[name]
+    return joint, pose, f"link {name}"
+
+
+def load_columns(robot: Robot, joint: int, pose: Array) -> Array:
+    """Return the standard parameters for a unit of each of the load's ten parameters at the tool, (n_standard, 10)."""
+    names = standard_names(robot)
+    columns = np.zeros((len(names), len(LINK)))
+    for k, kind in enumerate(LINK):
+        unit = dict.fromkeys(LINK, 0.0) | {kind: 1.0}
+        XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = (unit[x] for x in LINK)
+        body = Inertia(M, np.array([MX, MY, MZ]), np.array([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]]))
+        for own, value in body.moved(pose).standard().items():
+            columns[names.index(f"{own}{joint}"), k] = value
+    return columns
+
+
+def reference_samples(program: Program, joint: int, pose: Array, columns: Array) -> tuple[dict[str, Array], ...]:
+    """Return random samples with the torques that the NumPy recursions give: the generated code is checked by them."""
+    robot = program.robot
+    rng = np.random.default_rng(0)
+    tests = []
+    for _ in range(SAMPLES):
+        q, dq, ddq = (rng.uniform(-2.0, 2.0, len(robot.active)) for _ in range(3))
+        load = rng.uniform(0.0, 1.0, len(LINK)) if program.load else np.zeros(0)
+        wrench = rng.uniform(-10.0, 10.0, 6) if program.wrench else np.zeros(6)
+        if program.real == "float":  # the reference is for what the generated code is given
+            q, dq, ddq, load, wrench = (x.astype(np.float32).astype(float) for x in (q, dq, ddq, load, wrench))
+        chi = columns @ np.concatenate((program.values, load))
+        row = q[None], dq[None], ddq[None]
+        still = np.zeros_like(row[0])
+        tau = inverse_dynamics(robot, chi, *row)[0] - contact_torque(robot, q, wrench, joint, pose)
+        moving = inverse_dynamics(robot, chi, q[None], dq[None], still)[0]
+        test = {
+            "q": q,
+            "dq": dq,
+            "ddq": ddq,
+            "tau": tau,
+            "M": inertia_matrix(robot, chi, q[None])[0],
+            "Q": gravity_torque(robot, chi, q[None])[0],
+            "C": moving - gravity_torque(robot, chi, q[None])[0],
+            "wrench": wrench,
+            "load": load,
+        }
+        tests.append(test)
+    return tuple(tests)
+
+
+def contact_torque(robot: Robot, q: Array, wrench: Array, joint: int, pose: Array) -> Array:
+    """Return J^T w [N.m, N], shape (n_active,), of the wrench on the tool with pose (4, 4) in the frame of `joint`."""
+    T = frames(robot, q[None])[0]
+    tool = T[joint - 1] @ pose
+    force, moment = tool[:3, :3] @ wrench[:3], tool[:3, :3] @ wrench[3:]
+    tau = np.zeros(robot.n)
+    i = joint
+    while i:
+        axis, origin = T[i - 1, :3, 2], T[i - 1, :3, 3]
+        if robot.joints[i - 1].sigma == PRISMATIC:
+            tau[i - 1] = axis @ force
+        else:
+            tau[i - 1] = axis @ (moment + np.cross(tool[:3, 3] - origin, force))
+        i = robot.joints[i - 1].parent
+    return np.asarray(constraint(robot)[0].T @ tau)
