@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import importlib
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +20,7 @@ class DamagedDataError(Exception):
     """Compressed or framed data that is cut, damaged or dishonest about its size; callers salvage what is around it."""
 
 
+@cache
 def _zstd() -> Any:
     """Return the zstd module of this Python: its own (3.14), or the backport that rosbags brings."""
     for name in ("compression.zstd", "backports.zstd"):
@@ -29,6 +31,7 @@ def _zstd() -> Any:
     raise MissingPackageError("backports.zstd", "reading zstd compressed recordings")
 
 
+@cache
 def _lz4() -> Any:
     try:
         return importlib.import_module("lz4.frame")

@@ -189,8 +189,11 @@ def _windows(
 
 def _samples(window: Window, start_ns: int, source: str) -> Samples:
     dq, ddq, tau = (window.arrays.get(field) for field in FIELDS[1:])
-    q = window.arrays.get("q", np.full((len(window.stamp), len(window.names)), np.nan))
-    return Samples((window.stamp - start_ns) * 1e-9, window.names, q, dq, ddq, tau, source, start_ns=start_ns)
+    q = window.arrays.get("q")
+    if q is None:
+        q = np.full((len(window.stamp), len(window.names)), np.nan)
+    t = (window.stamp - start_ns).astype(np.float64) * 1e-9
+    return Samples(t, window.names, q, dq, ddq, tau, source, start_ns=start_ns)
 
 
 class Growing:

@@ -38,17 +38,9 @@ class Track:
     def join(self) -> tuple[Ints, Ints, dict[str, Array]]:
         """Return header stamps, bag stamps and arrays of all that waits, and forget it."""
         parts, self.parts, self.rows = self.parts, [], 0
-        if len(parts) == 1 and set(parts[0][2]) == self.fields:
+        if len(parts) == 1:
             return parts[0]
-        arrays: dict[str, Array] = {}
-        for name in sorted(self.fields):
-            blank = [part[2].get(name) for part in parts]
-            arrays[name] = np.concatenate(
-                [
-                    np.full((len(p[0]), len(self.names)), np.nan) if b is None else b
-                    for p, b in zip(parts, blank, strict=True)
-                ]
-            )
+        arrays = _stacked([part[2] for part in parts])
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), arrays
 
 
@@ -110,21 +102,18 @@ class Merger:
     def add(self, topic: str, decoded: Sequence[Decoded], bag_stamps: Ints) -> None:
         """Take in the messages of one block and topic; `rows` of each Decoded number them, also in bag_stamps."""
         by_track: dict[int, tuple[Track, list[Decoded]]] = {}
-        for item in decoded:
+        for item in sorted(decoded, key=lambda item: int(item.rows[0])):
             track = self._track(topic, item)
             if track is not None:
                 by_track.setdefault(id(track), (track, []))[1].append(item)
         for track, items in by_track.values():
             parts = [_columns(track, item) for item in items]
-            rows = np.concatenate([item.rows for item in items])
-            header = np.concatenate([item.header for item in items])
-            arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            if len(items) == 1:
-                arrays = parts[0]
-            elif np.any(np.diff(rows) < 0):
+            rows, header, arrays = items[0].rows, items[0].header, parts[0]
+            if len(items) > 1:
+                rows = np.concatenate([item.rows for item in items])
                 order = np.argsort(rows, kind="stable")
-                rows, header = rows[order], header[order]
-                arrays = {name: values[order] for name, values in arrays.items()}
+                rows, header = rows[order], np.concatenate([item.header for item in items])[order]
+                arrays = {name: values[order] for name, values in _stacked(parts).items()}
             track.parts.append((header, bag_stamps[rows], arrays))
             track.rows += len(rows)
 
@@ -234,6 +223,18 @@ def _columns(track: Track, item: Decoded) -> dict[str, Array]:
         return {name: np.array(values, dtype=np.float64) for name, values in item.arrays.items()}
     columns = [item.names.index(name) for name in track.names]
     return {name: np.array(values, dtype=np.float64)[:, columns] for name, values in item.arrays.items()}
+
+
+def _stacked(parts: list[dict[str, Array]]) -> dict[str, Array]:
+    """Return arrays one below the other, NaN where a part lacks a field that others have."""
+    fields = {name: None for part in parts for name in part}
+    shapes = [next(iter(part.values())).shape for part in parts]
+    return {
+        name: np.concatenate(
+            [part[name] if name in part else np.full(s, np.nan) for part, s in zip(parts, shapes, strict=True)]
+        )
+        for name in fields
+    }
 
 
 def _chained(pieces: list[Piece]) -> list[Piece]:
