@@ -94,14 +94,17 @@ def _table(top: Mapping[str, Any], source: str, name: str, snap: bool) -> Robot:
     for entry in entries:
         joints.append(_joint(entry, joints, unit, rounded if snap else None, source))
     notes = [f"rounded angles taken as exact multiples of 90 deg: joint {', '.join(rounded)}"] if rounded else []
-    return Robot(
-        name=str(top.get("name", name)),
-        joints=tuple(joints),
-        gravity=_vector(top.get("gravity", STANDARD_GRAVITY), "gravity", source),
-        base=_pose(top["base"], "base", source) if "base" in top else np.eye(4),
-        tools=_tools(top, joints, source),
-        notes=(*notes, *_notes(top, source)),
-    )
+    fields: dict[str, Any] = {
+        "name": str(top.get("name", name)),
+        "gravity": _vector(top.get("gravity", STANDARD_GRAVITY), "gravity", source),
+        "base": _pose(top["base"], "base", source) if "base" in top else np.eye(4),
+        "tools": _tools(top, joints, source),
+        "notes": (*notes, *_notes(top, source)),
+    }
+    try:
+        return Robot(joints=tuple(joints), **fields)
+    except InputError as error:
+        raise InputError(error.what, error.cure, source) from None
 
 
 def _refine(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -43,7 +42,8 @@ def exact_urdf(data: bytes) -> str:
             origin.set("rpy", " ".join(repr(snap_angle(float(word))) for word in origin.get("rpy", "").split()))
         if joint.get("name") in local:
             axis = joint.find("axis")
-            assert axis is not None
+            if axis is None:
+                axis = ElementTree.SubElement(joint, "axis")
             axis.set("xyz", " ".join(repr(float(value)) for value in local[joint.get("name", "")]))
     return ElementTree.tostring(root, encoding="unicode")
 

@@ -1,0 +1,134 @@
+"""Sub-chains: base and tip link, held joints with their links lumped, mimic chains, gravity in the base's frame."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from urdf_oracle import PinUrdf, axis_errors, inertial_only
+from urdf_text import joint, link, urdf
+
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.model.parameters import standard_vector
+
+
+def two_arms():
+    rng = np.random.default_rng(8)
+    parts = [link(name, rng) for name in ("torso", "chest", "la", "lb", "lc", "ra", "rb")]
+    return urdf(
+        *parts,
+        joint("waist", "torso", "chest", xyz="0 0 0.4", axis="0 1 0"),
+        joint("left1", "chest", "la", xyz="0.1 0.2 0.3", rpy="0.4 0.1 0", axis="1 0 0"),
+        joint("left2", "la", "lb", xyz="0 0 0.3", axis="0 1 0"),
+        joint("left3", "lb", "lc", xyz="0.1 0 0.3", type="prismatic", axis="0 1 1"),
+        joint("right1", "chest", "ra", xyz="0.1 -0.2 0.3", axis="1 0 0"),
+        joint("right2", "ra", "rb", xyz="0 0 0.3", axis="0 1 0"),
+    )
+
+
+def compare(robot, text, held, base=None):
+    """Compare torques and axes with Pinocchio's of the whole robot, the other joints held."""
+    theirs = PinUrdf(text, robot, held)
+    q, dq, ddq = np.random.default_rng(0).uniform(-1, 1, size=(3, 4, len(robot.active)))
+    chi = standard_vector(robot, inertial_only(robot))
+    tau = inverse_dynamics(robot, chi, q, dq, ddq)
+    expected = np.array([theirs.torque(*sample) for sample in zip(q, dq, ddq, strict=True)])
+    np.testing.assert_allclose(tau, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    for sample, T in zip(q, frames(robot, q), strict=True):
+        pose = np.eye(4) if base is None else theirs.link(base, sample)
+        assert max(axis_errors(robot, pose @ T, theirs.axes(sample))) < 1e-9
+
+
+def test_tip_link_keeps_the_way_to_it_and_lumps_the_rest():
+    robot = robot_from_urdf_string(two_arms(), tip_link="lc")
+    assert [joint.name for joint in robot.joints] == ["waist", "left1", "left2", "left3"]
+    assert list(robot.tools) == ["lc"]
+    compare(robot, two_arms(), {})
+
+
+def test_base_link_stands_still_and_gravity_stays_vertical():
+    held = {"waist": 0.6, "right2": -0.4}
+    robot = robot_from_urdf_string(two_arms(), base_link="chest", hold=held)
+    assert [joint.name for joint in robot.joints] == ["left1", "left2", "left3", "right1"]
+    np.testing.assert_allclose(robot.gravity, [9.81 * np.sin(0.6), 0, -9.81 * np.cos(0.6)], atol=1e-12)
+    assert any("gravity" in note for note in robot.notes)
+    compare(robot, two_arms(), held, base="chest")
+
+
+def test_base_and_tip_with_a_held_joint_between():
+    held = {"left2": 0.7}
+    robot = robot_from_urdf_string(two_arms(), base_link="chest", tip_link="lc", hold=held)
+    assert [joint.name for joint in robot.joints] == ["left1", "left3"]
+    compare(robot, two_arms(), held, base="chest")
+
+
+def test_prismatic_joint_held_away_from_zero():
+    robot = robot_from_urdf_string(two_arms(), hold={"left3": 0.25})
+    assert robot.n == 5
+    compare(robot, two_arms(), {"left3": 0.25})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"base_link": "nowhere"}, ("base link 'nowhere'", "'torso'")),
+        ({"tip_link": "nowhere"}, ("tip link 'nowhere'",)),
+        ({"base_link": "la", "tip_link": "rb"}, ("'rb'", "not behind", "'la'")),
+        ({"base_link": "lc"}, ("no joint moves", "'lc'")),
+        ({"hold": {"elbow": 0.0}}, ("'elbow'", "'waist'")),
+        ({"hold": {"waist": np.nan}}, ("'waist'", "finite")),
+        ({"hold": dict.fromkeys(("waist", "left1", "left2", "left3", "right1", "right2"), 0.0)}, ("no joint moves",)),
+    ],
+)
+def test_refusals_name_the_element(options, words):
+    with pytest.raises(InputError) as caught:
+        robot_from_urdf_string(two_arms(), **options)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_position_outside_the_limits_is_noted():
+    assert any("outside" in note for note in robot_from_urdf_string(two_arms(), hold={"waist": 5.0}).notes)
+
+
+def fingers(*mimics):
+    rng = np.random.default_rng(9)
+    parts = [link(f"l{i}", rng) for i in range(len(mimics) + 1)]
+    for i, mimic in enumerate(mimics, start=1):
+        parts.append(joint(f"j{i}", f"l{i - 1}", f"l{i}", xyz="0.1 0 0.02", axis="0 1 0.2", inside=mimic))
+    return urdf(*parts)
+
+
+def test_mimic_chains_lead_to_active_joints():
+    text = fingers(
+        "", '<mimic joint="j1" multiplier="2" offset="0.5"/>', '<mimic joint="j2" multiplier="-3" offset="1"/>'
+    )
+    robot = robot_from_urdf_string(text)
+    assert robot.active == (1,)
+    second, third = robot.passive
+    assert (dict(second.terms), second.offset) == ({1: 2.0}, 0.5)
+    assert (dict(third.terms), third.offset) == ({1: -6.0}, -0.5)
+    compare(robot, text, {})
+
+
+def test_mimic_may_lead_forward_in_the_file():
+    robot = robot_from_urdf_string(fingers('<mimic joint="j2" multiplier="0.5"/>', ""))
+    assert robot.active == (2,)
+    assert dict(robot.passive[0].terms) == {2: 0.5}
+
+
+def test_holding_the_leader_holds_its_followers():
+    text = fingers("", '<mimic joint="j1" multiplier="2" offset="0.5"/>', "")
+    robot = robot_from_urdf_string(text, hold={"j1": 0.2})
+    assert [joint.name for joint in robot.joints] == ["j3"]
+    compare(robot, text, {"j1": 0.2, "j2": 0.9})
+
+
+def test_a_held_follower_leaves_its_leader_free():
+    text = fingers("", '<mimic joint="j1" multiplier="2"/>', "")
+    robot = robot_from_urdf_string(text, hold={"j2": 0.3})
+    assert [joint.name for joint in robot.joints] == ["j1", "j3"]
+    assert not robot.passive
+    compare(robot, text, {"j2": 0.3})
