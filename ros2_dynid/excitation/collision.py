@@ -1,0 +1,216 @@
+"""Self-collision and workspace: distances between capsules fixed to the links, and to planes, with gradients.
+
+A capsule is all points within `radius` of a segment; a sphere is one with a segment of length zero. Capsules cover the
+true shapes, so a distance is on the safe side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+
+DEFAULT_MARGIN_M = 0.02
+SOFTNESS_M = 0.05
+"""Distance below the margin [m] that weighs 1 in the penalty."""
+ALWAYS = 0.9
+"""Pairs closer than the margin in more than this share of all poses belong together: joints hold them there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """Capsules on the links and planes in the base frame.
+
+    joint: number of the joint that carries each capsule (0: the base), shape (m,); a, b: ends of its segment in the
+    frame of that joint, shape (m, 3) [m]; radius: shape (m,) [m]; links: names. pairs: indices that are kept apart, shape
+    (k, 2). planes: unit normal and offset, shape (l, 4): n . p >= offset + margin; plane_shapes: capsules they hold for.
+    margin: distance kept [m].
+    """
+
+    joint: Array
+    a: Array
+    b: Array
+    radius: Array
+    links: tuple[str, ...]
+    pairs: Array
+    planes: Array
+    plane_shapes: Array
+    margin: float = DEFAULT_MARGIN_M
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that are not finite or have no size."""
+        m = len(self.radius)
+        if self.a.shape != (m, 3) or self.b.shape != (m, 3) or len(self.links) != m or len(self.joint) != m:
+            raise InputError("collision shapes do not fit together", "give every capsule two ends and a radius")
+        if not (np.all(np.isfinite(self.a)) and np.all(np.isfinite(self.b)) and np.all(self.radius > 0)):
+            raise InputError("a collision shape has no positive radius or no finite ends", "correct it")
+        if not (np.isfinite(self.margin) and self.margin >= 0):
+            raise InputError(f"collision margin {self.margin} m", "give a distance, 0 or more")
+
+
+def make_shapes(
+    robot: Robot,
+    capsules: list[tuple[str, int, Array, Array, float]],
+    *,
+    planes: list[tuple[Array, float]] | None = None,
+    margin: float = DEFAULT_MARGIN_M,
+    notes: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Shapes:
+    """Return shapes from capsules (link, joint number, end, end, radius), with the pairs that can and must be kept apart.
+
+    Left out are shapes of the same link, of neighbouring links, and pairs that (nearly) every pose brings together or
+    none can change.
+    """
+    m = len(capsules)
+    joint = np.array([c[1] for c in capsules], dtype=int)
+    a, b = (np.array([c[k] for c in capsules], dtype=float).reshape(m, 3) for k in (2, 3))
+    radius = np.array([c[4] for c in capsules], dtype=float)
+    links = tuple(c[0] for c in capsules)
+    walls = np.array([[*n, d] for n, d in planes or []], dtype=float).reshape(-1, 4)
+    parents = [0, *(j.parent for j in robot.joints)]
+    pairs = [
+        (i, k)
+        for i in range(m)
+        for k in range(i + 1, m)
+        if joint[i] != joint[k] and parents[joint[i]] != joint[k] and parents[joint[k]] != joint[i]
+    ]
+    moving = np.flatnonzero(joint > 0)
+    shapes = Shapes(
+        joint, a, b, radius, links, np.array(pairs, dtype=int).reshape(-1, 2), walls, moving, margin, notes
+    )
+    return _without_constant(robot, shapes, seed)
+
+
+def _without_constant(robot: Robot, shapes: Shapes, seed: int) -> Shapes:
+    """Return the shapes without the pairs whose distance no pose changes, or that are together in nearly every pose."""
+    q = random_poses(robot, 400, np.random.default_rng(seed))
+    pair, plane = distances(robot, shapes, q)
+    notes = list(shapes.notes)
+    together = np.mean(pair < shapes.margin, axis=0) > ALWAYS if pair.size else np.zeros(len(shapes.pairs), dtype=bool)
+    varies = np.ptp(pair, axis=0) > 1e-9 if pair.size else ~together
+    names = sorted({tuple(sorted((shapes.links[i], shapes.links[k]))) for i, k in shapes.pairs[together & varies]})
+    if names:
+        listed = ", ".join(f"{i} and {k}" for i, k in names[:6])
+        notes.append(f"not kept apart, since they nearly always touch: {listed}{' ...' if len(names) > 6 else ''}")
+    held = shapes.plane_shapes
+    if plane.size:
+        held = held[np.any(np.ptp(plane, axis=0) > 1e-9, axis=0)]
+    return replace(shapes, pairs=shapes.pairs[varies & ~together], plane_shapes=held, notes=tuple(notes))
+
+
+def random_poses(robot: Robot, count: int, rng: np.random.Generator) -> Array:
+    """Return random poses within the position limits, +-pi where there is none, shape (count, n_active)."""
+    limits = [robot.joints[j - 1].limits for j in robot.active]
+    lower = np.array([max(x.lower, -np.pi) if np.isfinite(x.lower) else -np.pi for x in limits])
+    upper = np.array([min(x.upper, np.pi) if np.isfinite(x.upper) else np.pi for x in limits])
+    return rng.uniform(np.minimum(lower, upper), np.maximum(lower, upper), (count, len(limits)))
+
+
+def _ends(robot: Robot, shapes: Shapes, q: Array) -> tuple[Array, Array, Array]:
+    """Return the ends of all segments in the base frame, shape (N, m, 3) each, and the frames (N, n + 1, 4, 4)."""
+    T = np.empty((len(q), robot.n + 1, 4, 4))
+    T[:, 0], T[:, 1:] = np.eye(4), frames(robot, q)
+    R, p = T[:, shapes.joint, :3, :3], T[:, shapes.joint, :3, 3]
+    return np.einsum("tmij,mj->tmi", R, shapes.a) + p, np.einsum("tmij,mj->tmi", R, shapes.b) + p, T
+
+
+def segment_distance(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array, Array]:
+    """Return the distance of segments a-b and c-d, shape (..., 3) each, and where on them (0 to 1) the nearest points are."""
+    u, v, w = b - a, d - c, a - c
+    uu, uv, vv = np.sum(u * u, -1), np.sum(u * v, -1), np.sum(v * v, -1)
+    uw, vw = np.sum(u * w, -1), np.sum(v * w, -1)
+    tiny = 1e-18
+    determinant = uu * vv - uv * uv
+    skew = determinant > 1e-12 * uu * vv + tiny
+    s = np.where(skew, np.clip((uv * vw - vv * uw) / np.where(skew, determinant, 1.0), 0.0, 1.0), 0.0)
+    t = np.clip((uv * s + vw) / np.maximum(vv, tiny), 0.0, 1.0)
+    s = np.clip((uv * t - uw) / np.maximum(uu, tiny), 0.0, 1.0)
+    t = np.clip((uv * s + vw) / np.maximum(vv, tiny), 0.0, 1.0)
+    gap = w + s[..., None] * u - t[..., None] * v
+    return np.linalg.norm(gap, axis=-1), s, t
+
+
+def distances(robot: Robot, shapes: Shapes, q: Array) -> tuple[Array, Array]:
+    """Return the distances of the pairs, shape (N, k), and of shapes to planes, shape (N, l, held), at poses q [m]."""
+    a, b, _ = _ends(robot, shapes, q)
+    i, k = shapes.pairs.T
+    pair = segment_distance(a[:, i], b[:, i], a[:, k], b[:, k])[0] - shapes.radius[i] - shapes.radius[k]
+    held = shapes.plane_shapes
+    lowest = np.minimum(*(np.einsum("li,tmi->tlm", shapes.planes[:, :3], x[:, held]) for x in (a, b)))
+    return pair, lowest - shapes.planes[:, 3][None, :, None] - shapes.radius[held]
+
+
+def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
+    """Return the smallest distance at the poses q, shape (N, n_active) [m], and what comes that close to what."""
+    pair, plane = distances(robot, shapes, q)
+    best, text = np.inf, "nothing"
+    if pair.size:
+        at = int(np.argmin(pair.min(axis=0)))
+        i, k = shapes.pairs[at]
+        best, text = float(pair[:, at].min()), f"{shapes.links[i]} and {shapes.links[k]}"
+    if plane.size and plane.min() < best:
+        wall, shape = np.unravel_index(int(np.argmin(plane.min(axis=0))), plane.shape[1:])
+        best, text = float(plane.min()), f"{shapes.links[shapes.plane_shapes[shape]]} and plane {int(wall) + 1}"
+    return best, text
+
+
+def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callable[[Array], tuple[float, Array]]:
+    """Return the penalty of poses whose distances are below `tight` times the margin, with its derivative by q."""
+    carried = _carried(robot)
+    G, _ = constraint(robot)
+    wanted = tight * shapes.margin + 1e-3
+    i, k = shapes.pairs.T
+
+    def term(q: Array) -> tuple[float, Array]:
+        a, b, T = _ends(robot, shapes, q)
+        gradient = np.zeros((len(q), robot.n))
+        distance, s, t = segment_distance(a[:, i], b[:, i], a[:, k], b[:, k])
+        lack = np.maximum(wanted - (distance - shapes.radius[i] - shapes.radius[k]), 0.0) / SOFTNESS_M
+        total = float(np.sum(lack**2))
+        sample, pair = np.nonzero(lack)
+        one, two = i[pair], k[pair]
+        p = a[sample, one] + s[sample, pair, None] * (b[sample, one] - a[sample, one])
+        r = a[sample, two] + t[sample, pair, None] * (b[sample, two] - a[sample, two])
+        slope = -2.0 * lack[sample, pair] / SOFTNESS_M / np.maximum(distance[sample, pair], 1e-9)
+        force = slope[:, None] * (p - r)
+        _push(robot, T, gradient, carried, sample, shapes.joint[one], p, force)
+        _push(robot, T, gradient, carried, sample, shapes.joint[two], r, -force)
+        held = shapes.plane_shapes
+        for plane in shapes.planes:
+            for end in (a[:, held], b[:, held]):
+                lack = np.maximum(wanted + plane[3] + shapes.radius[held] - end @ plane[:3], 0.0) / SOFTNESS_M
+                total += float(np.sum(lack**2))
+                sample, shape = np.nonzero(lack)
+                force = -2.0 / SOFTNESS_M * lack[sample, shape][:, None] * plane[:3]
+                _push(robot, T, gradient, carried, sample, shapes.joint[held[shape]], end[sample, shape], force)
+        return total, gradient @ G
+
+    return term
+
+
+def _carried(robot: Robot) -> Array:
+    """Return whether joint j moves what joint i carries, shape (n + 1, n + 1), numbers from 0 (the base)."""
+    carried = np.eye(robot.n + 1, dtype=bool)
+    for j, joint in enumerate(robot.joints, start=1):
+        carried[j] |= carried[joint.parent]
+    return carried
+
+
+def _push(
+    robot: Robot, T: Array, gradient: Array, carried: Array, sample: Array, joint: Array, p: Array, force: Array
+) -> None:
+    """Add J^T force to the gradient, shape (N, n), for points p on links of `joint`, each belonging to a sample."""
+    for j in range(1, robot.n + 1):
+        which = np.flatnonzero(carried[joint, j])
+        at = sample[which]
+        z = T[at, j, :3, 2]
+        lever = z if robot.joints[j - 1].sigma == PRISMATIC else np.cross(z, p[which] - T[at, j, :3, 3])
+        np.add.at(gradient[:, j - 1], at, np.sum(lever * force[which], axis=1))

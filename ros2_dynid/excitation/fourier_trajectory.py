@@ -1,0 +1,222 @@
+"""Fourier trajectories optimised on the torque regressor of the base parameters.
+
+The series of a joint are linear in their coefficients, at rest at both ends by construction (rest_basis). The criterion is
+taken on samples of one period, limits are held by a penalty, and at the end the amplitude is reduced until the exact
+extrema keep every limit: the rest pose in the middle always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.criteria import (
+    condition,
+    minus_log_det,
+    normalised,
+    normalised_back,
+    smooth_condition,
+)
+from ros2_dynid.excitation.fourier import FourierSeries, design, rest_basis
+from ros2_dynid.excitation.penalty import Penalty
+from ros2_dynid.excitation.search import Clock, descend
+from ros2_dynid.excitation.sensitivity import regressor_gradient
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import Array, Robot
+
+CRITERIA = ("cond", "normalised", "logdet")
+SAMPLES_PER_HARMONIC = 16
+FINER = 4
+"""Limits, which are cheap, are looked at on a grid that is this many times finer than the regressor's."""
+SHARPNESS = (4.0, 8.0, 16.0, 32.0)
+
+
+@dataclass(frozen=True, eq=False)
+class TorqueModel:
+    """The torque regressor of the base parameters: columns are the leaders' places in chi.
+
+    weights: factor on the rows of each active joint, shape (n_active,); criterion: "cond" for cond(W), "normalised" for
+    cond of W with columns of norm 1, "logdet" for -log det(W^T W) / (2 b).
+    """
+
+    robot: Robot
+    columns: tuple[int, ...]
+    weights: Array
+    criterion: str = "cond"
+
+    def W(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return W, shape (N n_active, b), rows of one sample together, weighted."""
+        Y = regressor(self.robot, q, dq, ddq)[:, :, self.columns] * self.weights[:, None]
+        return Y.reshape(-1, len(self.columns))
+
+    def value(self, W: Array) -> float:
+        """Return the criterion as a number to compare: a condition number, or the mean of -log sigma."""
+        if self.criterion == "logdet":
+            return minus_log_det(W)[0]
+        return condition(normalised(W)[0] if self.criterion == "normalised" else W)
+
+    def log_cost(self, q: Array, dq: Array, ddq: Array, p: float) -> tuple[float, Array, Array, Array]:
+        """Return the log of the smooth criterion and its derivatives by q, dq and ddq."""
+        W = self.W(q, dq, ddq)
+        if self.criterion == "logdet":
+            value, C = minus_log_det(W)
+        elif self.criterion == "normalised":
+            Wn, norms = normalised(W)
+            value, C = smooth_condition(Wn, p)
+            C = normalised_back(Wn, norms, C)
+        else:
+            value, C = smooth_condition(W, p)
+        every = np.zeros((*q.shape, len(standard_names(self.robot))))
+        every[:, :, self.columns] = C.reshape(*q.shape, -1) * self.weights[:, None]
+        return value, *regressor_gradient(self.robot, q, dq, ddq, every)
+
+
+@dataclass(frozen=True, eq=False)
+class FourierProblem:
+    """Coefficients y, shape (n, k), of series about the pose `middle`, shape (n,): [c, A, B] = middle + scale Z y."""
+
+    model: TorqueModel
+    penalty: Penalty
+    period: float
+    L: int
+    middle: Array
+    scale: Array
+    fixed_start: bool = False
+
+    def __post_init__(self) -> None:
+        """Prepare the matrices that give samples from coefficients: on the regressor's grid and on a finer one."""
+        Z = rest_basis(self.L, self.fixed_start)
+        N = SAMPLES_PER_HARMONIC * self.L
+        coarse = tuple(D @ Z for D in design(self.period, self.L, self.period * np.arange(N) / N))
+        fine = tuple(D @ Z for D in design(self.period, self.L, self.period * np.arange(N * FINER) / (N * FINER)))
+        object.__setattr__(self, "_Z", Z)
+        object.__setattr__(self, "_coarse", coarse)
+        object.__setattr__(self, "_fine", fine)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of joints and of coefficients of each."""
+        return len(self.middle), 2 * self.L - (2 if self.fixed_start else 1)
+
+    def series(self, y: Array, periods: int = 1) -> FourierSeries:
+        """Return the curve."""
+        c = self.scale[:, None] * (y.reshape(self.shape) @ self._Z.T)  # type: ignore[attr-defined]
+        L = self.L
+        return FourierSeries(self.period, c[:, 0] + self.middle, c[:, 1 : L + 1], c[:, L + 1 :], periods)
+
+    def _samples(self, y: Array, matrices: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        c = (y.reshape(self.shape) * self.scale[:, None]).T
+        q, dq, ddq = (D @ c for D in matrices)
+        return q + self.middle, dq, ddq
+
+    def _back(self, matrices: tuple[Array, Array, Array], gradients: tuple[Array, Array, Array]) -> Array:
+        g = sum(D.T @ part for D, part in zip(matrices, gradients, strict=True))
+        return np.asarray((g * self.scale).T.ravel())
+
+    def cost(self, y: Array, p: float, weight: float) -> tuple[float, Array]:
+        """Return log criterion + weight * penalty and its derivative by y."""
+        coarse, fine = self._coarse, self._fine  # type: ignore[attr-defined]
+        samples = self._samples(y, coarse)
+        value, *g = self.model.log_cost(*samples, p)
+        excess, *h = self.penalty.limits(*self._samples(y, fine))
+        further, *k = self.penalty.further(*samples)
+        gradient = self._back(coarse, tuple(a + weight * b for a, b in zip(g, k, strict=True)))  # type: ignore[arg-type]
+        return value + weight * (excess + further), gradient + weight * self._back(fine, tuple(h))  # type: ignore[arg-type]
+
+    def W(self, y: Array) -> Array:
+        """Return W on the regressor's grid."""
+        return self.model.W(*self._samples(y, self._coarse))  # type: ignore[attr-defined]
+
+
+def random_feasible(problem: FourierProblem, rng: np.random.Generator, safe: Callable[[FourierSeries], bool]) -> Array:
+    """Return random coefficients, amplitudes reduced until the series is safe."""
+    n, k = problem.shape
+    y = rng.standard_normal((n, k)).ravel()
+    return shrink(problem, y, safe)
+
+
+def shrink(problem: FourierProblem, y: Array, safe: Callable[[FourierSeries], bool]) -> Array:
+    """Return factor * y, the factor at most 1 and as large as the exact limits and `safe` allow.
+
+    Positions, velocities and accelerations are linear in y, so their factor is exact; for what else `safe` asks the
+    factor is reduced by steps. An empty answer (all zero) means that only standing still is safe.
+    """
+    y = y * linear_factor(problem, y)
+    for _ in range(60):
+        if safe(problem.series(y)):
+            return y
+        y = 0.95 * y
+    return np.zeros_like(y)
+
+
+def linear_factor(problem: FourierProblem, y: Array) -> float:
+    """Return the largest factor <= 1 on y with which the exact extrema keep position, velocity and acceleration."""
+    from ros2_dynid.excitation.limits import all_joints
+
+    robot, b = problem.model.robot, problem.penalty.bounds
+    curve = all_joints(robot, problem.series(y))
+    centre = all_joints(robot, problem.series(np.zeros_like(y)))
+    q, dq, ddq = curve.extrema()
+    c = centre.evaluate(np.zeros(1))[0][0]
+    keep = 1.0 - 1e-12
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factors = np.concatenate(
+            [
+                (b.upper - c) / (q[1] - c),
+                (c - b.lower) / (c - q[0]),
+                b.velocity / np.abs(dq).max(axis=0),
+                b.acceleration / np.abs(ddq).max(axis=0),
+            ]
+        )
+    factors = factors[np.isfinite(factors) & (factors > 0)]
+    return float(min(1.0, keep * factors.min(initial=np.inf)))
+
+
+def optimise_series(
+    problem: FourierProblem,
+    rng: np.random.Generator,
+    clock: Clock,
+    safe: Callable[[FourierSeries], bool],
+    starts: int = 3,
+    candidates: int = 12,
+) -> Array:
+    """Return the coefficients of the best safe series found within the time budget.
+
+    The best of some random feasible series are improved a little, the best of these until the time is over.
+    """
+
+    def judged(y: Array) -> tuple[float, Array]:
+        y = shrink(problem, y, safe)
+        return (problem.model.value(problem.W(y)) if np.any(y) else np.inf), y
+
+    pool = []
+    for k in range(candidates):
+        pool.append((*judged(random_feasible(problem, rng, safe)), k))
+        if clock.over(0.15):
+            break
+    pool.sort(key=lambda item: (item[0], item[2]))
+    if not np.isfinite(pool[0][0]):
+        raise InputError(
+            "no motion about the start pose is safe",
+            "choose another start pose (--start), or look at the limits, the floor and the collision shapes",
+            problem.model.robot.name,
+        )
+    best, y_best = pool[0][:2]
+    found = []
+    for k, (_, y, _) in enumerate(pool[:starts]):
+        y = descend(lambda z: problem.cost(z, SHARPNESS[0], 1.0), y, clock, 40, until=0.15 + 0.3 * (k + 1) / starts)
+        found.append((problem.cost(y, SHARPNESS[0], 10.0)[0], k, y))
+        clock.report(f"start {k + 1} of {starts}")
+    y = min(found, key=lambda item: item[:2])[2]
+    for k, p in enumerate(SHARPNESS):
+        until = 0.45 + 0.5 * (k + 1) / len(SHARPNESS)
+        y = descend(lambda z, p=p, w=10.0 ** (k + 1): problem.cost(z, p, w), y, clock, 150, until=until)  # type: ignore[misc]
+        value, y_safe = judged(y)
+        if value < best:
+            best, y_best = value, y_safe
+        clock.report(f"p = {p:g}: {problem.model.criterion} {best:.4g}")
+    return y_best

@@ -1,0 +1,84 @@
+"""What a motion does beyond its limits, as a smooth penalty on samples of q, dq, ddq with its exact gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.excitation.limits import Bounds
+from ros2_dynid.excitation.sensitivity import regressor_gradient
+from ros2_dynid.model.robot import Array, Robot
+
+Term = tuple[float, Array, Array, Array]
+"""A penalty and its derivatives by q, dq and ddq, each of shape (N, n_active)."""
+PositionTerm = Callable[[Array], tuple[float, Array]]
+"""A penalty on positions alone, such as that of collisions, and its derivative by q."""
+
+
+@dataclass(frozen=True, eq=False)
+class Penalty:
+    """Sum of squares of the relative excess over limits that are tightened by `tight`, of torques, and of collisions.
+
+    chi: standard parameters that predict the torques, None to leave these out; extra: further terms on positions.
+    """
+
+    robot: Robot
+    bounds: Bounds
+    tight: float = 0.98
+    chi: Array | None = None
+    extra: tuple[PositionTerm, ...] = ()
+
+    def __call__(self, q: Array, dq: Array, ddq: Array) -> Term:
+        """Return the penalty of samples, shape (N, n_active), and its gradient."""
+        value, gq, gdq, gddq = self.limits(q, dq, ddq)
+        more, hq, hdq, hddq = self.further(q, dq, ddq)
+        return value + more, gq + hq, gdq + hdq, gddq + hddq
+
+    def limits(self, q: Array, dq: Array, ddq: Array) -> Term:
+        """Return the penalty of positions, velocities and accelerations."""
+        G, offset = constraint(self.robot)
+        b = self.bounds
+        half = 0.5 * (b.upper - b.lower)
+        known = np.isfinite(half)  # a passive joint may have no limits of its own
+        middle = 0.5 * (np.where(known, b.lower, 0.0) + np.where(known, b.upper, 0.0))
+        total, gradients = 0.0, []
+        for x, shift, size in ((q, offset - middle, half), (dq, 0.0, b.velocity), (ddq, 0.0, b.acceleration)):
+            y = x @ G.T + shift
+            limit = self.tight * size
+            excess = np.maximum(np.abs(y) / limit - 1.0, 0.0)
+            total += float(np.sum(excess**2))
+            gradients.append((2.0 * excess * np.sign(y) / limit) @ G)
+        return total, *gradients
+
+    def further(self, q: Array, dq: Array, ddq: Array) -> Term:
+        """Return the penalty of torques and of the further terms."""
+        total, gq, gdq, gddq = 0.0, np.zeros_like(q), np.zeros_like(q), np.zeros_like(q)
+        if self.chi is not None:
+            total, gq, gdq, gddq = self._effort(self.chi, q, dq, ddq)
+        for term in self.extra:
+            value, part = term(q)
+            total, gq = total + value, gq + part
+        return total, gq, gdq, gddq
+
+    def beyond_limits(self, q: Array, dq: Array, ddq: Array) -> float:
+        """Return the penalty of torques and collisions alone."""
+        total = 0.0 if self.chi is None else self._effort(self.chi, q, dq, ddq)[0]
+        return total + sum(term(q)[0] for term in self.extra)
+
+    def _effort(self, chi: Array, q: Array, dq: Array, ddq: Array) -> Term:
+        limit = self.tight * self.bounds.effort
+        tau = inverse_dynamics(self.robot, chi, q, dq, ddq)
+        excess = np.maximum(np.abs(tau) / limit - 1.0, 0.0)
+        zero = np.zeros_like(q)
+        gq, gdq, gddq = zero, zero.copy(), zero.copy()
+        rows = np.flatnonzero(excess.any(axis=1))  # the rest has no gradient
+        if len(rows):
+            slope = (2.0 * excess * np.sign(tau) / limit)[rows]
+            parts = regressor_gradient(self.robot, q[rows], dq[rows], ddq[rows], slope[:, :, None] * chi)
+            for target, part in zip((gq, gdq, gddq), parts, strict=True):
+                target[rows] = part
+        return float(np.sum(excess**2)), gq, gdq, gddq

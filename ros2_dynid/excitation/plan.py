@@ -1,0 +1,287 @@
+"""The use case: an exciting trajectory for a robot, by optimum points or by Fourier series, checked before it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.collision import Shapes, clearance, collision_term
+from ros2_dynid.excitation.criteria import condition, equilibrium, normalised
+from ros2_dynid.excitation.fourier import FourierSeries
+from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, optimise_series
+from ros2_dynid.excitation.limits import (
+    DEFAULT_MARGIN,
+    Bounds,
+    Caps,
+    bounds_of,
+    known_parameters,
+    limit_problems,
+    peak_effort,
+    use_of,
+)
+from ros2_dynid.excitation.penalty import Penalty
+from ros2_dynid.excitation.point_trajectory import SegmentProblem, optimise_trajectory
+from ros2_dynid.excitation.points import EnergyModel, Substitution
+from ros2_dynid.excitation.search import Clock, Progress, silent
+from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
+from ros2_dynid.model.robot import Array, Robot
+
+METHODS = ("fourier", "points")
+DEFAULT_BUDGET_S = 8.0
+CHECK_RATE_HZ = 100.0
+"""Rate at which collisions are looked for along a trajectory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wishes:
+    """What to plan, and how.
+
+    method: "fourier" or "points"; groups: of inertial, rotor, friction, offset (all that the model shows if None).
+    rows: r of the points (default: twice the base parameters); duration_s, harmonics, periods: of the Fourier series.
+    margin: fraction kept from every limit; caps: limits beside the robot's own; start: pose at the start and the end.
+    criterion: "cond", "normalised" or "logdet" of the torque regressor (default: cond if only inertial parameters are
+    sought, else normalised, since units then differ); weights: factor on the rows of each active joint.
+    equilibrium_weight: lambda2 of the points' cost, beside lambda1 = 1.
+    chi: standard parameters to predict torques with (default: the robot's); shapes: what must not collide.
+    """
+
+    method: str = "fourier"
+    groups: Sequence[str] | None = None
+    seed: int = 0
+    time_budget_s: float = DEFAULT_BUDGET_S
+    rows: int | None = None
+    duration_s: float = 10.0
+    harmonics: int = 5
+    periods: int = 1
+    margin: float = DEFAULT_MARGIN
+    caps: Caps = field(default_factory=Caps)
+    start: Sequence[float] | None = None
+    criterion: str | None = None
+    weights: Sequence[float] | None = None
+    equilibrium_weight: float = 0.03
+    chi: Array | None = None
+    shapes: Shapes | None = None
+    rate_hz: float = DEFAULT_RATE_HZ
+    progress: Progress = silent
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A trajectory and what it is worth.
+
+    cond: condition number of W (of the r energy differences, or of the torque regressor over one period); S: its
+    equilibrium; cond_normalised: with columns of norm 1; use: largest fraction used of each kind of limit, the
+    margin taken off; base: the base parameters that it is for; W: the matrix itself; clearance_m: smallest distance.
+    """
+
+    trajectory: Trajectory
+    method: str
+    cond: float
+    S: float
+    cond_normalised: float
+    use: dict[str, float]
+    seconds: float
+    rows: int
+    base: BaseParameters
+    W: Array
+    bounds: Bounds
+    clearance_m: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def duration(self) -> float:
+        """Length of the trajectory [s]."""
+        return self.trajectory.duration
+
+
+def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
+    """Return an exciting trajectory that keeps every limit, within the time budget; the same for the same seed.
+
+    changes: fields of Wishes, such as plan(robot, method="points", rows=30, seed=1).
+    """
+    wishes = replace(wishes or Wishes(), **changes)
+    clock = Clock(wishes.time_budget_s, wishes.progress)
+    _check(wishes, robot)
+    bounds = bounds_of(robot, wishes.margin, wishes.caps)
+    start = _start(robot, bounds, wishes)
+    chi = known_parameters(robot, wishes.chi)
+    notes = [*bounds.notes, *(wishes.shapes.notes if wishes.shapes else ())]
+    if chi is None:
+        notes.append("torques are not predicted, since no a priori parameters are known")
+    if chi is not None and not np.any(np.isfinite(bounds.effort)):
+        chi = None
+    if chi is not None:
+        _check_start_torque(robot, bounds, start, chi)
+    extra = () if wishes.shapes is None else (collision_term(robot, wishes.shapes),)
+    penalty = Penalty(robot, bounds, chi=chi, extra=extra)
+    source = "energy" if wishes.method == "points" else "torque"
+    base = base_parameters(robot, source=source, groups=wishes.groups, seed=wishes.seed)
+    if not len(base):
+        raise InputError("no base parameter is left to identify", "choose other groups (--only)", robot.name)
+    make = _points_curve if wishes.method == "points" else _fourier_curve
+    curve, W, structural = make(robot, wishes, base, penalty, start, clock)
+    trajectory = Trajectory(robot.active_names, curve, wishes.method, wishes.rate_hz)
+    problems = problems_of(robot, curve, penalty, wishes.shapes)
+    if problems:
+        raise InputError(f"no safe trajectory was found: {problems[0]}", "give more time or wider limits", robot.name)
+    clear = None if wishes.shapes is None else clearance(robot, wishes.shapes, trajectory.sample(CHECK_RATE_HZ).q)[0]
+    return Plan(
+        trajectory,
+        wishes.method,
+        condition(W),
+        equilibrium(W, structural),
+        condition(normalised(W)[0]),
+        use_of(robot, curve, bounds_of(robot, 0.0, wishes.caps), known_parameters(robot, wishes.chi)),
+        clock.spent,
+        len(W),
+        base,
+        W,
+        bounds,
+        clear,
+        tuple(notes),
+    )
+
+
+def _check(wishes: Wishes, robot: Robot) -> None:
+    """Refuse wishes that no plan can meet."""
+    if wishes.method not in METHODS:
+        raise InputError(f"unknown method {wishes.method!r}", f"choose from {', '.join(METHODS)}")
+    if wishes.criterion is not None and wishes.criterion not in CRITERIA:
+        raise InputError(f"unknown criterion {wishes.criterion!r}", f"choose from {', '.join(CRITERIA)}")
+    if not (np.isfinite(wishes.time_budget_s) and wishes.time_budget_s > 0):
+        raise InputError(f"time budget of {wishes.time_budget_s} s", "give a positive time [s]")
+    if not (np.isfinite(wishes.duration_s) and wishes.duration_s > 0):
+        raise InputError(f"duration of {wishes.duration_s} s", "give a positive time [s]")
+    if not 3 <= wishes.harmonics <= 40:
+        raise InputError(f"{wishes.harmonics} harmonics", "use 3 to 40: fewer cannot start and end at rest")
+    if not 1 <= wishes.periods <= 1000:
+        raise InputError(f"{wishes.periods} periods", "repeat the period 1 to 1000 times")
+    if wishes.weights is not None:
+        weights = np.asarray(wishes.weights, dtype=float)
+        if weights.shape != (len(robot.active),) or not np.all(np.isfinite(weights)) or not np.all(weights > 0):
+            raise InputError("weights must be positive, one for each active joint", f"give {len(robot.active)}")
+
+
+def _start(robot: Robot, bounds: Bounds, wishes: Wishes) -> Array:
+    """Return the pose of rest, shape (n_active,): the wish, or zero moved into the limits; refuse one outside."""
+    index = [j - 1 for j in robot.active]
+    lower, upper = bounds.lower[index], bounds.upper[index]
+    if wishes.start is None:
+        zero = (lower <= 0.0) & (upper >= 0.0)
+        pose = np.where(zero, 0.0, 0.5 * (lower + upper))
+    else:
+        pose = np.asarray(wishes.start, dtype=float)
+        if pose.shape != lower.shape or not np.all(np.isfinite(pose)):
+            raise InputError(f"the start pose has {pose.size} values", f"give {len(index)}, in the robot's order")
+        for k in np.flatnonzero((pose < lower) | (pose > upper)):
+            raise InputError(
+                f"the start pose puts joint {robot.active_names[k]!r} at {pose[k]:.6g}, outside {lower[k]:.6g} to"
+                f" {upper[k]:.6g} (limits less the margin)",
+                "choose a start pose inside, or a smaller --margin",
+                robot.name,
+            )
+    if wishes.shapes is not None:
+        distance, what = clearance(robot, wishes.shapes, pose[None])
+        if wishes.start is not None and distance < wishes.shapes.margin:
+            raise InputError(
+                f"at the start pose {what} are {distance:.4g} m apart, less than {wishes.shapes.margin:g} m",
+                "choose a start pose (--start) that keeps the margin",
+                robot.name,
+            )
+    return pose
+
+
+def _check_start_torque(robot: Robot, bounds: Bounds, pose: Array, chi: Array) -> None:
+    """Refuse a robot that cannot hold itself at the pose of rest."""
+    zero = np.zeros((1, len(pose)))
+    tau = np.abs(regressor(robot, pose[None], zero, zero)[0] @ chi)
+    for k in np.flatnonzero(tau > bounds.effort):
+        raise InputError(
+            f"joint {robot.active_names[k]!r} needs {tau[k]:.4g} N.m (or N) to hold the start pose, its limit less the"
+            f" margin is {bounds.effort[k]:.4g}",
+            "choose another start pose (--start) or correct the effort limit",
+            robot.name,
+        )
+
+
+def problems_of(robot: Robot, curve: Curve, penalty: Penalty, shapes: Shapes | None) -> list[str]:
+    """Return what is wrong with a curve: limits on exact extrema, torques at 500 Hz, distances at 100 Hz."""
+    found = [problem.text for problem in limit_problems(robot, curve, penalty.bounds)]
+    if penalty.chi is not None:
+        peak = peak_effort(robot, curve, penalty.chi)
+        for k in np.flatnonzero(peak > penalty.bounds.effort):
+            found.append(f"torque of joint {robot.active_names[k]!r} reaches {peak[k]:.4g}")
+    if shapes is not None:
+        t = np.linspace(0.0, curve.duration, int(CHECK_RATE_HZ * curve.duration) + 2)
+        distance, what = clearance(robot, shapes, curve.evaluate(t)[0])
+        if distance < shapes.margin:
+            found.append(f"{what} come within {distance:.4g} m")
+    return found
+
+
+def _points_curve(
+    robot: Robot, wishes: Wishes, base: BaseParameters, penalty: Penalty, start: Array, clock: Clock
+) -> tuple[Curve, Array, None]:
+    """Return the curve through optimum points and W of its rows."""
+    b = len(base)
+    r = 2 * b if wishes.rows is None else wishes.rows
+    if r < b:
+        raise InputError(f"{r} rows for {b} base parameters", f"use at least {b} rows, better {2 * b}")
+    model = EnergyModel(robot, tuple(base.columns(robot)), lambda2=wishes.equilibrium_weight)
+    index = [j - 1 for j in robot.active]
+    bounds = penalty.bounds
+    n = len(index)
+    substitution = Substitution(
+        bounds.lower[index],
+        bounds.upper[index],
+        bounds.velocity[index],
+        np.ones(n, dtype=bool),
+        np.zeros((r + 1, n)),
+    )
+    problem = SegmentProblem(model, substitution, penalty, start, start)
+    curve, q, dq = optimise_trajectory(problem, np.random.default_rng(wishes.seed), clock)
+    return curve, model.W(q, dq), None
+
+
+def _fourier_curve(
+    robot: Robot, wishes: Wishes, base: BaseParameters, penalty: Penalty, start: Array, clock: Clock
+) -> tuple[Curve, Array, Array]:
+    """Return the Fourier series, W over one period, and which elements of W are not zero by structure."""
+    index = [j - 1 for j in robot.active]
+    bounds = penalty.bounds
+    lower, upper = bounds.lower[index], bounds.upper[index]
+    weights = np.ones(len(index)) if wishes.weights is None else np.asarray(wishes.weights, dtype=float)
+    criterion = wishes.criterion
+    if criterion is None:
+        criterion = "cond" if wishes.groups is not None and set(wishes.groups) == {"inertial"} else "normalised"
+    model = TorqueModel(robot, tuple(base.columns(robot)), weights, criterion)
+    middle = start if wishes.start is not None else 0.5 * (lower + upper)
+    w = 2.0 * np.pi / wishes.duration_s * 0.5 * (1 + wishes.harmonics)
+    reach = np.minimum(upper - middle, middle - lower)
+    reach = np.where(reach > 0, reach, 0.5 * (upper - lower))
+    scale = np.minimum(np.minimum(reach, bounds.velocity[index] / w), bounds.acceleration[index] / w**2)
+    problem = FourierProblem(
+        model, penalty, wishes.duration_s, wishes.harmonics, middle, scale, wishes.start is not None
+    )
+
+    def safe(series: FourierSeries) -> bool:
+        return not problems_of(robot, series, penalty, wishes.shapes)
+
+    y = optimise_series(problem, np.random.default_rng(wishes.seed), clock, safe)
+    series = problem.series(y, wishes.periods)
+    return series, *torque_matrix(robot, model, series)
+
+
+def torque_matrix(robot: Robot, model: TorqueModel, series: FourierSeries) -> tuple[Array, Array]:
+    """Return W of one period, 500 samples, and the mask of its elements that are not zero by structure."""
+    t = np.linspace(0.0, series.period, 500, endpoint=False)
+    W = model.W(*series.evaluate(t))
+    size = np.abs(W.reshape(len(t), -1)).max(axis=0)
+    mask = np.broadcast_to(size > 1e-12 * size.max(), (len(t), len(size))).reshape(W.shape)
+    return W, mask

@@ -1,0 +1,205 @@
+"""Points and segment times chosen together, so that the interpolation keeps every limit (seed 001, section 5).
+
+The path between two points is the quintic of quintic.py; it is held to the limits at samples inside each segment by a
+penalty while cond(W) and S are minimised over points and times. Then each segment gets its shortest time on the exact
+extrema, and the whole is checked; where the check fails the limits are tightened and the search goes on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.criteria import condition
+from ros2_dynid.excitation.penalty import Penalty
+from ros2_dynid.excitation.points import SHARPNESS, EnergyModel, Substitution
+from ros2_dynid.excitation.quintic import (
+    PiecewiseQuintic,
+    derivative,
+    hermite,
+    piece_extrema,
+    shortest_times,
+    through_points,
+)
+from ros2_dynid.excitation.search import Clock, descend
+from ros2_dynid.model.robot import Array
+
+INSIDE = 12
+"""Samples inside a segment at which the penalty is taken."""
+TIME_WEIGHT = 1e-3
+"""Weight of the duration [1/s] beside log(cost): of two equal trajectories the shorter one."""
+SHORTEST_S = 0.05
+"""No segment is shorter than this [s]: controllers take points that are some milliseconds apart."""
+
+
+def _basis(s: Array) -> Array:
+    """Return what qa, qb, u dqa and u dqb contribute to q, u dq and u^2 ddq at relative times s, shape (3, 4, M)."""
+    unit = np.eye(4)[:, :, None]
+    a = hermite(*(unit[:, k] for k in range(4)), np.ones(4))  # (4, 6, 1)
+    parts = []
+    for _ in range(3):
+        parts.append(np.stack([np.polynomial.polynomial.polyval(s, row[:, 0]) for row in a]))
+        a = derivative(a)
+    return np.stack(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentProblem:
+    """Points with a state at rest (`start`, `end`, shape (n,)) before and behind, and the times between them."""
+
+    model: EnergyModel
+    substitution: Substitution
+    penalty: Penalty
+    start: Array
+    end: Array
+
+    def states(self, x: Array) -> tuple[Array, Array, Array]:
+        """Return q, dq of all states, shape (r + 3, n), and the times u between them, shape (r + 2,) [s]."""
+        q, dq = self.substitution.points(x[: self.substitution.size])
+        rest = np.zeros((1, q.shape[1]))
+        u = SHORTEST_S + np.exp(np.clip(x[self.substitution.size :], -5.0, 5.0))
+        return np.vstack((self.start, q, self.end)), np.vstack((rest, dq, rest)), u
+
+    def cost(self, x: Array, p: float, weight: float) -> tuple[float, Array]:
+        """Return log(cost) + weight * penalty + time, and its derivative by x."""
+        Q, D, u = self.states(x)
+        value, gq, gdq = self.model.log_cost(Q[1:-1], D[1:-1], p)
+        excess, gQ, gD, gu = self._path_penalty(Q, D, u)
+        slope_u = (weight * gu + TIME_WEIGHT) * (u - SHORTEST_S)
+        gx = self.substitution.back(
+            x[: self.substitution.size], gq + weight * gQ[1:-1], gdq + weight * gD[1:-1]
+        )
+        return value + weight * excess + TIME_WEIGHT * float(u.sum()), np.concatenate((gx, slope_u))
+
+    def _path_penalty(self, Q: Array, D: Array, u: Array) -> tuple[float, Array, Array, Array]:
+        """Return the penalty of samples inside the segments and its derivatives by states and times."""
+        B = _BASIS
+        U = u[:, None]
+        ends = np.stack((Q[:-1], Q[1:], U * D[:-1], U * D[1:]))  # (4, K, n)
+        q, v, w = (np.einsum("em,ekj->kmj", B[o], ends) for o in range(3))
+        scale = U[:, :, None]
+        dq, ddq = v / scale, w / scale**2
+        K, M, n = q.shape
+        value, gq, gdq, gddq = self.penalty(q.reshape(-1, n), dq.reshape(-1, n), ddq.reshape(-1, n))
+        gq, gdq, gddq = gq.reshape(K, M, n), gdq.reshape(K, M, n), gddq.reshape(K, M, n)
+        gu = -np.sum(gdq * dq + 2.0 * gddq * ddq, axis=(1, 2)) / u
+        g_ends = sum(np.einsum("em,kmj->ekj", B[o], g / scale**o) for o, g in enumerate((gq, gdq, gddq)))
+        gu += np.sum(g_ends[2] * D[:-1] + g_ends[3] * D[1:], axis=1)
+        gQ, gD = np.zeros_like(Q), np.zeros_like(D)
+        gQ[:-1] += g_ends[0]
+        gQ[1:] += g_ends[1]
+        gD[:-1] += U * g_ends[2]
+        gD[1:] += U * g_ends[3]
+        return value, gQ, gD, gu
+
+
+_BASIS = _basis(np.linspace(0.0, 1.0, INSIDE + 2)[1:-1])
+
+
+def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock: Clock, starts: int = 4) -> tuple[PiecewiseQuintic, Array, Array]:
+    """Return a trajectory that keeps the limits, and its points q, dq, shape (r + 1, n).
+
+    Several random starts, the best of them refined with sharper criteria and heavier penalties; then the interpolation.
+    If it had to slow points down, the search is repeated from there with tighter limits while there is time.
+    """
+    found = []
+    for k in range(starts):
+        x = _first(problem, rng)
+        x = descend(lambda z: problem.cost(z, SHARPNESS[0], 1.0), x, clock, 60, until=0.3 * (k + 1) / starts)
+        found.append((problem.cost(x, SHARPNESS[0], 1.0)[0], k, x))
+        clock.report(f"start {k + 1} of {starts}: cost {np.exp(min(found)[0]):.4g}")
+    x = min(found)[2]
+    best: tuple[float, PiecewiseQuintic, Array, Array] | None = None
+    stages = [(p, 3.0 ** (2 * k)) for k, p in enumerate(SHARPNESS)]
+    for attempt, tight in enumerate((0.99, 0.97, 0.94, 0.9)):
+        problem = replace(problem, penalty=replace(problem.penalty, tight=tight))
+        for k, (p, weight) in enumerate(stages if attempt == 0 else stages[-2:]):
+            until = 0.3 + 0.5 * (k + 1) / len(stages) if attempt == 0 else 0.95
+            x = descend(lambda z, p=p, w=weight: problem.cost(z, p, w), x, clock, 300, until=until)  # type: ignore[misc]
+            Q, D, _ = problem.states(x)
+            clock.report(f"p = {p:g}: cond {condition(problem.model.W(Q[1:-1], D[1:-1])):.4g}")
+        curve, q, dq, slowed = _interpolated(problem, x)
+        if curve is not None:
+            cost = problem.model.cost(q, dq)
+            if best is None or cost < best[0]:
+                best = (cost, curve, q, dq)
+        if (curve is not None and not slowed) or clock.over(0.85):
+            break
+    if best is None:
+        raise InputError(
+            "no trajectory through optimum points keeps all limits",
+            "give more time (--time-budget), wider limits, or another start pose",
+            problem.model.robot.name,
+        )
+    return best[1:]
+
+
+def _first(problem: SegmentProblem, rng: np.random.Generator) -> Array:
+    """Return random variables: points as in seed 001, times that a joint needs for its whole range at half speed."""
+    b = problem.substitution
+    x = rng.standard_normal(b.size)
+    typical = float(np.max((b.upper - b.lower) / b.velocity)) * 0.7
+    return np.concatenate((x, np.full(len(b.fixed) + 1, np.log(typical))))
+
+
+def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic | None, Array, Array, bool]:
+    """Return the curve with the shortest times that keeps all limits, its points, and whether points were slowed.
+
+    A segment that leaves a limit at its shortest time gets the optimised time; if that fails too, the velocities at
+    its ends are lowered, since between points at rest a quintic stays between them. None if even that does not help.
+    """
+    Q, D, u_optimised = problem.states(x)
+    bounds = problem.penalty.bounds
+    G, offset = constraint(problem.model.robot)
+    slowed = False
+    stretch = np.ones(len(u_optimised))
+    for _ in range(80):
+        Z, dZ = Q @ G.T + offset, D @ G.T
+        u = shortest_times(Z[:-1], Z[1:], dZ[:-1], dZ[1:], bounds.velocity, bounds.acceleration)
+        u = stretch * np.maximum(u, SHORTEST_S)
+        ok = _segments_ok(problem, Q, D, u)
+        if not np.all(ok):
+            longer = np.where(ok, u, u_optimised)
+            ok_longer = _segments_ok(problem, Q, D, longer)
+            u = np.where(ok | ~ok_longer, u, u_optimised)
+            ok = ok | ok_longer
+        if np.all(ok):
+            t = np.concatenate(([0.0], np.cumsum(u)))
+            return through_points(t, Q, D), Q[1:-1], D[1:-1], slowed
+        slowed = True
+        stretch[~ok] *= 1.05
+        near = np.zeros(len(Q), dtype=bool)
+        near[:-1] |= ~ok
+        near[1:] |= ~ok
+        D = np.where(near[:, None], 0.9 * D, D)
+    return None, Q[1:-1], D[1:-1], slowed
+
+
+def _segments_ok(problem: SegmentProblem, Q: Array, D: Array, u: Array) -> Array:
+    """Return for each segment whether it keeps all limits: exactly, and torques and collisions at samples."""
+    robot, bounds, penalty = problem.model.robot, problem.penalty.bounds, problem.penalty
+    G, offset = constraint(robot)
+    finite = np.isfinite(u)
+    u = np.where(finite, u, 1.0)
+    Z, dZ = Q @ G.T + offset, D @ G.T
+    a = hermite(Z[:-1], Z[1:], dZ[:-1], dZ[1:], u)
+    da = derivative(a)
+    one = np.ones((len(u), 1))
+    low, high = piece_extrema(a, one)
+    v = np.max(np.abs(piece_extrema(da, u[:, None])), axis=0)
+    w = np.max(np.abs(piece_extrema(derivative(da), u[:, None] ** 2)), axis=0)
+    slack = 1.0 + 1e-11
+    ok = finite & np.all((low >= bounds.lower - 1e-11) & (high <= bounds.upper + 1e-11), axis=1)
+    ok &= np.all((v <= bounds.velocity * slack) & (w <= bounds.acceleration * slack), axis=1)
+    if penalty.chi is None and not penalty.extra:
+        return np.asarray(ok)
+    only = replace(penalty, tight=1.0 - 1e-3)
+    for k in np.flatnonzero(ok):
+        q, dq, ddq = through_points(np.array([0.0, u[k]]), Q[k : k + 2], D[k : k + 2]).evaluate(
+            np.linspace(0.0, u[k], max(12, int(100 * u[k])))
+        )
+        ok[k] = only.beyond_limits(q, dq, ddq) <= 0.0
+    return np.asarray(ok)

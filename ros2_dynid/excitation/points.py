@@ -1,0 +1,186 @@
+"""Optimum points of the energy-difference model (seed 001, section 4).
+
+W has the rows h(point i + 1) - h(point i), so that every point is used twice; the cost is lambda1 cond(W) + lambda2 S.
+Limits vanish by the substitutions q = q_I + (q_F - q_I) sin^2 x and dq = dq_M sin x. Positions that W does not depend on
+(q1 of a robot whose first axis is vertical) are no variables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ros2_dynid.dynamics.energy import energy_regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.criteria import MEASURES, condition, equilibrium, smooth_condition, smooth_equilibrium
+from ros2_dynid.excitation.search import Clock, OutOfTimeError, descend
+from ros2_dynid.excitation.sensitivity import energy_gradient
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import Array, Robot
+
+OPTIMISERS = ("gradient", "nelder-mead", "quasi-newton", "powell")
+"""The default, and the three of seed 001, section 4.3."""
+SCIPY_NAMES = {"nelder-mead": "Nelder-Mead", "quasi-newton": "BFGS", "powell": "Powell"}
+SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0)
+"""Exponents p of the smooth criteria, one stage each."""
+
+
+@dataclass(frozen=True, eq=False)
+class EnergyModel:
+    """The energy-difference model of the base parameters: columns are the leaders' places in chi.
+
+    lambda1, lambda2: weights of cond(W) and of S.
+    """
+
+    robot: Robot
+    columns: tuple[int, ...]
+    lambda1: float = 1.0
+    lambda2: float = 0.03
+
+    def W(self, q: Array, dq: Array) -> Array:
+        """Return W, shape (r, b), for r + 1 points, shape (r + 1, n_active)."""
+        return np.diff(energy_regressor(self.robot, q, dq)[:, self.columns], axis=0)
+
+    def log_cost(self, q: Array, dq: Array, p: float) -> tuple[float, Array, Array]:
+        """Return log(lambda1 cond + lambda2 S), cond and S smooth with exponent p, and its derivatives by q and dq."""
+        W = self.W(q, dq)
+        cost, C = 0.0, np.zeros_like(W)
+        for weight, smooth in ((self.lambda1, smooth_condition), (self.lambda2, smooth_equilibrium)):
+            if weight > 0:
+                value, slope = smooth(W, p)
+                part = weight * np.exp(min(value, 300.0))
+                cost, C = cost + part, C + part * slope
+        every = np.zeros((len(q), len(standard_names(self.robot))))
+        every[1:, self.columns] += C / cost
+        every[:-1, self.columns] -= C / cost
+        return float(np.log(cost)), *energy_gradient(self.robot, q, dq, every)
+
+    def cost(self, q: Array, dq: Array, measure: str = "svd") -> float:
+        """Return lambda1 cond(W) + lambda2 S with one of the three measures of the condition number."""
+        W = self.W(q, dq)
+        total = self.lambda1 * condition(W, measure)
+        return float(total + self.lambda2 * equilibrium(W)) if self.lambda2 > 0 else float(total)
+
+
+@dataclass(frozen=True, eq=False)
+class Substitution:
+    """The change of variables that removes the limits (seed 001, section 4.2): x, shape (r + 1, free + n).
+
+    lower, upper, velocity: shape (n,); free: which positions are variables, the others are `fixed`, shape (r + 1, n).
+    """
+
+    lower: Array
+    upper: Array
+    velocity: Array
+    free: Array
+    fixed: Array
+
+    @property
+    def size(self) -> int:
+        """Number of variables: (r + 1)(2 n - 1) where W is independent of q1 (eq. 23b)."""
+        return len(self.fixed) * int(self.free.sum() + len(self.lower))
+
+    def points(self, x: Array) -> tuple[Array, Array]:
+        """Return q, dq, shape (r + 1, n)."""
+        X = x.reshape(len(self.fixed), -1)
+        k = int(self.free.sum())
+        q = self.fixed.copy()
+        q[:, self.free] = (self.lower + (self.upper - self.lower) * np.sin(_spread(X[:, :k], self.free)) ** 2)[:, self.free]
+        return q, self.velocity * np.sin(X[:, k:])
+
+    def back(self, x: Array, gq: Array, gdq: Array) -> Array:
+        """Return the derivative by x from those by q and dq."""
+        X = x.reshape(len(self.fixed), -1)
+        k = int(self.free.sum())
+        slope = ((self.upper - self.lower)[self.free]) * np.sin(2.0 * X[:, :k])
+        return np.hstack((gq[:, self.free] * slope, gdq * self.velocity * np.cos(X[:, k:]))).ravel()
+
+    def variables(self, q: Array, dq: Array) -> Array:
+        """Return an x that gives the points."""
+        span = (self.upper - self.lower)[self.free]
+        part = np.clip((q - self.lower)[:, self.free] / span, 0.0, 1.0)
+        return np.hstack((np.arcsin(np.sqrt(part)), np.arcsin(np.clip(dq / self.velocity, -1.0, 1.0)))).ravel()
+
+
+def _spread(X: Array, free: Array) -> Array:
+    out = np.zeros((len(X), len(free)))
+    out[:, free] = X
+    return out
+
+
+def positions_that_matter(model: EnergyModel, seed: int = 0) -> Array:
+    """Return for each active joint whether W depends on its position, shape (n_active,), judged on random points."""
+    rng = np.random.default_rng(seed)
+    n = len(model.robot.active)
+    q, dq = rng.uniform(-2.0, 2.0, (2, 40, n))
+    C = np.zeros((40, len(standard_names(model.robot))))
+    C[:, model.columns] = rng.standard_normal((40, len(model.columns)))
+    size = np.abs(energy_gradient(model.robot, q, dq, C)[0]).max(axis=0)
+    return np.asarray(size > 1e-9 * size.max())
+
+
+def optimise_points(
+    model: EnergyModel,
+    substitution: Substitution,
+    rng: np.random.Generator,
+    clock: Clock,
+    *,
+    optimiser: str = "gradient",
+    measure: str = "svd",
+    starts: int = 4,
+    iterations: int = 250,
+) -> tuple[Array, Array]:
+    """Return the best points q, dq, shape (r + 1, n), found from several random starts within the time budget.
+
+    The variables start from normal random sequences, as in seed 001. The seed's own optimisers make one start each.
+    """
+    if optimiser not in OPTIMISERS:
+        raise InputError(f"unknown optimiser {optimiser!r}", f"choose from {', '.join(OPTIMISERS)}")
+    if measure not in MEASURES:
+        raise InputError(f"unknown measure {measure!r}", f"choose from {', '.join(MEASURES)}")
+    if optimiser != "gradient":
+        x = _seed_optimiser(model, substitution, rng.standard_normal(substitution.size), clock, optimiser, measure)
+        return substitution.points(x)
+
+    def cost(p: float, x: Array) -> tuple[float, Array]:
+        q, dq = substitution.points(x)
+        value, gq, gdq = model.log_cost(q, dq, p)
+        return value, substitution.back(x, gq, gdq)
+
+    found = []
+    for k in range(starts):
+        x = rng.standard_normal(substitution.size)
+        x = descend(lambda z: cost(SHARPNESS[0], z), x, clock, iterations // 2, until=0.5 * (k + 1) / starts)
+        found.append((model.cost(*substitution.points(x)), k, x))
+        clock.report(f"start {k + 1} of {starts}: cost {min(found)[0]:.4g}")
+    best = min(found)
+    for p in SHARPNESS:
+        x = descend(lambda z, p=p: cost(p, z), best[2], clock, iterations)  # type: ignore[misc]
+        best = min(best, (model.cost(*substitution.points(x)), -1, x), key=lambda item: item[0])
+        clock.report(f"p = {p:g}: cost {best[0]:.4g}")
+    return substitution.points(best[2])
+
+
+def _seed_optimiser(
+    model: EnergyModel, substitution: Substitution, x: Array, clock: Clock, optimiser: str, measure: str
+) -> Array:
+    """Return the variables that one of the seed's optimisers finds, derivatives by differences, in the time there is."""
+    best = [np.inf, x]
+
+    def cost(z: Array) -> float:
+        if clock.over():
+            raise OutOfTimeError
+        value = model.cost(*substitution.points(z), measure)
+        if value < best[0]:
+            best[:] = [value, z.copy()]
+            clock.report(f"{optimiser}: cost {value:.4g}")
+        return min(value, 1e30)
+
+    options = {"maxiter": 10**6, "adaptive": True} if optimiser == "nelder-mead" else {"maxiter": 10**6}
+    try:
+        minimize(cost, x, method=SCIPY_NAMES[optimiser], options=options)
+    except OutOfTimeError:
+        pass
+    return np.asarray(best[1])

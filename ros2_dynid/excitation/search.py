@@ -1,0 +1,69 @@
+"""Descent with exact gradients that stops in time and remembers the best point seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ros2_dynid.model.robot import Array
+
+Cost = Callable[[Array], tuple[float, Array]]
+Progress = Callable[[float, str], None]
+"""Called with the fraction of the time budget that is spent, and a word on what is reached."""
+
+
+def silent(fraction: float, text: str) -> None:
+    """Report nothing."""
+
+
+class OutOfTimeError(Exception):
+    """The time budget is spent: not an error for the user, but the end of a descent."""
+
+
+@dataclass
+class Clock:
+    """A time budget [s] that is shared by the stages of a search, and the way to report progress."""
+
+    budget_s: float
+    progress: Progress = silent
+    start: float = field(default_factory=time.perf_counter)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.start
+
+    def over(self, fraction: float = 1.0) -> bool:
+        """Return whether this fraction of the budget is spent."""
+        return self.spent >= fraction * self.budget_s
+
+    def report(self, text: str) -> None:
+        """Tell how far we are."""
+        self.progress(min(1.0, self.spent / self.budget_s), text)
+
+
+def descend(cost: Cost, x: Array, clock: Clock, iterations: int, until: float = 1.0) -> Array:
+    """Return a better x by L-BFGS, at most `iterations` long and not beyond the fraction `until` of the budget."""
+    best = [np.inf, x]
+
+    def guarded(z: Array) -> tuple[float, Array]:
+        if clock.over(until):
+            raise OutOfTimeError
+        value, gradient = cost(z)
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            return 1e30, np.zeros_like(z)  # a step far too long: the line search turns back
+        if value < best[0]:
+            best[:] = [value, z.copy()]
+        return value, gradient
+
+    try:
+        minimize(
+            guarded, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations, "maxcor": 30, "maxfun": 10**6}
+        )
+    except OutOfTimeError:
+        pass
+    return np.asarray(best[1])
