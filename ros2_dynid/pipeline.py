@@ -99,7 +99,7 @@ def identify(
     ]
     information = inform(robot, base, prepared, tell)
     tell("estimating", 0.8)
-    prior = base.values(robot, standard_vector(robot))
+    prior = np.append(base.values(robot, standard_vector(robot)), 0.0)
     estimate = estimator(options.method)
     found = estimate(information, prior)
     names = robot.active_names
@@ -112,7 +112,7 @@ def identify(
         validation = cross_validate(names, information, options.cross_validate, lambda part: estimate(part, prior))
     obtained = provenance(options, prepared, information, found)
     model = model_of(
-        robot, base, found.value, found.std, found.covariance, fit=fit, validation=validation, obtained=obtained
+        robot, base, found.value[:-1], found.std[:-1], found.covariance[:-1, :-1], fit=fit, validation=validation, obtained=obtained
     )
     if target is not None:
         tell("writing", 0.98)
@@ -146,13 +146,14 @@ def estimator(method: str) -> Callable[[Information, Array], Estimate]:
 def inform(robot: Robot, base: BaseParameters, prepared: Sequence[Prepared], tell: Progress) -> Information:
     """Return what the prepared recordings say about the base parameters, as R factors."""
     columns, felt = base.columns(robot), felt_by(robot, base)
+    felt = np.column_stack((felt, np.ones(len(felt), dtype=bool)))  # the delay of the effort
     parts = []
     for k, recording in enumerate(prepared):
 
         def on_chunk(fraction: float, k: int = k) -> None:
             tell("regressor", 0.35 + 0.45 * (k + fraction) / len(prepared))
 
-        parts.append(gather(row_chunks(robot, recording, columns), felt, row_count(recording), on_chunk=on_chunk))
+        parts.append(gather(row_chunks(robot, recording, columns, delay=True), felt, row_count(recording), on_chunk=on_chunk))
     return combine(parts)
 
 

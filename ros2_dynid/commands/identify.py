@@ -49,7 +49,9 @@ def add_preprocess_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="drive gain: torque [N.m or N] for each unit of the recorded effort; may be repeated",
     )
-    group.add_argument("--delay", metavar="S", type=float, default=0.0, help="the recorded effort is this late [s]")
+    group.add_argument(
+        "--delay", metavar="S", type=float, help="the recorded effort is this late [s] (default: estimated)"
+    )
 
 
 def preprocess_options(args: argparse.Namespace) -> Any:

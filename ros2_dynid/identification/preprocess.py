@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.signals import HIGHEST, filtered, lowpass_kernel, output_index, spectrum
+from ros2_dynid.identification.signals import HIGHEST, LOBES, filtered, lowpass_kernel, output_index, spectrum
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
 
@@ -25,8 +26,10 @@ RATE_OVER_CUTOFF = 8.0
 """Rate at which the regressor is computed, over the positions' cut-off."""
 ROW_RATE_OVER_CUTOFF = 5.0
 """Rate of the rows kept, over the cut-off of the second filter: its transition ends below half of this."""
-SLOWEST_CUTOFF = 2.0
-"""The second low-pass never goes below this [Hz]."""
+SLOWEST_CUTOFF = 4.0
+"""The second low-pass never goes below this [Hz]: friction changes faster than the motion ..."""
+SHARE_OF_ENDS = 0.05
+"""... nor so low that its transient takes more than this share of the recording at either end."""
 JITTER = 0.02
 """Stamps off an even grid by less than this fraction of a period count as even."""
 GAP = 3.5
@@ -40,7 +43,8 @@ class PreprocessOptions:
     position_cutoff, row_cutoff: low-pass of the positions, and of torque and regressor alike [Hz]; row_rate: rows kept
     a second for each joint [Hz]; slow: rows of a joint slower than this fraction of its top speed are left out, since
     Coulomb friction is not defined there; velocity: "auto", "position" (differentiated) or "measured"; gains: drive
-    gains by joint name, tau = gain times the recorded effort; delay: the recorded effort is this late [s].
+    gains by joint name, tau = gain times the recorded effort; delay: the recorded effort is this late [s] (None: it is
+    estimated beside the parameters).
     """
 
     position_cutoff: float | None = None
@@ -49,7 +53,7 @@ class PreprocessOptions:
     slow: float = 0.02
     velocity: str = "auto"
     gains: Mapping[str, float] = field(default_factory=dict)
-    delay: float = 0.0
+    delay: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings without meaning."""
@@ -61,7 +65,7 @@ class PreprocessOptions:
             raise InputError(f"slow is {self.slow}", "give a fraction of the top speed between 0 and 1")
         if self.velocity not in ("auto", "position", "measured"):
             raise InputError(f"velocity is {self.velocity!r}", "choose auto, position or measured")
-        if not np.isfinite(self.delay):
+        if self.delay is not None and not np.isfinite(self.delay):
             raise InputError(f"the delay is {self.delay} s", "give a finite number of seconds")
 
 
@@ -84,7 +88,10 @@ class Filter:
 class Prepared:
     """Smooth motion and torque of one recording at the inner rate: t (N,), q, dq, ddq, tau (N, n), and how they came.
 
-    segments: stretches without a gap; step: inner samples between rows; kernel: the second filter, None if there is none;
+    sign: of the speed of every joint of the tree and then of every coupled motor, shape (N, n + couplings), taken at the
+    recording's own rate and filtered like the torque: friction changes between two inner samples.
+    segments: stretches without a gap; step: inner samples between rows; kernel, slope_kernel: the second filter, and the one
+    that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s].
     """
 
@@ -93,8 +100,10 @@ class Prepared:
     dq: Array
     ddq: Array
     tau: Array
+    sign: Array
     segments: tuple[slice, ...]
     kernel: Array | None
+    slope_kernel: Array | None
     step: int
     top_speed: Array
     filter: Filter
@@ -103,7 +112,7 @@ class Prepared:
 
 
 def as_prepared(
-    q: Array, dq: Array, ddq: Array, tau: Array, t: Array | None = None, *, slow: float = 0.0, source: str = ""
+    robot: Robot, q: Array, dq: Array, ddq: Array, tau: Array, t: Array | None = None, *, slow: float = 0.0, source: str = ""
 ) -> Prepared:
     """Return motion and torque, shape (N, n) each, as they are: no filter, every sample a row."""
     q, dq, ddq, tau = (np.asarray(x, dtype=float) for x in (q, dq, ddq, tau))
@@ -117,7 +126,7 @@ def as_prepared(
     rate = 1.0 / float(np.median(np.diff(t))) if len(t) > 1 else 1.0
     settings = Filter(rate, None, None, rate, rate, slow, 0.0)
     top = np.max(np.abs(dq), axis=0, initial=0.0)
-    return Prepared(t, q, dq, ddq, tau, (slice(0, len(t)),), None, 1, top, settings, source)
+    return Prepared(t, q, dq, ddq, tau, signs(robot, dq), (slice(0, len(t)),), None, None, 1, top, settings, source)
 
 
 def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = None) -> Prepared:
@@ -132,9 +141,9 @@ def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = 
     sources, velocity_notes = _velocity_sources(longest, rate, cutoffs, options, robot.active_names)
     gains, step = _gains(robot, options), cutoffs.step
     kernels = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
-    torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=options.delay)
+    torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=options.delay or 0.0)
     row_kernel = lowpass_kernel(cutoffs.row, rate / step)
-    out: dict[str, list[Array]] = {name: [] for name in ("t", "q", "dq", "ddq", "tau")}
+    out: dict[str, list[Array]] = {name: [] for name in ("t", "q", "dq", "ddq", "tau", "sign")}
     segments, at = [], 0
     for piece in pieces:
         index = output_index(len(piece["t"]), len(kernels[0]), step)
@@ -143,6 +152,7 @@ def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = 
         out["t"].append(piece["t"][0] + index / rate)
         for name, array in _differentiated(piece, kernels, step, sources).items():
             out[name].append(array)
+        out["sign"].append(_filtered_sign(robot, piece, kernels, step, sources))
         out["tau"].append(filtered(piece["tau"], torque_kernel, step) * gains)
         segments.append(slice(at, at + len(index)))
         at += len(index)
@@ -156,6 +166,7 @@ def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = 
         **joined,
         segments=tuple(segments),
         kernel=row_kernel,
+        slope_kernel=lowpass_kernel(cutoffs.row, rate / step, 1),
         step=cutoffs.row_step,
         top_speed=np.quantile(np.abs(joined["dq"]), 0.99, axis=0),
         filter=Filter(
@@ -166,7 +177,7 @@ def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = 
             row_rate=rate / step / cutoffs.row_step,
             slow=options.slow,
             dropped=dropped,
-            delay=options.delay,
+            delay=options.delay or 0.0,
             velocity=sources,
         ),
         source=samples.source,
@@ -189,7 +200,8 @@ def propose(q: Array, rate: float, options: PreprocessOptions, source: str = "")
     highest = HIGHEST * rate
     found = spectrum(q[: int(120 * rate)], rate)
     motion = float(np.median(found.motion))
-    row = options.row_cutoff or min(max(MOTION_TO_ROWS * motion, SLOWEST_CUTOFF), highest / 2.0)
+    lowest = max(SLOWEST_CUTOFF, LOBES * rate / (SHARE_OF_ENDS * len(q)))
+    row = options.row_cutoff or min(max(MOTION_TO_ROWS * motion, lowest), highest / 2.2)
     visible = float(np.median(found.visible))
     position = options.position_cutoff or min(max(min(ROWS_TO_POSITION * row, visible), 2.2 * row), highest)
     for name, value in (("position", position), ("row", row)):
@@ -305,6 +317,27 @@ def _differentiated(
         dq[:, measured] = filtered(piece["dq"][:, measured], kernels[0], step)
         ddq[:, measured] = filtered(piece["dq"][:, measured], kernels[1], step)
     return {"q": q, "dq": dq, "ddq": ddq}
+
+
+def signs(robot: Robot, dq: Array) -> Array:
+    """Return the sign of the speeds of all joints of the tree and of the coupled motors, shape (N, n + couplings)."""
+    G, _ = constraint(robot)
+    every = dq @ G.T
+    motors = [sum(c * every[:, j - 1] for j, c in coupling.weights.items()) for coupling in robot.coupling]
+    return np.sign(np.column_stack([every, *motors]))
+
+
+def _filtered_sign(
+    robot: Robot, piece: dict[str, Array], kernels: list[Array], step: int, sources: tuple[str, ...]
+) -> Array:
+    """Return the signs of the smoothed speeds at the full rate, through the filter of the torque.
+
+    Where the kernel reaches beyond the speeds, which end earlier than the data, the sign is held.
+    """
+    K = len(kernels[0]) // 2
+    speed = _differentiated(piece, kernels, 1, sources)["dq"]
+    held = np.pad(signs(robot, speed), ((K, K), (0, 0)), mode="edge")
+    return filtered(held, kernels[0], step)
 
 
 def _velocity_sources(

@@ -8,13 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ros2_dynid.dynamics.friction import Fc as FC
+from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.identification.preprocess import Prepared
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.identification.preprocess import Prepared, signs
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import Array, Coupling, Robot
 
 ROWS = 200
 """Rows of a chunk for each joint: with six joints the 1200 that keep a chunk and its R factor in the cache."""
+SLOW_SHARE = 0.05
+"""Share of a row's filter that may lie on samples too slow for Coulomb friction."""
 Regressor = Callable[[Robot, Array, Array, Array], Array]
 
 
@@ -22,7 +27,8 @@ Regressor = Callable[[Robot, Array, Array, Array], Array]
 class Rows:
     """A chunk: t (m,), W (b, n, m), tau (n, m), keep (n, m): False where a joint is too slow for its friction.
 
-    W is kept with samples last: W[:, j].T is what LAPACK wants for joint j.
+    W is kept with samples last: W[:, j].T is what LAPACK wants for joint j. With a delay column, W has b + 1 columns, the
+    last one -dtau/dt.
     """
 
     t: Array
@@ -37,7 +43,7 @@ def toeplitz(kernel: Array | None, step: int, n_rows: int) -> Array | None:
         return None
     T = np.zeros(((n_rows - 1) * step + len(kernel), n_rows))
     for k in range(n_rows):
-        T[k * step : k * step + len(kernel), k] = kernel  # symmetric: no need to turn it round
+        T[k * step : k * step + len(kernel), k] = kernel[::-1]
     return T
 
 
@@ -76,38 +82,87 @@ def row_chunks(
     prepared: Prepared,
     columns: Sequence[int],
     *,
+    delay: bool = False,
     n_rows: int = ROWS,
     evaluate: Regressor = regressor,
 ) -> Iterator[Rows]:
-    """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike."""
+    """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike.
+
+    With `delay`, W gets one more column, -dtau/dt, whose parameter is how late the effort was recorded [s]: to first
+    order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
+    """
     T = toeplitz(prepared.kernel, prepared.step, n_rows)
+    slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
     b, n = len(columns), len(robot.active)
     for window in windows(prepared, n_rows):
         part, m = window.inputs, len(window.at)
         Y = evaluate(robot, prepared.q[part], prepared.dq[part], prepared.ddq[part])
-        W = Y.transpose(2, 1, 0)[list(columns)]
+        Y = Y.transpose(2, 1, 0)
+        put_signs(robot, Y, prepared.sign[part])
+        W = Y[list(columns)]
         tau = np.ascontiguousarray(prepared.tau[part].T)
         if T is not None:
             used = T[: W.shape[2], :m]
             W = (W.reshape(b * n, -1) @ used).reshape(b, n, m)
+            if slope is not None:
+                W = np.concatenate((W, -(tau @ slope[: tau.shape[1], :m])[None]))
             tau = tau @ used
-        yield Rows(prepared.t[window.at], W, tau, fast_enough(robot, prepared, window))
+        elif delay:
+            W = np.concatenate((W, np.zeros((1, n, m))))
+        yield Rows(prepared.t[window.at], W, tau, fast_enough(robot, prepared, window, T))
 
 
-def fast_enough(robot: Robot, prepared: Prepared, window: Window) -> NDArray[np.bool_]:
-    """Return keep, shape (n, m): joint j, and every motor that couples into it, moves faster than the slow limit."""
+def put_signs(robot: Robot, Y: Array, sign: Array) -> None:
+    """Write the filtered signs, shape (N, n + couplings), into the Coulomb columns of Y, shape (n_standard, n_active, N)."""
+    G, _ = constraint(robot)
+    for j in range(robot.n):
+        for k in np.flatnonzero(G[j]):
+            Y[14 * j + FC, k] = G[j, k] * sign[:, j]
+    for m, (column, coupling) in enumerate(_motor_columns(robot)):
+        Y[column] = 0.0
+        for j, c in coupling.weights.items():
+            for k in np.flatnonzero(G[j - 1]):
+                Y[column, k] += c * G[j - 1, k] * sign[:, robot.n + m]
+
+
+def sign_correction(robot: Robot, chi: Array, dq: Array, sign: Array) -> Array:
+    """Return what the filtered signs add to the Coulomb torque of sign(dq), shape (N, n_active)."""
+    G, _ = constraint(robot)
+    change = sign - signs(robot, dq)
+    felt = chi[FC : 14 * robot.n : 14, None] * G
+    motors = [
+        chi[column] * sum(c * G[j - 1] for j, c in coupling.weights.items())
+        for column, coupling in _motor_columns(robot)
+    ]
+    return np.asarray(change @ np.vstack([felt, *motors]))
+
+
+def _motor_columns(robot: Robot) -> list[tuple[int, Coupling]]:
+    """Return the column of Fcm of each coupled motor, with its coupling."""
+    place = {name: k for k, name in enumerate(standard_names(robot))}
+    return [(place[f"Fcm{coupling.motor}"], coupling) for coupling in robot.coupling]
+
+
+def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | None) -> NDArray[np.bool_]:
+    """Return keep, shape (n, m): False where joint j, or a motor that couples into it, is slow within the row's filter.
+
+    Friction near standstill is no sign times a constant, and the filter spreads what happens there over its length: a
+    row is left out if slow samples make up more than SLOW_SHARE of its kernel.
+    """
     slow = prepared.filter.slow
-    dq = prepared.dq[window.at].T
-    keep = np.ones(dq.shape, dtype=bool)
-    if slow > 0.0:
-        keep = np.abs(dq) > slow * prepared.top_speed[:, None]
-        column = {joint: k for k, joint in enumerate(robot.active)}
-        for coupling in robot.coupling:
-            members = [column[j] for j in coupling.weights if j in column]
-            speed = sum(c * dq[column[j]] for j, c in coupling.weights.items() if j in column)
-            limit = slow * max(prepared.top_speed[k] for k in members)
-            keep[members] &= np.abs(speed) > limit
-    return keep
+    dq = prepared.dq[window.inputs if T is not None else window.at].T
+    if slow == 0.0:
+        return np.ones((len(dq), len(window.at)), dtype=bool)
+    crawling = np.abs(dq) <= slow * prepared.top_speed[:, None]
+    column = {joint: k for k, joint in enumerate(robot.active)}
+    for coupling in robot.coupling:
+        members = [column[j] for j in coupling.weights if j in column]
+        speed = sum(c * dq[column[j]] for j, c in coupling.weights.items() if j in column)
+        crawling[members] |= np.abs(speed) <= slow * max(prepared.top_speed[k] for k in members)
+    if T is None:
+        return ~crawling
+    kernel = np.abs(T[:, : len(window.at)])
+    return np.asarray(crawling @ kernel[: crawling.shape[1]] <= SLOW_SHARE * kernel[:, 0].sum())
 
 
 def predicted(robot: Robot, prepared: Prepared, chi: Array, *, n_rows: int = 4096) -> Iterator[tuple[Rows, Array]]:
@@ -117,10 +172,11 @@ def predicted(robot: Robot, prepared: Prepared, chi: Array, *, n_rows: int = 409
     T = toeplitz(prepared.kernel, prepared.step, n_rows) if prepared.kernel is not None else None
     for window in windows(prepared, n_rows):
         part, m = window.inputs, len(window.at)
-        model = inverse_dynamics(robot, chi, prepared.q[part], prepared.dq[part], prepared.ddq[part]).T
+        model = inverse_dynamics(robot, chi, prepared.q[part], prepared.dq[part], prepared.ddq[part])
+        model = (model + sign_correction(robot, chi, prepared.dq[part], prepared.sign[part])).T
         tau = prepared.tau[part].T
         if T is not None:
             used = T[: tau.shape[1], :m]
             model, tau = model @ used, tau @ used
-        keep = fast_enough(robot, prepared, window)
+        keep = fast_enough(robot, prepared, window, T)
         yield Rows(prepared.t[window.at], np.empty((0, len(tau), m)), tau, keep), model
