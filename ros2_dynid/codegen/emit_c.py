@@ -258,29 +258,42 @@ def _values(program: Program, generated: Generated, code: Code) -> list[float]:
 
 def _prepare(program: Program, codes: Mapping[str, Code], layout: Mapping[str, int]) -> list[str]:
     """Return the function that computes all constants from parameters and load."""
-    real = program.real
     lines = [_prepare_signature(program), "{"]
-    n = len(program.parameters)
     for name, code in codes.items():
-        generated = program.functions[name]
-        nodes = generated.graph.needed(expr for _, expr in code.constants)
-        rows = dict(zip(generated.constants, generated.rows, strict=True))
-        lines += ["    {", f"        /* {name} */"]
-        for node in nodes:
-            key = generated.graph.keys[node]
-            if key[0] == PAR:
-                row = rows[str(key[1])]
-                fixed = 0.0 if program.runtime else float(row[:n] @ program.values)
-                terms = [(c, f"parameters[{k}]") for k, c in enumerate(row[:n]) if c != 0.0 and program.runtime]
-                terms += [(c, f"load[{k}]") for k, c in enumerate(row[n:]) if c != 0.0]
-                lines.append(f"        const {real} {key[1]} = {_linear(fixed, terms, real)};")
-        for k, (_, expr) in enumerate(code.constants):
-            text = _constant_text(generated.graph, expr, real)
-            lines.append(f"        constants[{layout[name] + k}] = {text};")
-        lines.append("    }")
-    if program.load and all(not len(g.rows) for g in program.functions.values()):
-        lines.append("    (void)load;")
-    return [*lines, "}", ""]
+        if code.constants:
+            fixed = None if program.runtime else program.values
+            lines += [f"    /* {name} */"]
+            lines += constant_lines(
+                program.functions[name], code.constants, program.real, layout[name], fixed, len(program.parameters)
+            )
+    for array, on in (("parameters", program.runtime), ("load", program.load)):
+        lines += [f"    (void){array};"] if on else []
+    return [*lines, "    (void)constants;", "}", ""]
+
+
+def constant_lines(
+    generated: Generated,
+    constants: Sequence[tuple[str, Expr]],
+    real: str,
+    start: int,
+    values: Array | None = None,
+    count: int | None = None,
+) -> list[str]:
+    """Return a block that writes constants[start ...] from parameters[] (or their `values`), then load[] from `count` on."""
+    rows = dict(zip(generated.constants, generated.rows, strict=True))
+    lines = ["    {"]
+    for node in generated.graph.needed(expr for _, expr in constants):
+        key = generated.graph.keys[node]
+        if key[0] == PAR:
+            row = rows[str(key[1])]
+            n = len(row) if count is None else count
+            fixed = 0.0 if values is None else float(row[:n] @ values)
+            terms = [(c, f"parameters[{k}]") for k, c in enumerate(row[:n]) if c != 0.0 and values is None]
+            terms += [(c, f"load[{k}]") for k, c in enumerate(row[n:]) if c != 0.0]
+            lines.append(f"        const {real} {key[1]} = {_linear(fixed, terms, real)};")
+    for k, (_, expr) in enumerate(constants):
+        lines.append(f"        constants[{start + k}] = {_constant_text(generated.graph, expr, real)};")
+    return [*lines, "    }"]
 
 
 def _linear(fixed: float, terms: Sequence[tuple[float, str]], real: str) -> str:

@@ -21,9 +21,9 @@ Builder = Callable[[Graph, Robot, Slots, Plan], list[Expr]]
 
 def torque(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
     """Return tau(q, dq, ddq) of the active joints, friction and rotors included, n_active outputs."""
-    chain, links = _moving(graph, robot, plan, "q dq ddq g")
+    chain, links = moving(graph, robot, plan, "q dq ddq g")
     tau = joint_forces(chain, links, _by_link(robot, slots))
-    return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
+    return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
 
 
 def torque_with_wrench(joint: int, tool: Array) -> Builder:
@@ -33,7 +33,7 @@ def torque_with_wrench(joint: int, tool: Array) -> Builder:
     """
 
     def build(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
-        chain, links = _moving(graph, robot, plan, "q dq ddq g")
+        chain, links = moving(graph, robot, plan, "q dq ddq g")
         R = [[graph.number(_snapped(x)) for x in row] for row in tool[:3, :3]]
         p = [graph.number(float(x)) for x in tool[:3, 3]]
         given = [graph.variable("wrench", k) for k in range(6)]
@@ -46,7 +46,7 @@ def torque_with_wrench(joint: int, tool: Array) -> Builder:
         ]
         unit = graph.number(plan.unit)  # the recursion's forces are N times its unit of length
         tau = joint_forces(chain, links, _by_link(robot, slots), (joint, [unit * x for x in f], n))
-        return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
+        return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
 
     return build
 
@@ -57,9 +57,9 @@ def _snapped(x: float) -> float:
 
 def velocity_torques(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
     """Return C(q, dq) with friction and offsets if they are among the slots: all that needs no acceleration or gravity."""
-    chain, links = _moving(graph, robot, plan, "q dq")
+    chain, links = moving(graph, robot, plan, "q dq")
     tau = joint_forces(chain, links, _by_link(robot, slots))
-    return _to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq"))
+    return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq"))
 
 
 def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
@@ -109,7 +109,7 @@ def _by_link(robot: Robot, slots: Slots) -> list[dict[str, Expr]]:
     ]
 
 
-def _moving(graph: Graph, robot: Robot, plan: Plan, parts: str) -> tuple[Chain, list[Link]]:
+def moving(graph: Graph, robot: Robot, plan: Plan, parts: str) -> tuple[Chain, list[Link]]:
     """Return the chain and the motion of its links, made once for a graph: they do not depend on the slots."""
     key = (id(robot), plan, parts)
     if key not in graph.memo:
@@ -122,7 +122,7 @@ def _chain(graph: Graph, robot: Robot, plan: Plan, parts: str) -> Chain:
     """Return the chain with the motion named in `parts` ("q", "dq", "ddq", and "g" for gravity); the rest is zero."""
     have = parts.split()
     q, dq, ddq = (
-        _all_joints(graph, robot, name) if name in have else [graph.zero] * robot.n for name in ("q", "dq", "ddq")
+        joint_values(graph, robot, name) if name in have else [graph.zero] * robot.n for name in ("q", "dq", "ddq")
     )
     scale = graph.number(1.0 / plan.unit)
     for j, joint in enumerate(robot.joints):
@@ -138,7 +138,7 @@ def _chain(graph: Graph, robot: Robot, plan: Plan, parts: str) -> Chain:
     )
 
 
-def _all_joints(graph: Graph, robot: Robot, array: str) -> Vector:
+def joint_values(graph: Graph, robot: Robot, array: str) -> Vector:
     """Return the positions (velocities, accelerations) of all joints from those of the active ones."""
     if not robot.passive:
         return [graph.variable(array, j) for j in range(robot.n)]
@@ -152,7 +152,7 @@ def _dot(graph: Graph, weights: Sequence[float], terms: Sequence[Expr]) -> Expr:
     return graph.sum(graph.number(float(c)) * x for c, x in zip(weights, terms, strict=True))
 
 
-def _to_active(graph: Graph, robot: Robot, tau: list[Expr]) -> list[Expr]:
+def to_active(graph: Graph, robot: Robot, tau: list[Expr]) -> list[Expr]:
     if not robot.passive:
         return tau
     G, _ = constraint(robot)
@@ -163,8 +163,8 @@ def _drives(graph: Graph, robot: Robot, slots: Slots, plan: Plan, tau: list[Expr
     """Return tau, forces in N again, with rotors, couplings, friction and offset added."""
     zero = graph.zero
     have = parts.split()
-    dq = _all_joints(graph, robot, "dq")
-    ddq = _all_joints(graph, robot, "ddq") if "ddq" in have else [zero] * robot.n
+    dq = joint_values(graph, robot, "dq")
+    ddq = joint_values(graph, robot, "ddq") if "ddq" in have else [zero] * robot.n
     result = []
     for j, joint in enumerate(robot.joints):
         total = graph.number(1.0 / plan.unit) * tau[j] if joint.sigma == PRISMATIC else tau[j]

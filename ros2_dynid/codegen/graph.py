@@ -10,7 +10,7 @@ computed at every call; `Graph.count` counts its multiplications and additions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NUM, PAR, VAR, SIN, COS, SIGN, ADD, MUL = "num", "par", "var", "sin", "cos", "sign", "add", "mul"
@@ -200,15 +200,16 @@ class Graph:
             return (key[1],)  # type: ignore[return-value]
         return ()
 
-    def needed(self, outputs: Iterable[Expr]) -> list[int]:
-        """Return all nodes the outputs depend on, operands first."""
+    def needed(self, outputs: Iterable[Expr], given: Container[int] = ()) -> list[int]:
+        """Return all nodes the outputs depend on, operands first; not what `given` nodes depend on."""
         seen: set[int] = set()
         stack = [expr.node for expr in outputs]
         while stack:
             node = stack.pop()
             if node not in seen:
                 seen.add(node)
-                stack.extend(self.operands(node))
+                if node not in given:
+                    stack.extend(self.operands(node))
         return sorted(seen)
 
     def count(self, outputs: Iterable[Expr]) -> Count:

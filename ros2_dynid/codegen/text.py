@@ -60,13 +60,17 @@ def code_of(
     real: str = "double",
     functions: Mapping[str, str],
     index: str = "{array}[{index}]",
+    given: Mapping[int, str] | None = None,
 ) -> Code:
     """Return the body that computes the outputs, given as (target, expression).
 
-    functions: how to write sin, cos and sign of {x}; index: how to write an element of an input array.
+    functions: how to write sin, cos and sign of {x}; index: how to write an element of an input array; given: nodes that
+    are computed already, and where they are found.
     """
-    writer = _Writer(graph, [expr for _, expr in outputs], real, functions, index)
-    for node in graph.needed(expr for _, expr in outputs):
+    given = given or {}
+    nodes = graph.needed((expr for _, expr in outputs), given)
+    writer = _Writer(graph, [expr for _, expr in outputs], nodes, real, functions, index, given)
+    for node in nodes:
         writer.visit(node)
     finals = tuple(Statement(target, writer.signed(expr)) for target, expr in outputs)
     return Code(
@@ -81,12 +85,19 @@ class _Writer:
     """Turns nodes into text: each is inlined where it is used once and short, else it gets a name."""
 
     def __init__(
-        self, graph: Graph, outputs: Sequence[Expr], real: str, functions: Mapping[str, str], index: str
+        self,
+        graph: Graph,
+        outputs: Sequence[Expr],
+        nodes: Sequence[int],
+        real: str,
+        functions: Mapping[str, str],
+        index: str,
+        given: Mapping[int, str],
     ) -> None:
-        self.graph, self.real, self.functions, self.index = graph, real, functions, index
+        self.graph, self.real, self.functions, self.index, self.given = graph, real, functions, index, given
         self.uses: Counter[int] = Counter(expr.node for expr in outputs)
-        for node in graph.needed(outputs):
-            if not graph.constant[node]:
+        for node in nodes:
+            if not graph.constant[node] and node not in given:
                 self.uses.update(graph.operands(node))
         self.text: dict[int, tuple[str, int]] = {}  # text and how tightly it binds: 0 sum, 1 product, 2 name
         self.constants: dict[int, str] = {}
@@ -98,6 +109,9 @@ class _Writer:
     def visit(self, node: int) -> None:
         key = self.graph.keys[node]
         op = key[0]
+        if node in self.given:
+            self.text[node] = self.given[node], 2
+            return
         if self.graph.constant[node]:
             if op == NUM:
                 self.text[node] = number(key[1], self.real), 2  # type: ignore[arg-type]

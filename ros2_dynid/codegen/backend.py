@@ -1,0 +1,160 @@
+"""The fast door to the dynamics: the compiled library where there is one, NumPy with one warning where there is none.
+
+Same arguments, same results (to rounding) and same refusals as in `ros2_dynid.dynamics`. $DYNID_BACKEND chooses: "auto"
+(default: compiled if built already or if the batch is large enough to build for), "compiled" (build always) or "numpy".
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ros2_dynid.codegen.compiled import BuildError, is_ready, library
+from ros2_dynid.codegen.kernels import BLOCK
+from ros2_dynid.dynamics.energy import energy_regressor
+from ros2_dynid.dynamics.newton_euler import checked_standard, inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import Array, Robot
+
+LARGE = 2000
+"""From this number of samples on a library is built for a batch, which takes seconds, once."""
+BACKENDS = ("auto", "compiled", "numpy")
+_warned = False
+
+
+class Torque(Protocol):
+    """Inverse dynamics of one robot with one set of parameters."""
+
+    def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of one sample, shape (n_active,) [N.m, N]."""
+
+    def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of many samples, shape (N, n_active) [N.m, N]; compiled: at least BLOCK samples."""
+
+
+class NumpyTorque:
+    """The same by the NumPy recursion."""
+
+    def __init__(self, robot: Robot, chi: Array) -> None:
+        """Keep robot and standard parameters."""
+        self._robot, self._chi = robot, chi
+
+    def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of one sample, shape (n_active,)."""
+        rows = [np.asarray(x, dtype=float)[None] for x in (q, dq, ddq)]
+        return inverse_dynamics(self._robot, self._chi, *rows)[0]
+
+    def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of many samples, shape (N, n_active)."""
+        return inverse_dynamics(self._robot, self._chi, q, dq, ddq)
+
+
+def torque_function(robot: Robot, chi: ArrayLike) -> Torque:
+    """Return an object whose `torque(q, dq, ddq)` is the fastest way from Python to the torque of one sample.
+
+    chi: standard parameters, shape (n_standard,). Its arrays are not checked for numbers that are not finite.
+    """
+    chi = checked_standard(robot, chi)
+    found = _library(robot, "torque", LARGE)
+    return NumpyTorque(robot, chi) if found is None else found.Torque(chi)
+
+
+def fast_inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> Array:
+    """Return tau = Y chi, shape (N, n_active) [N.m, N]; see dynamics.newton_euler.inverse_dynamics."""
+    chi = checked_standard(robot, chi)
+    arrays = _checked(robot, q=q, dq=dq, ddq=ddq)
+    N = len(arrays[0])
+    found = _library(robot, "torque", N) if N else None
+    if found is None:
+        return inverse_dynamics(robot, chi, *arrays)
+    return np.asarray(found.Torque(chi).torques(*_filled_up(arrays)))[:N]
+
+
+def fast_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, out: Array | None = None) -> Array:
+    """Return Y, shape (N, n_active, n_standard), such that tau = Y chi; see dynamics.regressor.regressor.
+
+    The memory behind it is one column after the other, joint by joint, as there. out: an array that this function
+    returned for the same robot and number of samples, to be filled again instead of new memory.
+    """
+    arrays = _checked(robot, q=q, dq=dq, ddq=ddq)
+    N = len(arrays[0])
+    shape = (len(standard_names(robot)), len(robot.active), N)
+    if out is not None and (out.transpose().shape != shape or not out.transpose().flags.c_contiguous):
+        raise InputError("out does not fit", "give the array that an equal call returned", robot.name)
+    found = _library(robot, "regressor", N) if N else None
+    if found is None:
+        Y = regressor(robot, *arrays)
+        if out is not None:
+            out[...] = Y
+            return out
+        return Y
+    if N < BLOCK:
+        memory = np.zeros((*shape[:2], BLOCK))
+        found.fill(*_filled_up(arrays), memory)
+        Y = np.ascontiguousarray(memory[..., :N]).transpose()
+        if out is not None:
+            out[...] = Y
+            return out
+        return Y
+    memory = np.zeros(shape) if out is None else out.transpose()
+    found.fill(*arrays, memory)
+    return memory.transpose()
+
+
+def fast_energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike) -> Array:
+    """Return h, shape (N, n_standard), such that H = h chi [J]; see dynamics.energy.energy_regressor."""
+    arrays = _checked(robot, q=q, dq=dq)
+    N = len(arrays[0])
+    found = _library(robot, "energy", N) if N else None
+    if found is None:
+        return energy_regressor(robot, *arrays)
+    memory = np.zeros((len(standard_names(robot)), max(N, BLOCK)))
+    found.fill(*_filled_up(arrays), memory)
+    return memory[:, :N].transpose()
+
+
+def _library(robot: Robot, kind: str, samples: int) -> Any:
+    """Return the compiled library, or None where NumPy is to serve."""
+    global _warned
+    choice = os.environ.get("DYNID_BACKEND", "auto")
+    if choice not in BACKENDS:
+        raise InputError(f"DYNID_BACKEND is {choice!r}", f"choose from {', '.join(BACKENDS)}")
+    if choice == "numpy" or (choice == "auto" and samples < LARGE and not is_ready(robot, kind)):
+        return None
+    try:
+        return library(robot, kind)
+    except (BuildError, ImportError, OSError) as error:
+        if choice == "compiled":
+            raise
+        if not _warned:
+            _warned = True
+            warnings.warn(f"the slower NumPy backend is used: {error}", RuntimeWarning, stacklevel=3)
+        return None
+
+
+def _checked(robot: Robot, **arrays: ArrayLike) -> list[Array]:
+    """Return the arrays as (N, n_active) of finite doubles, C order, or refuse them."""
+    n = len(robot.active)
+    result = []
+    for name, values in arrays.items():
+        array = np.ascontiguousarray(values, dtype=float)
+        if array.ndim != 2 or array.shape[1] != n or (result and array.shape != result[0].shape):
+            raise InputError(f"{name} has shape {array.shape}", f"give samples by joints, (N, {n})", robot.name)
+        if not np.isfinite(array).all():
+            sample, k = np.argwhere(~np.isfinite(array))[0]
+            what = f"{name} of joint {robot.active_names[k]!r} is not finite in sample {sample}"
+            raise InputError(what, "cut or repair the data first", robot.name)
+        result.append(array)
+    return result
+
+
+def _filled_up(arrays: list[Array]) -> list[Array]:
+    """Return arrays of at least BLOCK samples, the last one repeated."""
+    missing = BLOCK - len(arrays[0])
+    return arrays if missing <= 0 else [np.concatenate((a, np.repeat(a[-1:], missing, axis=0))) for a in arrays]

@@ -1,0 +1,258 @@
+"""Builds the generated C with the system's compiler, once for a robot and a processor, and loads it.
+
+The library's name is a hash of all it depends on: the robot's geometry, the generator, compiler, flags, processor, Python
+and NumPy. It is kept in a folder that only its owner can enter; a library is loaded only if it, its folder and all folders
+above are safe from others. Built aside and renamed, so two processes may build the same at once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ros2_dynid.codegen.kernels import SOURCES
+from ros2_dynid.errors import DynidError
+from ros2_dynid.model.robot import Robot
+
+FLAGS = ("-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fPIC", "-shared")
+NATIVE = "-march=native"
+TIMEOUT = 300.0
+"""Longest time a compiler may take [s]."""
+_modules: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+class BuildError(DynidError):
+    """The library could not be built: no compiler, or it failed."""
+
+
+def library(robot: Robot, kind: str) -> Any:
+    """Return the loaded library of a kind ("torque", "regressor" or "energy") for the robot; build it if need be.
+
+    Raises BuildError if there is no compiler or it fails.
+    """
+    key = library_key(robot, kind)
+    with _lock:
+        if key not in _modules:
+            folder = cache_folder()
+            path = folder / f"{key}{_suffix()}"
+            if not is_private_file(path):
+                _build(robot, kind, path)
+            _modules[key] = _load(path, kind, robot)
+        return _modules[key]
+
+
+def is_ready(robot: Robot, kind: str) -> bool:
+    """Whether the library is there already, so that asking for it takes no time."""
+    try:
+        key = library_key(robot, kind)
+    except BuildError:
+        return False
+    return key in _modules or is_private_file(cache_folder() / f"{key}{_suffix()}")
+
+
+def library_key(robot: Robot, kind: str) -> str:
+    """Return the hash that names the library: equal only if the same source would give the same machine code."""
+    parts = [kind, _robot_text(robot), _generator_hash(), _compiler_text(), " ".join((*FLAGS, NATIVE)), _processor()]
+    parts += [sys.version, np.__version__, str(has_headers())]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def _robot_text(robot: Robot) -> str:
+    """Return the robot's geometry, bit by bit; names and parameters do not enter the libraries."""
+    rows = [
+        (j.parent, j.sigma, *(float(x).hex() for x in (j.gamma, j.b, j.alpha, j.d, j.theta, j.r))) for j in robot.joints
+    ]
+    more = [float(x).hex() for x in (*robot.gravity, *robot.base.ravel())]
+    coupling = [(c.motor, sorted(c.weights.items()), c.independent_inertia) for c in robot.coupling]
+    passive = [(p.joint, sorted(p.terms.items()), p.offset) for p in robot.passive]
+    return repr((rows, more, coupling, passive))
+
+
+@functools.cache
+def _generator_hash() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def compiler() -> list[str]:
+    """Return the command of the system's C compiler: $CC, cc, gcc or clang."""
+    named = shlex.split(os.environ.get("CC", ""))
+    for command in (named, ["cc"], ["gcc"], ["clang"]):
+        found = shutil.which(command[0]) if command else None
+        if found:
+            return [found, *command[1:]]
+    raise BuildError("there is no C compiler; install one (gcc or clang) or set CC")
+
+
+def _compiler_text() -> str:
+    command = compiler()
+    path = Path(command[0]).resolve()
+    status = path.stat()
+    return f"{path} {status.st_size} {status.st_mtime_ns} {command[1:]}"
+
+
+@functools.cache
+def _processor() -> str:
+    """Return what tells processors apart whose instruction sets differ."""
+    text = platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("model name", "flags", "Features", "CPU part")):
+                text += line
+            if not line:
+                break
+    return text
+
+
+@functools.cache
+def has_headers() -> bool:
+    """Whether the headers of Python and NumPy are there, for a plain extension module; else ctypes serves."""
+    return all(Path(folder).is_file() for folder in (_include() / "Python.h", _numpy_include() / "numpy/arrayobject.h"))
+
+
+def _include() -> Path:
+    return Path(sysconfig.get_paths()["include"])
+
+
+def _numpy_include() -> Path:
+    return Path(np.get_include())
+
+
+def _suffix() -> str:
+    return str(sysconfig.get_config_var("EXT_SUFFIX") or ".so") if has_headers() else ".plain.so"
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Return the folder of the libraries: $DYNID_CACHE or the user's cache; a private temporary one if that is no place.
+
+    The temporary folder lives as long as the process.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    wanted = Path(os.environ.get("DYNID_CACHE") or Path(base) / "ros2_dynid").expanduser().absolute()
+    with contextlib.suppress(OSError):
+        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wanted = wanted.resolve()
+        if is_private_folder(wanted) and os.access(wanted, os.W_OK):
+            return wanted
+    folder = Path(tempfile.mkdtemp(prefix="ros2_dynid-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def is_private_folder(folder: Path) -> bool:
+    """Whether only we (or root) could have put something into the folder: ours, 0700, and safe folders above."""
+    try:
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            return False
+        for above in folder.parents:
+            status = above.lstat()
+            others_write = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()) or others_write:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def is_private_file(path: Path) -> bool:
+    """Whether the file is there, is ours and nobody else can write it, in a private folder."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    return bool(ours) and is_private_folder(path.parent)
+
+
+def _build(robot: Robot, kind: str, path: Path) -> None:
+    with _only_builder(path):
+        if is_private_file(path):  # another process was faster
+            return
+        source = SOURCES[kind](robot)
+        with tempfile.TemporaryDirectory(prefix="build-", dir=path.parent) as name:
+            work = Path(name)
+            (work / "kernel.c").write_text(source)
+            compile_shared(work / "kernel.c", work / "kernel.so")
+            (work / "kernel.so").chmod(0o700)
+            (work / "kernel.so").replace(path)
+
+
+@contextlib.contextmanager
+def _only_builder(path: Path) -> Iterator[None]:
+    """Let one process build a library at a time; where files cannot be locked, both build and the last one stays."""
+    import fcntl
+
+    lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def compile_shared(source: Path, target: Path) -> None:
+    """Compile one C file into a shared library, for this processor where the compiler knows it."""
+    command = [*compiler(), *FLAGS]
+    if sys.platform == "darwin":
+        command += ["-undefined", "dynamic_lookup"]
+    if has_headers():
+        command += ["-DDYNID_PYTHON", f"-I{_include()}", f"-I{_numpy_include()}"]
+    error = ""
+    for native in ([NATIVE], []):
+        try:
+            done = subprocess.run(
+                [*command, *native, "-o", str(target), str(source), "-lm"],
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+                cwd=source.parent,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as failure:
+            raise BuildError(f"the C compiler {command[0]} did not run ({failure}); check CC") from failure
+        if done.returncode == 0:
+            return
+        error = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
+    raise BuildError(f"the C compiler {command[0]} failed ({error.strip()[:200]}); check CC")
+
+
+def _load(path: Path, kind: str, robot: Robot) -> Any:
+    if not is_private_file(path):
+        raise BuildError(f"{path} could have been written by somebody else; remove it")
+    if not has_headers():
+        from ros2_dynid.codegen.plain_library import PlainLibrary
+
+        return PlainLibrary(ctypes.CDLL(str(path)), kind, robot)
+    loader = importlib.machinery.ExtensionFileLoader("dynid_kernel", str(path))
+    spec = importlib.util.spec_from_file_location("dynid_kernel", path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module

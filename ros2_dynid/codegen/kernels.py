@@ -1,0 +1,260 @@
+"""C source of the compiled backend: single calls and batches, in blocks of samples that the compiler vectorises.
+
+A block of samples is transposed so that sample i of every quantity is element i of an array; sines and cosines of a block
+are computed by polynomials without branches; then loops over the block do the arithmetic of the graph. The last block of
+a batch overlaps the one before instead of being shorter, so every loop has the same constant length.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ros2_dynid.codegen.emit_c import constant_lines
+from ros2_dynid.codegen.functions import torque
+from ros2_dynid.codegen.graph import COS, SIN, VAR, Expr, Graph
+from ros2_dynid.codegen.kernel_parts import PYTHON_COMMON, PYTHON_FUNCTION, PYTHON_TORQUE, SINCOS
+from ros2_dynid.codegen.regressor import energy_row, regressor_columns
+from ros2_dynid.codegen.representation import space_of
+from ros2_dynid.codegen.search import generate
+from ros2_dynid.codegen.text import Code, code_of
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import Robot
+
+BLOCK = 32
+"""Samples in a block: a power of two, small enough for the block's arrays to stay in the nearest cache."""
+EFFORT = 25
+"""Forms counted for the torque: enough to come near the fewest operations, and soon ready."""
+_STYLE = {"sin": "sin({x})", "cos": "cos({x})", "sign": "(double)(({x} > 0.0) - ({x} < 0.0))"}
+Target = tuple[str, Expr]
+
+
+def torque_source(robot: Robot) -> str:
+    """Return the C source of inverse dynamics for any standard parameters chi: prepare, torque_one, torque_batch."""
+    names = standard_names(robot)
+    generated = generate(torque, robot, space_of(robot), np.eye(len(names)), EFFORT)
+    graph, outputs = generated.graph, generated.outputs
+    angles = _angles(graph, outputs)
+    n = len(outputs)
+    one = _code(graph, [(f"tau[{k}]", e) for k, e in enumerate(outputs)], angles, "{array}[{index}]", "[{k}]")
+    block = _code(graph, [(f"tau[{k}][i]", e) for k, e in enumerate(outputs)], angles, "{array}[{index}][i]", "[{k}][i]")
+    assert [name for name, _ in one.constants] == [name for name, _ in block.constants]
+    constants = max(len(one.constants), 1)
+    names_read = [f"    const double {name} = constants[{k}];" for k, (name, _) in enumerate(one.constants)]
+    padded = -(-max(len(angles), 1) // 4) * 4
+    lines = [*_head(n, {"N_STANDARD": len(names), "N_CONSTANTS": constants}), SINCOS]
+    lines += ["DYNID_PUBLIC void prepare(const double *restrict parameters, double *restrict constants)", "{"]
+    lines += constant_lines(generated, one.constants, "double", 0)
+    lines += ["    (void)parameters;", "    (void)constants;", "}", ""]
+    lines += [
+        "DYNID_PUBLIC void torque_one(const double *restrict q, const double *restrict dq, const double *restrict ddq,",
+        "                const double *restrict constants, double *restrict tau)",
+        "{",
+        *names_read,
+        f"    double angle[{padded}] = {{0.0}}, sn[{padded}], cs[{padded}];",
+        "    {",
+        *(f"        {line}" for line in _angle_lines(graph, angles, "{array}[{index}]", "angle[{k}]")),
+        "    }",
+        f"    sincos_array(angle, sn, cs, {padded});",
+        *_lines(one, "    "),
+        *(f"    (void){array};" for array in ("q", "dq", "ddq", "constants", "sn", "cs")),
+        "}",
+        "",
+    ]
+    lines += _batch_head("torque_batch", ("q", "dq", "ddq"), ", const double *restrict constants, double *restrict out")
+    lines += [*names_read, f"    double q[{n}][BLOCK], dq[{n}][BLOCK], ddq[{n}][BLOCK], tau[{n}][BLOCK];"]
+    body = [
+        *_load(("q", "dq", "ddq")),
+        *_angle_block(graph, angles),
+        *_loop(_lines(block, "            ")),
+        "        for (int i = 0; i < count; ++i)",
+        "            for (int j = 0; j < N_ACTIVE; ++j)",
+        "                out[(start + (size_t)i) * N_ACTIVE + (size_t)j] = tau[j][i];",
+    ]
+    lines += [*_blocks(body, len(angles)), "    (void)constants;", "}", "", PYTHON_COMMON, PYTHON_TORQUE]
+    return "\n".join(lines)
+
+
+def regressor_source(robot: Robot) -> str:
+    """Return the C source of the regressor of all standard parameters, results ordered (column, joint, sample)."""
+    graph = Graph()
+    columns = regressor_columns(graph, robot)
+    n = len(robot.active)
+    groups: dict[int, list[Target]] = {}
+    for c, column in enumerate(columns):
+        group = min(c // 14, robot.n)  # the columns of a link share most of their work
+        groups.setdefault(group, []).extend((f"{c * n + i}", entry) for i, entry in enumerate(column))
+    return _fill_source(robot, graph, list(groups.values()), ("q", "dq", "ddq"), len(columns) * n)
+
+
+def energy_source(robot: Robot) -> str:
+    """Return the C source of the energy's row h of all standard parameters, results ordered (column, sample)."""
+    graph = Graph()
+    row = energy_row(graph, robot)
+    return _fill_source(robot, graph, [[(str(k), e) for k, e in enumerate(row)]], ("q", "dq"), len(row))
+
+
+def _fill_source(
+    robot: Robot, graph: Graph, groups: Sequence[Sequence[Target]], inputs: tuple[str, ...], rows: int
+) -> str:
+    """Return the source of a batch function that writes row `target` of its results for each output that is not zero.
+
+    What several groups need is computed first and kept for the block; then each group has a loop of its own.
+    """
+    groups = [[(target, expr) for target, expr in group if not expr.is_zero] for group in groups]
+    groups = [group for group in groups if group]
+    outputs = [expr for group in groups for _, expr in group]
+    angles = _angles(graph, outputs)
+    known = _known_angles(graph, angles, "[{k}][i]")
+    shared = _shared(graph, groups, known)
+    places = {node: f"kept[{k}][i]" for k, node in enumerate(shared)}
+    n = len(robot.active)
+    lines = [*_head(n, {"N_ROWS": rows, "N_INPUTS": len(inputs)}), SINCOS]
+    lines += _batch_head("fill_batch", inputs, ", double *restrict out")
+    lines += [f"    double {', '.join(f'{array}[{n}][BLOCK]' for array in inputs)};"]
+    lines += [f"    double kept[{max(len(shared), 1)}][BLOCK];"]
+    first = code_of(
+        graph,
+        [(places[node], Expr(graph, node)) for node in shared],
+        functions=_STYLE,
+        index="{array}[{index}][i]",
+        given=known,
+    )
+    body = [*_load(inputs), *_angle_block(graph, angles)]
+    if shared:
+        body += _loop(_lines(first, "            "))
+    for group in groups:
+        targets = [(f"at[{target} * samples + (size_t)i]", expr) for target, expr in group]
+        code = code_of(graph, targets, functions=_STYLE, index="{array}[{index}][i]", given={**known, **places})
+        body += _loop(_lines(code, "            "))
+    body.insert(0, "        double *restrict at = out + start;")
+    lines += [*_blocks(body, len(angles)), "    (void)kept;", "}", "", PYTHON_COMMON, PYTHON_FUNCTION]
+    return "\n".join(lines)
+
+
+def _shared(graph: Graph, groups: Sequence[Sequence[Target]], known: Mapping[int, str]) -> list[int]:
+    """Return computed nodes that more than one group needs and that some group uses directly."""
+    needed = [set(graph.needed((expr for _, expr in group), known)) for group in groups]
+    times = Counter(node for nodes in needed for node in nodes)
+
+    def is_shared(node: int) -> bool:
+        key = graph.keys[node]
+        return times[node] > 1 and not graph.constant[node] and node not in known and key[0] != VAR
+
+    frontier: set[int] = set()
+    for nodes, group in zip(needed, groups, strict=True):
+        direct = {expr.node for _, expr in group}
+        for node in nodes:
+            if not is_shared(node) and node not in known:
+                direct.update(graph.operands(node))
+        frontier.update(node for node in direct if node in nodes and is_shared(node))
+    return sorted(frontier)
+
+
+def _head(n: int, sizes: Mapping[str, int]) -> list[str]:
+    return [
+        "#ifdef DYNID_PYTHON",
+        "#define PY_SSIZE_T_CLEAN",
+        "#include <Python.h>",
+        "#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION",
+        "#include <numpy/arrayobject.h>",
+        "#define DYNID_PUBLIC static",
+        "#else",
+        "#define DYNID_PUBLIC",
+        "#endif",
+        "#include <math.h>",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "#include <string.h>",
+        "",
+        f"enum {{ BLOCK = {BLOCK}, N_ACTIVE = {n}, " + ", ".join(f"{k} = {v}" for k, v in sizes.items()) + " };",
+    ]
+
+
+def _angles(graph: Graph, outputs: Sequence[Expr]) -> list[int]:
+    """Return the nodes of which sine or cosine is needed."""
+    found = [graph.keys[node][1] for node in graph.needed(outputs) if graph.keys[node][0] in (SIN, COS)]
+    return list(dict.fromkeys(found))  # type: ignore[arg-type]
+
+
+def _known_angles(graph: Graph, angles: Sequence[int], suffix: str) -> dict[int, str]:
+    known = {}
+    for node, key in enumerate(graph.keys):
+        if key[0] in (SIN, COS) and key[1] in angles:
+            array = "sn" if key[0] == SIN else "cs"
+            known[node] = array + suffix.format(k=angles.index(key[1]))  # type: ignore[arg-type]
+    return known
+
+
+def _code(graph: Graph, targets: Sequence[Target], angles: Sequence[int], index: str, suffix: str) -> Code:
+    return code_of(graph, targets, functions=_STYLE, index=index, given=_known_angles(graph, angles, suffix))
+
+
+def _lines(code: Code, indent: str) -> list[str]:
+    return [f"{indent}const double {s.name} = {s.text};" for s in code.statements] + [
+        f"{indent}{s.name} = {s.text};" for s in code.outputs
+    ]
+
+
+def _angle_lines(graph: Graph, angles: Sequence[int], index: str, target: str) -> list[str]:
+    targets = [(target.format(k=k), Expr(graph, node)) for k, node in enumerate(angles)]
+    return _lines(code_of(graph, targets, functions=_STYLE, index=index), "")
+
+
+def _angle_block(graph: Graph, angles: Sequence[int]) -> list[str]:
+    if not angles:
+        return []
+    lines = _loop([f"            {line}" for line in _angle_lines(graph, angles, "{array}[{index}][i]", "angle[{k}][i]")])
+    return [*lines, f"        sincos_array(&angle[0][0], &sn[0][0], &cs[0][0], {len(angles)} * BLOCK);"]
+
+
+def _loop(body: Sequence[str]) -> list[str]:
+    return ["        DYNID_VECTORISE", "        for (int i = 0; i < BLOCK; ++i) {", *body, "        }"]
+
+
+def _batch_head(name: str, inputs: Sequence[str], rest: str) -> list[str]:
+    arrays = ", ".join(f"const double *restrict {array}_in" for array in (*inputs, *(["unused"] * (3 - len(inputs)))))
+    unused = [] if len(inputs) == 3 else ["    (void)unused_in;"]
+    return [
+        "#if defined(__clang__)",
+        '#define DYNID_VECTORISE _Pragma("clang loop vectorize(enable)")',
+        "#else",
+        '#define DYNID_VECTORISE _Pragma("GCC ivdep")',
+        "#endif",
+        f"DYNID_PUBLIC void {name}(const size_t samples, {arrays}{rest})",
+        "{",
+        *unused,
+    ]
+
+
+def _load(inputs: Sequence[str]) -> list[str]:
+    moves = [f"                {a}[j][i] = {a}_in[(start + (size_t)i) * N_ACTIVE + (size_t)j];" for a in inputs]
+    return [
+        "        for (int i = 0; i < count; ++i)",
+        "            for (int j = 0; j < N_ACTIVE; ++j) {",
+        *moves,
+        "            }",
+    ]
+
+
+def _blocks(body: Sequence[str], angles: int) -> list[str]:
+    """Return the loop over blocks; fewer samples than a block are the caller's to fill up."""
+    k = max(angles, 1)
+    return [
+        f"    double angle[{k}][BLOCK], sn[{k}][BLOCK], cs[{k}][BLOCK];",
+        "    for (size_t block = 0; block * BLOCK < samples; ++block) {",
+        "        const size_t end = (block + 1) * BLOCK < samples ? (block + 1) * BLOCK : samples;",
+        "        const size_t start = end < BLOCK ? 0 : end - BLOCK;",
+        "        const int count = BLOCK;",
+        *body,
+        "    }",
+        "    (void)angle;",
+        "    (void)sn;",
+        "    (void)cs;",
+    ]
+
+
+SOURCES = {"torque": torque_source, "regressor": regressor_source, "energy": energy_source}
+"""By kind: what makes the C source of a robot. Batches need at least BLOCK samples."""
