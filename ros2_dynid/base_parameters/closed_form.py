@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.base_parameters.nullspace import observed
-from ros2_dynid.base_parameters.reduced_form import build, echelon, noise_level, tidy
+from ros2_dynid.base_parameters.numeric import by_qr, in_order
+from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.transfer import typical_length, units
 from ros2_dynid.model.robot import Robot
@@ -35,11 +36,15 @@ def closed_form(
     gravity = float(np.linalg.norm(robot.gravity)) or 1.0
     size = units(robot, tuple(names), length, gravity)
     B, clarity = observed(robot, tuple(names), length=length, tilting_base=tilting_base, tolerance=tolerance)
-    leaders, beta, kept, dropped = echelon(B, order, tolerance)
-    kept, dropped = min(kept, clarity.kept), max(dropped, clarity.dropped)
-    beta = tidy(beta / size[None, :] * size[leaders, None], size, leaders, noise_level(kept))
+    found = in_order(by_qr(B[:, list(order)], tolerance), order)
+    kept, dropped = min(found.kept, clarity.kept), max(found.dropped, clarity.dropped)
+    leaders = found.leaders
+    beta = tidy(found.beta / size[None, :] * size[leaders, None], size, leaders, noise_level(kept))
+    warnings = doubts(kept, dropped)
+    if found.doubt:
+        warnings.append(f"{found.doubt}; set --tolerance")
     gap = kept / dropped if dropped > 0.0 else np.inf
-    return build(names, leaders, beta, source=source, method="closed-form", gap=gap, warnings=doubts(kept, dropped))
+    return build(names, leaders, beta, source=source, method="closed-form", gap=gap, warnings=warnings)
 
 
 def doubts(kept: float, dropped: float) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.base_parameters.expressions import combination
-from ros2_dynid.base_parameters.nullspace import Clarity, Reach, reaches
+from ros2_dynid.base_parameters.reach import Clarity, Reach, reaches
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.transfer import moved, placements, typical_length
 from ros2_dynid.model.parameters import INERTIA, LINK, split_name

@@ -6,145 +6,19 @@ of parameters is invisible if and only if D_j (composite change of link j) = 0 f
 the last link acts as a constant change of the link before, and so on inwards. So the number of base parameters is the
 sum of the ranks of D_j, and the rows D_j (composite of j), over all standard parameters, span what is identifiable.
 
-D_j follows from the motions that link j can attain, outwards from the base: the span V of its twists, the span G of the
-directions of gravity, and the span F of the kinetic energies it can have, all seen from frame j. A joint turns these
-spans about z_j or shifts them along it; all that a vector becomes under exp(q A) spans the same as x, A x, A^2 x and
-so on, so a few powers close it exactly. (A recursion outwards over such spans is the idea of Wensing, Niemeyer and
-Slotine, "Observability in inertial parameter identification"; offset, rotors, couplings and friction are added here.)
+D_j follows from the motions that the link before can attain (reach.py), so no sampling is needed. Wensing, Niemeyer and
+Slotine ("Observability in inertial parameter identification") have the recursion for links; offset, rotors, couplings
+and friction are added here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
-from ros2_dynid.base_parameters.transfer import DRIFT, FELT, FLOW, moved, placements, twists_to_child
+from ros2_dynid.base_parameters.reach import Clarity, Reach, reaches, span
+from ros2_dynid.base_parameters.transfer import FELT, FLOW, moved, placements
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
-
-TWIST_POWERS, ENERGY_POWERS = (3, 2), (5, 3)
-"""Powers of the joint's operator after which the span of a twist, or of an energy, is closed, by sigma."""
-SPIN = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-
-
-@dataclass
-class Clarity:
-    """How clear-cut the decisions of rank were: smallest singular value kept, largest one dropped, both relative."""
-
-    kept: float = 1.0
-    dropped: float = 0.0
-
-    @property
-    def gap(self) -> float:
-        """Return kept over dropped; infinite if nothing was dropped but exact zeros."""
-        return self.kept / self.dropped if self.dropped > 0.0 else np.inf
-
-
-@dataclass(frozen=True)
-class Reach:
-    """What a link can attain, in its own frame: spans as orthonormal rows.
-
-    V: twists (k, 6) of the joints before that no coupling names; G: directions of gravity with a constant 1 appended
-    (k, 4); F: kinetic energies (k, 10), rows over the link's ten parameters; E: twists of coupled joints by number,
-    with a constant 1 appended (k, 7). The constant tells what stays the same in every position from what does not.
-    """
-
-    V: Array
-    G: Array
-    F: Array
-    E: dict[int, Array] = field(default_factory=dict)
-
-    @property
-    def twists(self) -> Array:
-        """Return all attainable twists, shape (k, 6), not orthonormal."""
-        return np.vstack((self.V, *(E[:, :6] for E in self.E.values())))
-
-
-def span(rows: Array, tolerance: float, clarity: Clarity) -> Array:
-    """Return orthonormal rows that span the rows given, singular values below tolerance times the largest left out."""
-    if not len(rows):
-        return rows
-    _, s, Vt = np.linalg.svd(rows, full_matrices=False)
-    if s[0] == 0.0:
-        return rows[:0]
-    s = s / s[0]
-    rank = int(np.count_nonzero(s > tolerance))
-    clarity.kept = min(clarity.kept, float(s[rank - 1]))
-    if rank < len(s):
-        clarity.dropped = max(clarity.dropped, float(s[rank]))
-    return np.asarray(Vt[:rank]) if rank < rows.shape[1] else np.eye(rank)
-
-
-def _is_all(rows: Array) -> bool:
-    """Return whether independent rows span the whole space: links far out attain all, and nothing adds to that."""
-    return bool(len(rows) == rows.shape[1])
-
-
-def _closed(rows: Array, operator: Array, powers: int) -> Array:
-    """Return x, x A, x A^2 ... stacked: they span all x exp(q A)."""
-    stack = [rows]
-    for _ in range(powers - 1):
-        stack.append(stack[-1] @ operator)
-    return np.vstack(stack)
-
-
-def _joined(all_or_part: Array, more: Array, tolerance: float, clarity: Clarity) -> Array:
-    """Return the span of both."""
-    return all_or_part if _is_all(all_or_part) else span(np.vstack((all_or_part, more)), tolerance, clarity)
-
-
-def _with_constant(operator: Array) -> Array:
-    """Return the operator with a further coordinate that it leaves alone."""
-    size = len(operator)
-    bordered = np.zeros((size + 1, size + 1))
-    bordered[:size, :size] = operator
-    return bordered
-
-
-_SPIN_1, _DRIFT_1 = _with_constant(SPIN), (_with_constant(DRIFT[0]), _with_constant(DRIFT[1]))
-
-
-def gravity_reach(robot: Robot, tilting_base: bool) -> Array:
-    """Return the span of (g, 1) in frame 0 in units of |g|, shape (k, 4): all of it if the base tilts."""
-    g = robot.base[:3, :3].T @ robot.gravity
-    size = float(np.linalg.norm(g))
-    if tilting_base and size > 0.0:
-        return np.eye(4)
-    return np.append(g / size if size > 0.0 else g, 1.0)[None]
-
-
-def reaches(robot: Robot, T: Array, A: Array, tilting_base: bool, tolerance: float, clarity: Clarity) -> list[Reach]:
-    """Return the reach of links 1 to n before their own joint's twist is added, for placements T and transfers A."""
-    coupled = {j for coupling in robot.coupling for j in coupling.weights}
-    base = Reach(np.zeros((0, 6)), gravity_reach(robot, tilting_base), np.zeros((0, 10)))
-    links = [base]  # after their own joint's twist is added
-    before = []
-    for j, joint in enumerate(robot.joints, start=1):
-        parent, s = links[joint.parent], joint.sigma
-        V, F, G = parent.V, parent.F, parent.G
-        if not _is_all(V):
-            V = span(_closed(twists_to_child(T[j - 1], V), DRIFT[s], TWIST_POWERS[s]), tolerance, clarity)
-        if not _is_all(F):
-            F = span(_closed(F @ A[j - 1], FLOW[s], ENERGY_POWERS[s]), tolerance, clarity)
-        if not _is_all(G):
-            G = np.hstack((G[:, :3] @ T[j - 1, :3, :3], G[:, 3:]))
-            G = span(_closed(G, _SPIN_1, 3), tolerance, clarity) if s == REVOLUTE else G
-        E = {}
-        for i, rows in parent.E.items():
-            here = np.hstack((twists_to_child(T[j - 1], rows[:, :6]), rows[:, 6:]))
-            E[i] = span(_closed(here, _DRIFT_1[s], TWIST_POWERS[s]), tolerance, clarity)
-        reach = Reach(V, G, F, E)
-        before.append(reach)
-        own = np.zeros((1, 7))
-        own[0, 2 + 3 * s] = own[0, 6] = 1.0
-        if j in coupled:
-            after = Reach(V, G, F, {**E, j: own})
-        else:
-            after = Reach(_joined(V, own[:, :6], tolerance, clarity), G, F, E)
-        felt = after.twists @ FELT[2 + 3 * s]
-        links.append(Reach(after.V, G, _joined(F, felt, tolerance, clarity), after.E))
-    return before
 
 
 def observed(
@@ -210,7 +84,7 @@ def _felt_at(robot: Robot, j: int, length: float, reach: Reach, column: dict[str
 
 def _coupled_inertia(robot: Robot, i: int, j: int, length: float) -> dict[str, float]:
     """Return what element (i, j), i != j, of the inertia matrix owes to coupled motors, by their inertia's name."""
-    arm = [length if joint.sigma == REVOLUTE else 1.0 for joint in robot.joints]
+    arm = _arms(robot, length)
     shares = {}
     for coupling in robot.coupling:
         if i in coupling.weights and j in coupling.weights:
@@ -218,6 +92,11 @@ def _coupled_inertia(robot: Robot, i: int, j: int, length: float) -> dict[str, f
             unit = arm[coupling.motor - 1] ** 2 / (arm[i - 1] * arm[j - 1])
             shares[name] = coupling.weights[i] * coupling.weights[j] * unit
     return shares
+
+
+def _arms(robot: Robot, length: float) -> list[float]:
+    """Return the unit of length that turns a joint's force unit into that of its effort: 1 for a prismatic joint."""
+    return [length if joint.sigma == REVOLUTE else 1.0 for joint in robot.joints]
 
 
 def _composites(robot: Robot, A: Array) -> list[dict[int, Array]]:
@@ -237,6 +116,7 @@ def _drive_rows(robot: Robot, column: dict[str, int], length: float) -> Array:
     Each Fv and Fc stands alone. Fvm of a motor weighs c_i c_j at every pair of its joints; Fcm goes with the sign of
     the motor's own speed, so two motors share it only if they turn alike.
     """
+    arm = _arms(robot, length)
     rows = []
     for name, k in column.items():
         if name[:2] in ("Fv", "Fc") and name[2] != "m":
@@ -245,7 +125,7 @@ def _drive_rows(robot: Robot, column: dict[str, int], length: float) -> Array:
     pairs = sorted({(i, j) for c in robot.coupling for i in c.weights for j in c.weights if i < j})
     for i, j in pairs:
         sharing = [c for c in robot.coupling if i in c.weights and j in c.weights]
-        friction = {f"Fvm{c.motor}": c.weights[i] * c.weights[j] for c in sharing}
+        friction = {f"Fvm{c.motor}": c.weights[i] * c.weights[j] * arm[c.motor - 1] ** 2 for c in sharing}
         rows.append({column[name]: weight for name, weight in friction.items() if name in column})
         if i not in ancestors[j]:
             inertia = _coupled_inertia(robot, i, j, length)
@@ -256,7 +136,7 @@ def _drive_rows(robot: Robot, column: dict[str, int], length: float) -> Array:
         first = c.weights[min(c.weights)]
         key = tuple((j, round(c.weights[j] / (size * np.sign(first)), 12)) for j in sorted(c.weights))
         if f"Fcm{c.motor}" in column:
-            directions.setdefault(key, {})[column[f"Fcm{c.motor}"]] = size
+            directions.setdefault(key, {})[column[f"Fcm{c.motor}"]] = size * arm[c.motor - 1]
     B = np.zeros((len(rows) + len(directions), len(column)))
     for k, row in enumerate([*rows, *directions.values()]):
         B[k, list(row)] = list(row.values())

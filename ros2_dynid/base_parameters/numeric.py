@@ -6,6 +6,7 @@ elements are of about the size of 1 and their rounding errors of about eps. Its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,8 @@ def by_qr(W: Array, tolerance: float | None = None) -> Dependence:
     norms, live = _norms(W)
     R = _triangle(W[:, live] / norms)
     rank, kept, dropped = _rank(np.abs(np.diagonal(scipy.linalg.qr(R, mode="r", pivoting=True)[0])), relative)
-    leads, Q = independent_columns(R, relative, rank)
+    # Residuals are noise or not: the limit between them stands in the middle of the gap that pivoting has shown.
+    leads, Q = independent_columns(R, max(relative, float(np.sqrt(kept * dropped))), rank)
     doubt = None
     if len(leads) != rank:
         doubt = f"QR with pivoting counts {rank} base parameters and QR without {len(leads)}"
@@ -99,11 +101,11 @@ def independent_columns(R: Array, tolerance: float, rank: int) -> tuple[list[int
         if len(leads) == rank:
             break
         basis, x = Q[:, : len(leads)], R[:, k]
-        x = x - basis @ (basis.T @ x)
-        x -= basis @ (basis.T @ x)
-        size = np.sqrt(x @ x)
+        x = x - basis @ (x @ basis)
+        x -= basis @ (x @ basis)
+        size = math.sqrt(x @ x)
         if size > tolerance:
-            Q[:, len(leads)] = x / size
+            np.divide(x, size, out=Q[:, len(leads)])
             leads.append(k)
     return leads, Q[:, : len(leads)]
 
@@ -126,8 +128,8 @@ def equilibrium(W: Array, floor: float = 1e-12) -> float:
 
 
 def _triangle(W: Array) -> Array:
-    """Return R of W = Q R: its columns depend on each other as those of W, with c rows instead of r."""
-    return np.asarray(np.linalg.qr(W, mode="r"))
+    """Return R of W = Q R, whose columns depend on each other as those of W, if that saves rows; else W."""
+    return np.asarray(np.linalg.qr(W, mode="r")) if len(W) > W.shape[1] else W
 
 
 def _norms(W: Array) -> tuple[Array, list[int]]:
