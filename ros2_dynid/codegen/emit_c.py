@@ -292,7 +292,7 @@ def constant_lines(
             terms += [(c, f"load[{k}]") for k, c in enumerate(row[n:]) if c != 0.0]
             lines.append(f"        const {real} {key[1]} = {_linear(fixed, terms, real)};")
     for k, (_, expr) in enumerate(constants):
-        lines.append(f"        constants[{start + k}] = {_constant_text(generated.graph, expr, real)};")
+        lines.append(f"        constants[{start + k}] = {constant_text(generated.graph, expr, real)};")
     return [*lines, "    }"]
 
 
@@ -304,7 +304,7 @@ def _linear(fixed: float, terms: Sequence[tuple[float, str]], real: str) -> str:
     return " ".join(parts)
 
 
-def _constant_text(graph: Graph, expr: Expr, real: str) -> str:
+def constant_text(graph: Graph, expr: Expr, real: str) -> str:
     """Return the expression of a constant in numbers and parameters."""
     key = graph.keys[expr.node]
     if key[0] == NUM:
@@ -316,7 +316,7 @@ def _constant_text(graph: Graph, expr: Expr, real: str) -> str:
         b = Expr(graph, key[2] if key[0] == MUL else key[3])  # type: ignore[arg-type]
         sign = "*" if key[0] == MUL else "+" if key[2] == 1 else "-"
         assert key[0] in (ADD, MUL)
-        text = f"({_constant_text(graph, a, real)} {sign} {_constant_text(graph, b, real)})"
+        text = f"({constant_text(graph, a, real)} {sign} {constant_text(graph, b, real)})"
     return text if expr.sign > 0 else f"-{text}"
 
 

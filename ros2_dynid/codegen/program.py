@@ -77,6 +77,7 @@ def program_of(
     options: Options | None = None,
     *,
     about: Sequence[str] = (),
+    name: str | None = None,
     functions: Sequence[str] = ("torque", "inertia_gravity", "velocity_torques", "synchronous"),
 ) -> Program:
     """Return the generated functions in the parameters named (standard parameters; all others are zero)."""
@@ -95,7 +96,7 @@ def program_of(
     generated = {name: _generate(name, builders[name], robot, space, columns, options.effort) for name in functions}
     program = Program(
         robot,
-        identifier(robot.name),
+        name or identifier(robot.name),
         generated,
         tuple(parameters),
         np.asarray(values, dtype=float),

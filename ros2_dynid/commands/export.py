@@ -1,0 +1,185 @@
+"""dynid export MODEL|ROBOT: generated C or NumPy code, or the URDF with the identified parameters."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ros2_dynid.commands.common import add_robot_arguments, parse_hold, robot_from_args
+from ros2_dynid.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ros2_dynid.identification.model_file import IdentifiedModel
+    from ros2_dynid.model.robot import Array, Robot
+
+TARGETS = ("c", "numpy", "urdf")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "export",
+        help="C or NumPy code of the dynamics, or a URDF with the identified parameters",
+        description="Generate the inverse dynamics of this robot with these parameters as C99 or NumPy code that needs "
+        "nothing else, split into a background and a synchronous task as well; or write the standard parameters back "
+        "into the URDF, keeping its formatting. The C folder has a CMakeLists.txt and a program that checks itself.",
+    )
+    text = "model.yaml of an identification, or a URDF or robot file with its a priori parameters"
+    add_robot_arguments(parser, help_text=text)
+    group = parser.add_argument_group("export")
+    group.add_argument("--to", choices=TARGETS, default="c", help="what to write; default c")
+    group.add_argument("-o", "--output", metavar="DIR", required=True, help="folder for the files (made if missing)")
+    group.add_argument(
+        "--only",
+        metavar="LIST",
+        type=lambda text: [item.strip() for item in text.split(",") if item.strip()],
+        help="parameters that appear, separated by commas: groups (inertial,rotor,friction,offset), of which the base "
+        "parameters, or standard parameters by name (M6,MZ6), all others being zero; default: a model's essential or "
+        "base parameters; of a robot inertial,rotor and, if it has any, friction and offset",
+    )
+    group.add_argument("--name", metavar="NAME", help="prefix of files and functions (default: the robot's name)")
+    group.add_argument("--parameters-at-run-time", action="store_true", help="pass the parameters instead of compiling in")
+    group.add_argument("--load", action="store_true", help="a load at the tool, ten parameters given at run time")
+    group.add_argument("--wrench", action="store_true", help="an external wrench at the tool as an input [N, N.m]")
+    group.add_argument("--tool", metavar="LINK", help="link that load and wrench refer to (default: the last joint's frame)")
+    group.add_argument("--float", action="store_true", help="single instead of double precision (C only)")
+    group.add_argument(
+        "--effort", metavar="N", type=int, help="forms to count in the search for few operations (default 60)"
+    )
+    group.add_argument("--urdf", metavar="FILE", help="--to urdf with a model: the URDF to update")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Write the files and return what they hold."""
+    robot, model = _read(args)
+    if args.to == "urdf":
+        return _urdf(args, robot, model)
+    if args.float and args.to != "c":
+        raise InputError("--float goes with C only", "use --to c")
+    if args.effort is not None and args.effort < 1:
+        raise InputError(f"--effort {args.effort} is less than 1", "give a number of forms to count, such as 60")
+    from ros2_dynid.codegen.emit_c import emit_c
+    from ros2_dynid.codegen.emit_numpy import emit_numpy
+    from ros2_dynid.codegen.program import Options, program_of
+    from ros2_dynid.codegen.search import EFFORT
+    from ros2_dynid.codegen.text import identifier
+
+    parameters, values, about = _parameters(args, robot, model)
+    options = Options(
+        runtime=args.parameters_at_run_time,
+        load=args.load,
+        wrench=args.wrench,
+        real="float" if args.float else "double",
+        tool=args.tool,
+        effort=args.effort or EFFORT,
+    )
+    name = identifier(args.name or robot.name)
+    program = program_of(robot, parameters, values, options, about=about, name=name)
+    files = emit_c(program) if args.to == "c" else emit_numpy(program)
+    written = _write(Path(args.output), {file: text.encode() for file, text in files.items()})
+    functions = {
+        name: {"multiplications": g.count.multiplications, "additions": g.count.additions}
+        for name, g in program.functions.items()
+    }
+    return {
+        **functions["torque"],
+        "functions": functions,
+        "parameters": dict(zip(parameters, (float(v) for v in values), strict=True)),
+        "files": written,
+    }
+
+
+def _read(args: argparse.Namespace) -> tuple[Robot, IdentifiedModel | None]:
+    from ros2_dynid.identification.model_file import is_model_file, load_model
+
+    if is_model_file(args.robot):
+        model = load_model(args.robot)
+        return model.robot, model
+    return robot_from_args(args), None
+
+
+def _parameters(
+    args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None
+) -> tuple[tuple[str, ...], Array, list[str]]:
+    """Return names and values of the parameters that appear, and lines for the header."""
+    import numpy as np
+
+    from ros2_dynid.codegen.program import chosen_parameters
+    from ros2_dynid.model.parameters import GROUPS, group_of
+
+    if model is None:
+        parameters, values = chosen_parameters(robot, args.only)
+        return parameters, values, ["Parameters: a priori, of the robot's description."]
+    kept = model.names if model.essential is None else model.essential
+    rows = [k for k, name in enumerate(model.names) if name in set(kept)]
+    if args.only:
+        unknown = [x for x in args.only if x not in GROUPS and x not in model.names and x not in model.leaders]
+        if unknown:
+            raise InputError(f"--only {unknown[0]!r} is no group or parameter of the model", f"choose of {model.names}")
+        rows = [k for k in rows if {group_of(model.leaders[k]), model.names[k], model.leaders[k]} & set(args.only)]
+    if not rows:
+        raise InputError("--only leaves no parameter", f"choose from {', '.join(GROUPS)}")
+    obtained = model.obtained
+    when = obtained.get("date") or obtained.get("time") or "unknown date"
+    about = [f"Parameters: identified, {when}, method {obtained.get('method', 'unknown')}."]
+    about += [f"Fit: {100 * model.fit['all']['relative']:.2f} % of the torque."] if "all" in model.fit else []
+    return tuple(model.leaders[k] for k in rows), np.array([model.value[k] for k in rows]), about
+
+
+def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> dict[str, Any]:
+    from ros2_dynid.codegen.urdf_export import updated_urdf
+    from ros2_dynid.model.files import read_bytes
+    from ros2_dynid.model.urdf_xml import MAX_BYTES
+
+    path = args.urdf or (args.robot if model is None else None)
+    if path is None:
+        raise InputError("a model does not hold the URDF", "name it with --urdf FILE")
+    if Path(path).suffix.lower() not in (".urdf", ".xml"):
+        raise InputError("only a URDF can be updated", "give a .urdf file (run xacro first)", str(path))
+    if model is None:
+        parameters = dict(robot.parameters)
+    else:
+        found = model.consistent or model.standard
+        if not found:
+            raise InputError("the model has no standard parameters", "identify with --standard or --consistent")
+        friction = {name: v for name, v in zip(model.leaders, model.value, strict=True) if name[:2] in ("Fv", "Fc")}
+        parameters = {**friction, **found}
+    text, notes = updated_urdf(
+        read_bytes(Path(path), MAX_BYTES),
+        robot,
+        parameters,
+        source=str(path),
+        base_link=args.base_link,
+        tip_link=args.tip_link,
+        hold=parse_hold(args.hold),
+    )
+    written = _write(Path(args.output), {Path(path).name: text})
+    return {"files": written, "notes": notes, "parameters": parameters}
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> list[str]:
+    from ros2_dynid.identification.model_file import write_atomically
+
+    if folder.exists() and not folder.is_dir():
+        raise InputError("it is a file", "name a folder with -o", str(folder))
+    for name, data in files.items():
+        write_atomically(folder / name, data)
+    return [str(folder / name) for name in files]
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """Print what was written."""
+    from rich.table import Table
+
+    if "functions" in result:
+        table = Table("function", "multiplications", "additions")
+        for name, count in result["functions"].items():
+            table.add_row(name, str(count["multiplications"]), str(count["additions"]))
+        console.print(table)
+    for note in result.get("notes", ()):
+        console.print(note, markup=False)
+    for file in result["files"]:
+        console.print(file, markup=False)
