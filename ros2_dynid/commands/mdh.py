@@ -61,14 +61,14 @@ def show(result: dict[str, Any], console: Console) -> None:
 
     table = Table(title=f"{escape(result['name'])}: modified Denavit-Hartenberg parameters")
     table.add_column("j", justify="right")
-    table.add_column("joint")
+    table.add_column("joint", overflow="fold")
     table.add_column("a(j)", justify="right")
     table.add_column("sigma", justify="right")
     branched = any(joint["gamma"] or joint["b"] for joint in result["joints"])
     columns = GEOMETRY if branched else GEOMETRY[2:]
     for key in columns:
-        table.add_column(f"{key} [{'deg' if _is_angle(key) else 'm'}]", justify="right")
-    table.add_column("limits", justify="right")
+        table.add_column(escape(f"{key} [{'deg' if _is_angle(key) else 'm'}]"), justify="right", no_wrap=True)
+    table.add_column(escape("limits [deg, m]"), justify="right", no_wrap=True)
     for number, joint in enumerate(result["joints"], start=1):
         cells = [_cell(joint, key) for key in columns]
         table.add_row(
@@ -101,11 +101,11 @@ def _limits(joint: dict[str, Any]) -> str:
     """Return the range of positions, in deg or m."""
     if "passive" in joint:
         return "passive"
-    factor, unit = (1.0, "m") if joint["sigma"] else (180 / math.pi, "deg")
+    factor = 1.0 if joint["sigma"] else 180 / math.pi
     lower, upper = joint["limits"]["lower"], joint["limits"]["upper"]
     if not (math.isfinite(lower) or math.isfinite(upper)):
         return "none"
-    return f"{lower * factor:.4g} to {upper * factor:.4g} {unit}"
+    return f"{lower * factor:.4g} .. {upper * factor:.4g}"
 
 
 def _print_pose(pose: list[list[float]], console: Console) -> None:

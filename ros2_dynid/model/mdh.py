@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.model.robot import Array
-from ros2_dynid.model.transforms import NOTE_ANGLE, SNAP_ANGLE, snap_angle
+from ros2_dynid.model.transforms import NOTE_ANGLE, SNAP_ANGLE, cross, snap_angle
 
 ZERO_LENGTH = 1e-11
 """Lengths below this fraction of the robot's size are rounding errors, and zero."""
@@ -78,7 +78,7 @@ def snap_axes(axes: Sequence[Axis], up: Array) -> tuple[list[Axis], dict[int, fl
 
 def _snap_direction(direction: Array, references: Sequence[Array]) -> Array:
     for reference in references:
-        if np.linalg.norm(np.cross(reference, direction)) <= SNAP_ANGLE:
+        if np.linalg.norm(cross(reference, direction)) <= SNAP_ANGLE:
             return math.copysign(1.0, float(reference @ direction)) * reference
     for reference in references:
         cosine = float(reference @ direction)
@@ -131,22 +131,21 @@ def mdh_table(axes: Sequence[Axis], reference_x: Array) -> tuple[list[Row], Arra
 
 
 def _size(axes: Sequence[Axis]) -> float:
-    """Return the largest distance [m] between neighbouring joints, 1 if all are in one point."""
-    distances = [np.linalg.norm(axis.point - axes[axis.parent - 1].point) for axis in axes if axis.parent]
-    return float(max(distances, default=0.0)) or 1.0
+    """Return the largest coordinate [m], to which rounding errors are in proportion; 1 if all are zero."""
+    return float(max(np.abs(axis.point).max() for axis in axes)) or 1.0
 
 
 def _relate(one: Axis, other: Axis, size: float) -> _Relation:
-    cross = np.cross(one.direction, other.direction)
-    sine = float(np.linalg.norm(cross))
+    product = cross(one.direction, other.direction)
+    sine = float(np.linalg.norm(product))
     between = other.point - one.point
     if sine <= SNAP_ANGLE / 2:
         across = between - (between @ one.direction) * one.direction
         distance = float(np.linalg.norm(across))
         return _Relation(across / distance if distance > ZERO_LENGTH * size else None, sine, None)
-    normal = cross / sine
-    along_one = np.cross(between, other.direction) @ normal / sine
-    along_other = np.cross(between, one.direction) @ normal / sine
+    normal = product / sine
+    along_one = cross(between, other.direction) @ normal / sine
+    along_other = cross(between, one.direction) @ normal / sine
     return _Relation(normal, sine, (one.point + along_one * one.direction, other.point + along_other * other.direction))
 
 
@@ -172,7 +171,7 @@ def _same_side(direction: Array, reference: Array, about: Array) -> Array:
 
 
 def _angle(start: Array, end: Array, about: Array) -> float:
-    return math.atan2(float(np.cross(start, end) @ about), float(start @ end))
+    return math.atan2(float(cross(start, end) @ about), float(start @ end))
 
 
 def _start_point(axes: Sequence[Axis], children: list[list[int]], relations: dict[int, _Relation]) -> Array:
@@ -209,7 +208,7 @@ def _frame(x: Array, z: Array, origin: Array) -> Array:
     frame = np.eye(4)
     x = x - (x @ z) * z
     x = x / np.linalg.norm(x)
-    frame[:3, 0], frame[:3, 1], frame[:3, 2], frame[:3, 3] = x, np.cross(z, x), z, origin
+    frame[:3, 0], frame[:3, 1], frame[:3, 2], frame[:3, 3] = x, cross(z, x), z, origin
     return frame
 
 

@@ -81,6 +81,11 @@ def box(*names):
 
 
 WRITTEN = {
+    "a tiny robot off its base": [
+        *box("a", "b", "c"),
+        joint("j1", "a", "b", xyz="0 1 0", axis="1 1 0"),
+        joint("j2", "b", "c", xyz="0 1e-6 0", rpy="0 0 0.02", axis="1 0 0"),
+    ],
     "skew prismatic axes": [
         *box("a", "b", "c", "d"),
         joint("p1", "a", "b", type="prismatic", xyz="0.1 0.2 0.3", rpy="0.3 -0.2 0.9", axis="1 2 -1"),
