@@ -7,20 +7,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ros2_dynid.base_parameters import BaseParameters, base_parameters
-from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.identification.information import Information, combine, gather
-from ros2_dynid.identification.least_squares import Estimate, ols, wls
+from ros2_dynid.identification.estimators import Problem, fitter, inform
+from ros2_dynid.identification.information import Information
+from ros2_dynid.identification.least_squares import Estimate
 from ros2_dynid.identification.model_file import IdentifiedModel, is_model_file, load_model, model_of, save_model
 from ros2_dynid.identification.preprocess import Prepared, PreprocessOptions, prepare
-from ros2_dynid.identification.rows import row_chunks, row_count
 from ros2_dynid.identification.validation import cross_validate, torque_errors
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
@@ -97,19 +96,21 @@ def identify(
         _prepared(robot, recording, options, tell, 0.05 + 0.3 * k / len(recordings))
         for k, recording in enumerate(recordings)
     ]
-    information = inform(robot, base, prepared, tell)
-    tell("estimating", 0.8)
+    information = inform(robot, base, prepared, lambda done: tell("regressor", 0.35 + 0.35 * done))
+    tell("estimating", 0.7)
     prior = np.append(base.values(robot, standard_vector(robot)), 0.0)
-    estimate = estimator(options.method)
-    found = estimate(information, prior)
+    halves = partial(_halves, robot, recordings, options, tell)
+    problem = Problem(robot, base, tuple(prepared), information, prior, halves)
+    fit_to = fitter(options.method, problem, lambda done: tell("estimating", 0.7 + 0.1 * done))
+    found = fit_to(None)
     names = robot.active_names
     fit = torque_errors(names, information, found.value)
     validation = {}
     if validate:
-        held_out = inform(robot, base, [_prepared(robot, r, options, tell, 0.85) for r in validate], tell)
+        held_out = inform(robot, base, [_prepared(robot, r, options, tell, 0.85) for r in validate])
         validation = torque_errors(names, held_out, found.value)
     elif options.cross_validate:
-        validation = cross_validate(names, information, options.cross_validate, lambda part: estimate(part, prior))
+        validation = cross_validate(names, information, options.cross_validate, fit_to)
     obtained = provenance(options, prepared, information, found)
     model = model_of(
         robot, base, found.value[:-1], found.std[:-1], found.covariance[:-1, :-1], fit=fit, validation=validation, obtained=obtained
@@ -133,36 +134,6 @@ def identify(
     }
     tell("done", 1.0)
     return Identified(model, summary, target)
-
-
-def estimator(method: str) -> Callable[[Information, Array], Estimate]:
-    """Return the estimator of that name."""
-    known: dict[str, Callable[[Information, Array], Estimate]] = {"ols": ols, "wls": wls}
-    if method not in known:
-        raise InputError(f"unknown method {method!r}", f"choose from {', '.join(known)}")
-    return known[method]
-
-
-def inform(robot: Robot, base: BaseParameters, prepared: Sequence[Prepared], tell: Progress) -> Information:
-    """Return what the prepared recordings say about the base parameters, as R factors."""
-    columns, felt = base.columns(robot), felt_by(robot, base)
-    felt = np.column_stack((felt, np.ones(len(felt), dtype=bool)))  # the delay of the effort
-    parts = []
-    for k, recording in enumerate(prepared):
-
-        def on_chunk(fraction: float, k: int = k) -> None:
-            tell("regressor", 0.35 + 0.45 * (k + fraction) / len(prepared))
-
-        parts.append(gather(row_chunks(robot, recording, columns, delay=True), felt, row_count(recording), on_chunk=on_chunk))
-    return combine(parts)
-
-
-def felt_by(robot: Robot, base: BaseParameters) -> NDArray[np.bool_]:
-    """Return felt, shape (n, b): True where the torque of a joint depends on a base parameter at all."""
-    rng = np.random.default_rng(0)
-    q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 64, len(robot.active)))
-    Y = np.abs(regressor(robot, q, dq, ddq)[:, :, base.columns(robot)])
-    return np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
 
 
 def check_output(output: str | Path | None, overwrite: bool) -> Path | None:
@@ -211,7 +182,15 @@ def robot_or_model(path: str | Path, **chain: Any) -> tuple[Robot, Array]:
     return robot, standard_vector(robot)
 
 
-def _prepared(robot: Robot, recording: Recording, options: IdentifyOptions, tell: Progress, at: float) -> Prepared:
+def _halves(
+    robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, tell: Progress, half: int
+) -> list[Prepared]:
+    return [_prepared(robot, recording, options, tell, 0.75, half) for recording in recordings]
+
+
+def _prepared(
+    robot: Robot, recording: Recording, options: IdentifyOptions, tell: Progress, at: float, half: int | None = None
+) -> Prepared:
     tell("reading recordings", at)
     if isinstance(recording, Samples):
         samples = recording
@@ -220,4 +199,4 @@ def _prepared(robot: Robot, recording: Recording, options: IdentifyOptions, tell
 
         samples = load_samples(recording, robot)
     tell("filtering", at)
-    return prepare(robot, samples, options.preprocess)
+    return prepare(robot, samples, options.preprocess, half=half)

@@ -14,7 +14,7 @@ from scipy.interpolate import CubicSpline
 
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.signals import HIGHEST, LOBES, filtered, lowpass_kernel, output_index, spectrum
+from ros2_dynid.identification.signals import HIGHEST, LOBES, filtered, half_kernel, lowpass_kernel, output_index, spectrum
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
 
@@ -92,7 +92,7 @@ class Prepared:
     recording's own rate and filtered like the torque: friction changes between two inner samples.
     segments: stretches without a gap; step: inner samples between rows; kernel, slope_kernel: the second filter, and the one
     that also differentiates, None if there is none;
-    top_speed: of each joint, shape (n,) [rad/s or m/s].
+    top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     """
 
     t: Array
@@ -106,6 +106,7 @@ class Prepared:
     slope_kernel: Array | None
     step: int
     top_speed: Array
+    position_noise: Array
     filter: Filter
     source: str = ""
     notes: tuple[str, ...] = ()
@@ -126,11 +127,16 @@ def as_prepared(
     rate = 1.0 / float(np.median(np.diff(t))) if len(t) > 1 else 1.0
     settings = Filter(rate, None, None, rate, rate, slow, 0.0)
     top = np.max(np.abs(dq), axis=0, initial=0.0)
-    return Prepared(t, q, dq, ddq, tau, signs(robot, dq), (slice(0, len(t)),), None, None, 1, top, settings, source)
+    return Prepared(t, q, dq, ddq, tau, signs(robot, dq), (slice(0, len(t)),), None, None, 1, top, np.zeros(len(top)), settings, source)
 
 
-def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = None) -> Prepared:
-    """Return the recording prepared for `robot`: even in time, low-passed, differentiated, checked."""
+def prepare(
+    robot: Robot, samples: Samples, options: PreprocessOptions | None = None, *, half: int | None = None
+) -> Prepared:
+    """Return the recording prepared for `robot`: even in time, low-passed, differentiated, checked.
+
+    half: 0 or 1 takes the motion from every second position sample only, two independent views of the same motion.
+    """
     options = options or PreprocessOptions()
     samples = in_order_of(samples, robot.active_names)
     check_signals(samples)
@@ -140,7 +146,10 @@ def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = 
     cutoffs = propose(longest["q"], rate, options, samples.source)
     sources, velocity_notes = _velocity_sources(longest, rate, cutoffs, options, robot.active_names)
     gains, step = _gains(robot, options), cutoffs.step
-    kernels = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
+    kernels = full = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
+    if half is not None:
+        step, cutoffs = _halved(cutoffs, rate, samples.source)
+        kernels = [half_kernel(cutoffs.position, rate, k, half) for k in range(3)]
     torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=options.delay or 0.0)
     row_kernel = lowpass_kernel(cutoffs.row, rate / step)
     out: dict[str, list[Array]] = {name: [] for name in ("t", "q", "dq", "ddq", "tau", "sign")}
@@ -152,7 +161,7 @@ def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = 
         out["t"].append(piece["t"][0] + index / rate)
         for name, array in _differentiated(piece, kernels, step, sources).items():
             out[name].append(array)
-        out["sign"].append(_filtered_sign(robot, piece, kernels, step, sources))
+        out["sign"].append(_filtered_sign(robot, piece, full, step, sources))
         out["tau"].append(filtered(piece["tau"], torque_kernel, step) * gains)
         segments.append(slice(at, at + len(index)))
         at += len(index)
@@ -169,6 +178,7 @@ def prepare(robot: Robot, samples: Samples, options: PreprocessOptions | None = 
         slope_kernel=lowpass_kernel(cutoffs.row, rate / step, 1),
         step=cutoffs.row_step,
         top_speed=np.quantile(np.abs(joined["dq"]), 0.99, axis=0),
+        position_noise=np.sqrt(0.5 * rate * spectrum(longest["q"][: int(120 * rate)], rate).floor),
         filter=Filter(
             rate=rate,
             position_cutoff=cutoffs.position,
@@ -211,6 +221,16 @@ def propose(q: Array, rate: float, options: PreprocessOptions, source: str = "")
     step = max(1, int(rate / (RATE_OVER_CUTOFF * position)))
     wanted = options.row_rate or ROW_RATE_OVER_CUTOFF * row
     return Cutoffs(position, row, step, max(1, int(rate / step / wanted + 0.5)))
+
+
+def _halved(cutoffs: Cutoffs, rate: float, source: str) -> tuple[int, Cutoffs]:
+    """Return an even step, so that all outputs use the same half of the samples, and the cut-offs with it."""
+    if cutoffs.position > 0.5 * HIGHEST * rate:
+        what = f"half of the samples at {rate:.4g} Hz cannot carry a position cut-off of {cutoffs.position:.3g} Hz"
+        raise InputError(what, f"lower --position-cutoff to {0.5 * HIGHEST * rate:.3g} Hz, or use another method", source)
+    step = max(2, 2 * (cutoffs.step // 2))
+    row_step = max(1, int(cutoffs.step * cutoffs.row_step / step + 0.5))
+    return step, Cutoffs(cutoffs.position, cutoffs.row, step, row_step)
 
 
 def check_signals(samples: Samples) -> None:

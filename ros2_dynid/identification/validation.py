@@ -45,13 +45,13 @@ def folds(information: Information, k: int) -> list[list[int]]:
 
 
 def cross_validate(
-    names: Sequence[str], information: Information, k: int, estimate: Callable[[Information], Estimate]
+    names: Sequence[str], information: Information, k: int, fit: Callable[[Sequence[int]], Estimate]
 ) -> Errors:
     """Return the errors on k stretches of time, each predicted by a fit to the others."""
     errors, torques = np.zeros(information.n), np.zeros(information.n)
     for fold in folds(information, k):
         rest = [b for b in range(len(information.blocks)) if b not in set(fold)]
-        value = estimate(information.take(rest)).value
+        value = fit(rest).value
         left_out = information.take(fold)
         errors += joint_errors(left_out, value) ** 2
         torques += joint_torques(left_out) ** 2
