@@ -18,7 +18,7 @@ from ros2_dynid.codegen.graph import COS, SIN, VAR, Expr, Graph
 from ros2_dynid.codegen.kernel_parts import PYTHON_COMMON, PYTHON_FUNCTION, PYTHON_TORQUE, SINCOS
 from ros2_dynid.codegen.regressor import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
-from ros2_dynid.codegen.search import generate
+from ros2_dynid.codegen.search import generate, starting_constants
 from ros2_dynid.codegen.text import Code, code_of
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Robot
@@ -34,7 +34,8 @@ Target = tuple[str, Expr]
 def torque_source(robot: Robot) -> str:
     """Return the C source of inverse dynamics for any standard parameters chi: prepare, torque_one, torque_batch."""
     names = standard_names(robot)
-    generated = generate(torque, robot, space_of(robot), np.eye(len(names)), EFFORT)
+    space = space_of(robot)
+    generated = generate(torque, robot, space, starting_constants(space, np.eye(len(names))), EFFORT)
     graph, outputs = generated.graph, generated.outputs
     angles = _angles(graph, outputs)
     n = len(outputs)

@@ -20,7 +20,7 @@ from ros2_dynid.codegen.functions import (
 from ros2_dynid.codegen.graph import Graph
 from ros2_dynid.codegen.newton_euler import Plan
 from ros2_dynid.codegen.representation import Space, space_of
-from ros2_dynid.codegen.search import EFFORT, Generated, generate
+from ros2_dynid.codegen.search import EFFORT, Generated, generate, starting_constants
 from ros2_dynid.codegen.text import identifier
 from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.kinematics import frames
@@ -93,7 +93,8 @@ def program_of(
         "synchronous": synchronous,
     }
     space = space_of(robot)
-    generated = {name: _generate(name, builders[name], robot, space, columns, options.effort) for name in functions}
+    X = starting_constants(space, columns)
+    generated = {name: _generate(name, builders[name], robot, space, X, options.effort) for name in functions}
     program = Program(
         robot,
         name or identifier(robot.name),
@@ -112,12 +113,12 @@ def program_of(
 
 
 def _generate(
-    name: str, builder: Builder, robot: Robot, space: Space, columns: Array, effort: int
+    name: str, builder: Builder, robot: Robot, space: Space, X: Array, effort: int
 ) -> Generated:
     if name == "synchronous":  # a product of matrix and vector: nothing to search for
         graph = Graph()
-        return Generated(graph, builder(graph, robot, {}, Plan()), (), np.zeros((0, columns.shape[1])), Plan())
-    return generate(builder, robot, space, columns, effort)
+        return Generated(graph, builder(graph, robot, {}, Plan()), (), np.zeros((0, X.shape[1])), Plan())
+    return generate(builder, robot, space, X, effort)
 
 
 def unit_columns(robot: Robot, parameters: Sequence[str]) -> Array:

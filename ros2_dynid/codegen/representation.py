@@ -64,7 +64,8 @@ def space_of(robot: Robot, seed: int = 0) -> Space:
     samples = -(-3 * len(S) // n)
     q, dq, ddq = (rng.uniform(-np.pi, np.pi, (samples, n)) for _ in range(3))
     Y = regressor(robot, q, dq, ddq)
-    W = Y.reshape(-1, Y.shape[2]) @ np.linalg.inv(S)
+    # the triangle of a QR factorisation has the same dependences between columns, and fewer rows
+    W = np.linalg.qr(Y.reshape(-1, Y.shape[2]) @ np.linalg.inv(S), mode="r")
     slots = slots_of(robot)
     return Space(slots, S, W, tuple(_null_vectors(robot, slots, W)))
 
@@ -85,7 +86,7 @@ def _null_vectors(robot: Robot, slots: tuple[Slot, ...], W: Array) -> list[Array
                 candidates.append(v)
     kept = independent(W, range(len(slots)))
     others = [k for k in range(len(slots)) if k not in set(kept)]
-    beta = np.linalg.lstsq(W[:, kept], W[:, others], rcond=None)[0]
+    beta = _coordinates(W[:, kept], W[:, others])
     for column, k in enumerate(others):
         v = np.zeros(len(slots))
         v[k] = 1.0
@@ -160,10 +161,15 @@ def represent(space: Space, columns: Array, order: list[int]) -> Array:
     target = space.W @ (space.from_standard @ columns)
     kept = independent(space.W, order)
     X = np.zeros((len(space.slots), columns.shape[1]))
-    for _ in range(2):  # the second round takes away the rounding of the first
-        rest = target - space.W @ X
-        X[kept] += np.linalg.lstsq(space.W[:, kept], rest, rcond=None)[0]
+    X[kept] = _coordinates(space.W[:, kept], target)
     return clean(X)
+
+
+def _coordinates(A: Array, B: Array) -> Array:
+    """Return X with A X = B for independent columns of A that span B."""
+    Q, R = np.linalg.qr(A)
+    X = np.linalg.solve(R, Q.T @ B)
+    return np.asarray(X + np.linalg.solve(R, Q.T @ (B - A @ X)))  # the second round takes away rounding of the first
 
 
 def clean(X: Array) -> Array:

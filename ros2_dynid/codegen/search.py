@@ -80,13 +80,17 @@ def _build(
     return builder(graph, robot, slots, plan), rows
 
 
-def generate(builder: Builder, robot: Robot, space: Space, columns: Array, effort: int = EFFORT) -> Generated:
-    """Return the function of `builder` with as few operations as `effort` candidates find.
+def starting_constants(space: Space, columns: Array) -> Array:
+    """Return X, slots = X parameters, with the slots that usually cost least.
 
     columns: standard parameters for a unit of each parameter of the function, shape (n_standard, P).
     """
     order = sorted(range(len(space.slots)), key=lambda k: (_COST.get(space.slots[k][0], 0), -space.slots[k][1]))
-    X = represent(space, columns, order)
+    return represent(space, columns, order)
+
+
+def generate(builder: Builder, robot: Robot, space: Space, X: Array, effort: int = EFFORT) -> Generated:
+    """Return the function of `builder` with as few operations as `effort` candidates find, from the constants X on."""
     plan = Plan()
     budget = effort
     graphs: dict[Plan, Graph] = {}  # the motion part of a plan is built once
@@ -123,7 +127,7 @@ def generate(builder: Builder, robot: Robot, space: Space, columns: Array, effor
     outputs = factorise(graph, outputs)
     used, _ = constants_of(robot, space, X, plan)
     names = tuple(dict.fromkeys(name for _, name, _ in used))
-    return Generated(graph, outputs, names, np.array(rows).reshape(len(rows), columns.shape[1]), plan)
+    return Generated(graph, outputs, names, np.array(rows).reshape(len(rows), X.shape[1]), plan)
 
 
 def _steps(robot: Robot) -> Iterator[Plan]:

@@ -140,6 +140,9 @@ def _with(tag: bytes, values: Mapping[str, str]) -> bytes:
     """Return a start tag with attributes set, in their places where they exist."""
     for name, value in values.items():
         pattern = re.compile(rb"(\s" + name.encode() + rb"\s*=\s*)(\"[^\"]*\"|'[^']*')")
+        present = pattern.search(tag)
+        if present and _same(present[2].strip(b"\"'").decode(), value):
+            continue
         replaced, count = pattern.subn(lambda m, v=value: m[1] + b'"' + v.encode() + b'"', tag, count=1)  # type: ignore[misc]
         if not count:
             head = re.match(rb"<[^\s/>]+", tag)
@@ -147,6 +150,15 @@ def _with(tag: bytes, values: Mapping[str, str]) -> bytes:
             replaced = tag[: head.end()] + f' {name}="{value}"'.encode() + tag[head.end() :]
         tag = replaced
     return tag
+
+
+def _same(old: str, new: str) -> bool:
+    """Whether both texts hold the same numbers but for rounding: then the old text stays."""
+    try:
+        a, b = (np.array([float(x) for x in text.split()]) for text in (old, new))
+    except ValueError:
+        return False
+    return a.shape == b.shape and bool(np.all(np.abs(a - b) <= 1e-12 * np.abs(a).max(initial=0.0) + 1e-17))
 
 
 def _edit(text: bytes, tag: _Tag, values: Mapping[str, str]) -> tuple[int, int, bytes]:
