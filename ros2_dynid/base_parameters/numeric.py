@@ -15,6 +15,8 @@ import scipy.linalg
 
 from ros2_dynid.model.robot import Array
 
+EPS = float(np.finfo(float).eps)
+
 
 @dataclass(frozen=True)
 class Dependence:
@@ -44,12 +46,12 @@ def by_qr(W: Array, tolerance: float | None = None) -> Dependence:
     r eps); the columns to delete from QR without pivoting, as those with a zero on the diagonal of R.
     """
     r, c = W.shape
-    relative = r * np.finfo(float).eps if tolerance is None else tolerance
+    relative = r * EPS if tolerance is None else tolerance
     norms, live = _norms(W)
     R = _triangle(W[:, live] / norms)
     rank, kept, dropped = _rank(np.abs(np.diagonal(scipy.linalg.qr(R, mode="r", pivoting=True)[0])), relative)
     # Residuals are noise or not: the limit between them stands in the middle of the gap that pivoting has shown.
-    leads, Q = independent_columns(R, max(relative, float(np.sqrt(kept * dropped))), rank)
+    leads, Q = independent_columns(R, max(relative, math.sqrt(kept * dropped)), rank)
     doubt = None
     if len(leads) != rank:
         doubt = f"QR with pivoting counts {rank} base parameters and QR without {len(leads)}"
@@ -66,14 +68,14 @@ def by_svd(W: Array, tolerance: float | None = None) -> Dependence:
     make the first regular V22.
     """
     r, c = W.shape
-    relative = r * np.finfo(float).eps if tolerance is None else tolerance
+    relative = r * EPS if tolerance is None else tolerance
     norms, live = _norms(W)
     R = _triangle(W[:, live] / norms)
     _, s, Vt = np.linalg.svd(R)
     rank, kept, dropped = _rank(s, relative)
     V2 = Vt[rank:].T
     backwards = V2[::-1].T  # its columns are the rows of V2 from the last to the first
-    deleted, _ = independent_columns(backwards, np.sqrt(np.finfo(float).eps), len(V2[0]))
+    deleted, _ = independent_columns(backwards, math.sqrt(EPS), len(live) - rank)
     gone = sorted(len(V2) - 1 - k for k in deleted)
     leads = [k for k in range(len(live)) if k not in set(gone)]
     doubt = None

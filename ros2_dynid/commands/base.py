@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
@@ -90,6 +91,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.only is not None and not args.only:
         raise InputError("--only names no group", "choose from inertial,rotor,friction,offset")
     robot = robot_from_args(args)
+    start = time.perf_counter()
     base = base_parameters(
         robot,
         source=args.source,
@@ -101,7 +103,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         scale={"auto": None, "always": True, "never": False}[args.scale],
         tilting_base=args.tilting_base,
     )
-    result = report(robot, base, order=args.order, tilting_base=args.tilting_base)
+    seconds = time.perf_counter() - start
+    result = report(robot, base, order=args.order, tilting_base=args.tilting_base) | {"seconds": seconds}
     if args.paper_set:
         result["paper_set"] = paper_set(robot)
     if args.latex:

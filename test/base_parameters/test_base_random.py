@@ -43,7 +43,8 @@ def test_closed_form_agrees_with_qr_on_hundreds_of_robots(block):
     for seed in range(40 * block, 40 * block + 40):
         robot, groups = robot_of(seed), GROUPS[seed % 4]
         assert_same(
-            base_parameters(robot, method="closed-form", groups=groups), base_parameters(robot, groups=groups, seed=seed)
+            base_parameters(robot, method="closed-form", groups=groups),
+            base_parameters(robot, groups=groups, seed=seed),
         )
 
 
@@ -163,9 +164,7 @@ def test_thirty_joints(tree):
 def test_general_geometry_has_the_known_count():
     """Revolute joints in general position: 3 parameters for the first joint, 7 for each one after it, and rotors."""
     rng = np.random.default_rng(5)
-    joints = tuple(
-        Joint(f"j{j}", j, 0, 0.0, 0.0, *(float(x) for x in rng.uniform(0.3, 1.2, 4))) for j in range(6)
-    )
+    joints = tuple(Joint(f"j{j}", j, 0, 0.0, 0.0, *(float(x) for x in rng.uniform(0.3, 1.2, 4))) for j in range(6))
     robot = Robot("general", joints)
     for method in ("qr", "svd", "closed-form"):
         assert len(base_parameters(robot, method=method, groups=("inertial",))) == 3 + 5 * 7

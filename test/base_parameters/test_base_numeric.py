@@ -1,0 +1,220 @@
+"""The factorisations themselves, scaling, tolerance and gap, special robots, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.base_parameters.numeric import by_qr, by_svd, condition, equilibrium, independent_columns
+from ros2_dynid.base_parameters.sampling import model_rows, points_needed, random_points
+from ros2_dynid.base_parameters.scaling import scaled_points
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.robot import Coupling, Joint, Robot
+
+QUARTER = np.pi / 2
+UP = np.array([0.0, 0.0, -9.81])
+
+
+def names_of(robot, groups=("inertial",), **options):
+    """Return the base parameters' names, having made sure that all methods find the same."""
+    results = [base_parameters(robot, method=m, groups=groups, **options) for m in ("qr", "svd", "closed-form")]
+    for result in results[1:]:
+        assert result.leaders == results[0].leaders
+        np.testing.assert_allclose(result.M, results[0].M, atol=1e-11)
+    return results[0].names
+
+
+# --- factorisations ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factorise", [by_qr, by_svd])
+def test_dependent_columns_are_found_with_their_coefficients(factorise):
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(40, 6))
+    W[:, 2] = 2.0 * W[:, 0] - 0.5 * W[:, 1]  # depends on those before it: deleted
+    W[:, 4] = 0.0
+    W[:, 5] = W[:, 3]
+    found = factorise(W)
+    assert found.leaders == [0, 1, 3]
+    expected = np.array([[1, 0, 2, 0, 0, 0], [0, 1, -0.5, 0, 0, 0], [0, 0, 0, 1, 0, 1]])
+    np.testing.assert_allclose(found.beta, expected, atol=1e-14)
+    assert found.gap > 1e10 and found.doubt is None
+
+
+@pytest.mark.parametrize("factorise", [by_qr, by_svd])
+def test_a_matrix_of_zeros_has_no_base_parameter(factorise):
+    found = factorise(np.zeros((10, 4)))
+    assert found.leaders == [] and found.beta.shape == (0, 4)
+
+
+@pytest.mark.parametrize("factorise", [by_qr, by_svd])
+def test_full_rank_keeps_everything(factorise):
+    found = factorise(np.random.default_rng(1).normal(size=(30, 5)))
+    assert found.leaders == [0, 1, 2, 3, 4] and np.isinf(found.gap)
+
+
+@pytest.mark.parametrize("factorise", [by_qr, by_svd])
+def test_the_tolerance_decides_what_counts_as_zero(factorise):
+    rng = np.random.default_rng(2)
+    W = rng.normal(size=(50, 3))
+    W[:, 2] = W[:, 0] + 1e-7 * rng.normal(size=50)
+    assert factorise(W).leaders == [0, 1, 2]
+    assert factorise(W, tolerance=1e-4).leaders == [0, 1]
+
+
+def test_a_dependent_column_does_not_spoil_the_ones_after_it():
+    """Its rounding error must not become a direction: as many rows as columns would then run out of room."""
+    rng = np.random.default_rng(3)
+    basis = rng.normal(size=(20, 10))
+    R = basis @ rng.normal(size=(10, 20))
+    leads, Q = independent_columns(R, 1e-10, 10)
+    assert leads == list(range(10))
+    np.testing.assert_allclose(Q.T @ Q, np.eye(10), atol=1e-14)
+
+
+def test_condition_and_equilibrium():
+    assert condition(np.diag([4.0, 2.0, 1.0])) == pytest.approx(4.0)
+    assert equilibrium(np.array([[1.0, 0.0], [-8.0, 2.0]])) == 8.0
+    assert condition(np.zeros((5, 0))) == equilibrium(np.zeros((5, 0))) == 1.0
+
+
+# --- scaling ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["torque", "accel", "energy"])
+def test_scaling_brings_the_elements_of_w_closer_together(source):
+    robot = load_robot("puma560")
+    plain = base_parameters(robot, source=source, groups=("inertial", "rotor"), scale=False)
+    scaled = base_parameters(robot, source=source, groups=("inertial", "rotor"), scale=True)
+    assert scaled.leaders == plain.leaders
+    np.testing.assert_allclose(scaled.M, plain.M, atol=1e-12)
+    assert scaled.S < plain.S / 10.0
+    assert scaled.cond < plain.cond
+
+
+def test_scaling_never_makes_a_row_worse():
+    robot = load_robot("puma3")
+    columns = [k for j in range(3) for k in range(14 * j, 14 * j + 10)]
+    points = random_points(robot, points_needed(robot, "energy", 30), np.random.default_rng(0))
+    rows = [model_rows(robot, "energy", p, columns) for p in (points, scaled_points(robot, "energy", points, columns))]
+    live = np.abs(rows[0]).max(axis=0)[0] > 1e-12
+    S = [np.abs(r[:, 0, live]).max(axis=1) / np.abs(r[:, 0, live]).min(axis=1) for r in rows]
+    assert np.median(S[1]) < np.median(S[0]) / 5.0
+
+
+def test_an_unclear_rank_is_scaled_and_said():
+    """An axis 1e-13 rad off the vertical: MX1 and MY1 are at the edge of rounding errors."""
+    robot = Robot("leaning", (Joint("j1", 0, alpha=3e-13), Joint("j2", 1, alpha=QUARTER, d=0.3)))
+    for method in ("qr", "svd"):
+        base = base_parameters(robot, method=method, groups=("inertial",))
+        assert any("not clear-cut" in w or "misalignment" in w for w in base.warnings) or "MX1" in base.eliminated
+    hanging = Robot("leaning", (Joint("j1", 0, alpha=1e-8), Joint("j2", 1, alpha=QUARTER, d=0.3)))
+    for method in ("qr", "svd", "closed-form"):
+        base = base_parameters(hanging, method=method, groups=("inertial",))
+        assert "MX1" in base.leaders and any("misalignment" in w for w in base.warnings)
+        straight = base_parameters(hanging, method=method, groups=("inertial",), tolerance=1e-5)
+        assert "MX1" in straight.regrouped + straight.eliminated and not straight.warnings
+
+
+# --- special robots ---------------------------------------------------------------------------------------------------
+
+
+def test_one_joint():
+    vertical = Robot("vertical", (Joint("j1", 0),))
+    assert names_of(vertical) == ("ZZ1",)
+    assert names_of(vertical, ("inertial", "rotor")) == ("ZZR1",)
+    assert names_of(vertical, None) == ("ZZR1", "Fv1", "Fc1", "off1")
+    horizontal = Robot("horizontal", (Joint("j1", 0, alpha=QUARTER),))
+    assert names_of(horizontal) == ("ZZ1", "MX1", "MY1")
+    assert names_of(replace(horizontal, gravity=np.zeros(3))) == ("ZZ1",)
+
+
+def test_one_sliding_joint_feels_its_weight_only_where_it_is_along_gravity():
+    along = Robot("lift", (Joint("j1", 0, 1),))
+    assert names_of(along, ("inertial", "rotor")) == ("M1", "Ia1")
+    across = Robot("slide", (Joint("j1", 0, 1, alpha=QUARTER),))
+    assert names_of(across, ("inertial", "rotor")) == ("MR1",)
+    # M1 (ddq + g) + Ia1 ddq + off1: three parameters, two effects; the offset acts as weight.
+    base = base_parameters(along, method="closed-form")
+    assert base.regrouped == ("off1",)
+    assert base.terms(0) == pytest.approx({"M1": 1.0, "off1": 1 / 9.81})
+    assert base.terms(1) == pytest.approx({"Ia1": 1.0, "off1": -1 / 9.81})
+    assert names_of(along, None) == ("MR1", "IaR1", "Fv1", "Fc1")
+
+
+def test_all_prismatic():
+    gantry = Robot(
+        "gantry",
+        (
+            Joint("x", 0, 1, alpha=QUARTER),
+            Joint("y", 1, 1, alpha=QUARTER),
+            Joint("z", 2, 1, alpha=QUARTER, theta=QUARTER),
+        ),
+    )
+    assert names_of(gantry) == ("MR1", "MR2", "M3") or names_of(gantry) == ("M1", "M2", "M3")
+    base = base_parameters(gantry, method="closed-form", groups=("inertial",))
+    assert len(base.eliminated) == 27
+
+
+def test_parallel_axes_along_gravity():
+    scara = Robot("scara", (Joint("j1", 0), Joint("j2", 1, d=0.4), Joint("j3", 2, d=0.3)))
+    assert names_of(scara) == ("ZZR1", "ZZR2", "MXR2", "MY2", "ZZ3", "MX3", "MY3")
+    coaxial = Robot("coaxial", (Joint("j1", 0), Joint("j2", 1, r=0.4), Joint("j3", 2, r=0.3)))
+    assert names_of(coaxial) == ("ZZ1", "ZZ2", "ZZ3")
+
+
+def test_gravity_of_any_direction():
+    puma = load_robot("puma560")
+    floor, wall = names_of(puma), names_of(replace(puma, gravity=np.array([-9.81, 0.0, 0.0])))
+    ceiling = names_of(replace(puma, gravity=np.array([0.0, 0.0, 9.81])))
+    assert ceiling == floor
+    assert set(wall) - set(floor) == {"MXR1", "MYR1"} or len(wall) == len(floor) + 2
+    assert len(names_of(puma, tilting_base=True)) == len(wall)
+    assert len(names_of(replace(puma, gravity=np.zeros(3)))) < len(floor)
+
+
+def test_motors_that_turn_alike_share_their_parameters():
+    arm = Robot(
+        "twins",
+        (Joint("j1", 0, alpha=QUARTER), Joint("j2", 1, d=0.3)),
+        coupling=(Coupling(1, {1: 1.0, 2: 2.0}, True), Coupling(2, {1: 0.5, 2: 1.0}, True)),
+    )
+    base = base_parameters(arm, method="closed-form")
+    assert names_of(arm, None) == base.names
+    assert {"Iam2", "Fvm2", "Fcm2"} <= set(base.regrouped)
+    k = base.names.index("FcmR1")
+    assert base.terms(k) == pytest.approx({"Fcm1": 1.0, "Fcm2": 0.5})
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"source": "torques"}, "unknown model"),
+        ({"method": "lu"}, "unknown method"),
+        ({"tolerance": 0.0}, "tolerance"),
+        ({"tolerance": float("nan")}, "tolerance"),
+        ({"groups": ("inertia",)}, "unknown parameter group"),
+        ({"source": "energy", "groups": ("inertial", "friction")}, "friction cannot be found from the energy model"),
+        ({"source": "accel", "groups": ("offset",)}, "offset cannot be found from the accel model"),
+        ({"order": ["ZZ9"]}, "ZZ9"),
+        ({"order": ["Fv"], "groups": ("inertial",)}, "Fv"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options, complaint):
+    with pytest.raises(InputError, match=complaint) as error:
+        base_parameters(Robot("r", (Joint("j1", 0),)), **options)
+    assert "\n" not in str(error.value)
+
+
+def test_values_need_all_standard_parameters():
+    robot = load_robot("puma3")
+    base = base_parameters(robot, method="closed-form")
+    with pytest.raises(InputError, match="42 standard parameters"):
+        base.values(robot, np.zeros(30))
