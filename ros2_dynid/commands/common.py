@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 
 
 def add_robot_arguments(
-    parser: argparse.ArgumentParser, *, positional: bool = True, help_text: str | None = None
+    parser: argparse.ArgumentParser, *, positional: bool = True, required: bool = True, help_text: str | None = None
 ) -> None:
-    """Add ROBOT (a positional, or --robot if not `positional`) and the options that select a sub-chain of a URDF."""
+    """Add ROBOT (a positional, or --robot if not `positional`) and the options that select a sub-chain of a URDF.
+
+    Not `required`: --robot may be left out; args.robot is None then.
+    """
     text = help_text or "URDF, xacro or robot file (YAML), or the name of a shipped robot such as puma560"
     if positional:
         parser.add_argument("robot", metavar="ROBOT", help=text)
     else:
-        parser.add_argument("--robot", metavar="ROBOT", required=True, help=text)
+        parser.add_argument("--robot", metavar="ROBOT", required=required, help=text)
     group = parser.add_argument_group("sub-chain of the robot")
     group.add_argument("--base-link", metavar="LINK", help="link that stands still (default: the root of the URDF)")
     group.add_argument("--tip-link", metavar="LINK", help="keep only the joints between the base link and this link")

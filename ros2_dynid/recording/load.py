@@ -192,7 +192,7 @@ def _samples(window: Window, start_ns: int, source: str) -> Samples:
     q = window.arrays.get("q")
     if q is None:
         q = np.full((len(window.stamp), len(window.names)), np.nan)
-    t = (window.stamp - start_ns).astype(np.float64) * 1e-9
+    t: Array = (window.stamp - start_ns) / 1e9  # the nearest number to the decimal one
     return Samples(t, window.names, q, dq, ddq, tau, source, start_ns=start_ns)
 
 

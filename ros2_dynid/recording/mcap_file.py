@@ -226,6 +226,8 @@ class McapFile:
             return True
         if self.packed:
             self._warn(f"the file is cut or damaged: nothing could be read after {good / 1e6:.3g} MB (unpacked)")
+        elif good == self.size:
+            self._warn("the file was not closed: what the recorder had not yet written when it ended is missing")
         else:
             lost = self.size - good
             self._warn(

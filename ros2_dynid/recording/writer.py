@@ -50,8 +50,15 @@ class WriteError(DynidError):
 class BagWriter:
     """Writes one bag: a folder with NAME_0.mcap and metadata.yaml. All times are in ns since the epoch."""
 
-    def __init__(self, folder: str | Path, *, compression: str = "", custom: Mapping[str, str] | None = None) -> None:
-        """Make the folder, which must not exist; compression of chunks is "" or "zstd"."""
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        compression: str = "",
+        custom: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Make the folder, which must not exist; compression of chunks is "" or "zstd"; files are called `name`_0."""
         self.path = Path(folder)
         if compression not in ("", "zstd"):
             raise InputError(f"unknown compression {compression!r}", "choose none or zstd")
@@ -73,7 +80,7 @@ class BagWriter:
         self._chunk, self._chunk_since = Chunk(), time.monotonic()
         self._created = time.time_ns()
         self._lock = threading.Lock()
-        self._file = self.path / f"{self.path.name}_0.mcap"
+        self._file = self.path / f"{name or self.path.name}_0.mcap"
         self._fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._position = 0
         self._reserve: IO[bytes] | None = None

@@ -1,0 +1,176 @@
+"""Is this recording usable? All checks together: a verdict, a row for each joint, and problems with what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Robot
+from ros2_dynid.recording import signals
+from ros2_dynid.recording.plausibility import Evidence, effort_evidence
+from ros2_dynid.recording.problems import RED, YELLOW, Problem, worst
+from ros2_dynid.recording.samples import Samples, ordered
+from ros2_dynid.recording.signals import UNITS, Signal
+from ros2_dynid.recording.timing import check_timing
+
+MOVING = 0.1
+"""A joint moves where its speed is above this fraction of its largest."""
+_SMOOTH = 0.02  # positions are averaged over this time [s] before they are differentiated
+
+
+def check_samples(samples: Samples, robot: Robot | None = None) -> dict[str, Any]:
+    """Check samples as recorded (load_samples(..., in_order=False)), in the robot's order if there is one.
+
+    Return `verdict` (green, yellow, red), `rate` [Hz], `jitter` [s], `gaps`, `joints` (a row each), `problems`.
+    """
+    timing = check_timing(samples.t)
+    problems = [*_notes(samples), *timing.problems]
+    clean = ordered(samples)
+    joints: dict[str, Joint] = {} if robot is None else {joint.name: joint for joint in robot.joints}
+    problems += _missing(clean)
+    evidence = [Evidence()] * len(clean.joint_names)
+    if robot is not None and len(clean):
+        evidence = effort_evidence(clean, robot)
+    rows = []
+    for column, name in enumerate(clean.joint_names):
+        joint = joints.get(name)
+        row, found = _check_joint(clean, column, joint, evidence[column])
+        rows.append(row | {"level": worst(p.level for p in found)})
+        problems += found
+    problems.sort(key=lambda problem: (problem.level != RED, problem.joint is not None))
+    return {
+        "source": samples.source,
+        "verdict": worst(problem.level for problem in problems),
+        "samples": len(samples),
+        "duration": timing.duration,
+        "rate": timing.rate,
+        "jitter": timing.jitter,
+        "gaps": timing.gaps,
+        "gap_count": timing.gap_count,
+        "missing_samples": timing.missing,
+        "joints": rows,
+        "problems": [problem.as_dict() for problem in problems],
+        "notes": list(samples.notes),
+    }
+
+
+def _notes(samples: Samples) -> list[Problem]:
+    """What the reader noted about damage is a problem of the recording too."""
+    found = []
+    for note in samples.notes:
+        if any(word in note for word in ("cut", "damaged", "not closed", "missing", "could not be decoded")):
+            do = "the rest is usable; stop recordings properly to keep all"
+            found.append(Problem("damaged", YELLOW, note, do))
+        elif "header stamps are not set" in note:
+            found.append(Problem("stamps", YELLOW, note, "let the driver stamp its messages when it samples"))
+    return found
+
+
+def _missing(samples: Samples) -> list[Problem]:
+    found = []
+    if not np.isfinite(samples.q).any():
+        what = "no positions were recorded"
+        found.append(Problem("missing_position", RED, what, "record joint states with positions"))
+    if samples.tau is None:
+        what = "no effort was recorded"
+        do = "enable the effort state interface of the driver; without efforts nothing can be identified"
+        found.append(Problem("missing_effort", RED, what, do))
+    if samples.dq is None:
+        what = "no velocity was recorded"
+        do = "velocities will be derived from positions, which asks for a good filter; enable the interface if any"
+        found.append(Problem("missing_velocity", YELLOW, what, do))
+    return found
+
+
+def _check_joint(
+    samples: Samples, column: int, joint: Joint | None, evidence: Evidence
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the row of a joint for the table and its problems."""
+    name = samples.joint_names[column]
+    sigma = PRISMATIC if joint is not None and joint.sigma == PRISMATIC else REVOLUTE
+    there = {"position": samples.q, "velocity": samples.dq, "effort": samples.tau}
+    by_name = {
+        kind: Signal(name, kind, UNITS[kind][sigma], samples.t, values[:, column])
+        for kind, values in there.items()
+        if values is not None
+    }
+    position = by_name["position"]
+    speed = derived_velocity(samples.t, position.values)
+    fastest = float(np.nanmax(np.abs(speed))) if np.isfinite(speed).any() else 0.0
+    span = float(np.ptp(position.values[np.isfinite(position.values)])) if np.isfinite(position.values).any() else 0.0
+    moving = np.abs(speed) > MOVING * fastest if span >= signals.LEAST_MOTION[sigma] else np.zeros(len(speed), bool)
+    problems: list[Problem] = []
+    for kind, signal in by_name.items():
+        known = np.isfinite(signal.values)
+        if not known.any():
+            if not (kind == "position" and not np.isfinite(samples.q).any()):
+                level = YELLOW if kind == "velocity" else RED
+                do = "joint_state_broadcaster fills NaN where the hardware has no such interface: enable it there"
+                problems.append(Problem(f"missing_{kind}", level, f"{kind} is NaN throughout", do, name))
+            continue
+        problems += signals.check_unknown(signal)
+        problems += signals.check_stuck(signal, moving)
+        problems += signals.check_quantised(signal, moving)
+        if kind != "position":
+            limit = np.inf if joint is None else getattr(joint.limits, kind)
+            problems += signals.check_saturated(signal, limit)
+    problems += signals.check_coverage(position, joint)
+    if "velocity" in by_name and moving.any():
+        problems += signals.check_velocity(by_name["velocity"], speed)
+    problems += _effort_problems(name, evidence)
+    return _row(name, by_name, joint, fastest, span, evidence), problems
+
+
+def _row(
+    name: str, by_name: dict[str, Signal], joint: Joint | None, fastest: float, span: float, evidence: Evidence
+) -> dict[str, Any]:
+    def extreme(kind: str, function: Any) -> float | None:
+        if kind not in by_name:
+            return None
+        values = by_name[kind].values
+        values = values[np.isfinite(values)]
+        return float(function(values)) if values.size else None
+
+    allowed = np.inf if joint is None else joint.limits.upper - joint.limits.lower
+    return {
+        "name": name,
+        "position_min": extreme("position", np.min),
+        "position_max": extreme("position", np.max),
+        "coverage": span / allowed if 0 < allowed < np.inf else None,
+        "speed_max": fastest,
+        "effort_rms": extreme("effort", lambda x: np.sqrt(np.mean(x**2))),
+        "effort_max": extreme("effort", lambda x: np.max(np.abs(x))),
+        "gravity_scale": None if np.isnan(evidence.gravity_scale) else float(evidence.gravity_scale),
+        "gravity_correlation": None if np.isnan(evidence.gravity_r) else float(evidence.gravity_r),
+        "friction_correlation": None if np.isnan(evidence.friction_r) else float(evidence.friction_r),
+    }
+
+
+def _effort_problems(name: str, evidence: Evidence) -> list[Problem]:
+    found = []
+    if evidence.reversed:
+        both = evidence.gravity_r < 0 and evidence.friction_r < 0
+        what = "effort has the wrong sign: it "
+        what += "drives the motion where friction should brake it" if evidence.friction_r < 0 else "opposes gravity"
+        do = "reverse the sign of this joint's effort, or of its position and velocity; else check its centre of mass"
+        found.append(Problem("effort_sign", RED if both or evidence.friction_r < 0 else YELLOW, what, do, name))
+    if evidence.wrong_unit:
+        what = f"effort is {abs(evidence.gravity_scale):.3g} times what gravity asks for"
+        do = "check its unit and side: N.mm, motor currents and torques before the gear are not the joint's N.m"
+        found.append(Problem("effort_unit", YELLOW, what, do, name))
+    return found
+
+
+def derived_velocity(t: Array, q: Array) -> Array:
+    """Return dq/dt (N,) by central differences over about 20 ms, so that a coarse encoder does not matter."""
+    known = np.isfinite(q)
+    if np.count_nonzero(known) < 5:
+        return np.full(len(t), np.nan)
+    times, values = t[known], q[known]
+    half = max(1, round(0.5 * _SMOOTH / float(np.median(np.diff(times)))))
+    index = np.arange(len(times))
+    before, after = np.maximum(index - half, 0), np.minimum(index + half, len(times) - 1)
+    speed = np.full(len(t), np.nan)
+    speed[known] = (values[after] - values[before]) / (times[after] - times[before])
+    return speed

@@ -1,0 +1,59 @@
+"""Options of every command that reads a recording, and the reading itself."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.tables import ANGLE_UNITS, EFFORT_UNITS, LENGTH_UNITS, TIME_UNITS, Units, parse_columns
+
+if TYPE_CHECKING:
+    from ros2_dynid.model.robot import Robot
+
+
+def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a recording is to be read."""
+    group = parser.add_argument_group("reading the recording")
+    group.add_argument("--topic", metavar="TOPIC", help="topic of the joint states (default: found by type); or A,B")
+    group.add_argument("--start", metavar="S", type=float, help="leave out what comes before this time [s]")
+    group.add_argument("--end", metavar="S", type=float, help="leave out what comes after this time [s]")
+    group.add_argument(
+        "--stamps",
+        choices=("auto", "header", "bag"),
+        default="auto",
+        help="times of a bag (default: its header stamps)",
+    )
+    group.add_argument(
+        "--columns",
+        metavar="MAP",
+        help="columns of a CSV or npz file that are called differently: time=stamp,elbow.position=q3,...; "
+        "{name}.effort=tau_{j} stands for all joints, {j} counting from 1, {i} from 0; or a YAML file",
+    )
+    group.add_argument("--time-unit", choices=tuple(TIME_UNITS), default="s", help="of a CSV or npz file (default: s)")
+    group.add_argument(
+        "--angle-unit", choices=tuple(ANGLE_UNITS), default="rad", help="of revolute joints, rates too (default: rad)"
+    )
+    group.add_argument(
+        "--length-unit", choices=tuple(LENGTH_UNITS), default="m", help="of prismatic joints, rates too (default: m)"
+    )
+    group.add_argument("--effort-unit", choices=tuple(EFFORT_UNITS), default="N.m", help="of efforts (default: N.m)")
+
+
+def read_recording(
+    path: str | Path, args: argparse.Namespace, robot: Robot | None, *, in_order: bool = True
+) -> Samples:
+    """Read a recording as the options of add_reading_arguments say."""
+    return load_samples(
+        path,
+        robot,
+        topic=args.topic,
+        columns=parse_columns(args.columns),
+        units=Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit),
+        stamps=args.stamps,
+        start=args.start,
+        end=args.end,
+        in_order=in_order,
+    )
