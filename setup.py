@@ -6,8 +6,10 @@ from setuptools import setup
 
 SHARE = "share/ros2_dynid"
 
-config = [(f"{SHARE}/{folder}", [str(file) for file in folder.iterdir() if file.is_file()])
-          for folder in [Path("config"), *Path("config").glob("**/")]]
+config = [
+    (f"{SHARE}/{folder}", [str(file) for file in folder.iterdir() if file.is_file()])
+    for folder in [Path("config"), *Path("config").glob("**/")]
+]
 
 setup(
     data_files=[

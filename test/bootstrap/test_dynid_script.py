@@ -1,0 +1,440 @@
+"""The script `dynid`: what it prepares, when it does so again, what it says when something is missing."""
+
+from __future__ import annotations
+
+import ast
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script as a module; it has no suffix."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader = importlib.machinery.SourceFileLoader("dynid_script", str(ROOT / "dynid"))
+    spec = importlib.util.spec_from_loader("dynid_script", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A small checkout, in a folder with a space in its name."""
+    folder = tmp_path / "my checkout"
+    for name, text in {
+        "msg/A.msg": "float64 a\n",
+        "srv/B.srv": "---\n",
+        "action/C.action": "---\n---\n",
+        "CMakeLists.txt": "project(x)\n",
+        "package.xml": "<package/>\n",
+        "ros2_dynid/code.py": "x = 1\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    return folder
+
+
+def test_python_3_8_can_read_the_script() -> None:
+    ast.parse((ROOT / "dynid").read_text(), feature_version=(3, 8))
+
+
+def test_requirements_are_those_that_pip_sees(script: ModuleType) -> None:
+    tomllib = pytest.importorskip("tomllib")
+    text = (ROOT / "pyproject.toml").read_text()
+    project = tomllib.loads(text)["project"]
+    assert script.requirements(text, "dependencies") == project["dependencies"]
+    for name, listed in project["optional-dependencies"].items():
+        assert script.requirements(text, name) == listed
+
+
+def test_a_missing_list_is_refused(script: ModuleType) -> None:
+    with pytest.raises(script.SetupError, match="no list 'sim'"):
+        script.requirements("dependencies = [\n]\n", "sim")
+
+
+def test_the_hash_follows_the_interfaces_only(script: ModuleType, checkout: Path) -> None:
+    def now() -> str:
+        return str(script.interface_hash(checkout, "environment"))
+
+    seen = [now()]
+    (checkout / "ros2_dynid/code.py").write_text("x = 2\n")
+    assert now() == seen[0]
+    (checkout / "msg/A.msg").write_text("float64 b\n")
+    seen.append(now())
+    (checkout / "msg/A.msg").rename(checkout / "msg/D.msg")
+    seen.append(now())
+    (checkout / "action/E.action").write_text("---\n---\n")
+    seen.append(now())
+    (checkout / "package.xml").write_text("<package>\n")
+    seen.append(now())
+    seen.append(str(script.interface_hash(checkout, "another environment")))
+    assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize(
+    ("version", "machine", "ros", "message"),
+    [
+        ((3, 8), "x86_64", None, r"Python 3\.8 is too old, 3\.10 to 3\.14 will do.*python3\.12 dynid"),
+        ((3, 9), "x86_64", "humble", r"Python 3\.9 is too old"),
+        ((3, 15), "x86_64", None, r"no ROS 2 wheels for Python 3\.15.*source a ROS 2 installation"),
+        ((3, 12), "aarch64", None, r"no ROS 2 wheels for aarch64.*pip install \."),
+    ],
+)
+def test_unsupported_interpreters(
+    script: ModuleType, version: tuple[int, int], machine: str, ros: str | None, message: str
+) -> None:
+    with pytest.raises(script.SetupError, match=message):
+        script.check_python(version, machine, ros)
+
+
+@pytest.mark.parametrize(
+    ("version", "machine", "ros"),
+    [((3, 10), "x86_64", None), ((3, 14), "x86_64", None), ((3, 12), "aarch64", "jazzy"), ((3, 15), "x86_64", "next")],
+)
+def test_supported_interpreters(script: ModuleType, version: tuple[int, int], machine: str, ros: str | None) -> None:
+    script.check_python(version, machine, ros)
+
+
+def test_each_missing_tool_is_named_with_its_cure(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    for tool, message in (
+        ("g++", "no C\\+\\+ compiler.*apt install g"),
+        ("cmake", "no cmake"),
+        ("make", "neither make"),
+    ):
+        with pytest.raises(script.SetupError, match=message):
+            script.check_tools(False, tmp_path)
+        (tmp_path / tool).touch(mode=0o755)
+    with pytest.raises(script.SetupError, match="apt install python3-dev"):
+        script.check_tools(False, tmp_path)
+    (tmp_path / "Python.h").touch()
+    script.check_tools(False, tmp_path)
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    with pytest.raises(script.SetupError, match="apt install python3-venv"):
+        script.check_tools(True, tmp_path)
+
+
+def test_a_full_disk_is_noticed_before_it_is_full(script: ModuleType, tmp_path: Path) -> None:
+    script.check_disk(tmp_path, 0)
+    with pytest.raises(script.SetupError, match="make room"):
+        script.check_disk(tmp_path, 10**12)
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("OSError: [Errno 28] No space left on device\n", "the disk is full"),
+        ("WARNING: Retrying ... Failed to establish a new connection\nERROR: No matching distribution", "the network"),
+        (
+            "Collecting x\nERROR: Could not find a version of x\nERROR: No matching distribution",
+            "find a version of x .*log",
+        ),
+    ],
+)
+def test_why_pip_failed(script: ModuleType, output: str, message: str) -> None:
+    line = script.pip_problem(output, Path("log.txt"))
+    assert re.search(message, line)
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("x\nCMake Error at CMakeLists.txt:8 (y):\n  Not\n  found.\n\nmore\n", "built: Not found. "),
+        ("[1/2] x.c\nx.c:3:1: error: expected ';'\nninja: stopped\n", "x.c:3:1: error: expected ';'"),
+        ("cc1plus: No space left on device\n", "the disk is full"),
+        ("?\n", "the build failed"),
+    ],
+)
+def test_why_the_build_failed(script: ModuleType, output: str, message: str) -> None:
+    line = script.build_problem(output, Path("log.txt"))
+    assert message in line
+    assert "\n" not in line
+
+
+def test_wheels_get_this_interpreters_folders(script: ModuleType, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "numpy/_core/include/numpy").mkdir(parents=True)
+    file = tmp_path / "venv/share/x_msgs/cmake/x_msgs__rosidl_generator_pyExport.cmake"
+    file.parent.mkdir(parents=True)
+    there = "/opt/python/cp311-cp311"
+    file.write_text(f'"a;{there}/include/python3.11;{there}/lib/python3.11/site-packages/numpy/_core/include"')
+    script.repair_wheels(tmp_path / "venv", site)
+    assert "/opt/python" not in file.read_text()
+    assert file.read_text().endswith(f'include;{site}/numpy/_core/include"') or f";{site}/numpy" in file.read_text()
+
+
+# --- stamps: what is found ready, what is done again -----------------------------------------------------------------
+
+
+def pretend(script: ModuleType, monkeypatch: pytest.MonkeyPatch, interrupt_at: str = "") -> list[str]:
+    """Let the programs that the script runs do nothing but leave a trace; interrupt one of them."""
+    titles: list[str] = []
+
+    def run_logged(title: str, command: list[str], env: dict[str, str], log: Path, lock: int) -> str:
+        titles.append(title)
+        if "venv" in command:
+            python = Path(command[-1], "bin/python")
+            python.parent.mkdir(parents=True)
+            python.touch()
+        if "--install" in command:
+            Path(command[-1]).with_name("interfaces.new").mkdir()
+        if interrupt_at and interrupt_at in title:
+            raise KeyboardInterrupt
+        return ""
+
+    monkeypatch.setattr(script, "run_logged", run_logged)
+    monkeypatch.setattr(script, "check_tools", lambda need_pip, include: None)
+    monkeypatch.setattr(script, "check_disk", lambda folder, megabytes: None)
+    return titles
+
+
+def kinds(titles: list[str]) -> str:
+    """Return the steps as letters: e(nvironment), p(ackages), b(uild)."""
+    letters = {"making": "e", "installing P": "p", "installing R": "p", "building": "b"}
+    return "".join(letter for title in titles for start, letter in letters.items() if title.startswith(start))
+
+
+def test_everything_is_prepared_once(script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles = pretend(script, monkeypatch)
+    script.Workshop(checkout, None).prepare("run")
+    assert kinds(titles) == "epb"
+    script.Workshop(checkout, None).prepare("run")
+    assert kinds(titles) == "epb"
+    assert (checkout / ".dynid/COLCON_IGNORE").exists()
+
+
+def test_tests_need_more_packages_but_no_new_environment(
+    script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = pretend(script, monkeypatch)
+    script.Workshop(checkout, None).prepare("run")
+    script.Workshop(checkout, None).prepare("test")
+    assert kinds(titles) == "epbp"
+    script.Workshop(checkout, None).prepare("run")
+    assert kinds(titles) == "epbp"
+
+
+def test_a_changed_message_is_built_again(script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles = pretend(script, monkeypatch)
+    script.Workshop(checkout, None).prepare("run")
+    (checkout / "msg/A.msg").write_text("float64 b\n")
+    script.Workshop(checkout, None).prepare("run")
+    assert kinds(titles) == "epbb"
+
+
+def test_a_new_dependency_is_installed(script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles = pretend(script, monkeypatch)
+    script.Workshop(checkout, None).prepare("run")
+    file = checkout / "pyproject.toml"
+    file.write_text(file.read_text().replace('"numpy>', '"new-one>=1",\n    "numpy>'))
+    script.Workshop(checkout, None).prepare("run")
+    assert kinds(titles) == "epbp"
+
+
+@pytest.mark.parametrize(
+    ("interrupt_at", "again"),
+    [("making", "epb"), ("installing R", "epb"), ("building", "b"), ("compiling", "b")],
+)
+def test_an_interrupted_start_goes_on(
+    script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch, interrupt_at: str, again: str
+) -> None:
+    pretend(script, monkeypatch, interrupt_at)
+    with pytest.raises(KeyboardInterrupt):
+        script.Workshop(checkout, None).prepare("run")
+    half = checkout / ".dynid" / script.Workshop(checkout, None).root.name / "venv/half"
+    if interrupt_at == "installing R":
+        half.touch()
+    titles = pretend(script, monkeypatch)
+    script.Workshop(checkout, None).prepare("run")
+    assert kinds(titles) == again
+    assert not half.exists()  # pip would trust a package that is there by half
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"identity": 3}'])
+def test_a_damaged_stamp_is_none(
+    script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    titles = pretend(script, monkeypatch)
+    workshop = script.Workshop(checkout, None)
+    workshop.prepare("run")
+    workshop.venv_stamp.write_text(content)
+    script.Workshop(checkout, None).prepare("run")
+    assert kinds(titles).startswith("epbep")
+
+
+def test_a_moved_checkout_is_prepared_again(
+    script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = pretend(script, monkeypatch)
+    script.Workshop(checkout, None).prepare("run")
+    moved = checkout.rename(checkout.with_name("elsewhere"))
+    script.Workshop(moved, None).prepare("run")
+    assert kinds(titles) == "epbepb"
+
+
+def test_a_colon_in_the_path_is_refused(script: ModuleType, checkout: Path) -> None:
+    with pytest.raises(script.SetupError, match="rename the folder"):
+        script.Workshop(checkout.rename(checkout.with_name("a:b")), None).prepare("run")
+
+
+# --- a sourced ROS ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sourced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An installation of ROS as far as the shell shows it; return its folder of Python modules."""
+    site = tmp_path / "ros/site-packages"
+    (site / "rclpy").mkdir(parents=True)
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "ros"))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setattr(sys, "path", [str(site)])
+    return site
+
+
+def test_a_sourced_ros_is_used(
+    script: ModuleType, checkout: Path, sourced: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sourced / "rclpy" / ("_rclpy_pybind11" + importlib.machinery.EXTENSION_SUFFIXES[0])).touch()
+    assert script.sourced_ros() == "jazzy"
+    workshop = script.Workshop(checkout, "jazzy")
+    assert not any(item.startswith("ros-") for item in workshop.needed("test"))
+    env = workshop.environment()
+    assert env["PYTHONPATH"].split(os.pathsep)[0] == str(checkout)
+    assert env["PYTHONPATH"].endswith(str(sourced))
+    assert env["AMENT_PREFIX_PATH"].endswith(os.environ["AMENT_PREFIX_PATH"])
+
+
+def test_a_ros_for_another_python_is_refused(script: ModuleType, checkout: Path, sourced: Path) -> None:
+    (sourced / "rclpy/_rclpy_pybind11.cpython-39-x86_64-linux-gnu.so").touch()
+    with pytest.raises(script.SetupError, match=r"not for Python .*/usr/bin/python3 dynid"):
+        script.Workshop(checkout, "jazzy")
+
+
+def test_without_ros_nothing_of_the_users_packages_mixes_in(
+    script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", "/somewhere/else")
+    env = script.Workshop(checkout, None).environment()
+    assert "/somewhere/else" not in env["PYTHONPATH"] + env["AMENT_PREFIX_PATH"]
+    assert env["_ROS_WHEELS_BOOTSTRAP_COMPLETE"] == "1"
+
+
+# --- with real processes ---------------------------------------------------------------------------------------------
+
+
+DRIVER = """
+import importlib.machinery, importlib.util, os, sys
+from pathlib import Path
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("dynid_script", sys.argv[1])
+script = importlib.util.module_from_spec(importlib.util.spec_from_loader("dynid_script", loader))
+loader.exec_module(script)
+folder = Path(sys.argv[2])
+class Workshop:
+    def __init__(self, checkout, ros): pass
+    def prepare(self, stage):
+        with script.locked(folder / "lock") as lock:
+            script.run_logged("sleeping", ["sh", "-c", sys.argv[3]], dict(os.environ), folder / "log", lock)
+        raise script.SetupError("slept")
+script.Workshop = Workshop
+script.check_python = lambda *arguments: None
+sys.exit(script.main(["demo", "--json"]))
+"""
+
+
+def start(folder: Path, command: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(ROOT / "dynid"), str(folder), command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition: Any, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Is the process there, and not only waiting to be buried?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_all_children(tmp_path: Path, signum: signal.Signals) -> None:
+    pids = tmp_path / "pids"
+    child = start(tmp_path, f"sleep 60 & echo $$ $! > '{pids}'; wait")
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    child.send_signal(signum)
+    output, errors = child.communicate(timeout=5)
+    assert child.returncode == 130
+    assert output == ""
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    wait_for(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()), 2.0)
+
+
+def test_a_second_start_waits_for_the_first(tmp_path: Path) -> None:
+    first = start(tmp_path, f"touch '{tmp_path}/one'; while [ ! -e '{tmp_path}/go' ]; do sleep 0.02; done")
+    wait_for((tmp_path / "one").exists)
+    second = start(tmp_path, f"[ -e '{tmp_path}/go' ] && touch '{tmp_path}/two'")
+    assert second.stderr is not None
+    assert "waiting for another dynid" in second.stderr.readline()
+    (tmp_path / "go").touch()
+    for child in (first, second):
+        _, errors = child.communicate(timeout=10)
+        assert child.returncode == 2
+        assert "dynid: slept" in errors
+    assert (tmp_path / "two").exists()
+
+
+def test_a_failed_program_is_shown_to_the_caller(script: ModuleType, tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock, pytest.raises(subprocess.CalledProcessError) as caught:
+        script.run_logged("x", ["sh", "-c", "echo why; exit 3"], dict(os.environ), tmp_path / "log", lock.fileno())
+    assert caught.value.output == "why\n"
+    assert "why" in (tmp_path / "log").read_text()
+
+
+def test_a_second_start_takes_less_than_a_second(script: ModuleType) -> None:
+    stamps = list((ROOT / ".dynid").glob(f"*-python{sys.version_info[0]}.{sys.version_info[1]}/interfaces.json"))
+    if not any(json.loads(stamp.read_text()) for stamp in stamps):
+        pytest.skip("this checkout was not prepared by ./dynid")
+    base = getattr(sys, "_base_executable", sys.executable)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = subprocess.run([base, str(ROOT / "dynid"), "--help"], capture_output=True, text=True, timeout=60)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert run.returncode == 0, run.stderr
+    assert "usage" in run.stdout.lower()
+    # The processor's time, since the clock on the wall also counts what else the machine is doing.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
