@@ -48,7 +48,7 @@ class NumpyTorque:
     def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of one sample, shape (n_active,)."""
         rows = [np.asarray(x, dtype=float)[None] for x in (q, dq, ddq)]
-        return inverse_dynamics(self._robot, self._chi, *rows)[0]
+        return np.asarray(inverse_dynamics(self._robot, self._chi, *rows)[0])
 
     def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return tau of many samples, shape (N, n_active)."""
@@ -141,7 +141,7 @@ def _library(robot: Robot, kind: str, samples: int) -> Any:
 def _checked(robot: Robot, **arrays: ArrayLike) -> list[Array]:
     """Return the arrays as (N, n_active) of finite doubles, C order, or refuse them."""
     n = len(robot.active)
-    result = []
+    result: list[Array] = []
     for name, values in arrays.items():
         array = np.ascontiguousarray(values, dtype=float)
         if array.ndim != 2 or array.shape[1] != n or (result and array.shape != result[0].shape):

@@ -1,8 +1,8 @@
 """Builds the generated C with the system's compiler, once for a robot and a processor, and loads it.
 
-The library's name is a hash of all it depends on: the robot's geometry, the generator, compiler, flags, processor, Python
-and NumPy. It is kept in a folder that only its owner can enter; a library is loaded only if it, its folder and all folders
-above are safe from others. Built aside and renamed, so two processes may build the same at once.
+The library's name is a hash of all it depends on: the robot's geometry, the generator, compiler, flags, processor,
+Python and NumPy. It is kept in a folder that only its owner can enter; a library is loaded only if it, its folder and
+all folders above are safe from others. Built aside and renamed, so two processes may build the same at once.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _suffix() -> str:
 
 @functools.cache
 def cache_folder() -> Path:
-    """Return the folder of the libraries: $DYNID_CACHE or the user's cache; a private temporary one if that is no place.
+    """Return the folder of the libraries: $DYNID_CACHE or the user's cache, else a private temporary one.
 
     The temporary folder lives as long as the process.
     """

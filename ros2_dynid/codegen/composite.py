@@ -1,12 +1,13 @@
 """Inertia matrix and gravity torques as expressions, by composite links (seed 004, section 4).
 
-The composite link j is link j with all that it carries, as if rigid. Its mass is constant; its first moments m and second
-moments E (E = tr(J)/2 - J) about the origin of frame j follow from those of the links it carries:
+The composite link j is link j with all that it carries, as if rigid. Its mass is constant; its first moments m and
+second moments E (E = tr(J)/2 - J) about the origin of frame j follow from those of the links it carries:
 
     m_i = m_i + R m_j + M_j p,    E_i = E_i + R E_j R^T + p (R m_j)^T + (R m_j) p^T + M_j p p^T.
 
-A unit acceleration of revolute joint j needs the force z x m = [-m_y, m_x, 0] and the moment J z = [-E13, -E23, E11 + E22]
-of composite link j; carried down the chain, its components along the axes of the joints below are column j of M(q).
+A unit acceleration of revolute joint j needs the force z x m = [-m_y, m_x, 0] and the moment
+J z = [-E13, -E23, E11 + E22] of composite link j; carried down the chain, its components along the axes of the joints
+below are column j of M(q).
 Gravity at joint j is z . (m x a) with the acceleration a = -g.
 """
 
@@ -131,9 +132,7 @@ def _add(graph: Graph, frame: Frame, link: _Composite, parent: _Composite) -> No
 
 def _renamed(E: Symmetric, order: tuple[int, int, int]) -> Symmetric:
     """Return E with axis k of the result being axis order[k] of E."""
-    return {
-        (i, k): E[min(order[i], order[k]), max(order[i], order[k])] for i in range(3) for k in range(i, 3)
-    }
+    return {(i, k): E[min(order[i], order[k]), max(order[i], order[k])] for i in range(3) for k in range(i, 3)}
 
 
 def _shifted(m: Vector, E: Symmetric, mass: Expr, p: Vector) -> tuple[Vector, Symmetric]:

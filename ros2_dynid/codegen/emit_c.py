@@ -17,6 +17,7 @@ from ros2_dynid.codegen.text import Code, Statement, code_of, comment, number
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """What is exported: generated functions of one robot, with the values of their parameters."""
@@ -167,9 +168,13 @@ def _header(program: Program, layout: Mapping[str, int]) -> str:
     for name, generated in program.functions.items():
         lines.append(f" *   {name}: {generated.count.multiplications}, {generated.count.additions}")
     if program.load:
-        lines.append(f" * Load: XX XY XZ YY YZ ZZ MX MY MZ M about the origin and in the axes of {comment(program.tool)}.")
+        lines.append(
+            f" * Load: XX XY XZ YY YZ ZZ MX MY MZ M about the origin and in the axes of {comment(program.tool)}."
+        )
     if program.wrench:
-        lines.append(" * Wrench: force [N], then moment [N.m], that the environment exerts on the robot, about the origin")
+        lines.append(
+            " * Wrench: force [N], then moment [N.m], that the environment exerts on the robot, about the origin"
+        )
         lines.append(f" *   and in the axes of {comment(program.tool)}.")
     lines += [" */", f"#ifndef {upper}_H", f"#define {upper}_H", ""]
     lines += [f"#define {upper}_JOINTS {len(robot.active)}", f"#define {upper}_PARAMETERS {len(program.parameters)}"]
@@ -279,7 +284,10 @@ def constant_lines(
     values: Array | None = None,
     count: int | None = None,
 ) -> list[str]:
-    """Return a block that writes constants[start ...] from parameters[] (or their `values`), then load[] from `count` on."""
+    """Return a block that writes constants[start ...] from parameters[] (or their `values`) and load[].
+
+    The rows of `generated` hold `count` parameters (all if None), then the load.
+    """
     rows = dict(zip(generated.constants, generated.rows, strict=True))
     lines = ["    {"]
     for node in generated.graph.needed(expr for _, expr in constants):

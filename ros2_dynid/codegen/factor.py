@@ -13,6 +13,8 @@ from ros2_dynid.codegen.graph import ADD, MUL, Expr, Graph
 
 Term = tuple[int, int]
 """(sign, node) of one term of a sum."""
+Pairs = dict[tuple[int, int, int], int]
+"""(node, node, relative sign) -> number of sums that hold both."""
 
 
 def factorise(graph: Graph, outputs: Sequence[Expr]) -> list[Expr]:
@@ -36,17 +38,15 @@ def _once(graph: Graph, outputs: Sequence[Expr]) -> list[Expr]:
     built: dict[int, Expr] = {}
     pairs = _shared_pairs(flat)
 
-    def new(node: int) -> Expr:
-        return built[node]
-
     for node in nodes:
         key = graph.keys[node]
         if node in inner:
             continue
         if node in flat:
-            built[node] = _sum(graph, uses, flat[node], new, pairs)
+            built[node] = _sum(graph, uses, flat[node], built, pairs)
         elif key[0] == MUL and not graph.constant[node]:
-            built[node] = new(key[1]) * new(key[2])  # type: ignore[arg-type]
+            x, y = graph.operands(node)
+            built[node] = built[x] * built[y]
         else:
             built[node] = Expr(graph, node)
     return [built[expr.node] if expr.sign > 0 else -built[expr.node] for expr in outputs]
@@ -83,7 +83,7 @@ def _terms(graph: Graph, uses: Counter[int], node: int) -> list[Term]:
     return terms
 
 
-def _shared_pairs(sums: dict[int, list[Term]]) -> dict[tuple[int, int, int], int]:
+def _shared_pairs(sums: dict[int, list[Term]]) -> Pairs:
     """Return how many sums hold each pair (node, node, relative sign) of terms, for pairs in two sums or more."""
     holders: Counter[tuple[int, int, int]] = Counter()
     for terms in sums.values():
@@ -93,43 +93,46 @@ def _shared_pairs(sums: dict[int, list[Term]]) -> dict[tuple[int, int, int], int
     return {pair: n for pair, n in holders.items() if n > 1}
 
 
-def _sum(graph, uses, terms, new, pairs) -> Expr:  # type: ignore[no-untyped-def]
+def _sum(graph: Graph, uses: Counter[int], terms: list[Term], built: dict[int, Expr], pairs: Pairs) -> Expr:
     """Build one sum again: shared pairs first, then common factors, then the rest in order."""
-    terms = list(terms)
-    done: list[Expr] = []
-    if pairs:
-        # the pair held by most sums first; every sum makes the same choice, so the nodes are found again
-        while True:
-            options = [
-                (pairs.get((min(a, b), max(a, b), s * r), 0), a, b)
-                for k, (s, a) in enumerate(terms)
-                for r, b in terms[k + 1 :]
-                if a != b
-            ]
-            n, a, b = max(options, default=(0, 0, 0), key=lambda option: (option[0], -option[1], -option[2]))
-            if n < 2:
-                break
-            pair = sorted((t for t in terms if t[1] in (a, b)), key=lambda t: t[1])
-            if len(pair) != 2:
-                break
-            terms = [t for t in terms if t[1] not in (a, b)]
-            (s, x), (r, y) = pair
-            both = new(x) + new(y) if s == r else new(x) - new(y)
-            done.append(both if s > 0 else -both)
+    done, terms = _take_pairs(terms, built, pairs)
     while True:
         factors: dict[int, list[tuple[Term, int]]] = defaultdict(list)
         for term in terms:
-            key = graph.keys[term[1]]
-            if key[0] == MUL and uses[term[1]] == 1 and not graph.constant[term[1]]:
-                factors[key[1]].append((term, key[2]))
-                if key[1] != key[2]:
-                    factors[key[2]].append((term, key[1]))
+            if graph.keys[term[1]][0] == MUL and uses[term[1]] == 1 and not graph.constant[term[1]]:
+                x, y = graph.operands(term[1])
+                factors[x].append((term, y))
+                if x != y:
+                    factors[y].append((term, x))
         common = max(factors, default=None, key=lambda f: (len(factors[f]), -f))
         if common is None or len(factors[common]) < 2:
             break
         group = factors[common]
         taken = {term for term, _ in group}
-        inside = graph.sum(new(other) if term[0] > 0 else -new(other) for term, other in group)
-        done.append(new(common) * inside)
+        inside = graph.sum(built[other] if term[0] > 0 else -built[other] for term, other in group)
+        done.append(built[common] * inside)
         terms = [t for t in terms if t not in taken]
-    return graph.sum([*done, *(new(node) if sign > 0 else -new(node) for sign, node in terms)])
+    return graph.sum([*done, *(built[node] if sign > 0 else -built[node] for sign, node in terms)])
+
+
+def _take_pairs(terms: list[Term], built: dict[int, Expr], pairs: Pairs) -> tuple[list[Expr], list[Term]]:
+    """Return the pairs that other sums hold too, added, and the terms left; the pair held by most sums first.
+
+    Every sum makes the same choice, so that the nodes are found again.
+    """
+    done: list[Expr] = []
+    while True:
+        options = [
+            (pairs.get((min(a, b), max(a, b), s * r), 0), a, b)
+            for k, (s, a) in enumerate(terms)
+            for r, b in terms[k + 1 :]
+            if a != b
+        ]
+        n, a, b = max(options, default=(0, 0, 0), key=lambda option: (option[0], -option[1], -option[2]))
+        pair = sorted((t for t in terms if t[1] in (a, b)), key=lambda t: t[1])
+        if n < 2 or len(pair) != 2:
+            return done, terms
+        terms = [t for t in terms if t[1] not in (a, b)]
+        (s, x), (r, y) = pair
+        both = built[x] + built[y] if s == r else built[x] - built[y]
+        done.append(both if s > 0 else -both)

@@ -56,7 +56,7 @@ def _snapped(x: float) -> float:
 
 
 def velocity_torques(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
-    """Return C(q, dq) with friction and offsets if they are among the slots: all that needs no acceleration or gravity."""
+    """Return C(q, dq), with friction and offsets if they are among the slots: all but acceleration and gravity."""
     chain, links = moving(graph, robot, plan, "q dq")
     tau = joint_forces(chain, links, _by_link(robot, slots))
     return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq"))
@@ -102,7 +102,7 @@ def synchronous(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Ex
     return tau
 
 
-def _by_link(robot: Robot, slots: Slots) -> list[dict[str, Expr]]:
+def _by_link(robot: Robot, slots: Slots) -> list[Mapping[str, Expr]]:
     return [
         {kind: slots[kind, j] for kind in LINK_SLOTS if (kind, j) in slots and not slots[kind, j].is_zero}
         for j in range(1, robot.n + 1)
@@ -148,7 +148,7 @@ def joint_values(graph: Graph, robot: Robot, array: str) -> Vector:
     return [x + graph.number(float(b)) for x, b in zip(moved, offset, strict=True)] if array == "q" else moved
 
 
-def _dot(graph: Graph, weights: Sequence[float], terms: Sequence[Expr]) -> Expr:
+def _dot(graph: Graph, weights: Array, terms: Sequence[Expr]) -> Expr:
     return graph.sum(graph.number(float(c)) * x for c, x in zip(weights, terms, strict=True))
 
 

@@ -255,7 +255,7 @@ def evaluate(
         elif op == PAR:
             value[node] = parameters[key[1]]  # type: ignore[index]
         elif op == VAR:
-            value[node] = float(variables[key[1]][key[2]])  # type: ignore[index]
+            value[node] = float(variables[key[1]][key[2]])  # type: ignore[index,call-overload]
         elif op == ADD:
             value[node] = value[key[1]] + key[2] * value[key[3]]  # type: ignore[index,operator]
         elif op == MUL:

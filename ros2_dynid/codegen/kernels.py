@@ -1,8 +1,8 @@
 """C source of the compiled backend: single calls and batches, in blocks of samples that the compiler vectorises.
 
-A block of samples is transposed so that sample i of every quantity is element i of an array; sines and cosines of a block
-are computed by polynomials without branches; then loops over the block do the arithmetic of the graph. The last block of
-a batch overlaps the one before instead of being shorter, so every loop has the same constant length.
+A block of samples is transposed so that sample i of every quantity is element i of an array; sines and cosines of a
+block are computed by polynomials without branches; then loops over the block do the arithmetic of the graph. The last
+block of a batch overlaps the one before instead of being shorter, so every loop has the same constant length.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def torque_source(robot: Robot) -> str:
     angles = _angles(graph, outputs)
     n = len(outputs)
     one = _code(graph, [(f"tau[{k}]", e) for k, e in enumerate(outputs)], angles, "{array}[{index}]", "[{k}]")
-    block = _code(graph, [(f"tau[{k}][i]", e) for k, e in enumerate(outputs)], angles, "{array}[{index}][i]", "[{k}][i]")
+    block = _code(
+        graph, [(f"tau[{k}][i]", e) for k, e in enumerate(outputs)], angles, "{array}[{index}][i]", "[{k}][i]"
+    )
     assert [name for name, _ in one.constants] == [name for name, _ in block.constants]
     constants = max(len(one.constants), 1)
     names_read = [f"    const double {name} = constants[{k}];" for k, (name, _) in enumerate(one.constants)]
@@ -185,7 +187,7 @@ def _known_angles(graph: Graph, angles: Sequence[int], suffix: str) -> dict[int,
     for node, key in enumerate(graph.keys):
         if key[0] in (SIN, COS) and key[1] in angles:
             array = "sn" if key[0] == SIN else "cs"
-            known[node] = array + suffix.format(k=angles.index(key[1]))  # type: ignore[arg-type]
+            known[node] = array + suffix.format(k=angles.index(key[1]))
     return known
 
 
@@ -207,7 +209,9 @@ def _angle_lines(graph: Graph, angles: Sequence[int], index: str, target: str) -
 def _angle_block(graph: Graph, angles: Sequence[int]) -> list[str]:
     if not angles:
         return []
-    lines = _loop([f"            {line}" for line in _angle_lines(graph, angles, "{array}[{index}][i]", "angle[{k}][i]")])
+    lines = _loop(
+        [f"            {line}" for line in _angle_lines(graph, angles, "{array}[{index}][i]", "angle[{k}][i]")]
+    )
     return [*lines, f"        sincos_array(&angle[0][0], &sn[0][0], &cs[0][0], {len(angles)} * BLOCK);"]
 
 

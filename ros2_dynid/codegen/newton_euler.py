@@ -133,8 +133,15 @@ def _motion(chain: Chain, frame: Frame, parent: Link | None) -> Link:
         run = Run(run.w, run.u, run.a, run.rest, angle, constant, about)
     else:
         turned_a = frame.fixed_into(_plus(parent.a, shift))
-        run = Run(turned_w, _third_column(graph, frame, parent, turned_w, turned_dw), turned_a, still, angle, constant,
-                  frame.about)
+        run = Run(
+            turned_w,
+            _third_column(graph, frame, parent, turned_w, turned_dw),
+            turned_a,
+            still,
+            angle,
+            constant,
+            frame.about,
+        )
 
     def turned(what: str, now: Vector, since: Vector) -> Vector:
         return run.about.into(since) if continues and (what, j) in plan.combine else frame.about.into(now)
@@ -309,8 +316,11 @@ def joint_forces(
             handed = [zero, zero, f[2]]
         if j in early_f:
             turned_f = handed = _plus(turned_f, early_f[j])
-        arm = [p[1] * turned_f[2] - p[2] * turned_f[1], p[2] * turned_f[0] - p[0] * turned_f[2],
-               p[0] * turned_f[1] - p[1] * turned_f[0]]
+        arm = [
+            p[1] * turned_f[2] - p[2] * turned_f[1],
+            p[2] * turned_f[0] - p[0] * turned_f[2],
+            p[0] * turned_f[1] - p[1] * turned_f[0],
+        ]
         force[i - 1] = _plus(force[i - 1], frame.fixed_out(handed))
         moment[i - 1] = _plus(moment[i - 1], frame.fixed_out(_plus(turned_n, arm)))
     return tau

@@ -27,8 +27,8 @@ class PlainLibrary:
         self._standard = len(standard_names(robot))
         self._rows = self._standard * (self._n if kind == "regressor" else 1)
 
-    def Torque(self, chi: Array) -> PlainTorque:  # noqa: N802  named as the extension's type
-        """Return the inverse dynamics for standard parameters chi."""
+    def Torque(self, chi: Array) -> PlainTorque:
+        """Return the inverse dynamics for standard parameters chi; named as the extension's type."""
         return PlainTorque(self._library, _array(chi, (self._standard,)), self._n)
 
     def fill(self, *arrays: Array) -> None:

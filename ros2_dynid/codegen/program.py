@@ -112,9 +112,7 @@ def program_of(
     return Program(**{**program.__dict__, "tests": tests})
 
 
-def _generate(
-    name: str, builder: Builder, robot: Robot, space: Space, X: Array, effort: int
-) -> Generated:
+def _generate(name: str, builder: Builder, robot: Robot, space: Space, X: Array, effort: int) -> Generated:
     if name == "synchronous":  # a product of matrix and vector: nothing to search for
         graph = Graph()
         return Generated(graph, builder(graph, robot, {}, Plan()), (), np.zeros((0, X.shape[1])), Plan())
@@ -133,7 +131,7 @@ def unit_columns(robot: Robot, parameters: Sequence[str]) -> Array:
 
 
 def tool_of(robot: Robot, name: str | None) -> tuple[int, Array, str]:
-    """Return joint, pose in its frame (4, 4) and description of the tool: the one named, else the last joint's frame."""
+    """Return joint, pose in its frame (4, 4) and description of the tool named, else of the last joint's frame."""
     if name is None:
         return robot.n, np.eye(4), f"the frame of joint {robot.joints[-1].name}"
     if name not in robot.tools:

@@ -107,7 +107,9 @@ def energy_row(graph: Graph, robot: Robot) -> list[Expr]:
     zero, half = graph.zero, graph.number(0.5)
     row = [zero] * len(standard_names(robot))
     v: list[Vector] = []
-    height: list[tuple[Vector, Expr]] = []  # -g in the frame's axes, and the potential energy of a unit mass at its origin
+    height: list[
+        tuple[Vector, Expr]
+    ] = []  # -g in the frame's axes, and the potential energy of a unit mass at its origin
     dq = joint_values(graph, robot, "dq")
     up = [graph.number(float(x)) for x in -robot.base[:3, :3].T @ robot.gravity]
     ground = graph.number(float(-robot.gravity @ robot.base[:3, 3]))

@@ -1,9 +1,9 @@
 """Which constants the generated code uses: any that give the same torque for every motion will do.
 
 The recursions use *slots*: second moments E11 ... E33 (E = tr(J)/2 - J), first moments, masses, rotor inertias and
-friction. Adding a null vector v of the regressor (W v = 0) to the slots changes no torque, so slots that cost much can be
-traded for slots that cost little: a mass on a joint's axis can be counted to the link before, and so on. One choice is a
-matrix X: slots = X parameters, where the parameters are the base (or the essential) ones.
+friction. Adding a null vector v of the regressor (W v = 0) to the slots changes no torque, so slots that cost much can
+be traded for slots that cost little: a mass on a joint's axis can be counted to the link before, and so on. One choice
+is a matrix X: slots = X parameters, where the parameters are the base (or the essential) ones.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def space_of(robot: Robot, seed: int = 0) -> Space:
     q, dq, ddq = (rng.uniform(-np.pi, np.pi, (samples, n)) for _ in range(3))
     Y = regressor(robot, q, dq, ddq)
     # the triangle of a QR factorisation has the same dependences between columns, and fewer rows
-    W = np.linalg.qr(Y.reshape(-1, Y.shape[2]) @ np.linalg.inv(S), mode="r")
+    W = np.linalg.qr(Y.reshape(-1, Y.shape[2]) @ np.linalg.inv(S))[1]
     slots = slots_of(robot)
     return Space(slots, S, W, tuple(_null_vectors(robot, slots, W)))
 
@@ -96,7 +96,7 @@ def _null_vectors(robot: Robot, slots: tuple[Slot, ...], W: Array) -> list[Array
 
 
 def _joint_null_vectors(robot: Robot, slots: tuple[Slot, ...]) -> list[Array]:
-    """Return what a joint cannot tell apart: moments on its axis (or, prismatic, any second moments) of link and parent.
+    """Return what a joint cannot tell apart: moments on its axis (prismatic: any second moments), own or the parent's.
 
     The caller checks W v = 0, which couplings and loops may break.
     """

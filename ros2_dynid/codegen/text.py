@@ -1,4 +1,4 @@
-"""Text of generated code: numbers that survive bit by bit, names that cannot break out, expressions a human can read."""
+"""Text of generated code: numbers that survive bit by bit, harmless names, expressions a human can read."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def code_of(
 ) -> Code:
     """Return the body that computes the outputs, given as (target, expression).
 
-    functions: how to write sin, cos and sign of {x}; index: how to write an element of an input array; given: nodes that
-    are computed already, and where they are found.
+    functions: how to write sin, cos and sign of {x}; index: how to write an element of an input array; given: nodes
+    that are computed already, and where they are found.
     """
     given = given or {}
     nodes = graph.needed((expr for _, expr in outputs), given)

@@ -41,10 +41,14 @@ def add_parser(subparsers: Any) -> None:
         "base parameters; of a robot inertial,rotor and, if it has any, friction and offset",
     )
     group.add_argument("--name", metavar="NAME", help="prefix of files and functions (default: the robot's name)")
-    group.add_argument("--parameters-at-run-time", action="store_true", help="pass the parameters instead of compiling in")
+    group.add_argument(
+        "--parameters-at-run-time", action="store_true", help="pass the parameters instead of compiling in"
+    )
     group.add_argument("--load", action="store_true", help="a load at the tool, ten parameters given at run time")
     group.add_argument("--wrench", action="store_true", help="an external wrench at the tool as an input [N, N.m]")
-    group.add_argument("--tool", metavar="LINK", help="link that load and wrench refer to (default: the last joint's frame)")
+    group.add_argument(
+        "--tool", metavar="LINK", help="link that load and wrench refer to (default: the last joint's frame)"
+    )
     group.add_argument("--float", action="store_true", help="single instead of double precision (C only)")
     group.add_argument(
         "--effort", metavar="N", type=int, help="forms to count in the search for few operations (default 60)"

@@ -1,0 +1,86 @@
+"""dynid bench: our speed beside the peers', interleaved in one run."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ros2_dynid.errors import InputError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from rich.console import Console
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "bench",
+        help="our speed beside the peers'",
+        description="Run the benchmarks of the folder bench: each measures ours and a peer in turn and takes medians. "
+        "A ratio is the peer's time over ours. Peers that are not installed are left out.",
+    )
+    parser.add_argument("--only", metavar="NAMES", help="benchmarks to run, separated by commas, such as dynamics")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run every bench/bench_*.py that has a function measure() -> (ratios, seconds)."""
+    folder = _folder()
+    files = {file.stem.removeprefix("bench_"): file for file in sorted(folder.glob("bench_*.py"))}
+    wanted = list(files) if args.only is None else [name.strip() for name in args.only.split(",")]
+    unknown = [name for name in wanted if name not in files]
+    if unknown:
+        raise InputError(f"there is no benchmark {unknown[0]!r}", f"choose from {', '.join(files)}")
+    ratios: dict[str, float] = {}
+    seconds: dict[str, float] = {}
+    missing: list[str] = []
+    for name in wanted:
+        if args.only is None and "def measure(" not in files[name].read_text():
+            continue
+        try:
+            found, times = _module(files[name]).measure()
+        except ImportError as error:  # a peer that is not installed is left out
+            missing.append(f"{name}: {error}")
+            continue
+        ratios |= found
+        seconds |= times
+    return {"ratios": ratios, "seconds": seconds, "left_out": missing}
+
+
+def _folder() -> Path:
+    folder = Path(__file__).parents[2] / "bench"
+    if not folder.is_dir():
+        raise InputError("the benchmarks are not installed", "run dynid bench from a checkout")
+    return folder
+
+
+def _module(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    if not hasattr(module, "measure"):
+        raise InputError(f"{file.name} has no function measure", f"run it by itself: python bench/{file.name}")
+    return module
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """Print ratios and times."""
+    from rich.table import Table
+
+    table = Table("benchmark", "peer's time / ours")
+    for name, ratio in result["ratios"].items():
+        table.add_row(name, f"{ratio:.1f}")
+    console.print(table)
+    times = Table("what", "time")
+    for name, time in result["seconds"].items():
+        text = f"{time * 1e9:.0f} ns" if time < 1e-5 else f"{time * 1e3:.2f} ms" if time < 1 else f"{time:.2f} s"
+        times.add_row(name, text)
+    console.print(times)
+    for line in result["left_out"]:
+        console.print(f"left out: {line}", markup=False)
