@@ -60,7 +60,7 @@ def _add_link_columns(robot: Robot, Y: Array, part: slice, motion: Motion) -> No
         twists.append((rows, s))
         # A serial arm's ancestors are 0 ... j: a slice writes without the detour over an index array.
         index = slice(0, j + 1) if rows == list(range(j + 1)) else rows
-        for k, column in enumerate(_link_columns(link, s[:, 0], s[:, 1])):
+        for k, column in enumerate(link_columns(link, s[:, 0], s[:, 1])):
             Y[14 * j + k, index, part] = column
 
 
@@ -71,7 +71,7 @@ def _moved(s: Array, p: Array) -> Array:
     return moved
 
 
-def _link_columns(link: LinkMotion, s_v: Array, s_w: Array) -> tuple[Array, ...]:
+def link_columns(link: LinkMotion, s_v: Array, s_w: Array) -> tuple[Array, ...]:
     """Return the ten factors of XX XY XZ YY YZ ZZ MX MY MZ M at the joints with twists s, each (ancestors, samples)."""
     w, dw, a = link.w, link.dw, link.a[:, None]
     u = cross(s_w, w[:, None])  # s_w . (w x J w) = u . J w

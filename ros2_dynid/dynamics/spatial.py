@@ -25,7 +25,7 @@ def chunks(n_samples: int) -> Iterator[slice]:
 
 def cross(a: Array, b: Array) -> Array:
     """Return a x b for vectors in the first axis, shape (3, ...)."""
-    out = np.empty(np.broadcast_shapes(a.shape, b.shape))
+    out = np.empty(a.shape if a.shape == b.shape else np.broadcast_shapes(a.shape, b.shape))
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         np.multiply(a[j], b[k], out=out[i])
         out[i] -= a[k] * b[j]

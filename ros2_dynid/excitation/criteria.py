@@ -58,11 +58,14 @@ def smooth_condition(W: Array, p: float) -> tuple[float, Array]:
 
 
 def smooth_equilibrium(W: Array, p: float) -> tuple[float, Array]:
-    """Return log of the p-norm equilibrium, (1/p) log(sum |W_ij|^p sum |W_ij|^-p), and its derivative by W."""
+    """Return log of the p-mean equilibrium, (1/p) log(mean |W_ij|^p mean |W_ij|^-p), and its derivative by W.
+
+    Means, not sums: with hundreds of elements a sum would weigh S many times too heavily as long as p is small.
+    """
     size = np.maximum(np.abs(W), 1e-12)
     logs = np.log(size)
     high, low = np.exp(p * (logs - logs.max())), np.exp(p * (logs.min() - logs))
-    value = logs.max() - logs.min() + (np.log(high.sum()) + np.log(low.sum())) / p
+    value = logs.max() - logs.min() + (np.log(high.mean()) + np.log(low.mean())) / p
     return float(value), (high / high.sum() - low / low.sum()) * np.where(W < 0, -1.0, 1.0) / size
 
 

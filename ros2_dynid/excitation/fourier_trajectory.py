@@ -24,8 +24,7 @@ from ros2_dynid.excitation.criteria import (
 from ros2_dynid.excitation.fourier import FourierSeries, design, rest_basis
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.search import Clock, descend
-from ros2_dynid.excitation.sensitivity import regressor_gradient
-from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.model.robot import Array, Robot
 
 CRITERIA = ("cond", "normalised", "logdet")
@@ -59,20 +58,15 @@ class TorqueModel:
             return minus_log_det(W)[0]
         return condition(normalised(W)[0] if self.criterion == "normalised" else W)
 
-    def log_cost(self, q: Array, dq: Array, ddq: Array, p: float) -> tuple[float, Array, Array, Array]:
-        """Return the log of the smooth criterion and its derivatives by q, dq and ddq."""
-        W = self.W(q, dq, ddq)
+    def smooth(self, W: Array, p: float) -> tuple[float, Array]:
+        """Return the log of the smooth criterion with exponent p, and its derivative by W."""
         if self.criterion == "logdet":
-            value, C = minus_log_det(W)
-        elif self.criterion == "normalised":
-            Wn, norms = normalised(W)
-            value, C = smooth_condition(Wn, p)
-            C = normalised_back(Wn, norms, C)
-        else:
-            value, C = smooth_condition(W, p)
-        every = np.zeros((*q.shape, len(standard_names(self.robot))))
-        every[:, :, self.columns] = C.reshape(*q.shape, -1) * self.weights[:, None]
-        return value, *regressor_gradient(self.robot, q, dq, ddq, every)
+            return minus_log_det(W)
+        if self.criterion == "cond":
+            return smooth_condition(W, p)
+        Wn, norms = normalised(W)
+        value, C = smooth_condition(Wn, p)
+        return value, normalised_back(Wn, norms, C)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +113,22 @@ class FourierProblem:
 
     def cost(self, y: Array, p: float, weight: float) -> tuple[float, Array]:
         """Return log criterion + weight * penalty and its derivative by y."""
+        model, penalty = self.model, self.penalty
         coarse, fine = self._coarse, self._fine  # type: ignore[attr-defined]
-        samples = self._samples(y, coarse)
-        value, *g = self.model.log_cost(*samples, p)
-        excess, *h = self.penalty.limits(*self._samples(y, fine))
-        further, *k = self.penalty.further(*samples)
-        gradient = self._back(coarse, tuple(a + weight * b for a, b in zip(g, k, strict=True)))  # type: ignore[arg-type]
-        return value + weight * (excess + further), gradient + weight * self._back(fine, tuple(h))  # type: ignore[arg-type]
+        Y, back = regressor_with_gradient(model.robot, *self._samples(y, coarse))
+        Yb = Y[:, :, model.columns] * model.weights[:, None]
+        value, C = model.smooth(Yb.reshape(-1, len(model.columns)), p)
+        every = np.zeros(Y.shape[::-1]).transpose()
+        every[:, :, model.columns] = C.reshape(Yb.shape) * model.weights[:, None]
+        if penalty.chi is not None:
+            excess, slope = penalty.torques(Y @ penalty.chi)
+            value += weight * excess
+            every += weight * slope[:, :, None] * penalty.chi
+        gradient = self._back(coarse, back(every))
+        samples = self._samples(y, fine)
+        excess, gq, gdq, gddq = penalty.limits(*samples)
+        further, hq = penalty.poses(samples[0])
+        return value + weight * (excess + further), gradient + weight * self._back(fine, (gq + hq, gdq, gddq))
 
     def W(self, y: Array) -> Array:
         """Return W on the regressor's grid."""

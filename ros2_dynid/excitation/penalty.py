@@ -10,7 +10,7 @@ import numpy as np
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.excitation.limits import Bounds
-from ros2_dynid.excitation.sensitivity import regressor_gradient
+from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.model.robot import Array, Robot
 
 Term = tuple[float, Array, Array, Array]
@@ -56,13 +56,25 @@ class Penalty:
 
     def further(self, q: Array, dq: Array, ddq: Array) -> Term:
         """Return the penalty of torques and of the further terms."""
-        total, gq, gdq, gddq = 0.0, np.zeros_like(q), np.zeros_like(q), np.zeros_like(q)
-        if self.chi is not None:
-            total, gq, gdq, gddq = self._effort(self.chi, q, dq, ddq)
+        total, gq = self.poses(q)
+        if self.chi is None:
+            return total, gq, np.zeros_like(q), np.zeros_like(q)
+        value, hq, hdq, hddq = self._effort(self.chi, q, dq, ddq)
+        return total + value, gq + hq, hdq, hddq
+
+    def poses(self, q: Array) -> tuple[float, Array]:
+        """Return the penalty of the further terms, which look at positions alone, and its derivative by q."""
+        total, gq = 0.0, np.zeros_like(q)
         for term in self.extra:
             value, part = term(q)
             total, gq = total + value, gq + part
-        return total, gq, gdq, gddq
+        return total, gq
+
+    def torques(self, tau: Array) -> tuple[float, Array]:
+        """Return the penalty of torques tau, shape (N, n_active), and its derivative by tau."""
+        limit = self.tight * self.bounds.effort
+        excess = np.maximum(np.abs(tau) / limit - 1.0, 0.0)
+        return float(np.sum(excess**2)), 2.0 * excess * np.sign(tau) / limit
 
     def beyond_limits(self, q: Array, dq: Array, ddq: Array) -> float:
         """Return the penalty of torques and collisions alone."""
@@ -70,15 +82,10 @@ class Penalty:
         return total + sum(term(q)[0] for term in self.extra)
 
     def _effort(self, chi: Array, q: Array, dq: Array, ddq: Array) -> Term:
-        limit = self.tight * self.bounds.effort
-        tau = inverse_dynamics(self.robot, chi, q, dq, ddq)
-        excess = np.maximum(np.abs(tau) / limit - 1.0, 0.0)
-        zero = np.zeros_like(q)
-        gq, gdq, gddq = zero, zero.copy(), zero.copy()
-        rows = np.flatnonzero(excess.any(axis=1))  # the rest has no gradient
+        value, slope = self.torques(inverse_dynamics(self.robot, chi, q, dq, ddq))
+        gradients = np.zeros((3, *q.shape))
+        rows = np.flatnonzero(slope.any(axis=1))  # the rest has no gradient
         if len(rows):
-            slope = (2.0 * excess * np.sign(tau) / limit)[rows]
-            parts = regressor_gradient(self.robot, q[rows], dq[rows], ddq[rows], slope[:, :, None] * chi)
-            for target, part in zip((gq, gdq, gddq), parts, strict=True):
-                target[rows] = part
-        return float(np.sum(excess**2)), gq, gdq, gddq
+            _, back = regressor_with_gradient(self.robot, q[rows], dq[rows], ddq[rows])
+            gradients[:, rows] = back(slope[rows][:, :, None] * chi)
+        return value, gradients[0], gradients[1], gradients[2]

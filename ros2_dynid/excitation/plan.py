@@ -33,7 +33,7 @@ from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
 
 METHODS = ("fourier", "points")
-DEFAULT_BUDGET_S = 8.0
+DEFAULT_BUDGET_S = {"fourier": 8.0, "points": 15.0}
 CHECK_RATE_HZ = 100.0
 """Rate at which collisions are looked for along a trajectory."""
 
@@ -54,7 +54,7 @@ class Wishes:
     method: str = "fourier"
     groups: Sequence[str] | None = None
     seed: int = 0
-    time_budget_s: float = DEFAULT_BUDGET_S
+    time_budget_s: float | None = None
     rows: int | None = None
     duration_s: float = 10.0
     harmonics: int = 5
@@ -106,8 +106,8 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     changes: fields of Wishes, such as plan(robot, method="points", rows=30, seed=1).
     """
     wishes = replace(wishes or Wishes(), **changes)
-    clock = Clock(wishes.time_budget_s, wishes.progress)
     _check(wishes, robot)
+    clock = Clock(wishes.time_budget_s or DEFAULT_BUDGET_S[wishes.method], wishes.progress)
     bounds = bounds_of(robot, wishes.margin, wishes.caps)
     start = _start(robot, bounds, wishes)
     chi = known_parameters(robot, wishes.chi)
@@ -154,8 +154,9 @@ def _check(wishes: Wishes, robot: Robot) -> None:
         raise InputError(f"unknown method {wishes.method!r}", f"choose from {', '.join(METHODS)}")
     if wishes.criterion is not None and wishes.criterion not in CRITERIA:
         raise InputError(f"unknown criterion {wishes.criterion!r}", f"choose from {', '.join(CRITERIA)}")
-    if not (np.isfinite(wishes.time_budget_s) and wishes.time_budget_s > 0):
-        raise InputError(f"time budget of {wishes.time_budget_s} s", "give a positive time [s]")
+    budget = wishes.time_budget_s
+    if budget is not None and not (np.isfinite(budget) and budget > 0):
+        raise InputError(f"time budget of {budget} s", "give a positive time [s]")
     if not (np.isfinite(wishes.duration_s) and wishes.duration_s > 0):
         raise InputError(f"duration of {wishes.duration_s} s", "give a positive time [s]")
     if not 3 <= wishes.harmonics <= 40:

@@ -31,6 +31,8 @@ INSIDE = 12
 """Samples inside a segment at which the penalty is taken."""
 TIME_WEIGHT = 1e-3
 """Weight of the duration [1/s] beside log(cost): of two equal trajectories the shorter one."""
+ITERATIONS = 200
+"""Steps of a stage."""
 SHORTEST_S = 0.05
 """No segment is shorter than this [s]: controllers take points that are some milliseconds apart."""
 
@@ -99,12 +101,13 @@ class SegmentProblem:
 _BASIS = _basis(np.linspace(0.0, 1.0, INSIDE + 2)[1:-1])
 
 
-def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock: Clock, starts: int = 4) -> tuple[PiecewiseQuintic, Array, Array]:
+def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock: Clock, starts: int = 3) -> tuple[PiecewiseQuintic, Array, Array]:
     """Return a trajectory that keeps the limits, and its points q, dq, shape (r + 1, n).
 
     Several random starts, the best of them refined with sharper criteria and heavier penalties; then the interpolation.
     If it had to slow points down, the search is repeated from there with tighter limits while there is time.
     """
+    full, problem = problem, replace(problem, penalty=replace(problem.penalty, chi=None))
     found = []
     for k in range(starts):
         x = _first(problem, rng)
@@ -115,13 +118,15 @@ def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock
     best: tuple[float, PiecewiseQuintic, Array, Array] | None = None
     stages = [(p, 3.0 ** (2 * k)) for k, p in enumerate(SHARPNESS)]
     for attempt, tight in enumerate((0.99, 0.97, 0.94, 0.9)):
-        problem = replace(problem, penalty=replace(problem.penalty, tight=tight))
+        # Torques cost most and seldom bind: they join where the first attempt had to give way to them.
+        chi = full.penalty.chi if attempt else None
+        problem = replace(full, penalty=replace(full.penalty, tight=tight, chi=chi))
         for k, (p, weight) in enumerate(stages if attempt == 0 else stages[-2:]):
             until = 0.3 + 0.5 * (k + 1) / len(stages) if attempt == 0 else 0.95
-            x = descend(lambda z, p=p, w=weight: problem.cost(z, p, w), x, clock, 300, until=until)  # type: ignore[misc]
+            x = descend(lambda z, p=p, w=weight: problem.cost(z, p, w), x, clock, ITERATIONS, until=until)  # type: ignore[misc]
             Q, D, _ = problem.states(x)
             clock.report(f"p = {p:g}: cond {condition(problem.model.W(Q[1:-1], D[1:-1])):.4g}")
-        curve, q, dq, slowed = _interpolated(problem, x)
+        curve, q, dq, slowed = _interpolated(full, x)
         if curve is not None:
             cost = problem.model.cost(q, dq)
             if best is None or cost < best[0]:

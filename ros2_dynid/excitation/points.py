@@ -16,7 +16,7 @@ from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.criteria import MEASURES, condition, equilibrium, smooth_condition, smooth_equilibrium
 from ros2_dynid.excitation.search import Clock, OutOfTimeError, descend
-from ros2_dynid.excitation.sensitivity import energy_gradient
+from ros2_dynid.excitation.sensitivity import energy_with_gradient
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
@@ -45,7 +45,8 @@ class EnergyModel:
 
     def log_cost(self, q: Array, dq: Array, p: float) -> tuple[float, Array, Array]:
         """Return log(lambda1 cond + lambda2 S), cond and S smooth with exponent p, and its derivatives by q and dq."""
-        W = self.W(q, dq)
+        h, back = energy_with_gradient(self.robot, q, dq)
+        W = np.diff(h[:, self.columns], axis=0)
         cost, C = 0.0, np.zeros_like(W)
         for weight, smooth in ((self.lambda1, smooth_condition), (self.lambda2, smooth_equilibrium)):
             if weight > 0:
@@ -55,7 +56,7 @@ class EnergyModel:
         every = np.zeros((len(q), len(standard_names(self.robot))))
         every[1:, self.columns] += C / cost
         every[:-1, self.columns] -= C / cost
-        return float(np.log(cost)), *energy_gradient(self.robot, q, dq, every)
+        return float(np.log(cost)), *back(every)
 
     def cost(self, q: Array, dq: Array, measure: str = "svd") -> float:
         """Return lambda1 cond(W) + lambda2 S with one of the three measures of the condition number."""
@@ -117,7 +118,7 @@ def positions_that_matter(model: EnergyModel, seed: int = 0) -> Array:
     q, dq = rng.uniform(-2.0, 2.0, (2, 40, n))
     C = np.zeros((40, len(standard_names(model.robot))))
     C[:, model.columns] = rng.standard_normal((40, len(model.columns)))
-    size = np.abs(energy_gradient(model.robot, q, dq, C)[0]).max(axis=0)
+    size = np.abs(energy_with_gradient(model.robot, q, dq)[1](C)[0]).max(axis=0)
     return np.asarray(size > 1e-9 * size.max())
 
 

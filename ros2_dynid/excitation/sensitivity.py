@@ -7,78 +7,124 @@ is the derivative of <C, Y> with respect to w. The derivative of sign(dq) is tak
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ros2_dynid.dynamics.coupling import IA
+from ros2_dynid.dynamics.coupling import IA, add_coupling_columns, add_rotor_energy
 from ros2_dynid.dynamics.energy import link_velocities
-from ros2_dynid.dynamics.friction import Fv
+from ros2_dynid.dynamics.friction import Fv, add_friction_columns
 from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, constraint, motion_of
-from ros2_dynid.dynamics.spatial import cross, dot, place
+from ros2_dynid.dynamics.regressor import link_columns
+from ros2_dynid.dynamics.spatial import Placement, cross, dot, place
+from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
 
+Index = list[int] | slice
+TorqueBack = Callable[[Array], tuple[Array, Array, Array]]
+EnergyBack = Callable[[Array], tuple[Array, Array]]
 V, W = 0, 1
 """Places of the linear and the angular part in an array of twists."""
 
 
-def regressor_gradient(robot: Robot, q: Array, dq: Array, ddq: Array, C: Array) -> tuple[Array, Array, Array]:
-    """Return d<C, Y>/dq, /ddq, /dddq, each of shape (N, n_active), for weights C of shape (N, n_active, n_standard)."""
+def regressor_with_gradient(robot: Robot, q: Array, dq: Array, ddq: Array) -> tuple[Array, TorqueBack]:
+    """Return Y, shape (N, n_active, n_standard), and a function that gives d<C, Y>/dq, /ddq and /dddq.
+
+    C are weights of the shape of Y, the gradients have shape (N, n_active). Y = regressor(robot, q, dq, ddq).
+    """
     motion = motion_of(robot, q, dq, ddq)
-    weights = np.ascontiguousarray(C.transpose(2, 1, 0))
-    if robot.passive:
-        weights = np.einsum("jk,pkt->pjt", constraint(robot)[0], weights)
-    gradients = _link_gradient(robot, motion, weights)
-    _add_drive_gradient(robot, weights, gradients[1], gradients[2])
-    gq, gdq, gddq = (motion.to_active(x).T for x in gradients)
-    return gq, gdq, gddq
-
-
-def energy_gradient(robot: Robot, q: Array, dq: Array, C: Array) -> tuple[Array, Array]:
-    """Return d<C, h>/dq and /ddq, each of shape (N, n_active), for weights C of shape (N, n_standard)."""
-    motion = motion_of(robot, q, dq)
-    n, N = motion.q.shape
-    weights = np.ascontiguousarray(C.T)
-    placements = placements_of(robot, motion)
-    velocities = link_velocities(robot, motion)
-    gravity = [np.repeat((robot.base[:3, :3].T @ robot.gravity)[:, None], N, axis=1)]  # in the frames
-    for joint, placement in zip(robot.joints, placements, strict=True):
-        gravity.append(placement.to_child(gravity[joint.parent]))
-    w_bar, v_bar, g_bar = (np.zeros((n + 1, 3, N)) for _ in range(3))
-    height_bar = np.zeros((n + 1, N))  # of g . p, p the frame's origin
-    gq, gdq = np.zeros((n, N)), np.zeros((n, N))
-    still = np.zeros((3, N))
-    for j in range(n - 1, -1, -1):
-        joint, placement, p = robot.joints[j], placements[j], placements[j].p
-        (w, v), up = velocities[j], joint.parent
-        J, m, M = _inertia(weights[14 * j : 14 * j + 10])
-        wb = w_bar[j + 1] + _times(J, w) + cross(m, v)
-        vb = v_bar[j + 1] + cross(w, m) + M * v
-        gb, hb = g_bar[j + 1] - m, height_bar[j + 1] - M
-        w0, v0 = velocities[up - 1] if up else (still, still)
-        g = gravity[j + 1]
-        if joint.sigma == PRISMATIC:
-            gdq[j] = vb[2]
-        else:
-            gdq[j] = wb[2]
-            gq[j] = _turn(w, wb) + _turn(v, vb) + _turn(g, gb)
-        wb, vb, gb = placement.to_parent(wb), placement.to_parent(vb), placement.to_parent(gb)
-        w_bar[up] += wb + cross(p, vb)
-        v_bar[up] += vb
-        g_bar[up] += gb + hb * p
-        height_bar[up] += hb
-        if joint.sigma == PRISMATIC:
-            gq[j] = dot(_axis(joint), cross(vb, w0) + hb * gravity[up])
-    _add_rotor_energy_gradient(robot, weights, motion.dq, gdq)
-    return motion.to_active(gq).T, motion.to_active(gdq).T
-
-
-def _link_gradient(robot: Robot, motion: Motion, C: Array) -> tuple[Array, Array, Array]:
-    """Return the gradients of the links' columns, three of shape (n, N), for weights C (n_standard, n, N)."""
     n, N = motion.q.shape
     placements = placements_of(robot, motion)
     still = np.zeros((3, N))
     links = [LinkMotion(still, still, still), *link_motions(robot, motion, placements)]
     rows, twists = _ancestor_twists(robot, placements, N)
+    Y = np.zeros((len(standard_names(robot)), n, N))
+    for j in range(n):
+        for k, column in enumerate(link_columns(links[j + 1], twists[j + 1][:, V], twists[j + 1][:, W])):
+            Y[14 * j + k, rows[j + 1]] = column
+    add_coupling_columns(robot, Y, motion.dq, motion.ddq)
+    add_friction_columns(Y, motion.dq)
+
+    def back(C: Array) -> tuple[Array, Array, Array]:
+        weights = np.ascontiguousarray(C.transpose(2, 1, 0))
+        if robot.passive:
+            weights = np.einsum("jk,pkt->pjt", constraint(robot)[0], weights)
+        gradients = _link_gradient(robot, motion, placements, links, rows, twists, weights)
+        _add_drive_gradient(robot, weights, gradients[1], gradients[2])
+        gq, gdq, gddq = (motion.to_active(x).T for x in gradients)
+        return gq, gdq, gddq
+
+    return motion.to_active(Y).transpose(2, 1, 0), back
+
+
+def energy_with_gradient(robot: Robot, q: Array, dq: Array) -> tuple[Array, EnergyBack]:
+    """Return h, shape (N, n_standard), and a function that gives d<C, h>/dq and /ddq, each of shape (N, n_active).
+
+    C are weights of shape (N, n_standard). h = energy_regressor(robot, q, dq), by the recursion that the gradient
+    runs backwards: velocities w, v of the frames, gravity g seen from them, and g . p of their origins p.
+    """
+    motion = motion_of(robot, q, dq)
+    n, N = motion.q.shape
+    placements = placements_of(robot, motion)
+    velocities = [(np.zeros((3, N)), np.zeros((3, N))), *link_velocities(robot, motion)]
+    gravity = [np.repeat((robot.base[:3, :3].T @ robot.gravity)[:, None], N, axis=1)]
+    height = [np.full(N, float(robot.base[:3, 3] @ robot.gravity))]
+    h = np.zeros((len(standard_names(robot)), N))
+    for j, (joint, placement) in enumerate(zip(robot.joints, placements, strict=True)):
+        height.append(height[joint.parent] + dot(gravity[joint.parent], placement.p))
+        gravity.append(placement.to_child(gravity[joint.parent]))
+        w, v = velocities[j + 1]
+        x, y, z = w
+        h[14 * j : 14 * j + 6] = 0.5 * x * x, x * y, x * z, 0.5 * y * y, y * z, 0.5 * z * z
+        h[14 * j + 6 : 14 * j + 9] = cross(v, w) - gravity[-1]
+        h[14 * j + 9] = 0.5 * dot(v, v) - height[-1]
+    add_rotor_energy(robot, h, motion.dq)
+
+    def back(C: Array) -> tuple[Array, Array]:
+        weights = np.ascontiguousarray(C.T)
+        w_bar, v_bar, g_bar = (np.zeros((n + 1, 3, N)) for _ in range(3))
+        height_bar = np.zeros((n + 1, N))
+        gq, gdq = np.zeros((n, N)), np.zeros((n, N))
+        for j in range(n - 1, -1, -1):
+            joint, placement, p, up = robot.joints[j], placements[j], placements[j].p, robot.joints[j].parent
+            w, v = velocities[j + 1]
+            J, m, M = _inertia(weights[14 * j : 14 * j + 10])
+            wb = w_bar[j + 1] + _times(J, w) + cross(m, v)
+            vb = v_bar[j + 1] + cross(w, m) + M * v
+            gb, hb = g_bar[j + 1] - m, height_bar[j + 1] - M
+            prismatic = joint.sigma == PRISMATIC
+            gdq[j] = vb[2] if prismatic else wb[2]
+            if not prismatic:
+                gq[j] = _turn(w, wb) + _turn(v, vb) + _turn(gravity[j + 1], gb)
+            wb, vb, gb = placement.to_parent(wb), placement.to_parent(vb), placement.to_parent(gb)
+            if prismatic:
+                gq[j] = dot(_axis(joint), cross(vb, velocities[up][0]) + hb * gravity[up])
+            if up:
+                w_bar[up] += wb + cross(p, vb)
+                v_bar[up] += vb
+                g_bar[up] += gb + hb * p
+                height_bar[up] += hb
+        _add_rotor_energy_gradient(robot, weights, motion.dq, gdq)
+        return motion.to_active(gq).T, motion.to_active(gdq).T
+
+    return h.T, back
+
+
+def _link_gradient(
+    robot: Robot,
+    motion: Motion,
+    placements: list[Placement],
+    links: list[LinkMotion],
+    rows: list[Index],
+    twists: list[Array],
+    C: Array,
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of the links' columns, three of shape (n, N), for weights C (n_standard, n, N).
+
+    links, rows and twists begin with those of the base.
+    """
+    n, N = motion.q.shape
     w_bar, dw_bar, a_bar = (np.zeros((n + 1, 3, N)) for _ in range(3))
     s_bar = [np.zeros_like(s) for s in twists]
     gq, gdq, gddq = np.zeros((n, N)), np.zeros((n, N)), np.zeros((n, N))
@@ -96,24 +142,27 @@ def _link_gradient(robot: Robot, motion: Motion, C: Array) -> tuple[Array, Array
         wb[1] += count * dq * turned[0]
         if joint.sigma != PRISMATIC:
             gdq[j] += wb[2]
-            dw = link.dw - np.stack((link.w[1] * dq, -link.w[0] * dq, still[0]))
+            dw = link.dw.copy()
+            dw[0] -= link.w[1] * dq
+            dw[1] += link.w[0] * dq
             gq[j] = _turn(link.w, wb) + _turn(dw, dwb) + _turn(link.a, ab) + _turn(s[:, :, :-1], sb).sum(axis=(0, 1))
         wb, dwb, ab, sb = (placement.to_parent(x) for x in (wb, dwb, ab, sb))
         w0, dw0 = parent.w, parent.dw
-        w_bar[up] += wb + ab * dot(w0, p) + p * dot(ab, w0) - 2.0 * w0 * dot(ab, p)
-        dw_bar[up] += dwb + cross(p, ab)
-        a_bar[up] += ab
-        s_bar[up] += sb
-        s_bar[up][:, W] += cross(p[:, None], sb[:, V])
+        if up:
+            w_bar[up] += wb + ab * dot(w0, p) + p * dot(ab, w0) - 2.0 * w0 * dot(ab, p)
+            dw_bar[up] += dwb + cross(p, ab)
+            a_bar[up] += ab
+            s_bar[up] += sb
+            s_bar[up][:, W] += cross(p[:, None], sb[:, V])
         if joint.sigma == PRISMATIC:
             p_bar = cross(ab, dw0) + w0 * dot(ab, w0) - ab * dot(w0, w0) + cross(sb[:, V], twists[up][:, W]).sum(axis=1)
             gq[j] = dot(_axis(joint), p_bar)
     return gq, gdq, gddq
 
 
-def _ancestor_twists(robot: Robot, placements: list, N: int) -> tuple[list[list[int]], list[Array]]:  # type: ignore[type-arg]
+def _ancestor_twists(robot: Robot, placements: list[Placement], N: int) -> tuple[list[Index], list[Array]]:
     """Return for the base and every joint its ancestors with itself, and their twists in its frame, (3, 2, k, N)."""
-    rows: list[list[int]] = [[]]
+    lines: list[list[int]] = [[]]
     twists = [np.empty((3, 2, 0, N))]
     for j, (joint, placement) in enumerate(zip(robot.joints, placements, strict=True)):
         moved = twists[joint.parent].copy()
@@ -121,8 +170,10 @@ def _ancestor_twists(robot: Robot, placements: list, N: int) -> tuple[list[list[
         s = np.zeros((3, 2, moved.shape[2] + 1, N))
         s[:, :, :-1] = placement.to_child(moved)
         s[2, V if joint.sigma == PRISMATIC else W, -1] = 1.0
-        rows.append([*rows[joint.parent], j])
+        lines.append([*lines[joint.parent], j])
         twists.append(s)
+    # A serial arm's ancestors are 0 ... j: a slice reads and writes without the detour over an index array.
+    rows: list[Index] = [slice(len(line)) if line == list(range(len(line))) else line for line in lines]
     return rows, twists
 
 
@@ -152,7 +203,11 @@ def _inertia(c: Array) -> tuple[Array, Array, Array]:
 def _times(J: Array, v: Array) -> Array:
     """Return J v for the symmetric J = (XX, XY, XZ, YY, YZ, ZZ) in the first axis."""
     x, y, z = v
-    return np.stack((J[0] * x + J[1] * y + J[2] * z, J[1] * x + J[3] * y + J[4] * z, J[2] * x + J[4] * y + J[5] * z))
+    out = np.empty((3, *J.shape[1:]))
+    out[0] = J[0] * x + J[1] * y + J[2] * z
+    out[1] = J[1] * x + J[3] * y + J[4] * z
+    out[2] = J[2] * x + J[4] * y + J[5] * z
+    return out
 
 
 def _turn(x: Array, x_bar: Array) -> Array:
