@@ -56,19 +56,24 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def show(result: dict[str, Any], console: Console) -> None:
     """Print the table for people: angles in degrees, lengths in metres."""
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=f"{escape(result['name'])}: modified Denavit-Hartenberg parameters")
+    table = Table(
+        title=f"{escape(result['name'])}: modified Denavit-Hartenberg parameters",
+        box=SIMPLE_HEAD,
+        caption="gamma, alpha, theta in deg; b, d, r in m; limits in deg (prismatic: m)",
+    )
     table.add_column("j", justify="right")
-    table.add_column("joint", overflow="fold")
+    table.add_column("joint", overflow="fold", min_width=8)
     table.add_column("a(j)", justify="right")
     table.add_column("sigma", justify="right")
     branched = any(joint["gamma"] or joint["b"] for joint in result["joints"])
     columns = GEOMETRY if branched else GEOMETRY[2:]
     for key in columns:
-        table.add_column(escape(f"{key} [{'deg' if _is_angle(key) else 'm'}]"), justify="right", no_wrap=True)
-    table.add_column(escape("limits [deg, m]"), justify="right", no_wrap=True)
+        table.add_column(key, justify="right", no_wrap=True)
+    table.add_column("limits", justify="right", no_wrap=True)
     for number, joint in enumerate(result["joints"], start=1):
         cells = [_cell(joint, key) for key in columns]
         table.add_row(
