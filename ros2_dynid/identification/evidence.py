@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ros2_dynid.atomic import replacing
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preprocess import Prepared
 from ros2_dynid.identification.rows import ROWS, row_chunks, row_count, windows
@@ -24,8 +23,8 @@ LIMIT = 4000
 class Evidence:
     """Rows of one data set: t (N,) [s]; q, dq, ddq, tau, predicted, prior (N, n).
 
-    tau: measured torque, predicted: of the identified model, prior: of the a priori one, all through the same filter; NaN
-    where a row was left out because the joint was too slow for its friction.
+    tau: measured torque, predicted: of the identified model, prior: of the a priori one, all through the same filter;
+    NaN where a row was left out because the joint was too slow for its friction.
     """
 
     t: Array
@@ -67,14 +66,8 @@ def evidence(
 def save_evidence(path: Path, sets: Mapping[str, Evidence]) -> None:
     """Write the data sets ("fit", "validation") as float32, atomically."""
     arrays = {f"{name}_{f.name}": getattr(e, f.name).astype(np.float32) for name, e in sets.items() for f in fields(e)}
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
-        try:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # the stub takes allow_pickle for an array
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # the stub takes allow_pickle for an array
 
 
 def load_evidence(path: Path) -> dict[str, Evidence]:

@@ -1,0 +1,134 @@
+"""The report of an identification folder, and the comparison of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ros2_dynid.atomic import write_text
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.evidence import load_evidence
+from ros2_dynid.identification.model_file import IdentifiedModel, load_model
+from ros2_dynid.report.compare import compare
+from ros2_dynid.report.figures import write_figures
+from ros2_dynid.report.page import comparison_page, definitions, listing, page
+from ros2_dynid.report.payload import base_rows, consistency_rows, coverage, friction_pictures, torque_sets
+from ros2_dynid.report.tables import csv_table, latex_table
+
+MODEL, DATA, PAGE = "model.yaml", "data.npz", "report.html"
+
+
+def write_report(folder: Path, *, figures: bool = True) -> Path:
+    """Write folder/report.html from its model.yaml and data.npz, with tables and figures beside it; return its path."""
+    model = load_model(model_path(folder))
+    sets = load_evidence(folder / DATA) if (folder / DATA).exists() else {}
+    rows = base_rows(model)
+    data: dict[str, Any] = {
+        "base": rows,
+        "torque": torque_sets(model, sets),
+        "cond": model.obtained.get("cond"),
+        "singular_values": model.obtained.get("singular_values", []),
+        "coverage": coverage(model.robot, sets["fit"]) if "fit" in sets else [],
+        "friction": friction_pictures(model, sets["fit"]) if "fit" in sets else [],
+        "consistency": consistency_rows(model),
+    }
+    title = f"Dynamic identification of {model.robot.name}"
+    after = definitions("How it was obtained", _how(model), "s-how")
+    command = model.obtained.get("command")
+    if command:
+        after += listing("To repeat it", str(command))
+    target = folder / PAGE
+    write_text(target, page(title, verdict_of(model), _facts(model), data, after))
+    (folder / "tables").mkdir(exist_ok=True)
+    write_text(folder / "tables" / "base_parameters.csv", csv_table(rows))
+    write_text(folder / "tables" / "base_parameters.tex", latex_table(rows, f"Base parameters of {model.robot.name}"))
+    if figures:
+        write_figures(folder / "figures", data)
+    return target
+
+
+def write_comparison(folders: Sequence[Path], target: Path) -> dict[str, Any]:
+    """Write the page that compares the folders' models into the file target; return what changed significantly."""
+    models = {_label(folder, folders): load_model(model_path(folder)) for folder in folders}
+    changes = compare(models)
+    rows = []
+    for change in changes:
+        row: dict[str, Any] = {"name": change.name, "unit": change.unit}
+        for k, _ in enumerate(models):
+            row |= {f"value{k}": change.value[k], f"std{k}": change.std[k], f"z{k}": change.z[k]}
+            row[f"changed{k}"] = "yes" if change.significant[k] else "no"
+        rows.append(row)
+    changed = {
+        label: [change.name for change in changes if change.significant[k]] for k, label in enumerate(models) if k
+    }
+    first = next(iter(models))
+    verdict = [
+        ("warn", f"{label} differs significantly from {first} in {', '.join(names)}.")
+        if names
+        else ("good", f"{label} does not differ significantly from {first}.")
+        for label, names in changed.items()
+    ]
+    facts = [
+        "A change is called significant where chance alone would call any of the parameters changed in 1 of 100 tables."
+    ]
+    data = {"models": list(models), "comparison": rows, "base": []}
+    write_text(target, comparison_page(f"Comparison of {len(models)} identifications", verdict, facts, data))
+    return {"report": str(target), "models": list(models), "changed": changed}
+
+
+def model_path(folder: Path) -> Path:
+    """Return the folder's model file, or say what is missing."""
+    path = folder / MODEL
+    if not path.is_file():
+        raise InputError(f"there is no {MODEL}", "name the folder that dynid identify wrote (-o)", str(folder))
+    return path
+
+
+def verdict_of(model: IdentifiedModel) -> list[tuple[str, str]]:
+    """Return the verdict as (level, sentence); where the model carries none, what its errors say."""
+    stored = model.obtained.get("verdict")
+    if isinstance(stored, list) and stored:
+        return [
+            (str(item.get("level", "warn")), str(item.get("text", "")))
+            if isinstance(item, Mapping)
+            else ("warn", str(item))
+            for item in stored
+        ]
+    shown = model.validation or model.fit
+    which = "on data that were not used in the fit" if model.validation else "on the fitted data; it was not validated"
+    total = shown.get("all", {}).get("relative")
+    if total is None:
+        return [("warn", "The model file says nothing about its errors.")]
+    level = "good" if total < 0.05 and model.validation else "warn" if total < 0.15 else "bad"
+    return [(level, f"The model predicts the torque with an error of {100 * total:.1f} % {which}.")]
+
+
+def _facts(model: IdentifiedModel) -> list[str]:
+    facts = [f"{len(model.names)} base parameters of {len(model.robot.active)} joints."]
+    for label, errors in (("fit", model.fit), ("validation", model.validation)):
+        if errors:
+            parts = ", ".join(f"{name} {100 * error['relative']:.1f} %" for name, error in errors.items())
+            facts.append(f"Relative torque error, {label}: {parts}.")
+    return facts
+
+
+def _how(model: IdentifiedModel) -> list[tuple[str, str]]:
+    """Return what was done to the data and with which versions, as rows of text."""
+    return [
+        (str(key), _text(value)) for key, value in model.obtained.items() if key not in ("verdict", "singular_values")
+    ]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_text(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(_text(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _label(folder: Path, folders: Sequence[Path]) -> str:
+    """Return the folder's name, or as much of its path as tells it from the others."""
+    same = sum(other.resolve().name == folder.resolve().name for other in folders)
+    return folder.resolve().name if same == 1 else str(folder)
