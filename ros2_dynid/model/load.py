@@ -12,7 +12,7 @@ from ros2_dynid.model.files import MAX_YAML, parse_yaml, read_bytes
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.model.robot_file import load_robot_file
+from ros2_dynid.model.robot_file import robot_from_dict
 from ros2_dynid.model.urdf_xml import MAX_BYTES
 
 __all__ = ["load_robot", "robot_from_urdf_string", "shipped_robots"]
@@ -67,7 +67,7 @@ def _robot_file(file: Path, options: Mapping[str, Any]) -> Robot:
         chosen = {key: options[key] or given.get(key) for key in ("base_link", "tip_link")}
         return load_robot(urdf, hold={**given.get("hold", {}), **options["hold"]}, **chosen)
 
-    robot = load_robot_file(file, data, read_urdf)
+    robot = robot_from_dict(data, str(file), read_urdf=read_urdf, snap=True, name=file.stem)
     limits = data.get("joint_limits")
     return robot if limits is None else with_joint_limits(robot, file.parent / str(limits))
 

@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +26,7 @@ from ros2_dynid.model.robot import (
     Robot,
 )
 from ros2_dynid.model.transforms import NOTE_ANGLE, snap_angle
+from ros2_dynid.model.yaml_values import as_mapping, as_number, as_pose, as_vector, check_keys, suggest
 
 ANGLES = ("gamma", "alpha", "theta")
 LENGTHS = ("b", "d", "r")
@@ -53,8 +51,8 @@ def robot_from_dict(
     `source` names the file in errors, `read_urdf` reads the URDF it may refine, `name` is for a file without one;
     with `snap`, angles within 1e-5 rad of a multiple of pi/2 are taken as exact, with a note.
     """
-    top = _mapping(data, "the robot file", source)
-    _known_keys(top, ROBOT_KEYS, "the robot file", source)
+    top = as_mapping(data, "the robot file", source)
+    check_keys(top, ROBOT_KEYS, "the robot file", source)
     if top.get("urdf") is not None:
         robot = _refine(_read_urdf(top, read_urdf, source), top, source)
     else:
@@ -71,9 +69,9 @@ def _read_urdf(top: Mapping[str, Any], read_urdf: UrdfReader | None, source: str
     path = top["urdf"]
     if not isinstance(path, str) or read_urdf is None:
         raise InputError(f"urdf: {path!r}", "give the path of a URDF, from a robot file on disk", source)
-    hold = _mapping(top.get("hold") or {}, "hold", source)
+    hold = as_mapping(top.get("hold") or {}, "hold", source)
     options: dict[str, Any] = {
-        "hold": {str(joint): _number(value, f"hold of {joint}", source) for joint, value in hold.items()}
+        "hold": {str(joint): as_number(value, f"hold of {joint}", source) for joint, value in hold.items()}
     }
     for key in ("base_link", "tip_link"):
         if top.get(key) is not None:
@@ -96,8 +94,8 @@ def _table(top: Mapping[str, Any], source: str, name: str, snap: bool) -> Robot:
     notes = [f"rounded angles taken as exact multiples of 90 deg: joint {', '.join(rounded)}"] if rounded else []
     fields: dict[str, Any] = {
         "name": str(top.get("name", name)),
-        "gravity": _vector(top.get("gravity", STANDARD_GRAVITY), "gravity", source),
-        "base": _pose(top["base"], "base", source) if "base" in top else np.eye(4),
+        "gravity": as_vector(top.get("gravity", STANDARD_GRAVITY), "gravity", source),
+        "base": as_pose(top["base"], "base", source) if "base" in top else np.eye(4),
         "tools": _tools(top, joints, source),
         "notes": (*notes, *_notes(top, source)),
     }
@@ -117,13 +115,13 @@ def _refine(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
     if not isinstance(entries, list):
         raise InputError("joints is no list", "write - {name: NAME, limits: {...}}", source)
     for entry in entries:
-        entry = _mapping(entry, "an entry of joints", source)
+        entry = as_mapping(entry, "an entry of joints", source)
         number = _joint_number(entry.get("name"), joints, "joints", source)
-        _known_keys(entry, ("name", "limits", "symbols"), f"joint {entry['name']!r} beside urdf", source)
+        check_keys(entry, ("name", "limits", "symbols"), f"joint {entry['name']!r} beside urdf", source)
         joint = joints[number - 1]
         limits = _limits(entry.get("limits", {}), joint.limits, joint.name, source)
         joints[number - 1] = replace(joint, limits=limits, symbols=_symbols(entry, joint.name, source))
-    gravity = _vector(top["gravity"], "gravity", source) if "gravity" in top else robot.gravity
+    gravity = as_vector(top["gravity"], "gravity", source) if "gravity" in top else robot.gravity
     name = str(top.get("name", robot.name))
     return replace(robot, name=name, joints=tuple(joints), gravity=gravity, notes=(*robot.notes, *_notes(top, source)))
 
@@ -135,23 +133,23 @@ def _with_names(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
     if not isinstance(entries, list):
         raise InputError("coupling is no list", "write - {motor: 6, joints: {5: 1, 6: 1}}", source)
     for entry in entries:
-        entry = _mapping(entry, "an entry of coupling", source)
-        _known_keys(entry, ("motor", "joints", "independent_inertia"), "coupling", source)
+        entry = as_mapping(entry, "an entry of coupling", source)
+        check_keys(entry, ("motor", "joints", "independent_inertia"), "coupling", source)
         motor = _joint_number(entry.get("motor"), robot.joints, "coupling, motor", source)
         weights = {
-            _joint_number(joint, robot.joints, "coupling, joints", source): _number(value, "coupling", source)
-            for joint, value in _mapping(entry.get("joints"), "joints of coupling", source).items()
+            _joint_number(joint, robot.joints, "coupling, joints", source): as_number(value, "coupling", source)
+            for joint, value in as_mapping(entry.get("joints"), "joints of coupling", source).items()
         }
         independent = entry.get("independent_inertia", False)
         if not isinstance(independent, bool):
             raise InputError(f"independent_inertia {independent!r}", "use true or false", source)
         coupling.append(Coupling(motor, weights, independent))
     passive = {constraint.joint: constraint for constraint in robot.passive}
-    for joint, terms in _mapping(top.get("passive", {}), "passive", source).items():
+    for joint, terms in as_mapping(top.get("passive", {}), "passive", source).items():
         number = _joint_number(joint, robot.joints, "passive", source)
         values = {
-            key: _number(value, f"passive {joint}", source)
-            for key, value in _mapping(terms, f"passive {joint}", source).items()
+            key: as_number(value, f"passive {joint}", source)
+            for key, value in as_mapping(terms, f"passive {joint}", source).items()
         }
         offset = values.pop("offset", 0.0)
         factors = {_joint_number(key, robot.joints, f"passive {joint}", source): v for key, v in values.items()}
@@ -166,19 +164,19 @@ def _parameters(robot: Robot, top: Mapping[str, Any], source: str) -> dict[str, 
     names = standard_names(robot)
     known = set(names)
     values = {}
-    for name, value in _mapping(top.get("parameters", {}), "parameters", source).items():
+    for name, value in as_mapping(top.get("parameters", {}), "parameters", source).items():
         if name not in known:
-            raise InputError(f"unknown parameter {name!r}", _suggest(name, names), source)
-        values[name] = _number(value, f"parameter {name}", source)
+            raise InputError(f"unknown parameter {name!r}", suggest(name, names), source)
+        values[name] = as_number(value, f"parameter {name}", source)
     return values
 
 
 def _joint(entry: Any, before: list[Joint], unit: str, rounded: list[str] | None, source: str) -> Joint:
     number = len(before) + 1
-    entry = _mapping(entry, f"joint number {number}", source)
+    entry = as_mapping(entry, f"joint number {number}", source)
     name = str(entry.get("name", f"joint{number}"))
     where = f"joint {name!r}"
-    _known_keys(entry, JOINT_KEYS, where, source)
+    check_keys(entry, JOINT_KEYS, where, source)
     kind = entry.get("type")
     sigma = entry.get("sigma", REVOLUTE) if kind is None else TYPES.get(kind) if isinstance(kind, str) else None
     if sigma not in (REVOLUTE, PRISMATIC) or isinstance(sigma, bool):
@@ -188,7 +186,7 @@ def _joint(entry: Any, before: list[Joint], unit: str, rounded: list[str] | None
     parent = entry.get("parent", number - 1)
     if parent != 0 or isinstance(parent, bool):
         parent = _joint_number(parent, before, f"{where}, parent", source)
-    geometry = {key: _number(entry.get(key, 0.0), f"{where}, {key}", source) for key in (*ANGLES, *LENGTHS)}
+    geometry = {key: as_number(entry.get(key, 0.0), f"{where}, {key}", source) for key in (*ANGLES, *LENGTHS)}
     for key in ANGLES:
         angle = math.radians(geometry[key]) if unit == "deg" else geometry[key]
         if rounded is not None:
@@ -203,9 +201,9 @@ def _joint(entry: Any, before: list[Joint], unit: str, rounded: list[str] | None
 
 def _limits(entry: Any, present: Limits, name: str, source: str) -> Limits:
     where = f"limits of joint {name!r}"
-    values = _mapping(entry, where, source)
-    _known_keys(values, LIMITS, where, source)
-    numbers = {key: _number(value, f"{where}, {key}", source, infinite=True) for key, value in values.items()}
+    values = as_mapping(entry, where, source)
+    check_keys(values, LIMITS, where, source)
+    numbers = {key: as_number(value, f"{where}, {key}", source, infinite=True) for key, value in values.items()}
     limits = replace(present, **numbers)
     if limits.lower > limits.upper or min(limits.velocity, limits.acceleration, limits.effort) < 0:
         raise InputError(f"{where} are impossible", "lower <= upper, the others >= 0", source)
@@ -213,8 +211,8 @@ def _limits(entry: Any, present: Limits, name: str, source: str) -> Limits:
 
 
 def _symbols(entry: Mapping[str, Any], name: str, source: str) -> dict[str, str]:
-    symbols = _mapping(entry.get("symbols", {}), f"symbols of joint {name!r}", source)
-    _known_keys(symbols, (*ANGLES, *LENGTHS), f"symbols of joint {name!r}", source)
+    symbols = as_mapping(entry.get("symbols", {}), f"symbols of joint {name!r}", source)
+    check_keys(symbols, (*ANGLES, *LENGTHS), f"symbols of joint {name!r}", source)
     for symbol in symbols.values():
         if not isinstance(symbol, str) or not symbol.isidentifier():
             raise InputError(f"symbol {symbol!r} of joint {name!r}", "use letters and digits, such as D3", source)
@@ -224,13 +222,13 @@ def _symbols(entry: Mapping[str, Any], name: str, source: str) -> dict[str, str]
 def _tools(top: Mapping[str, Any], joints: list[Joint], source: str) -> dict[str, tuple[int, Array]]:
     """Return the tools: LINK: 4x4 rows (on the last joint), or LINK: {joint: NAME, transform: 4x4 rows}."""
     tools = {}
-    for link, entry in _mapping(top.get("tools", {}), "tools", source).items():
+    for link, entry in as_mapping(top.get("tools", {}), "tools", source).items():
         joint: Any = len(joints)
         if isinstance(entry, Mapping):
-            _known_keys(entry, ("joint", "transform"), f"tool {link!r}", source)
+            check_keys(entry, ("joint", "transform"), f"tool {link!r}", source)
             joint, entry = entry.get("joint", joint), entry.get("transform")
         number = 0 if joint == 0 else _joint_number(joint, joints, f"tool {link!r}", source)
-        tools[str(link)] = (number, _pose(entry, f"tool {link!r}", source))
+        tools[str(link)] = (number, as_pose(entry, f"tool {link!r}", source))
     return tools
 
 
@@ -248,56 +246,7 @@ def _joint_number(key: Any, joints: Iterable[Joint], where: str, source: str) ->
         return names.index(key) + 1
     if isinstance(key, int) and not isinstance(key, bool) and 1 <= key <= len(names):
         return key
-    raise InputError(f"{where}: unknown joint {key!r}", _suggest(key, names), source)
-
-
-def _mapping(value: Any, where: str, source: str) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{where} is no mapping", "write KEY: VALUE", source)
-    return value
-
-
-def _known_keys(mapping: Mapping[Any, Any], known: tuple[str, ...], where: str, source: str) -> None:
-    for key in mapping:
-        if key not in known:
-            raise InputError(f"{where} has the unknown key {key!r}", _suggest(key, known), source)
-
-
-def _suggest(key: Any, known: Iterable[str]) -> str:
-    names = [str(name) for name in known]
-    close = difflib.get_close_matches(str(key), names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there is none to name here"
-
-
-def _number(value: Any, where: str, source: str, *, infinite: bool = False) -> float:
-    if isinstance(value, str):  # YAML 1.1 reads 1e-3 as text
-        with contextlib.suppress(ValueError):
-            value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{where} is {value!r}", "give a number", source)
-    number = float(value)
-    if math.isnan(number) or (math.isinf(number) and not infinite):
-        raise InputError(f"{where} is {value!r}", "give a finite number", source)
-    return number
-
-
-def _vector(value: Any, where: str, source: str) -> Array:
-    if not isinstance(value, list | tuple) or len(value) != 3:
-        raise InputError(f"{where} is {value!r}", "give 3 numbers, such as [0, 0, -9.81]", source)
-    return np.array([_number(item, where, source) for item in value])
-
-
-def _pose(value: Any, where: str, source: str) -> Array:
-    rows = value if isinstance(value, list) else []
-    if len(rows) != 4 or not all(isinstance(row, list) and len(row) == 4 for row in rows):
-        raise InputError(f"{where} is no 4x4 transform", "give 4 rows of 4 numbers", source)
-    pose = np.array([[_number(item, where, source) for item in row] for row in rows])
-    rigid = np.abs(pose[:3, :3] @ pose[:3, :3].T - np.eye(3)).max() < 1e-9 and np.linalg.det(pose[:3, :3]) > 0
-    if not rigid or not np.array_equal(pose[3], [0, 0, 0, 1]):
-        raise InputError(f"{where} is no rigid transform", "give a rotation, a position and the row 0 0 0 1", source)
-    return pose
+    raise InputError(f"{where}: unknown joint {key!r}", suggest(key, names), source)
 
 
 def robot_to_dict(robot: Robot) -> dict[str, Any]:
@@ -345,8 +294,3 @@ def _joint_to_dict(joint: Joint) -> dict[str, Any]:
     if joint.symbols:
         data["symbols"] = dict(joint.symbols)
     return data
-
-
-def load_robot_file(path: Path, data: Any, read_urdf: UrdfReader) -> Robot:
-    """Return the robot of a robot file read from `path`; the URDF it names is looked for beside it."""
-    return robot_from_dict(data, str(path), read_urdf=read_urdf, snap=True, name=path.stem)

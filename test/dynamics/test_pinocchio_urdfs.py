@@ -37,9 +37,13 @@ def test_files_without_a_moving_joint_are_refused(path):
 @pytest.mark.parametrize("path", MOVING, ids=name_of)
 def test_kinematics_and_dynamics_agree_with_pinocchio(path):
     robot = load_robot(path)
-    theirs = PinUrdf(exact_urdf(path.read_bytes()), robot)
     rng = np.random.default_rng(1)
     q, dq, ddq = rng.uniform(-2, 2, size=(3, 4, len(robot.active)))
+    theirs = as_it_is = PinUrdf(path.read_text(), robot)
+    if any("round" in note for note in robot.notes):
+        theirs = PinUrdf(exact_urdf(path.read_bytes()), robot)
+        for sample, T in zip(q, frames(robot, q), strict=True):
+            assert max(axis_errors(robot, T, as_it_is.axes(sample))) < 3e-5  # a few angles changed by up to 1e-5 each
     chi = standard_vector(robot, inertial_only(robot))
     tau = inverse_dynamics(robot, chi, q, dq, ddq)
     torques = np.array([theirs.torque(*sample) for sample in zip(q, dq, ddq, strict=True)])

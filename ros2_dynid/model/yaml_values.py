@@ -1,0 +1,72 @@
+"""Values out of a YAML file, checked: each error names the file, the element and the cure."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import Array
+
+
+def as_mapping(value: Any, where: str, source: str) -> Mapping[Any, Any]:
+    """Return the value if it is a mapping; `where` names it in the error."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where} is no mapping", "write KEY: VALUE", source)
+    return value
+
+
+def check_keys(values: Mapping[Any, Any], known: tuple[str, ...], where: str, source: str) -> None:
+    """Refuse a key that is not known, with the nearest known one."""
+    for key in values:
+        if key not in known:
+            raise InputError(f"{where} has the unknown key {key!r}", suggest(key, known), source)
+
+
+def suggest(key: Any, known: Iterable[str]) -> str:
+    """Return the cure for an unknown name: the nearest known one, or the list."""
+    names = [str(name) for name in known]
+    close = difflib.get_close_matches(str(key), names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there is none to name here"
+
+
+def as_number(value: Any, where: str, source: str, *, infinite: bool = False) -> float:
+    """Return a finite number; infinity passes only where it means "no limit"."""
+    if isinstance(value, str):  # YAML 1.1 reads 1e-3 as text
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{where} is {value!r}", "give a number", source)
+    try:
+        result = float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        result = math.inf
+    if math.isnan(result) or (math.isinf(result) and not infinite):
+        raise InputError(f"{where} is {value!r}", "give a finite number", source)
+    return result
+
+
+def as_vector(value: Any, where: str, source: str) -> Array:
+    """Return three numbers, shape (3,)."""
+    if not isinstance(value, list | tuple) or len(value) != 3:
+        raise InputError(f"{where} is {value!r}", "give 3 numbers, such as [0, 0, -9.81]", source)
+    return np.array([as_number(item, where, source) for item in value])
+
+
+def as_pose(value: Any, where: str, source: str) -> Array:
+    """Return a rigid transform (4, 4) from four rows."""
+    rows = value if isinstance(value, list) else []
+    if len(rows) != 4 or not all(isinstance(row, list) and len(row) == 4 for row in rows):
+        raise InputError(f"{where} is no 4x4 transform", "give 4 rows of 4 numbers", source)
+    matrix = np.array([[as_number(item, where, source) for item in row] for row in rows])
+    rigid = np.abs(matrix[:3, :3] @ matrix[:3, :3].T - np.eye(3)).max() < 1e-9 and np.linalg.det(matrix[:3, :3]) > 0
+    if not rigid or not np.array_equal(matrix[3], [0, 0, 0, 1]):
+        raise InputError(f"{where} is no rigid transform", "give a rotation, a position and the row 0 0 0 1", source)
+    return matrix
