@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -15,13 +17,28 @@ import numpy as np
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.identification.consistency import impose, made_consistent, smallest_joint_inertia
+from ros2_dynid.identification.consistency import table as consistency_table
+from ros2_dynid.identification.essential import Essential, essential, significance
 from ros2_dynid.identification.estimators import Problem, fitter, inform
-from ros2_dynid.identification.information import Information
-from ros2_dynid.identification.least_squares import Estimate
-from ros2_dynid.identification.model_file import IdentifiedModel, is_model_file, load_model, model_of, save_model
+from ros2_dynid.identification.gains import Gains, drive_gains
+from ros2_dynid.identification.least_squares import Estimate, weighted_triangle
+from ros2_dynid.identification.model_file import (
+    IdentifiedModel,
+    is_model_file,
+    load_model,
+    model_of,
+    plain,
+    save_model,
+    write_atomically,
+)
+from ros2_dynid.identification.payload import Payload, identify_load
 from ros2_dynid.identification.preprocess import Prepared, PreprocessOptions, prepare
-from ros2_dynid.identification.validation import cross_validate, torque_errors
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.identification.standard import closest, essential_change, with_drives
+from ros2_dynid.identification.suspicion import against_prior, refuse_strangers, refuse_wrong_efforts
+from ros2_dynid.identification.validation import Errors, Series, cross_validate, series, torque_errors, whiteness
+from ros2_dynid.identification.verdict import Remark, verdict
+from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.version import __version__
@@ -41,11 +58,19 @@ class Cancelled(DynidError):  # noqa: N818  not an error of the user's
 
 @dataclass(frozen=True)
 class IdentifyOptions:
-    """What to identify and how; see `identify`."""
+    """What to identify and how: the estimator, preprocessing, blocks to cross-validate with (0: none), and what else.
+
+    essential: drop parameters that the data do not support; standard: standard parameters closest to the a priori ones;
+    consistent: those that physical links can have. checks: refuse efforts of a wrong sign or unit and foreign recordings.
+    """
 
     method: str = "wls"
     preprocess: PreprocessOptions = field(default_factory=PreprocessOptions)
     cross_validate: int = 0
+    essential: bool = False
+    standard: bool = False
+    consistent: bool = False
+    checks: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +83,7 @@ class Identified:
 
 
 class _Teller:
-    """Passes progress on within a part of the whole, and stops when asked to."""
+    """Passes progress on, and stops when asked to."""
 
     def __init__(self, progress: Progress | None, cancelled: Callable[[], bool] | None) -> None:
         self._progress, self._cancelled = progress, cancelled
@@ -84,56 +109,210 @@ def identify(
     """Identify the robot's base parameters from recordings (paths or Samples) and write output/model.yaml.
 
     An existing model in `output` is only replaced if `overwrite`; it is written last and atomically, so that neither an
-    error nor a cancelled run harms it.
+    error nor a cancelled run harms it. Beside it: data.npz (torques measured and predicted) and summary.json.
     """
     options = options or IdentifyOptions()
     begin, tell = time.perf_counter(), _Teller(progress, cancelled)
     target = check_output(output, overwrite)
     if not recordings:
         raise InputError("there is no recording", "give at least one bag, csv or npz file")
-    base = base_parameters(robot, method="closed-form")
-    prepared = [
-        _prepared(robot, recording, options, tell, 0.05 + 0.3 * k / len(recordings))
-        for k, recording in enumerate(recordings)
-    ]
-    information = inform(robot, base, prepared, lambda done: tell("regressor", 0.35 + 0.35 * done))
-    tell("estimating", 0.7)
-    prior = np.append(base.values(robot, standard_vector(robot)), 0.0)
-    halves = partial(_halves, robot, recordings, options, tell)
-    problem = Problem(robot, base, tuple(prepared), information, prior, halves)
+    problem = read_problem(robot, recordings, options, tell)
+    base, information, names = problem.base, problem.information, robot.active_names
+    sources = [p.source for p in problem.prepared]
     fit_to = fitter(options.method, problem, lambda done: tell("estimating", 0.7 + 0.1 * done))
     found = fit_to(None)
-    names = robot.active_names
+    if options.checks:
+        refuse_strangers(information, found.value, sources)
+        refuse_wrong_efforts(robot, base, information, sources[0])
+    kept = None
+    if options.essential:
+        tell("essential parameters", 0.82)
+        kept = essential(information, found, always=[len(base)])
+        found = kept.estimate
     fit = torque_errors(names, information, found.value)
-    validation = {}
+    validation: Errors = {}
+    tell("validating", 0.85)
     if validate:
-        held_out = inform(robot, base, [_prepared(robot, r, options, tell, 0.85) for r in validate])
-        validation = torque_errors(names, held_out, found.value)
+        held_out = [_prepared(robot, recording, options, tell, 0.85) for recording in validate]
+        validation = torque_errors(names, inform(robot, base, held_out), found.value)
     elif options.cross_validate:
         validation = cross_validate(names, information, options.cross_validate, fit_to)
-    obtained = provenance(options, prepared, information, found)
+    tell("standard parameters", 0.9)
+    physical = _standard(problem, found, kept, options)
+    chi = np.zeros(len(standard_names(robot)))
+    chi[base.columns(robot)] = found.value[:-1]
+    parts = [series(robot, p, chi, float(found.value[-1])) for p in problem.prepared]
+    remarks = _verdict(problem, found, fit, validation, parts)
+    obtained = provenance(options, problem, found, remarks)
     model = model_of(
-        robot, base, found.value[:-1], found.std[:-1], found.covariance[:-1, :-1], fit=fit, validation=validation, obtained=obtained
+        robot,
+        base,
+        found.value[:-1],
+        found.std[:-1],
+        found.covariance[:-1, :-1],
+        essential=None if kept is None else tuple(base.names[k] for k in kept.kept),
+        standard=physical.get("standard"),
+        consistent=physical.get("consistent"),
+        fit=fit,
+        validation=validation,
+        obtained=obtained,
     )
-    if target is not None:
-        tell("writing", 0.98)
-        save_model(model, target)
     summary = {
         "base": model.table(),
-        "essential": [],
-        "standard": {},
-        "consistent": {},
+        "essential": [] if model.essential is None else list(model.essential),
+        "standard": dict(model.standard or {}),
+        "consistent": dict(model.consistent or {}),
         "fit": fit,
         "validation": validation,
         "cond": found.cond,
         "rows": int(information.rows.sum()),
+        "method": options.method,
         "filter": obtained["filter"],
+        "delay": obtained["delay"],
+        "verdict": obtained["verdict"],
         "notes": obtained["notes"],
+        **({"elimination": _elimination(problem, kept, found)} if kept is not None else {}),
+        **({"consistency": physical["consistency"]} if "consistency" in physical else {}),
         "seconds": time.perf_counter() - begin,
         "model": None if target is None else str(target),
     }
+    if target is not None:
+        tell("writing", 0.97)
+        write_atomically(target.parent / "data.npz", torque_archive(names, sources, parts))
+        write_atomically(target.parent / "summary.json", json.dumps(plain(summary), indent=1).encode())
+        save_model(model, target)
     tell("done", 1.0)
     return Identified(model, summary, target)
+
+
+def read_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, tell: Progress) -> Problem:
+    """Read and prepare the recordings, and gather what they say about the base parameters."""
+    base = base_parameters(robot, method="closed-form")
+    prepared = []
+    for k, recording in enumerate(recordings):
+        prepared.append(_prepared(robot, recording, options, tell, 0.05 + 0.3 * k / len(recordings)))
+    information = inform(robot, base, prepared, lambda done: tell("regressor", 0.35 + 0.35 * done))
+    prior = np.append(base.values(robot, standard_vector(robot)), 0.0)
+    halves = partial(_halves, robot, recordings, options, tell)
+    return Problem(robot, base, tuple(prepared), information, prior, halves)
+
+
+def identify_payload(
+    robot: Robot,
+    empty: Sequence[Recording],
+    loaded: Sequence[Recording],
+    *,
+    link: str | None = None,
+    options: IdentifyOptions | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Payload:
+    """Identify a load on the robot's last link from recordings without and with it.
+
+    The load is given in the frame of `link` (default: the first link that the last joint carries, or the joint's frame).
+    """
+    options, tell = options or IdentifyOptions(), _Teller(progress, cancelled)
+    without, with_load = (read_problem(robot, part, options, tell) for part in (empty, loaded))
+    tell("estimating", 0.9)
+    carried = [name for name, (number, _) in robot.tools.items() if number == robot.n]
+    link = link if link is not None or not carried else carried[0]
+    return identify_load(robot, without.base, without.information, with_load.information, link=link)
+
+
+def identify_gains(
+    robot: Robot,
+    empty: Sequence[Recording],
+    loaded: Sequence[Recording],
+    mass: float,
+    *,
+    options: IdentifyOptions | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Gains:
+    """Identify the drive gains from recordings without and with a load of known mass [kg]."""
+    options, tell = options or IdentifyOptions(), _Teller(progress, cancelled)
+    without, with_load = (read_problem(robot, part, options, tell) for part in (empty, loaded))
+    tell("estimating", 0.9)
+    return drive_gains(robot, without.base, without.information, with_load.information, mass)
+
+
+def _standard(problem: Problem, found: Estimate, kept: Essential | None, options: IdentifyOptions) -> dict[str, Any]:
+    """Return the standard and consistent parameters asked for, and how many links are consistent (Table III)."""
+    if not (options.standard or options.consistent):
+        return {}
+    robot, base, names = problem.robot, problem.base, standard_names(problem.robot)
+    reference = made_consistent(robot, standard_vector(robot))
+    value, delay = found.value[:-1], float(found.value[-1])
+    weights = 1.0 / found.sigma
+    out: dict[str, Any] = {"consistency": {"a_priori": consistency_table(robot, standard_vector(robot))}}
+    if options.standard:
+        full = value if kept is None else fitter("wls", problem)(None).value[:-1]
+        chi = closest(robot, base, full, reference)
+        out["consistency"]["base"] = consistency_table(robot, chi)
+        if kept is not None:
+            known = with_drives(robot, chi, reference)
+            fitted = essential_change(robot, base, problem.information, weights, kept.kept, known, delay)
+            chi = closest(robot, base, fitted, known)
+            out["consistency"]["essential"] = consistency_table(robot, chi)
+        out["standard"] = dict(zip(names, chi.tolist(), strict=True))
+        out["consistency"]["smallest_joint_inertia"] = smallest_joint_inertia(robot, chi)
+    if options.consistent:
+        R = weighted_triangle(problem.information, weights)
+        imposed = impose(robot, base, R, delay, reference)
+        out["consistent"] = dict(zip(names, imposed.chi.tolist(), strict=True))
+        out["consistency"]["imposed"] = consistency_table(robot, imposed.chi)
+        out["consistency"]["fit"] = torque_errors(
+            robot.active_names, problem.information, np.append(imposed.value, delay)
+        )
+        out["consistency"]["loss"] = imposed.loss
+        out["consistency"]["smallest_joint_inertia_imposed"] = smallest_joint_inertia(robot, imposed.chi)
+    return out
+
+
+def _elimination(problem: Problem, kept: Essential, found: Estimate) -> dict[str, Any]:
+    """Return the steps of the elimination, and the largest share of a joint's torque that each parameter makes."""
+    names = problem.base.names
+    share = significance((rows for p in problem.prepared for rows in problem.rows(p)), found.value)
+    steps = [{**asdict(step), "parameter": names[step.parameter]} for step in kept.steps]
+    return {"steps": steps, "torque_share": dict(zip(names, share[: len(names)].tolist(), strict=True))}
+
+
+def _verdict(
+    problem: Problem, found: Estimate, fit: Errors, validation: Errors, parts: Sequence[Series]
+) -> list[Remark]:
+    robot, base, information = problem.robot, problem.base, problem.information
+    names = robot.active_names
+    drives = [k for k, leader in enumerate(base.leaders) if group_of(leader) != "inertial"] + [len(base)]
+    prior_error = None
+    if np.any(problem.prior):
+        prior_error = torque_errors(names, information, problem.prior)["all"]["relative"]
+    settings = problem.prepared[0].filter
+    lag = 1 if settings.row_cutoff is None else max(1, round(settings.row_rate / settings.row_cutoff))
+    return verdict(
+        robot,
+        base,
+        found,
+        fit,
+        validation,
+        prior_error=prior_error,
+        prior_scale=against_prior(information, problem.prior, drives),
+        whiteness=whiteness(names, parts[0], lag),
+        delay=(float(found.value[-1]), float(found.std[-1])),
+        largest=np.max([np.nanmax(np.abs(part.tau), axis=0) for part in parts], axis=0),
+        seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
+    )
+
+
+def torque_archive(names: Sequence[str], sources: Sequence[str], parts: Sequence[Series], most: int = 4000) -> bytes:
+    """Return an npz of times and torques, measured and predicted, of each recording, thinned to at most `most` rows."""
+    arrays: dict[str, Any] = {"joint_names": np.array(names), "sources": np.array([str(s) for s in sources])}
+    for k, part in enumerate(parts):
+        step = -(-len(part.t) // most)
+        for name in ("t", "tau", "model"):
+            arrays[f"{name}_{k}"] = getattr(part, name)[::step].astype(np.float64 if name == "t" else np.float32)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    return stream.getvalue()
 
 
 def check_output(output: str | Path | None, overwrite: bool) -> Path | None:
@@ -150,32 +329,43 @@ def check_output(output: str | Path | None, overwrite: bool) -> Path | None:
 
 
 def provenance(
-    options: IdentifyOptions, prepared: Sequence[Prepared], information: Information, found: Estimate
+    options: IdentifyOptions, problem: Problem, found: Estimate, remarks: Sequence[Remark]
 ) -> dict[str, Any]:
     """Return how the model was obtained, for the model file."""
+    prepared = problem.prepared
     return {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "method": found.method,
-        "options": {"cross_validate": options.cross_validate, "preprocess": asdict(options.preprocess)},
+        "options": asdict(options),
         "data": [
             {"source": p.source, "seconds": float(p.t[-1] - p.t[0]), "rate": p.filter.rate, "segments": len(p.segments)}
             for p in prepared
         ],
         "filter": asdict(prepared[0].filter),
-        "rows": int(information.rows.sum()),
+        "rows": int(problem.information.rows.sum()),
         "cond": found.cond,
         "rank": found.rank,
         "sigma": found.sigma.tolist(),
+        "delay": {"value": float(found.value[-1]), "std": float(found.std[-1])},
+        "verdict": [asdict(remark) for remark in remarks],
         "notes": [note for p in prepared for note in p.notes],
         "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},
     }
 
 
-def robot_or_model(path: str | Path, **chain: Any) -> tuple[Robot, Array]:
-    """Return the robot and its standard parameters chi: of an identified model, or a robot's a priori ones."""
+def robot_or_model(path: str | Path, *, use: str = "base", **chain: Any) -> tuple[Robot, Array]:
+    """Return the robot and standard parameters chi: of an identified model, or a robot's a priori ones.
+
+    use: of a model, its "base" values, or the "standard" or "consistent" parameters if it has them.
+    """
     if is_model_file(path):
         model = load_model(path)
-        return model.robot, model.chi
+        if use == "base":
+            return model.robot, model.chi
+        values = model.standard if use == "standard" else model.consistent
+        if values is None:
+            raise InputError(f"the model has no {use} parameters", f"identify with --{use}", str(path))
+        return model.robot, standard_vector(model.robot, values)
     from ros2_dynid.model.load import load_robot
 
     robot = load_robot(path, **chain)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
+from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +26,15 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--method", choices=METHODS, default="wls", help="estimator (default: wls)")
     check = parser.add_mutually_exclusive_group()
     check.add_argument("--validate", metavar="BAG", action="append", default=[], help="recording to test the model on")
-    check.add_argument("--cross-validate", metavar="K", type=int, default=0, help="test on K stretches left out in turn")
+    check.add_argument(
+        "--cross-validate", metavar="K", type=int, default=0, help="test on K stretches left out in turn"
+    )
+    parser.add_argument("--essential", action="store_true", help="drop parameters that the data do not support")
+    parser.add_argument("--standard", action="store_true", help="standard parameters closest to the a priori ones")
+    parser.add_argument(
+        "--consistent", action="store_true", help="standard parameters that physical links can have (needs clarabel)"
+    )
+    parser.add_argument("--no-checks", action="store_true", help="take efforts that look wrong in sign or unit, too")
     add_preprocess_arguments(parser)
 
 
@@ -56,7 +67,6 @@ def add_preprocess_arguments(parser: argparse.ArgumentParser) -> None:
 
 def preprocess_options(args: argparse.Namespace) -> Any:
     """Return PreprocessOptions from the arguments."""
-    from ros2_dynid.commands.common import parse_hold
     from ros2_dynid.identification.preprocess import PreprocessOptions
 
     return PreprocessOptions(
@@ -65,9 +75,44 @@ def preprocess_options(args: argparse.Namespace) -> Any:
         row_rate=args.row_rate,
         slow=args.slow,
         velocity=args.velocity,
-        gains=parse_hold(args.gains),
+        gains=parse_gains(args.gains),
         delay=args.delay,
     )
+
+
+def parse_gains(items: list[str]) -> dict[str, float]:
+    """Return {joint: gain} from JOINT=GAIN texts; the last `=` separates."""
+    gains: dict[str, float] = {}
+    for item in items:
+        name, separator, text = item.rpartition("=")
+        try:
+            gains[name] = float(text)
+        except ValueError:
+            separator = ""
+        if not (separator and name):
+            raise InputError(
+                f"--gains {item!r} is not a joint and a number", "write --gains elbow=12.5 [N.m for each unit]"
+            )
+    return gains
+
+
+@contextlib.contextmanager
+def told(args: argparse.Namespace) -> Iterator[Callable[[str, float], None] | None]:
+    """Yield a function that shows progress on stderr, or None where nobody looks."""
+    import sys
+
+    if args.json or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    )
+    with bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda stage, fraction: bar.update(task, description=stage, completed=fraction)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -75,16 +120,24 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from ros2_dynid.pipeline import IdentifyOptions, identify
 
     options = IdentifyOptions(
-        method=args.method, preprocess=preprocess_options(args), cross_validate=args.cross_validate
+        method=args.method,
+        preprocess=preprocess_options(args),
+        cross_validate=args.cross_validate,
+        essential=args.essential,
+        standard=args.standard,
+        consistent=args.consistent,
+        checks=not args.no_checks,
     )
-    found = identify(
-        robot_from_args(args),
-        args.recordings,
-        options=options,
-        validate=args.validate,
-        output=args.output,
-        overwrite=args.overwrite,
-    )
+    with told(args) as progress:
+        found = identify(
+            robot_from_args(args),
+            args.recordings,
+            options=options,
+            validate=args.validate,
+            output=args.output,
+            overwrite=args.overwrite,
+            progress=progress,
+        )
     return found.summary
 
 
@@ -104,6 +157,28 @@ def show(result: dict[str, Any], console: Console) -> None:
         more = (f"{other['rms']:.4g}", f"{100 * other['relative']:.2f} %") if other else ("", "")
         errors.add_row(name, f"{row['rms']:.4g}", f"{100 * row['relative']:.2f} %", *more)
     console.print(errors)
+    if "consistency" in result:
+        counts = Table(
+            "parameters", "0 strict", "-0.01", "-0.02", "-0.04", "full", title="consistent links (tolerance)"
+        )
+        for name in ("a_priori", "base", "essential", "imposed"):
+            if name in result["consistency"]:
+                row = result["consistency"][name]
+                counts.add_row(
+                    name.replace("_", " "), *(str(row[key]) for key in ("0", "-0.01", "-0.02", "-0.04", "full"))
+                )
+        console.print(counts)
+    if result["essential"]:
+        console.print(f"{len(result['essential'])} essential parameters: {', '.join(result['essential'])}")
+    for remark in result["verdict"]:
+        console.print(f"[{remark['level']}] {remark['text']}", markup=False)
+    for note in result["notes"]:
+        console.print(f"note: {note}", markup=False)
+    settings = result["filter"]
+    console.print(
+        f"filters: positions {settings['position_cutoff']:.3g} Hz, torque and regressor {settings['row_cutoff']:.3g} Hz, "
+        f"{settings['row_rate']:.3g} rows a second, rows below {100 * settings['slow']:g} % of the top speed left out"
+    )
     console.print(f"{result['rows']} rows, condition number {result['cond']:.3g}, {result['seconds']:.2f} s")
     if result["model"]:
         console.print(f"written: {result['model']}")

@@ -24,6 +24,8 @@ FLOOR = 1e-6
 """Smallest eigenvalue imposed on a pseudo-inertia in its own units, so that it is definite in floating point too."""
 NEARNESS = 1e-6
 """Weight of the distance to the a priori values beside the fit: it only decides what the data leave open."""
+PHYSICAL = 1e-3
+"""Smallest second moment of mass over the largest that counts as a body's own and not as rounding."""
 KINDS = len(LINK)
 
 
@@ -85,10 +87,11 @@ def smallest_joint_inertia(robot: Robot, chi: Array, *, count: int = 500, seed: 
     return float(np.linalg.eigvalsh(0.5 * (M + M.transpose(0, 2, 1))).min())
 
 
-def made_consistent(robot: Robot, chi: Array, smallest: float = 1e-4) -> Array:
-    """Return chi with every link's second moment about its centre lifted to at least `smallest` times its largest.
+def made_consistent(robot: Robot, chi: Array) -> Array:
+    """Return a priori parameters with those links made physical that are not; the others stay as they are.
 
-    For a priori values: rounding in a URDF often leaves a moment a little too small. Links without mass get a gram.
+    Second moments of mass about the centre that no body has are lifted to those of a ball that reaches the frame's
+    origin, M |c|^2 / 5; links without mass get a gram. Rounding in a URDF often leaves a point mass or less.
     """
     out = chi.copy()
     for link in links_of(robot, out):  # rows are views into out
@@ -96,7 +99,10 @@ def made_consistent(robot: Robot, chi: Array, smallest: float = 1e-4) -> Array:
         m, M = link[6:9].copy(), link[9]
         S = pseudo_inertia(link)[:3, :3] - np.outer(m, m) / M
         moments, axes = np.linalg.eigh(0.5 * (S + S.T))
-        lifted = np.maximum(moments, max(smallest * moments[-1], 1e-9))
+        if moments[0] > PHYSICAL * max(moments[-1], 1e-12):
+            continue
+        ball = max(float(m @ m) / M / 5.0, 1e-4 * M / 5.0)
+        lifted = np.where(moments > ball, moments, ball)
         S = axes * lifted @ axes.T + np.outer(m, m) / M
         J = np.trace(S) * np.eye(3) - S
         link[:6] = J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]
@@ -105,14 +111,15 @@ def made_consistent(robot: Robot, chi: Array, smallest: float = 1e-4) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Consistent:
-    """Standard parameters that links can have, and their base parameters; loss: growth of the weighted error's norm."""
+    """Standard parameters that links can have, and their base parameters; loss: growth of the weighted error's norm over
+    that of the best fit without constraints."""
 
     chi: Array
     value: Array
     loss: float
 
 
-def impose(robot: Robot, base: BaseParameters, R: Array, value: Array, delay: float, reference: Array) -> Consistent:
+def impose(robot: Robot, base: BaseParameters, R: Array, delay: float, reference: Array) -> Consistent:
     """Return the consistent parameters that fit best, by a semidefinite programme.
 
     Minimises |R [M chi; delay; -1]|^2 with R the weighted triangle of [W -dtau/dt tau], plus a trace of the distance to
@@ -128,7 +135,7 @@ def impose(robot: Robot, base: BaseParameters, R: Array, value: Array, delay: fl
     size = np.linalg.norm(R[:, -1])
     A = R[:, :-2] @ (M * S) / size
     left = (R[:, -1] - R[:, -2] * delay - R[:, :-2] @ (M @ reference)) / size
-    unit = _link_units(robot, reference, value)
+    unit = _link_units(robot, reference)
     ridge = NEARNESS * np.ones(len(names))
     P = scipy.sparse.csc_matrix(np.triu(A.T @ A + np.diag(ridge)))
     q = -A.T @ left
@@ -146,9 +153,9 @@ def impose(robot: Robot, base: BaseParameters, R: Array, value: Array, delay: fl
     for j in range(robot.n):
         matrix = np.zeros((10, len(names)))
         at = slice(14 * j, 14 * j + KINDS)
-        matrix[:, at] = -_TRIANGLE(unit[j]) * S[at]
+        matrix[:, at] = -_triangle_map(unit[j]) * S[at]
         rows.append(matrix)
-        right.append(_TRIANGLE(unit[j]) @ reference[at] - FLOOR * _svec(np.eye(4)))
+        right.append(_triangle_map(unit[j]) @ reference[at] - FLOOR * _svec(np.eye(4)))
         cones.append(clarabel.PSDTriangleConeT(4))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -159,7 +166,8 @@ def impose(robot: Robot, base: BaseParameters, R: Array, value: Array, delay: fl
         raise DynidError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
     chi = reference + S * np.array(solution.x)
     found = M @ chi
-    best = np.linalg.norm(R[:, -1] - R[:, -2] * delay - R[:, :-2] @ value)
+    known = R[:, -1] - R[:, -2] * delay
+    best = np.linalg.norm(known - R[:, :-2] @ np.linalg.lstsq(R[:, :-2] / size, known / size, rcond=None)[0])
     ours = np.linalg.norm(R[:, -1] - R[:, -2] * delay - R[:, :-2] @ found)
     return Consistent(chi, found, float(ours / max(best, 1e-300) - 1.0))
 
@@ -176,14 +184,14 @@ def _svec(P: Array) -> Array:
     return np.array([P[i, j] * (1.0 if i == j else np.sqrt(2.0)) for j in range(len(P)) for i in range(j + 1)])
 
 
-def _TRIANGLE(unit: tuple[float, float]) -> Array:
+def _triangle_map(unit: tuple[float, float]) -> Array:
     """Return the map, shape (10, 10), from a link's parameters to svec(D P D) / mass in units of mass and length."""
     mass, length = unit
     D = np.diag([1.0 / length] * 3 + [1.0])
     return np.column_stack([_svec(D @ pseudo_inertia(e) @ D) / mass for e in np.eye(KINDS)])
 
 
-def _link_units(robot: Robot, reference: Array, value: Array) -> list[tuple[float, float]]:
+def _link_units(robot: Robot, reference: Array) -> list[tuple[float, float]]:
     """Return mass [kg] and length [m] that bring each link's pseudo-inertia near 1."""
     units = []
     for parameters in links_of(robot, reference):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from ros2_dynid.identification.information import Information
 from ros2_dynid.model.robot import Array
@@ -38,10 +39,12 @@ def block_moments(information: Information, value: Array, weights: Array) -> Mom
     return Moments(A, g, np.array([block.recording for block in information.blocks], dtype=float))
 
 
-def jackknife(moments: Moments, identified: Array | None = None) -> tuple[Array, float]:
+def jackknife(moments: Moments, identified: Array | None = None, *, half: bool = False) -> tuple[Array, float]:
     """Return the covariance, shape (b, b), and the degrees of freedom behind it.
 
-    identified: shape (b,), False for parameters that the data leave open, which then have no covariance.
+    identified: shape (b,), False for parameters that the data leave open, which then have no covariance. Leaving a block
+    out overstates its errors where it holds much of what is known; with `half` only half of that correction is made,
+    (E - H A^-1)^-1/2 in place of (E - H A^-1)^-1.
     """
     B, b = moments.g.shape
     A = moments.A.sum(axis=0)
@@ -53,7 +56,7 @@ def jackknife(moments: Moments, identified: Array | None = None) -> tuple[Array,
     moves = np.empty((B, b))
     for k in range(B):
         H = moments.A[k] / np.outer(scale, scale)
-        moves[k] = inverse @ _corrected(H, inverse, g[k])
+        moves[k] = inverse @ _corrected(H, inverse, g[k], half)
     covariance = moves.T @ moves
     same = moments.recording[1:] == moments.recording[:-1]
     neighbours = moves[1:][same].T @ moves[:-1][same]
@@ -68,9 +71,11 @@ def jackknife(moments: Moments, identified: Array | None = None) -> tuple[Array,
     return covariance, float(max(B - 1, 1))
 
 
-def _corrected(H: Array, inverse: Array, g: Array) -> Array:
+def _corrected(H: Array, inverse: Array, g: Array, half: bool) -> Array:
     """Return the block's score as if it had not been fitted: (E - H A^-1)^-1 g; g itself where the block is all there is."""
     E = np.eye(len(g)) - H @ inverse
+    if half:
+        E = np.real(scipy.linalg.sqrtm(E))
     try:
         return np.asarray(np.linalg.solve(E, g))
     except np.linalg.LinAlgError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,16 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.energy_model import energy_rows
 from ros2_dynid.identification.information import Information, combine, gather
 from ros2_dynid.identification.instrumental import cross_moments, iv, joined
-from ros2_dynid.identification.least_squares import Estimate, error_levels, ols, wls
+from ros2_dynid.identification.least_squares import (
+    Estimate,
+    check_rows,
+    error_levels,
+    finish,
+    ols,
+    solve,
+    weighted_triangle,
+    wls,
+)
 from ros2_dynid.identification.preprocess import Prepared
 from ros2_dynid.identification.recursive import recursive
 from ros2_dynid.identification.robust import irls, reweighted
@@ -65,7 +74,9 @@ def inform(
     felt = np.column_stack((felt_by(robot, base), np.ones(len(robot.active), dtype=bool)))
     return combine(
         [
-            gather(row_chunks(robot, p, columns, delay=True), felt, row_count(p), on_chunk=_within(on_chunk, k, prepared))
+            gather(
+                row_chunks(robot, p, columns, delay=True), felt, row_count(p), on_chunk=_within(on_chunk, k, prepared)
+            )
             for k, p in enumerate(prepared)
         ]
     )
@@ -91,11 +102,12 @@ def fitter(method: str, problem: Problem, on_chunk: OnChunk | None = None) -> Fi
         powers = _powers(problem, on_chunk)
 
         def by_energy(chosen: Sequence[int] | None) -> Estimate:
-            found = ols(taken(powers, chosen), prior)
+            part, unit = taken(powers, chosen), np.ones(1)
+            check_rows(part)
+            # one equation a row: a block holds much of what is known
+            found = finish(part, solve(weighted_triangle(part, unit), prior), unit, "energy", half=True)
             sigma = error_levels(taken(information, chosen), found.value, np.ones(information.n))
-            return Estimate(
-                found.value, found.covariance, found.identified, sigma, found.cond, found.rank, "energy", found.dof
-            )
+            return replace(found, sigma=sigma)
 
         return by_energy
     if method == "iv":
@@ -112,10 +124,7 @@ def _reweighted(problem: Problem, on_chunk: OnChunk | None) -> tuple[Information
 
     def regather(weight: Callable[[Rows], Array]) -> Information:
         return combine(
-            [
-                gather(problem.rows(p), felt, row_count(p), weight=weight, on_chunk=on_chunk)
-                for p in problem.prepared
-            ]
+            [gather(problem.rows(p), felt, row_count(p), weight=weight, on_chunk=on_chunk) for p in problem.prepared]
         )
 
     return reweighted(problem.information, chunks, regather, problem.prior)
@@ -130,9 +139,7 @@ def _differences(problem: Problem, on_chunk: OnChunk | None) -> Information:
             yield Rows(clean.t, more.W - clean.W, np.zeros_like(clean.tau), clean.keep)
 
     felt = _felt(problem.information)
-    return combine(
-        [gather(rows(p, k), felt, row_count(p), on_chunk=on_chunk) for k, p in enumerate(problem.prepared)]
-    )
+    return combine([gather(rows(p, k), felt, row_count(p), on_chunk=on_chunk) for k, p in enumerate(problem.prepared)])
 
 
 def _powers(problem: Problem, on_chunk: OnChunk | None) -> Information:
@@ -152,10 +159,7 @@ def _instrumental(problem: Problem) -> Fit:
     weights = 1.0 / wls(problem.information, problem.prior).sigma
     even, odd = problem.halves(0), problem.halves(1)
     moments = joined(
-        [
-            cross_moments(problem.rows(e), problem.rows(o), weights, row_count(e))
-            for e, o in zip(even, odd, strict=True)
-        ]
+        [cross_moments(problem.rows(e), problem.rows(o), weights, row_count(e)) for e, o in zip(even, odd, strict=True)]
     )
 
     def by_instruments(chosen: Sequence[int] | None) -> Estimate:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +58,13 @@ class Information:
         """Return the information of the blocks with these numbers."""
         return Information(tuple(self.blocks[k] for k in chosen), self.columns, self.size)
 
+    @cached_property
+    def _triangles(self) -> tuple[Array, ...]:
+        return tuple(compressed(np.vstack([block.R[j] for block in self.blocks])) for j in range(self.n))
+
     def triangle(self, joint: int) -> Array:
         """Return the R factor of [W_j tau_j] over all blocks, at most k_j + 1 rows."""
-        return compressed(np.vstack([block.R[joint] for block in self.blocks]))
+        return self._triangles[joint]
 
 
 def combine(parts: Sequence[Information]) -> Information:
@@ -71,9 +76,7 @@ def combine(parts: Sequence[Information]) -> Information:
             raise InputError("the recordings are of different robots", "identify each with its own robot")
     shift, blocks = 0, []
     for part in parts:
-        blocks += [
-            Block(block.R, block.rows, block.start, block.end, block.recording + shift) for block in part.blocks
-        ]
+        blocks += [Block(block.R, block.rows, block.start, block.end, block.recording + shift) for block in part.blocks]
         shift = 1 + max(block.recording for block in blocks)
     return Information(tuple(blocks), first.columns, first.size)
 

@@ -89,7 +89,9 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
 
 def joint_errors(information: Information, value: Array) -> Array:
     """Return the norm of tau_j - W_j base of each joint, shape (n,)."""
-    return np.array([np.linalg.norm(residual(information.triangle(j), columns, value)) for j, columns in _each(information)])
+    return np.array(
+        [np.linalg.norm(residual(information.triangle(j), columns, value)) for j, columns in _each(information)]
+    )
 
 
 def joint_torques(information: Information) -> Array:
@@ -123,10 +125,10 @@ def wls(information: Information, prior: Array | None = None, *, iterations: int
     return finish(information, found, weights, "wls")
 
 
-def finish(information: Information, found: Solution, weights: Array, method: str) -> Estimate:
+def finish(information: Information, found: Solution, weights: Array, method: str, *, half: bool = False) -> Estimate:
     """Return the estimate with covariance, for a least-squares solution with these weights of the joints."""
     moments = block_moments(information, found.value, weights)
-    covariance, dof = jackknife(moments, found.identified)
+    covariance, dof = jackknife(moments, found.identified, half=half)
     sigma = error_levels(information, found.value, weights)
     return Estimate(found.value, covariance, found.identified, sigma, found.cond, found.rank, method, dof)
 

@@ -77,7 +77,9 @@ class IdentifiedModel:
 
     def torque(self, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, friction: bool = True) -> Array:
         """Return tau, shape (N, n_active) [N.m, N], for q, dq, ddq of shape (N, n_active); or without friction and offset."""
-        return inverse_dynamics(self.robot, self.chi if friction else without_friction(self.robot, self.chi), q, dq, ddq)
+        return inverse_dynamics(
+            self.robot, self.chi if friction else without_friction(self.robot, self.chi), q, dq, ddq
+        )
 
     def expression(self, k: int) -> str:
         """Return base parameter k in standard parameters, such as "ZZ1 + Ia1 - 0.186*M3"."""
@@ -148,7 +150,7 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
         "consistent": _floats(model.consistent),
         "fit": _errors(model.fit),
         "validation": _errors(model.validation),
-        "obtained": _plain(model.obtained),
+        "obtained": plain(model.obtained),
     }
     text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4000, default_flow_style=None)
     write_atomically(Path(path), text.encode())
@@ -256,14 +258,16 @@ def _named(data: Any) -> dict[str, float] | None:
     return None if data is None else {str(name): float(v) for name, v in data.items()}
 
 
-def _plain(value: Any) -> Any:
-    """Return value made of YAML's own types."""
+def plain(value: Any) -> Any:
+    """Return value made of the types that YAML and JSON share; numbers that JSON lacks become null."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
         return value
     return str(value)

@@ -14,7 +14,15 @@ from scipy.interpolate import CubicSpline
 
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.signals import HIGHEST, LOBES, filtered, half_kernel, lowpass_kernel, output_index, spectrum
+from ros2_dynid.identification.signals import (
+    HIGHEST,
+    LOBES,
+    filtered,
+    half_kernel,
+    lowpass_kernel,
+    output_index,
+    spectrum,
+)
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
 
@@ -113,7 +121,15 @@ class Prepared:
 
 
 def as_prepared(
-    robot: Robot, q: Array, dq: Array, ddq: Array, tau: Array, t: Array | None = None, *, slow: float = 0.0, source: str = ""
+    robot: Robot,
+    q: Array,
+    dq: Array,
+    ddq: Array,
+    tau: Array,
+    t: Array | None = None,
+    *,
+    slow: float = 0.0,
+    source: str = "",
 ) -> Prepared:
     """Return motion and torque, shape (N, n) each, as they are: no filter, every sample a row."""
     q, dq, ddq, tau = (np.asarray(x, dtype=float) for x in (q, dq, ddq, tau))
@@ -127,7 +143,22 @@ def as_prepared(
     rate = 1.0 / float(np.median(np.diff(t))) if len(t) > 1 else 1.0
     settings = Filter(rate, None, None, rate, rate, slow, 0.0)
     top = np.max(np.abs(dq), axis=0, initial=0.0)
-    return Prepared(t, q, dq, ddq, tau, signs(robot, dq), (slice(0, len(t)),), None, None, 1, top, np.zeros(len(top)), settings, source)
+    return Prepared(
+        t,
+        q,
+        dq,
+        ddq,
+        tau,
+        signs(robot, dq),
+        (slice(0, len(t)),),
+        None,
+        None,
+        1,
+        top,
+        np.zeros(len(top)),
+        settings,
+        source,
+    )
 
 
 def prepare(
@@ -227,7 +258,9 @@ def _halved(cutoffs: Cutoffs, rate: float, source: str) -> tuple[int, Cutoffs]:
     """Return an even step, so that all outputs use the same half of the samples, and the cut-offs with it."""
     if cutoffs.position > 0.5 * HIGHEST * rate:
         what = f"half of the samples at {rate:.4g} Hz cannot carry a position cut-off of {cutoffs.position:.3g} Hz"
-        raise InputError(what, f"lower --position-cutoff to {0.5 * HIGHEST * rate:.3g} Hz, or use another method", source)
+        raise InputError(
+            what, f"lower --position-cutoff to {0.5 * HIGHEST * rate:.3g} Hz, or use another method", source
+        )
     step = max(2, 2 * (cutoffs.step // 2))
     row_step = max(1, int(cutoffs.step * cutoffs.row_step / step + 0.5))
     return step, Cutoffs(cutoffs.position, cutoffs.row, step, row_step)
@@ -269,7 +302,9 @@ def _finite(samples: Samples) -> Samples:
         for j, name in enumerate(samples.joint_names)
         if not (np.isfinite(samples.q[:, j]).all() and np.isfinite(samples.tau[:, j]).all())
     )
-    return samples.take(good).noted(f"{bad} samples with values that are not finite were dropped (joint {first!r} first)")
+    return samples.take(good).noted(
+        f"{bad} samples with values that are not finite were dropped (joint {first!r} first)"
+    )
 
 
 def _even(samples: Samples) -> tuple[list[dict[str, Array]], float, tuple[str, ...]]:
@@ -355,7 +390,10 @@ def _filtered_sign(
     Where the kernel reaches beyond the speeds, which end earlier than the data, the sign is held.
     """
     K = len(kernels[0]) // 2
-    speed = _differentiated(piece, kernels, 1, sources)["dq"]
+    speed = filtered(piece["q"], kernels[1], 1)
+    measured = [j for j, source in enumerate(sources) if source == "measured"]
+    if measured and "dq" in piece:
+        speed[:, measured] = filtered(piece["dq"][:, measured], kernels[0], 1)
     held = np.pad(signs(robot, speed), ((K, K), (0, 0)), mode="edge")
     return filtered(held, kernels[0], step)
 

@@ -37,7 +37,7 @@ def recursive(information: Information, prior: Array | None = None) -> Estimate:
         told = columns[new][found.identified]
         solved[told], group[told] = True, j
         cond = max(cond, found.cond)
-    covariance, dof = jackknife(_moments(information, value, group), solved & ~shared)
+    covariance, dof = jackknife(_moments(information, value, group), solved & ~shared, half=True)
     sigma = error_levels(information, value, 1.0 / whole.sigma)
     covariance[shared, shared] = whole.covariance[shared, shared]
     return Estimate(value, covariance, solved, sigma, cond, int(np.count_nonzero(solved)), "recursive", dof)

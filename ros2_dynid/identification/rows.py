@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.dynamics.friction import Fc as FC
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.preprocess import Prepared, signs
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Coupling, Robot
@@ -84,7 +84,7 @@ def row_chunks(
     *,
     delay: bool = False,
     n_rows: int = ROWS,
-    evaluate: Regressor = regressor,
+    evaluate: Regressor = fast_regressor,
 ) -> Iterator[Rows]:
     """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike.
 
@@ -165,11 +165,14 @@ def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | Non
     return np.asarray(crawling @ kernel[: crawling.shape[1]] <= SLOW_SHARE * kernel[:, 0].sum())
 
 
-def predicted(robot: Robot, prepared: Prepared, chi: Array, *, n_rows: int = 4096) -> Iterator[tuple[Rows, Array]]:
+def predicted(
+    robot: Robot, prepared: Prepared, chi: Array, *, delay: float = 0.0, n_rows: int = 4096
+) -> Iterator[tuple[Rows, Array]]:
     """Yield chunks without W, and the torque of the standard parameters chi through the same filter, shape (n, m)."""
     if prepared.kernel is not None:
         n_rows = max(16, min(n_rows, 4 * len(prepared.kernel) // prepared.step))
     T = toeplitz(prepared.kernel, prepared.step, n_rows) if prepared.kernel is not None else None
+    slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
     for window in windows(prepared, n_rows):
         part, m = window.inputs, len(window.at)
         model = inverse_dynamics(robot, chi, prepared.q[part], prepared.dq[part], prepared.ddq[part])
@@ -177,6 +180,7 @@ def predicted(robot: Robot, prepared: Prepared, chi: Array, *, n_rows: int = 409
         tau = prepared.tau[part].T
         if T is not None:
             used = T[: tau.shape[1], :m]
-            model, tau = model @ used, tau @ used
+            late = 0.0 if slope is None else delay * (tau @ slope[: tau.shape[1], :m])
+            model, tau = model @ used, tau @ used + late
         keep = fast_enough(robot, prepared, window, T)
         yield Rows(prepared.t[window.at], np.empty((0, len(tau), m)), tau, keep), model

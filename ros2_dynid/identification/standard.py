@@ -1,7 +1,9 @@
 """Standard parameters closest to a priori (CAD) values, with the torques of the identified ones (seed 002, section IV).
 
 Of all chi with M chi = base, the one with the smallest change from chi_ref is chi_ref + M^+ (base - M chi_ref): the same as
-eq. 30, whose V1 spans the rows of M. With essential parameters (eq. 31 to 33) only the leaders of these may change.
+eq. 30, whose V1 spans the rows of M. The change is measured in each link's own units of mass and length, so that a wrist of
+200 g does not pay for an arm of 4 kg. With essential parameters (eq. 31 to 33) the torque that the reference leaves open is
+fitted by the essential columns alone, and base parameters that the data do not support stay at their a priori values.
 """
 
 from __future__ import annotations
@@ -17,26 +19,36 @@ from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 FREE = 1e3
-"""Scale of what CAD does not know (rotors, friction and offsets without a value) beside the links' parameters."""
+"""How much more freely what CAD does not know (rotors, friction, offsets without a value) may change than links may."""
+SMALLEST_MASS, SMALLEST_LENGTH = 1e-2, 2e-2
+"""Units of links without a useful a priori value [kg, m]."""
 
 
 def scales(robot: Robot, reference: Array) -> Array:
-    """Return how freely each standard parameter may change, shape (n_standard,): 1 for links, FREE for unknown drives."""
-    names = standard_names(robot)
-    return np.array(
-        [FREE if group_of(name) != "inertial" and v == 0.0 else 1.0 for name, v in zip(names, reference, strict=True)]
-    )
+    """Return how freely each standard parameter may change, shape (n_standard,).
+
+    Mass m, first moment m l and inertia m l^2 of a link with a priori mass m and radius of gyration l; the size of the a
+    priori value for rotors, friction and offsets, or FREE where they have none.
+    """
+    S = np.array([FREE if v == 0.0 else abs(v) for v in reference])
+    for j in range(robot.n):
+        link = reference[14 * j : 14 * j + 10]
+        m = max(float(link[9]), SMALLEST_MASS)
+        length = max(np.sqrt(max(link[0] + link[3] + link[5], 0.0) / 2.0 / m), SMALLEST_LENGTH)
+        S[14 * j : 14 * j + 10] = [m * length**2] * 6 + [m * length] * 3 + [m]
+    return S
 
 
 def closest(robot: Robot, base: BaseParameters, value: Array, reference: Array) -> Array:
     """Return chi, shape (n_standard,), with M chi = value and the smallest scaled change from `reference` (eq. 30)."""
     M = full_map(robot, base)
     S = scales(robot, reference)
-    change = np.linalg.lstsq(M * S, value - M @ reference, rcond=None)[0]
+    rows = np.linalg.norm(M * S, axis=1)
+    change = np.linalg.lstsq(M * S / rows[:, None], (value - M @ reference) / rows, rcond=None)[0]
     return np.asarray(reference + S * change)
 
 
-def closest_essential(
+def essential_change(
     robot: Robot,
     base: BaseParameters,
     information: Information,
@@ -45,18 +57,22 @@ def closest_essential(
     reference: Array,
     delay: float,
 ) -> Array:
-    """Return chi that fits the torque best when only the leaders of essential parameters leave `reference` (eq. 32).
+    """Return the base parameters, shape (b,), that fit best when only the essential ones leave those of `reference`.
 
-    What the reference predicts is subtracted from the torque; the rest is fitted with the essential columns.
+    What the reference predicts is subtracted from the torque; the rest is fitted with the essential columns (eq. 32).
     """
-    known = np.append(full_map(robot, base) @ reference, delay)
+    value = full_map(robot, base) @ reference
     R = weighted_triangle(information, weights)
-    left = R[:, -1] - R[:, :-1] @ known
+    left = R[:, -1] - R[:, :-1] @ np.append(value, delay)
     found = solve(np.column_stack((R[:, list(essential)], left)))
-    chi = reference.copy()
-    columns = base.columns(robot)
-    chi[[columns[k] for k in essential]] += found.value
-    return chi
+    value[list(essential)] += found.value
+    return np.asarray(value)
+
+
+def with_drives(robot: Robot, chi: Array, reference: Array) -> Array:
+    """Return the reference with the rotors, friction and offsets of chi: CAD does not know them (seed 002, section V.B)."""
+    inertial = np.array([group_of(name) == "inertial" for name in standard_names(robot)])
+    return np.where(inertial, reference, chi)
 
 
 def full_map(robot: Robot, base: BaseParameters) -> Array:

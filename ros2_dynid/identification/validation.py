@@ -67,10 +67,13 @@ class Series:
     model: Array
 
 
-def series(robot: Robot, prepared: Prepared, chi: Array) -> Series:
-    """Return the rows' measured torque and that of standard parameters chi, through the same filter."""
+def series(robot: Robot, prepared: Prepared, chi: Array, delay: float = 0.0) -> Series:
+    """Return the rows' measured torque and that of standard parameters chi, through the same filter.
+
+    delay: how late the effort was recorded [s]; the measured torque is put right by it.
+    """
     t, tau, model = [], [], []
-    for rows, torque in predicted(robot, prepared, chi):
+    for rows, torque in predicted(robot, prepared, chi, delay=delay):
         t.append(rows.t)
         tau.append(np.where(rows.keep, rows.tau, np.nan).T)
         model.append(np.where(rows.keep, torque, np.nan).T)

@@ -1,0 +1,88 @@
+"""dynid torque: torques of an identified model, or of a robot with its a priori parameters, for motions in a table."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ros2_dynid.commands.common import add_robot_arguments, parse_hold
+from ros2_dynid.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("torque", help="torques of a model for motions in a csv or npz file")
+    add_robot_arguments(
+        parser, help_text="identified model (model.yaml or its folder), or a robot with a priori values"
+    )
+    parser.add_argument(
+        "input", metavar="IN.csv", help="motions: time, NAME.position, NAME.velocity, NAME.acceleration"
+    )
+    parser.add_argument("output", metavar="OUT.csv", help="table to write: time and NAME.effort [N.m or N]")
+    parser.add_argument("--no-friction", action="store_true", help="leave friction and offsets out")
+    parser.add_argument(
+        "--static", action="store_true", help="velocities and accelerations that the table lacks are zero"
+    )
+    parser.add_argument("--use", choices=("base", "standard", "consistent"), default="base", help="which parameters")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Evaluate the model, write the table, and return what the JSON holds."""
+    from pathlib import Path
+
+    import numpy as np
+
+    from ros2_dynid.codegen.backend import fast_inverse_dynamics
+    from ros2_dynid.identification.model_file import without_friction, write_atomically
+    from ros2_dynid.pipeline import robot_or_model
+    from ros2_dynid.recording.load import load_samples
+
+    robot, chi = robot_or_model(
+        args.robot,
+        use=args.use,
+        base_link=args.base_link,
+        tip_link=args.tip_link,
+        hold=parse_hold(args.hold),
+        joint_limits=args.joint_limits,
+    )
+    samples = load_samples(args.input, robot, in_order=False)
+    if args.no_friction:
+        chi = without_friction(robot, chi)
+    motion = []
+    for field, what in (("q", "position"), ("dq", "velocity"), ("ddq", "acceleration")):
+        array = getattr(samples, field)
+        if array is None:
+            if not args.static:
+                cure = f"add the columns NAME.{what}, or take them as zero with --static"
+                raise InputError(f"the table has no {what}", cure, args.input)
+            array = np.zeros_like(samples.q)
+        if not np.all(np.isfinite(array)):
+            row, j = np.argwhere(~np.isfinite(array))[0]
+            where = f"{robot.active_names[j]}.{what} is missing or not finite in row {row + 1}"
+            raise InputError(where, "give a number", args.input)
+        motion.append(array)
+    tau = fast_inverse_dynamics(robot, chi, *motion)
+    out = Path(args.output)
+    if out.suffix.lower() == ".npz":
+        raise InputError("the output is an npz file", "name a csv file", args.output)
+    header = ",".join(["time", *(f"{name}.effort" for name in robot.active_names)])
+    lines = [header, *(",".join(map(repr, map(float, row))) for row in np.column_stack((samples.t, tau)))]
+    write_atomically(out, ("\n".join(lines) + "\n").encode())
+    return {
+        "rows": len(tau),
+        "output": str(out),
+        "effort": {
+            name: {"rms": float(np.sqrt(np.mean(tau[:, j] ** 2))), "max": float(np.max(np.abs(tau[:, j])))}
+            for j, name in enumerate(robot.active_names)
+        },
+    }
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """Print what was written."""
+    console.print(f"{result['rows']} rows written to {result['output']}")
+    for name, row in result["effort"].items():
+        console.print(f"  {name}: rms {row['rms']:.4g}, largest {row['max']:.4g} [N.m or N]")
