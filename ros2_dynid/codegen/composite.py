@@ -72,9 +72,9 @@ def _gravity(chain: Chain) -> list[Vector]:
     for frame in chain.frames:
         i, j = frame.parent - 1, frame.number
         now = frame.fixed_into(result[i] if frame.parent else chain.gravity)
-        own, constant = chain.angles[j - 1]
+        own, constant, gamma = chain.angles[j - 1]
         if frame.revolute and frame.parallel and frame.parent and chain.frames[i].revolute:
-            own, constant = angle[i][0] + own, angle[i][1] + constant
+            own, constant = angle[i][0] + own, angle[i][1] + constant + gamma
             before = start[i]
         else:
             before = now

@@ -132,7 +132,7 @@ def _chain(graph: Graph, robot: Robot, plan: Plan, parts: str) -> Chain:
     if "g" in have:
         gravity = -robot.base[:3, :3].T @ robot.gravity / plan.unit
         gravity[np.abs(gravity) < 1e-15 * np.abs(gravity).max()] = 0.0
-    angles = [(q[j], joint.theta + joint.gamma) for j, joint in enumerate(robot.joints)]
+    angles = [(q[j], joint.theta, joint.gamma) for j, joint in enumerate(robot.joints)]
     return Chain(
         graph, frames(graph, robot, q, plan.unit), angles, dq, ddq, [graph.number(float(g)) for g in gravity], plan
     )

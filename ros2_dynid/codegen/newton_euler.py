@@ -74,7 +74,8 @@ class Chain:
 
     graph: Graph
     frames: list[Frame]
-    angles: list[tuple[Expr, float]]
+    angles: list[tuple[Expr, float, float]]
+    """For each joint q, theta and gamma: parallel axes turn by q + theta + gamma, the first of a run by q + theta."""
     dq: Vector
     ddq: Vector
     gravity: Vector
@@ -124,11 +125,11 @@ def _motion(chain: Chain, frame: Frame, parent: Link | None) -> Link:
         a = [a[0] + twice * w[1], a[1] - twice * w[0], a[2] + ddq]
         return Link(w, dw, U, a, differences, _no_run(chain))
 
-    angle, constant = chain.angles[j - 1]
+    angle, constant, gamma = chain.angles[j - 1]
     continues = frame.parallel and parent.run.angle is not zero
     if continues:
         run = parent.run
-        angle, constant = run.angle + angle, run.constant + constant
+        angle, constant = run.angle + angle, run.constant + constant + gamma
         about = variable_rotation(graph, angle, constant)
         run = Run(run.w, run.u, run.a, run.rest, angle, constant, about)
     else:

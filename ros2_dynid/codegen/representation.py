@@ -15,11 +15,17 @@ import numpy as np
 
 from ros2_dynid.codegen.newton_euler import LINK_SLOTS
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.model.parameters import split_name, standard_names
+from ros2_dynid.model.parameters import group_of, split_name, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 _TOLERANCE = 1e-9
-"""Relative size below which a column, or what remains of it, counts as zero."""
+"""What remains of a column, relative to it, below which it counts as dependent, to be confirmed."""
+_ZERO = 1e-13
+"""Size of a column, relative to the largest, below which the slot has no effect."""
+_EXACT = 1e-12
+"""How well a null vector must hold, relative to its largest part."""
+LARGEST = 1e3
+"""An exchange that blows the constants up by more than this would cost digits."""
 Slot = tuple[str, int]
 """Kind and joint number, such as ("E11", 3) or ("Fv", 2)."""
 
@@ -61,38 +67,41 @@ def space_of(robot: Robot, seed: int = 0) -> Space:
     S = to_slots(robot)
     rng = np.random.default_rng(seed)
     n = len(robot.active)
-    samples = -(-3 * len(S) // n)
+    samples = -(-2 * len(S) // n)
     q, dq, ddq = (rng.uniform(-np.pi, np.pi, (samples, n)) for _ in range(3))
     Y = regressor(robot, q, dq, ddq)
+    W = Y.reshape(-1, Y.shape[2]) @ np.linalg.inv(S)
+    # friction and offset get rows of their own: a weight on a vertical axis must not be taken for an offset, as gravity
+    # and friction are outputs of different functions
+    drive = np.array([group_of(name) in ("friction", "offset") for name in standard_names(robot)])
     # the triangle of a QR factorisation has the same dependences between columns, and fewer rows
-    W = np.linalg.qr(Y.reshape(-1, Y.shape[2]) @ np.linalg.inv(S))[1]
+    W = np.linalg.qr(np.vstack((np.where(drive, 0.0, W), np.where(drive, W, 0.0))))[1]
     slots = slots_of(robot)
     return Space(slots, S, W, tuple(_null_vectors(robot, slots, W)))
 
 
 def _null_vectors(robot: Robot, slots: tuple[Slot, ...], W: Array) -> list[Array]:
-    """Return vectors v with W v = 0: those of single joints, equal columns, and a basis of all of them."""
+    """Return vectors v with W v = 0: those of single joints, zero and equal columns, and a basis of all of them.
+
+    The first are exact; what sampling found must hold to rounding, or it is left out.
+    """
     size = np.linalg.norm(W, axis=0)
-    scale = size.max()
-    candidates = _joint_null_vectors(robot, slots)
-    for a in range(len(slots)):
-        if size[a] <= _TOLERANCE * scale:
-            candidates.append(np.eye(len(slots))[a])
-            continue
-        for b in range(a + 1, len(slots)):
-            if abs(abs(W[:, a] @ W[:, b]) - size[a] * size[b]) < 1e-12 * size[a] * size[b]:
-                v = np.zeros(len(slots))
-                v[a], v[b] = 1.0, -(W[:, a] @ W[:, b]) / size[b] ** 2
-                candidates.append(v)
+    unit = np.eye(len(slots))
+    candidates = [*_joint_null_vectors(robot, slots)]
+    candidates += [unit[k] for k in np.flatnonzero(size <= _ZERO * size.max())]
+    moving = np.flatnonzero(size > _ZERO * size.max())
+    cosines = (W[:, moving] / size[moving]).T @ (W[:, moving] / size[moving])
+    for a, b in zip(*np.nonzero(np.triu(np.abs(cosines) > 1.0 - 1e-9, 1)), strict=True):
+        i, k = moving[a], moving[b]
+        candidates.append(unit[i] - (W[:, i] @ W[:, k]) / size[k] ** 2 * unit[k])
     kept = independent(W, range(len(slots)))
-    others = [k for k in range(len(slots)) if k not in set(kept)]
+    others = [k for k in moving if k not in set(kept)]
     beta = _coordinates(W[:, kept], W[:, others])
     for column, k in enumerate(others):
-        v = np.zeros(len(slots))
-        v[k] = 1.0
+        v = unit[k].copy()
         v[kept] = -np.where(np.abs(beta[:, column]) > _TOLERANCE, beta[:, column], 0.0)
         candidates.append(v)
-    return [v for v in candidates if np.linalg.norm(W @ v) <= 1e-10 * scale * np.linalg.norm(v)]
+    return [v for v in candidates if np.linalg.norm(W @ v) <= _EXACT * max(np.abs(v * size).max(), _ZERO * size.max())]
 
 
 def _joint_null_vectors(robot: Robot, slots: tuple[Slot, ...]) -> list[Array]:
@@ -142,7 +151,7 @@ def independent(W: Array, order: Iterable[int]) -> list[int]:
     scale = np.linalg.norm(W, axis=0).max()
     for k in order:
         size = np.linalg.norm(W[:, k])
-        if size <= _TOLERANCE * scale:
+        if size <= _ZERO * scale:
             continue
         rest = W[:, k] / size
         for _ in range(2):  # twice is enough to be orthogonal
@@ -153,16 +162,32 @@ def independent(W: Array, order: Iterable[int]) -> list[int]:
     return kept
 
 
-def represent(space: Space, columns: Array, order: list[int]) -> Array:
-    """Return X with slots = X parameters, using the slots that come first in `order` where they suffice.
+def represent(space: Space, columns: Array, cost: Array) -> Array:
+    """Return X with slots = X parameters: as few slots as needed, and those of low `cost`.
 
     columns: standard parameters for a unit of each parameter, shape (n_standard, P): chi = columns parameters.
     """
+    exact = clean(space.from_standard @ columns)
+    for v in reversed(space.null):
+        k = int(np.flatnonzero(v).max())  # of the link that is farther out
+        if exact[k].any():
+            exact = exchanged(exact, v, k)
+    # taking columns by cost gives the cheapest set of independent ones; kept if no digits are lost on the way
+    kept = independent(space.W, np.argsort(cost, kind="stable"))
     target = space.W @ (space.from_standard @ columns)
-    kept = independent(space.W, order)
-    X = np.zeros((len(space.slots), columns.shape[1]))
+    X = np.zeros_like(exact)
     X[kept] = _coordinates(space.W[:, kept], target)
-    return clean(X)
+    X = np.where(np.abs(X) > _EXACT * np.abs(X).max(axis=0, initial=0.0), X, 0.0)
+    error = np.linalg.norm(space.W @ X - target, axis=0)
+    good = np.all(error <= _EXACT * np.linalg.norm(target, axis=0))
+    return X if good and np.abs(X).max(initial=0.0) <= LARGEST * np.abs(exact).max(initial=0.0) else exact
+
+
+def exchanged(X: Array, v: Array, k: int) -> Array:
+    """Return X with the null vector v added so that slot k becomes zero."""
+    other = clean(X - np.outer(v / v[k], X[k]))
+    other[k] = 0.0
+    return other
 
 
 def _coordinates(A: Array, B: Array) -> Array:
@@ -174,4 +199,4 @@ def _coordinates(A: Array, B: Array) -> Array:
 
 def clean(X: Array) -> Array:
     """Return X with what is zero but for rounding set to zero."""
-    return np.where(np.abs(X) > _TOLERANCE * np.abs(X).max(initial=0.0), X, 0.0)
+    return np.where(np.abs(X) > 1e-14 * np.abs(X).max(axis=0, initial=0.0), X, 0.0)

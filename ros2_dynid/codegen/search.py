@@ -15,7 +15,7 @@ from ros2_dynid.codegen.factor import factorise
 from ros2_dynid.codegen.functions import Builder
 from ros2_dynid.codegen.graph import Count, Expr, Graph
 from ros2_dynid.codegen.newton_euler import Plan
-from ros2_dynid.codegen.representation import Slot, Space, clean, represent
+from ros2_dynid.codegen.representation import LARGEST, Slot, Space, exchanged, represent
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
 _COST = {"Ia": 2, "M": 6, "E11": 8, "E22": 8, "E12": 10, "E13": 10, "E23": 10, "MX": 16, "MY": 16, "MZ": 17, "E33": 18}
@@ -24,8 +24,6 @@ _POWER = {"M": 2, "MX": 1, "MY": 1, "MZ": 1}
 """Powers of the unit of length that a constant carries."""
 EFFORT = 60
 """Candidates counted for a function; more find little more."""
-_LARGEST = 1e3
-"""Constants that blow up the parameters by more than this would cost digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +83,9 @@ def starting_constants(space: Space, columns: Array) -> Array:
 
     columns: standard parameters for a unit of each parameter of the function, shape (n_standard, P).
     """
-    order = sorted(range(len(space.slots)), key=lambda k: (_COST.get(space.slots[k][0], 0), -space.slots[k][1]))
-    return represent(space, columns, order)
+    # of equal slots the outermost: it has no links to carry the constants through
+    cost = np.array([_COST.get(kind, 0.0) - 1e-3 * number for kind, number in space.slots])
+    return represent(space, columns, cost)
 
 
 def generate(builder: Builder, robot: Robot, space: Space, X: Array, effort: int = EFFORT) -> Generated:
@@ -155,9 +154,8 @@ def _stepped(plan: Plan, step: Plan) -> Plan:
 
 
 def _exchanged(X: Array, v: Array, k: int) -> Array | None:
-    """Return X with the null vector v added so that slot k becomes zero; None if k is not in use or digits would go."""
+    """Return X after an exchange by the null vector v; None if slot k is not in use or digits would go."""
     if not X[k].any():
         return None
-    other = clean(X - np.outer(v / v[k], X[k]))
-    other[k] = 0.0
-    return other if np.abs(other).max() <= _LARGEST * max(1.0, np.abs(X).max()) else None
+    other = exchanged(X, v, k)
+    return other if np.abs(other).max() <= LARGEST * np.abs(X).max() else None

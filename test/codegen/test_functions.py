@@ -1,0 +1,121 @@
+"""Generated functions are the recursions of ros2_dynid.dynamics, whatever form the search chooses."""
+
+import functools
+
+import numpy as np
+import pytest
+from oracle import random_robot
+
+from ros2_dynid.codegen.functions import inertia_gravity, synchronous, torque, torque_with_wrench, velocity_torques
+from ros2_dynid.codegen.graph import Count, Graph, evaluate
+from ros2_dynid.codegen.newton_euler import Plan
+from ros2_dynid.codegen.program import contact_torque, program_of, unit_columns
+from ros2_dynid.codegen.regressor import energy_row, regressor_columns
+from ros2_dynid.codegen.representation import space_of
+from ros2_dynid.codegen.search import constants_of, starting_constants
+from ros2_dynid.dynamics.energy import energy_regressor
+from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import group_of, standard_names
+
+ROBOTS = ["stanford", "puma560", "tx40", "tx40_iam6", "hitachi_hpr", 0, 1, 2, 3, 4, 5]
+"""Shipped robots, and seeds of random ones: trees, prismatic joints, general and right angles."""
+
+
+def robot_of(which):
+    if isinstance(which, str):
+        return load_robot(which)
+    rng = np.random.default_rng(which)
+    return random_robot(rng, 4 + which % 3, tree=which % 2 == 1)
+
+
+def random_plan(rng, robot):
+    """Any plan is allowed: combine, child and squares at random."""
+
+    def some(kinds):
+        return frozenset((kind, j) for kind in kinds for j in range(1, robot.n + 1) if rng.random() < 0.5)
+
+    squares = frozenset(j for j in range(1, robot.n + 1) if rng.random() < 0.5)
+    return Plan(float(rng.uniform(0.1, 10.0)), some("wuanf"), some("an"), squares)
+
+
+@functools.cache
+def start_of(robot):
+    space = space_of(robot)
+    return space, starting_constants(space, np.eye(len(standard_names(robot))))
+
+
+def values_of(builder, robot, plan, chi, q, dq, ddq, **more):
+    """Return the outputs of a builder with all standard parameters, for one sample."""
+    graph = Graph()
+    space, X = start_of(robot)
+    used, rows = constants_of(robot, space, X, plan)
+    slots = {slot: graph.parameter(name) if sign > 0 else -graph.parameter(name) for slot, name, sign in used}
+    names = list(dict.fromkeys(name for _, name, _ in used))
+    outputs = builder(graph, robot, slots, plan)
+    constants = dict(zip(names, np.array(rows) @ chi, strict=True))
+    return np.array(evaluate(graph, outputs, {"q": q, "dq": dq, "ddq": ddq, **more}, constants))
+
+
+def close(a, b):
+    return np.abs(a - b).max() <= 1e-11 * (1.0 + np.abs(b).max())
+
+
+@pytest.mark.parametrize("which", ROBOTS)
+def test_every_plan_gives_the_torque_of_the_numpy_recursion(which):
+    robot = robot_of(which)
+    rng = np.random.default_rng(7)
+    chi = rng.normal(size=len(standard_names(robot)))
+    inertial = np.where([group_of(name) in ("inertial", "rotor") for name in standard_names(robot)], chi, 0.0)
+    for _ in range(4):
+        plan = random_plan(rng, robot)
+        q, dq, ddq = rng.uniform(-2, 2, (3, len(robot.active)))
+        row = q[None], dq[None], ddq[None]
+        wrench = rng.normal(size=6)
+        pose = np.eye(4)
+        pose[:3, :3] = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        pose[:3, 3] = rng.normal(size=3)
+        tau = inverse_dynamics(robot, chi, *row)[0]
+        assert close(values_of(torque, robot, plan, chi, q, dq, ddq), tau)
+        with_wrench = values_of(torque_with_wrench(robot.n, pose), robot, plan, chi, q, dq, ddq, wrench=wrench)
+        assert close(with_wrench, tau - contact_torque(robot, q, wrench, robot.n, pose))
+        C = values_of(velocity_torques, robot, plan, inertial, q, dq, ddq)
+        assert close(C, velocity_torque(robot, inertial, q[None], dq[None])[0])
+        found = values_of(inertia_gravity, robot, plan, inertial, q, dq, ddq)
+        expected = [inertia_matrix(robot, inertial, q[None])[0].ravel(), gravity_torque(robot, inertial, q[None])[0]]
+        assert close(found, np.concatenate(expected))
+
+
+@pytest.mark.parametrize("which", ROBOTS)
+def test_regressor_and_energy_are_those_of_numpy(which):
+    robot = robot_of(which)
+    rng = np.random.default_rng(8)
+    graph = Graph()
+    q, dq, ddq = rng.uniform(-2, 2, (3, len(robot.active)))
+    variables = {"q": q, "dq": dq, "ddq": ddq}
+    columns = regressor_columns(graph, robot)
+    Y = np.array(evaluate(graph, [e for column in columns for e in column], variables, {})).reshape(len(columns), -1).T
+    assert close(Y, regressor(robot, q[None], dq[None], ddq[None])[0])
+    h = np.array(evaluate(graph, energy_row(graph, robot), variables, {}))
+    assert close(h, energy_regressor(robot, q[None], dq[None])[0])
+
+
+def test_two_rates_give_the_torque():
+    robot = load_robot("puma560")
+    graph = Graph()
+    rng = np.random.default_rng(0)
+    M, h, ddq = rng.normal(size=(6, 6)), rng.normal(size=6), rng.normal(size=6)
+    outputs = synchronous(graph, robot, {}, Plan())
+    assert np.allclose(evaluate(graph, outputs, {"M": M.ravel(), "h": h, "ddq": ddq}, {}), M @ ddq + h)
+    assert graph.count(outputs) == Count(36, 36)  # n multiplications and n additions a joint
+
+
+def test_only_the_parameters_asked_for_appear():
+    robot = load_robot("puma560")
+    program = program_of(robot, ("M6", "ZZ3"), np.array([1.0, 2.0]), functions=("torque",))
+    assert program.functions["torque"].rows.shape[1] == 2
+    with pytest.raises(InputError, match="XX9"):
+        unit_columns(robot, ("XX9",))
