@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import platform
 import time
@@ -15,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ros2_dynid.atomic import write_text
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.consistency import impose, made_consistent, smallest_joint_inertia
 from ros2_dynid.identification.consistency import table as consistency_table
 from ros2_dynid.identification.essential import Essential, essential, significance
 from ros2_dynid.identification.estimators import Problem, fitter, inform
+from ros2_dynid.identification.evidence import evidence, save_evidence
 from ros2_dynid.identification.gains import Gains, drive_gains
 from ros2_dynid.identification.least_squares import Estimate, weighted_triangle
 from ros2_dynid.identification.model_file import (
@@ -30,7 +31,6 @@ from ros2_dynid.identification.model_file import (
     model_of,
     plain,
     save_model,
-    write_atomically,
 )
 from ros2_dynid.identification.payload import Payload, identify_load
 from ros2_dynid.identification.preprocess import Prepared, PreprocessOptions, prepare
@@ -61,7 +61,7 @@ class IdentifyOptions:
     """What to identify and how: the estimator, preprocessing, blocks to cross-validate with (0: none), and what else.
 
     essential: drop parameters that the data do not support; standard: standard parameters closest to the a priori ones;
-    consistent: those that physical links can have. checks: refuse efforts of a wrong sign or unit and foreign recordings.
+    consistent: those that physical links can have. checks: refuse efforts of wrong sign or unit, foreign recordings.
     """
 
     method: str = "wls"
@@ -131,6 +131,7 @@ def identify(
         found = kept.estimate
     fit = torque_errors(names, information, found.value)
     validation: Errors = {}
+    held_out: list[Prepared] = []
     tell("validating", 0.85)
     if validate:
         held_out = [_prepared(robot, recording, options, tell, 0.85) for recording in validate]
@@ -178,8 +179,14 @@ def identify(
     }
     if target is not None:
         tell("writing", 0.97)
-        write_atomically(target.parent / "data.npz", torque_archive(names, sources, parts))
-        write_atomically(target.parent / "summary.json", json.dumps(plain(summary), indent=1).encode())
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sets = {"fit": problem.prepared, "validation": held_out}
+        columns = base.columns(robot)
+        save_evidence(
+            target.parent / "data.npz",
+            {key: evidence(robot, p, columns, found.value, problem.prior) for key, p in sets.items() if p},
+        )
+        write_text(target.parent / "summary.json", json.dumps(plain(summary), indent=1))
         save_model(model, target)
     tell("done", 1.0)
     return Identified(model, summary, target)
@@ -209,7 +216,7 @@ def identify_payload(
 ) -> Payload:
     """Identify a load on the robot's last link from recordings without and with it.
 
-    The load is given in the frame of `link` (default: the first link that the last joint carries, or the joint's frame).
+    The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame).
     """
     options, tell = options or IdentifyOptions(), _Teller(progress, cancelled)
     without, with_load = (read_problem(robot, part, options, tell) for part in (empty, loaded))
@@ -301,18 +308,6 @@ def _verdict(
         largest=np.max([np.nanmax(np.abs(part.tau), axis=0) for part in parts], axis=0),
         seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
     )
-
-
-def torque_archive(names: Sequence[str], sources: Sequence[str], parts: Sequence[Series], most: int = 4000) -> bytes:
-    """Return an npz of times and torques, measured and predicted, of each recording, thinned to at most `most` rows."""
-    arrays: dict[str, Any] = {"joint_names": np.array(names), "sources": np.array([str(s) for s in sources])}
-    for k, part in enumerate(parts):
-        step = -(-len(part.t) // most)
-        for name in ("t", "tau", "model"):
-            arrays[f"{name}_{k}"] = getattr(part, name)[::step].astype(np.float64 if name == "t" else np.float32)
-    stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays)
-    return stream.getvalue()
 
 
 def check_output(output: str | Path | None, overwrite: bool) -> Path | None:

@@ -176,7 +176,8 @@ def show(result: dict[str, Any], console: Console) -> None:
         console.print(f"note: {note}", markup=False)
     settings = result["filter"]
     console.print(
-        f"filters: positions {settings['position_cutoff']:.3g} Hz, torque and regressor {settings['row_cutoff']:.3g} Hz, "
+        f"filters: positions {settings['position_cutoff']:.3g} Hz, torque and regressor "
+        f"{settings['row_cutoff']:.3g} Hz, "
         f"{settings['row_rate']:.3g} rows a second, rows below {100 * settings['slow']:g} % of the top speed left out"
     )
     console.print(f"{result['rows']} rows, condition number {result['cond']:.3g}, {result['seconds']:.2f} s")

@@ -35,8 +35,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     import numpy as np
 
+    from ros2_dynid.atomic import write_text
     from ros2_dynid.codegen.backend import fast_inverse_dynamics
-    from ros2_dynid.identification.model_file import without_friction, write_atomically
+    from ros2_dynid.identification.model_file import without_friction
     from ros2_dynid.pipeline import robot_or_model
     from ros2_dynid.recording.load import load_samples
 
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError("the output is an npz file", "name a csv file", args.output)
     header = ",".join(["time", *(f"{name}.effort" for name in robot.active_names)])
     lines = [header, *(",".join(map(repr, map(float, row))) for row in np.column_stack((samples.t, tau)))]
-    write_atomically(out, ("\n".join(lines) + "\n").encode())
+    write_text(out, "\n".join(lines) + "\n")
     return {
         "rows": len(tau),
         "output": str(out),

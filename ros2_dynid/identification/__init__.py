@@ -1,1 +1,1 @@
-"""From a recording to identified parameters: preprocessing, estimators, error bars, physical consistency, validation."""
+"""From a recording to identified parameters: preprocessing, estimators, error bars, consistency, validation."""

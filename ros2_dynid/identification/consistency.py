@@ -1,7 +1,8 @@
 """Physical consistency: could links with these parameters exist? Tested (seed 002, Table III) and imposed.
 
-A link exists if its pseudo-inertia P = [[S, m], [m^T, M]] is positive definite, with S = tr(J)/2 E - J the second moment of
-mass, m the first moment and M the mass. That holds mass, centre of mass, inertia and the triangle inequality in one.
+A link exists if its pseudo-inertia P = [[S, m], [m^T, M]] is positive definite, with S = tr(J)/2 E - J the second
+moment of mass, m the first moment and M the mass. That holds mass, centre of mass, inertia and the triangle
+inequality in one.
 """
 
 from __future__ import annotations
@@ -111,8 +112,10 @@ def made_consistent(robot: Robot, chi: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Consistent:
-    """Standard parameters that links can have, and their base parameters; loss: growth of the weighted error's norm over
-    that of the best fit without constraints."""
+    """Standard parameters that links can have, and their base parameters.
+
+    loss: growth of the weighted error's norm over that of the best fit without constraints.
+    """
 
     chi: Array
     value: Array
@@ -169,7 +172,7 @@ def impose(robot: Robot, base: BaseParameters, R: Array, delay: float, reference
     known = R[:, -1] - R[:, -2] * delay
     best = np.linalg.norm(known - R[:, :-2] @ np.linalg.lstsq(R[:, :-2] / size, known / size, rcond=None)[0])
     ours = np.linalg.norm(R[:, -1] - R[:, -2] * delay - R[:, :-2] @ found)
-    return Consistent(chi, found, float(ours / max(best, 1e-300) - 1.0))
+    return Consistent(chi, found, float(ours) / max(float(best), 1e-300) - 1.0)
 
 
 def _definite(J: Array | None, tolerance: float) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from ros2_dynid.identification.information import Information
 from ros2_dynid.model.robot import Array
@@ -39,12 +40,14 @@ def block_moments(information: Information, value: Array, weights: Array) -> Mom
     return Moments(A, g, np.array([block.recording for block in information.blocks], dtype=float))
 
 
-def jackknife(moments: Moments, identified: Array | None = None, *, half: bool = False) -> tuple[Array, float]:
+def jackknife(
+    moments: Moments, identified: NDArray[np.bool_] | None = None, *, half: bool = False
+) -> tuple[Array, float]:
     """Return the covariance, shape (b, b), and the degrees of freedom behind it.
 
-    identified: shape (b,), False for parameters that the data leave open, which then have no covariance. Leaving a block
-    out overstates its errors where it holds much of what is known; with `half` only half of that correction is made,
-    (E - H A^-1)^-1/2 in place of (E - H A^-1)^-1.
+    identified: shape (b,), False for parameters that the data leave open, which then have no covariance. Leaving a
+    block out overstates its errors where it holds much of what is known; with `half` only half of that correction is
+    made, (E - H A^-1)^-1/2 in place of (E - H A^-1)^-1.
     """
     B, b = moments.g.shape
     A = moments.A.sum(axis=0)
@@ -66,13 +69,13 @@ def jackknife(moments: Moments, identified: Array | None = None, *, half: bool =
     covariance = covariance * np.sqrt(np.outer(grow, grow))
     covariance = covariance / np.outer(scale, scale)
     if identified is not None:
-        covariance[~identified.astype(bool)] = 0.0
-        covariance[:, ~identified.astype(bool)] = 0.0
+        covariance[~identified] = 0.0
+        covariance[:, ~identified] = 0.0
     return covariance, float(max(B - 1, 1))
 
 
 def _corrected(H: Array, inverse: Array, g: Array, half: bool) -> Array:
-    """Return the block's score as if it had not been fitted: (E - H A^-1)^-1 g; g itself where the block is all there is."""
+    """Return the block's score as if not fitted: (E - H A^-1)^-1 g; g itself where the block is all there is."""
     E = np.eye(len(g)) - H @ inverse
     if half:
         E = np.real(scipy.linalg.sqrtm(E))

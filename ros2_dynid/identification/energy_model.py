@@ -42,7 +42,7 @@ def energy_rows(
         if delay:
             late = -np.sum(np.gradient(tau, 1.0 / prepared.filter.inner_rate, axis=0) * dq, axis=1)
             W = np.vstack((W, late @ used))
-        keep = fast_enough(robot, prepared, window, T).any(axis=0)
+        keep = np.asarray(fast_enough(robot, prepared, window, T).any(axis=0))
         yield Rows(prepared.t[window.at], W[:, None], (power @ used)[None], keep[None])
 
 
@@ -54,4 +54,4 @@ def _dissipated(robot: Robot, prepared: Prepared, part: slice) -> Array:
     add_friction_columns(Y, motion.dq)
     Y = motion.to_active(Y)
     put_signs(robot, Y, prepared.sign[part])
-    return np.einsum("ckt,tk->ct", Y, prepared.dq[part])
+    return np.asarray(np.einsum("ckt,tk->ct", Y, prepared.dq[part]))

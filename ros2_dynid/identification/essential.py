@@ -26,7 +26,7 @@ CONFIDENCE = 0.99
 
 @dataclass(frozen=True)
 class Step:
-    """One elimination tried: parameter (its number), its relative std, the test's statistic and limit, and the outcome."""
+    """One elimination tried: parameter (its number), its relative std, the test's statistic and limit, the outcome."""
 
     parameter: int
     relative_std: float
@@ -129,7 +129,7 @@ def significance(chunks: Iterable[Rows], value: Array) -> Array:
 def _squares(R: Array, kept: Sequence[int]) -> float:
     """Return the weighted sum of squared errors with the columns `kept`."""
     columns = [*kept, R.shape[1] - 1]
-    triangle = np.linalg.qr(R[:, columns], mode="r")
+    triangle = np.asarray(np.linalg.qr(R[:, columns], mode="r"))
     return float(np.sum(triangle[len(kept) :, -1] ** 2))
 
 

@@ -1,8 +1,8 @@
 """Drive gains from a known load (seed 002, eq. 5): tau_j = g_j v_j with the recorded effort v_j of unknown unit.
 
-Divided by g_j, the equation of joint j is v_j = W_j (base / g_j) + W_Lj (phi / g_j), so its own fit gives the load in units of
-its gain: g_j = mass / (mass found). Joints that do not feel the mass (a wrist's last axis) see the load through its first
-moment and inertia, which the others have measured by then.
+Divided by g_j, the equation of joint j is v_j = W_j (base / g_j) + W_Lj (phi / g_j), so its own fit gives the load in
+units of its gain: g_j = mass / (mass found). Joints that do not feel the mass (a wrist's last axis) see the load
+through its first moment and inertia, which the others have measured by then.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def drive_gains(
         load, doubt = _measured_load(together, value, mass)
     else:
         doubt = 0.0
-    for j in np.flatnonzero(~np.isfinite(value)):
-        share, error = _one_joint(together, int(j), load, free=False)
-        _store(value, std, int(j), share, float(np.hypot(error, doubt * share)))
+    for k in np.flatnonzero(~np.isfinite(value)):
+        share, error = _one_joint(together, int(k), load, free=False)
+        _store(value, std, int(k), share, float(np.hypot(error, doubt * share)))
     return Gains(value, std, from_mass)
 
 

@@ -52,7 +52,7 @@ class Information:
     @property
     def rows(self) -> NDArray[np.int64]:
         """Rows of each joint, shape (n,)."""
-        return np.sum([block.rows for block in self.blocks], axis=0, dtype=np.int64)
+        return np.asarray(np.sum([block.rows for block in self.blocks], axis=0), dtype=np.int64)
 
     def take(self, chosen: Iterable[int]) -> Information:
         """Return the information of the blocks with these numbers."""

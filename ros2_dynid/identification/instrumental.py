@@ -1,8 +1,8 @@
 """Instrumental variables (IDIM-IV) against the noise that comes through the regressor.
 
 The instruments must follow the motion but not share its measurement noise. Here every second position sample makes the
-regressor and the others make the instruments, through the same filter: encoder noise of different samples is independent,
-and neither controller nor reference need be known. Both choices are used, so no sample is wasted:
+regressor and the others make the instruments, through the same filter: encoder noise of different samples is
+independent, and neither controller nor reference need be known. Both choices are used, so no sample is wasted:
 sum of Z_e^T (tau - W_o base) + Z_o^T (tau - W_e base) = 0.
 """
 
@@ -42,10 +42,10 @@ def cross_moments(
                 y.append(np.zeros(b))
             part = slice(start, start + take)
             for j in range(n):
-                E, O, w = first.W[:, j, part], second.W[:, j, part], keep[j, part]
-                cross = (E * w) @ O.T
+                Z, W, w = first.W[:, j, part], second.W[:, j, part], keep[j, part]
+                cross = (Z * w) @ W.T
                 A[block] += cross + cross.T
-                y[block] += ((E + O) * w) @ first.tau[j, part]
+                y[block] += ((Z + W) * w) @ first.tau[j, part]
             start, at = start + take, at + take
     return Moments(np.array(A), np.array(y), np.zeros(len(A)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from ros2_dynid.errors import InputError
@@ -16,8 +17,9 @@ from ros2_dynid.identification.covariance import block_moments, jackknife
 from ros2_dynid.identification.information import Information
 from ros2_dynid.model.robot import Array
 
+Mask = NDArray[np.bool_]
 TOLERANCE = 1e-8
-"""Singular values of the scaled W below this fraction of the largest count as zero: those directions are not excited."""
+"""Singular values of the scaled W below this fraction of the largest count as zero: not excited."""
 ITERATIONS = 20
 
 
@@ -31,7 +33,7 @@ class Estimate:
 
     value: Array
     covariance: Array
-    identified: Array
+    identified: Mask
     sigma: Array
     cond: float
     rank: int
@@ -49,7 +51,7 @@ class Solution:
     """Solution of min |A x - y|: value, the scaled R's singular values, and which entries the data determine."""
 
     value: Array
-    identified: Array
+    identified: Mask
     cond: float
     rank: int
 
@@ -77,7 +79,7 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
     U, s, Vt = np.linalg.svd(A / scale, full_matrices=False)
     rank = int(np.count_nonzero(s > tolerance * s[0])) if len(s) and s[0] > 0 else 0
     if rank == A.shape[1]:
-        triangle = np.linalg.qr(R / np.append(scale, 1.0), mode="r")[: len(scale)]
+        triangle = np.asarray(np.linalg.qr(R / np.append(scale, 1.0), mode="r"))[: len(scale)]
         value = solve_triangular(triangle[:, :-1], triangle[:, -1]) / scale
         return Solution(value, np.ones(len(value), dtype=bool), float(s[0] / s[-1]), rank)
     V = Vt[:rank].T
@@ -170,7 +172,7 @@ def check_rows(information: Information) -> None:
         raise InputError(what, "excite it faster, or keep slow rows (--slow 0)")
 
 
-def _level(error: float, rows: int, used: float, torque: float) -> float:
+def _level(error: float | np.floating, rows: int | np.integer, used: float, torque: float | np.floating) -> float:
     """Return the standard deviation, never quite zero so that exact data still have weights."""
     return float(max(error / np.sqrt(max(rows - used, 1.0)), 1e-12 * torque / np.sqrt(max(rows, 1)), 1e-300))
 

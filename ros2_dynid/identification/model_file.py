@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +12,7 @@ import numpy as np
 import yaml
 from numpy.typing import ArrayLike
 
+from ros2_dynid.atomic import replacing
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -33,10 +31,10 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 class IdentifiedModel:
     """An identified robot: tau = Y(q, dq, ddq)[:, leaders] value.
 
-    names, leaders, value, std of the b base parameters, covariance (b, b); terms[k]: standard parameters and coefficients
-    that base parameter k stands for. std is infinite where the data did not determine a value. essential: names kept, if
-    asked for; standard, consistent: standard parameters by name, if computed. fit, validation: {joint or "all":
-    {"rms", "relative"}}. obtained: method, data, filter, options, versions, verdict.
+    names, leaders, value, std of the b base parameters, covariance (b, b); terms[k]: standard parameters and
+    coefficients that base parameter k stands for. std is infinite where the data did not determine a value.
+    essential: names kept, if asked for; standard, consistent: standard parameters by name, if computed. fit,
+    validation: {joint or "all": {"rms", "relative"}}. obtained: method, data, filter, options, versions, verdict.
     """
 
     robot: Robot
@@ -69,14 +67,14 @@ class IdentifiedModel:
 
     @property
     def chi(self) -> Array:
-        """Standard parameters with the same torques, shape (n_standard,): the leaders take the values, others are zero."""
+        """Standard parameters with the same torques, shape (n_standard,): leaders take the values, others are zero."""
         place = {name: k for k, name in enumerate(standard_names(self.robot))}
         chi = np.zeros(len(place))
         chi[[place[name] for name in self.leaders]] = self.value
         return chi
 
     def torque(self, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, friction: bool = True) -> Array:
-        """Return tau, shape (N, n_active) [N.m, N], for q, dq, ddq of shape (N, n_active); or without friction and offset."""
+        """Return tau, shape (N, n_active) [N.m, N], for q, dq, ddq of that shape; or without friction and offset."""
         return inverse_dynamics(
             self.robot, self.chi if friction else without_friction(self.robot, self.chi), q, dq, ddq
         )
@@ -211,22 +209,10 @@ def is_model_file(path: str | Path) -> bool:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, also when the power fails."""
+    """Write a file whole or not at all, and the folders above it where they are missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    with replacing(path) as file:
+        file.write(data)
 
 
 def _friction(model: IdentifiedModel) -> list[dict[str, Any]]:

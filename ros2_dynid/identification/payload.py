@@ -1,7 +1,8 @@
-"""An unknown load at the end of the robot, from a recording with it and one without; the seeds' load at the end effector.
+"""An unknown load at the end of the robot, from a recording with it and one without it.
 
-The load adds its ten parameters phi to those of the last link, so the base parameters become base + M_L phi. Both recordings
-are fitted together: rows without the load see [W 0], rows with it [W, W M_L]. Friction is taken to be the same in both.
+The load adds its ten parameters phi to those of the last link, so the base parameters become base + M_L phi. Both
+recordings are fitted together: rows without the load see [W 0], rows with it [W, W M_L]. Friction is taken to be the
+same in both.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def identify_load(
     joint: int | None = None,
     link: str | None = None,
 ) -> Payload:
-    """Return the load on the last link (or that of `joint`), in the frame of `link` (default: the joint's own frame)."""
+    """Return the load on the last link (or that of `joint`), in the frame of `link` (default: the joint's own)."""
     number = robot.n if joint is None else joint
     together = load_information(robot, base, empty, loaded, number)
     found = wls(together)
@@ -80,12 +81,13 @@ def identify_load(
 
 def payload_of(robot: Robot, found: Estimate, phi: slice, joint: int, link: str | None) -> Payload:
     """Return the load from the estimate of its ten parameters, moved to the frame of `link`, with error bars."""
-    pose, frame = np.eye(4), f"joint {robot.joints[joint - 1].name}"
+    pose: Array = np.eye(4)
+    frame = f"joint {robot.joints[joint - 1].name}"
     if link is not None:
         carried = {name: transform for name, (number, transform) in robot.tools.items() if number == joint}
         if link not in carried:
             raise InputError(f"link {link!r} is not on joint {joint}", f"choose from {', '.join(carried) or 'none'}")
-        pose, frame = np.linalg.inv(carried[link]), link
+        pose, frame = np.asarray(np.linalg.inv(carried[link])), link
     parameters, covariance = found.value[phi], found.covariance[phi, phi]
     figures = physical(parameters, pose)
     step = 1e-6 * np.maximum(np.abs(parameters), np.sqrt(np.diag(covariance)))

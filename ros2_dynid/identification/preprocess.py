@@ -1,11 +1,13 @@
 """From a recording to smooth motion and torque on an even grid, with cut-offs that the data propose.
 
-Positions are low-passed and differentiated without phase; the torque passes the same filter. What is left, the regressor
-and the torque, later pass a second filter alike (`rows`), so that both sides of tau = Y chi are treated the same.
+Positions are low-passed and differentiated without phase; the torque passes the same filter. What is left, the
+regressor and the torque, later pass a second filter alike (`rows`), so that both sides of tau = Y chi are treated the
+same.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -96,10 +98,10 @@ class Filter:
 class Prepared:
     """Smooth motion and torque of one recording at the inner rate: t (N,), q, dq, ddq, tau (N, n), and how they came.
 
-    sign: of the speed of every joint of the tree and then of every coupled motor, shape (N, n + couplings), taken at the
-    recording's own rate and filtered like the torque: friction changes between two inner samples.
-    segments: stretches without a gap; step: inner samples between rows; kernel, slope_kernel: the second filter, and the one
-    that also differentiates, None if there is none;
+    sign: of the speed of every joint of the tree and then of every coupled motor, shape (N, n + couplings), taken at
+    the recording's own rate and filtered like the torque: friction changes between two inner samples.
+    segments: stretches without a gap; step: inner samples between rows; kernel, slope_kernel: the second filter, and
+    the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     """
 
@@ -324,7 +326,7 @@ def _even(samples: Samples) -> tuple[list[dict[str, Array]], float, tuple[str, .
     span = t[edges[longest] : edges[longest + 1]]
     mean = float((span[-1] - span[0]) / (len(span) - 1))
     period = mean if abs(mean - period) < 0.1 * period else period
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in itertools.pairwise(edges):
         part = slice(int(start), int(stop))
         if stop - start < 16:
             continue
@@ -379,7 +381,7 @@ def signs(robot: Robot, dq: Array) -> Array:
     G, _ = constraint(robot)
     every = dq @ G.T
     motors = [sum(c * every[:, j - 1] for j, c in coupling.weights.items()) for coupling in robot.coupling]
-    return np.sign(np.column_stack([every, *motors]))
+    return np.asarray(np.sign(np.column_stack([every, *motors])))
 
 
 def _filtered_sign(
@@ -422,7 +424,7 @@ def _velocity_sources(
     for j in range(n):
         A = np.column_stack((dq[:, j], -ddq[:, j]))
         (gain, delay), *_ = np.linalg.lstsq(A, measured[:, j], rcond=None)
-        off = float(np.std(measured[:, j] - dq[:, j]) / max(np.std(dq[:, j]), 1e-300))
+        off = float(np.std(measured[:, j] - dq[:, j])) / max(float(np.std(dq[:, j])), 1e-300)
         if off > 0.2:
             notes.append(
                 f"joint {names[j]!r}: the recorded velocity does not fit the position (gain {gain:.2f}, late by "

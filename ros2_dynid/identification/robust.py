@@ -41,7 +41,7 @@ def reweighted(
 
         def root_weight(rows: Rows, value: Array = value, scale: Array = scale) -> Array:
             standardised = np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value)) / scale[:, None]
-            return np.sqrt(HUBER / np.maximum(standardised, HUBER))
+            return np.asarray(np.sqrt(HUBER / np.maximum(standardised, HUBER)))
 
         information = regather(root_weight)
         weights = 1.0 / scale
@@ -65,4 +65,4 @@ def _robust_scales(chunks: Iterable[Rows], value: Array, n: int) -> Array:
         for j in range(n):
             errors[j].append(e[j, rows.keep[j]])
     scales = np.array([np.median(np.concatenate(e)) / NORMAL_MAD for e in errors])
-    return np.maximum(scales, 1e-12 * np.max(scales, initial=1e-300) + 1e-300)
+    return np.asarray(np.maximum(scales, 1e-12 * np.max(scales, initial=1e-300) + 1e-300))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.codegen.backend import fast_regressor
-from ros2_dynid.dynamics.friction import Fc as FC
+from ros2_dynid.dynamics import friction
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.preprocess import Prepared, signs
@@ -27,8 +27,8 @@ Regressor = Callable[[Robot, Array, Array, Array], Array]
 class Rows:
     """A chunk: t (m,), W (b, n, m), tau (n, m), keep (n, m): False where a joint is too slow for its friction.
 
-    W is kept with samples last: W[:, j].T is what LAPACK wants for joint j. With a delay column, W has b + 1 columns, the
-    last one -dtau/dt.
+    W is kept with samples last: W[:, j].T is what LAPACK wants for joint j. With a delay column, W has b + 1 columns,
+    the last one -dtau/dt.
     """
 
     t: Array
@@ -113,11 +113,11 @@ def row_chunks(
 
 
 def put_signs(robot: Robot, Y: Array, sign: Array) -> None:
-    """Write the filtered signs, shape (N, n + couplings), into the Coulomb columns of Y, shape (n_standard, n_active, N)."""
+    """Write the filtered signs, shape (N, n + couplings), into the Coulomb columns of Y (n_standard, n_active, N)."""
     G, _ = constraint(robot)
     for j in range(robot.n):
         for k in np.flatnonzero(G[j]):
-            Y[14 * j + FC, k] = G[j, k] * sign[:, j]
+            Y[14 * j + friction.Fc, k] = G[j, k] * sign[:, j]
     for m, (column, coupling) in enumerate(_motor_columns(robot)):
         Y[column] = 0.0
         for j, c in coupling.weights.items():
@@ -129,7 +129,7 @@ def sign_correction(robot: Robot, chi: Array, dq: Array, sign: Array) -> Array:
     """Return what the filtered signs add to the Coulomb torque of sign(dq), shape (N, n_active)."""
     G, _ = constraint(robot)
     change = sign - signs(robot, dq)
-    felt = chi[FC : 14 * robot.n : 14, None] * G
+    felt = chi[friction.Fc : 14 * robot.n : 14, None] * G
     motors = [
         chi[column] * sum(c * G[j - 1] for j, c in coupling.weights.items())
         for column, coupling in _motor_columns(robot)

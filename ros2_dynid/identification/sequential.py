@@ -38,7 +38,7 @@ class FilterState:
 
 
 def start(size: int, prior: Array | None = None, std: Array | None = None) -> FilterState:
-    """Return the filter before any row, for `size` parameters, or one that knows a prior value with standard deviations."""
+    """Return the filter before any row, for `size` parameters, or one that knows a prior with standard deviations."""
     if prior is None or std is None:
         return FilterState(np.zeros((0, size + 1)))
     if prior.shape != (size,) or std.shape != (size,) or np.any(std <= 0):

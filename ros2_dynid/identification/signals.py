@@ -16,7 +16,7 @@ from ros2_dynid.model.robot import Array
 LOBES = 2.5
 """Half length of a kernel in units of 1 / cutoff: its transition band reaches from 0.45 to 1.55 times the cut-off."""
 HIGHEST = 0.31
-"""Highest cut-off as a fraction of the sampling rate: beyond it the transition band would pass the Nyquist frequency."""
+"""Highest cut-off as a fraction of the sampling rate: beyond it the transition would pass the Nyquist frequency."""
 FAST = 60
 """Taps for each output above which fast Fourier transforms beat the direct sum."""
 SEGMENT = 5.0
@@ -29,11 +29,11 @@ def half_length(cutoff: float, rate: float) -> int:
 
 
 def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float = 0.0) -> Array:
-    """Return h, shape (2K + 1,), whose convolution with x at `rate` [Hz] is the derivative-th derivative of x, low-passed.
+    """Return h, shape (2K + 1,), whose convolution with x at `rate` [Hz] is a derivative (0 to 2) of x, low-passed.
 
-    h(t) = w(t) s(t), s(t) = 2 integral of cos(2 pi f t) over 0 <= f <= cutoff. The derivatives are those of h itself, so
-    that no gain is lost to differences; they are scaled to be exact for constants, ramps and parabolas. With `shift` [s],
-    less than a few periods, the output is x at later times, t + shift.
+    h(t) = w(t) s(t), s(t) = 2 integral of cos(2 pi f t) over 0 <= f <= cutoff. The derivatives are those of h itself,
+    so that no gain is lost to differences; they are scaled to be exact for constants, ramps and parabolas. With
+    `shift` [s], less than a few periods, the output is x at later times, t + shift.
     """
     K = half_length(cutoff, rate)
     k = np.arange(-K, K + 1)
@@ -64,7 +64,7 @@ def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float
 
 
 def half_kernel(cutoff: float, rate: float, derivative: int, half: int) -> Array:
-    """Return the low-pass kernel with every second tap zero: `half` 0 keeps those at even distances, 1 those at odd ones."""
+    """Return the low-pass kernel with every second tap zero: `half` 0 keeps those at even distances, 1 at odd ones."""
     h = lowpass_kernel(cutoff, rate, derivative)
     K = len(h) // 2
     k = np.arange(-K, K + 1)

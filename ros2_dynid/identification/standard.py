@@ -1,9 +1,10 @@
 """Standard parameters closest to a priori (CAD) values, with the torques of the identified ones (seed 002, section IV).
 
-Of all chi with M chi = base, the one with the smallest change from chi_ref is chi_ref + M^+ (base - M chi_ref): the same as
-eq. 30, whose V1 spans the rows of M. The change is measured in each link's own units of mass and length, so that a wrist of
-200 g does not pay for an arm of 4 kg. With essential parameters (eq. 31 to 33) the torque that the reference leaves open is
-fitted by the essential columns alone, and base parameters that the data do not support stay at their a priori values.
+Of all chi with M chi = base, the one with the smallest change from chi_ref is chi_ref + M^+ (base - M chi_ref): the
+same as eq. 30, whose V1 spans the rows of M. The change is measured in each link's own units of mass and length, so
+that a wrist of 200 g does not pay for an arm of 4 kg. With essential parameters (eq. 31 to 33) the torque that the
+reference leaves open is fitted by the essential columns alone, and base parameters that the data do not support stay
+at their a priori values.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ SMALLEST_MASS, SMALLEST_LENGTH = 1e-2, 2e-2
 def scales(robot: Robot, reference: Array) -> Array:
     """Return how freely each standard parameter may change, shape (n_standard,).
 
-    Mass m, first moment m l and inertia m l^2 of a link with a priori mass m and radius of gyration l; the size of the a
-    priori value for rotors, friction and offsets, or FREE where they have none.
+    Mass m, first moment m l and inertia m l^2 of a link with a priori mass m and radius of gyration l; the size of
+    the a priori value for rotors, friction and offsets, or FREE where they have none.
     """
     S = np.array([FREE if v == 0.0 else abs(v) for v in reference])
     for j in range(robot.n):
@@ -70,7 +71,7 @@ def essential_change(
 
 
 def with_drives(robot: Robot, chi: Array, reference: Array) -> Array:
-    """Return the reference with the rotors, friction and offsets of chi: CAD does not know them (seed 002, section V.B)."""
+    """Return the reference with the rotors, friction and offsets of chi, which CAD does not know (seed 002, V.B)."""
     inertial = np.array([group_of(name) == "inertial" for name in standard_names(robot)])
     return np.where(inertial, reference, chi)
 

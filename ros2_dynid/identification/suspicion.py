@@ -1,7 +1,8 @@
 """Is the recorded effort a torque of this robot? Sign, unit and consistency of joints and recordings.
 
-Parameters that several joints feel must come out the same from each: tau_j = f (W_shared base of the others) + what only
-joint j feels gives a factor f for each joint, 1 if all is well, -1 for a wrong sign, 57 or 1000 for a wrong unit.
+Parameters that several joints feel must come out the same from each: tau_j = f (W_shared base of the others) + what
+only joint j feels gives a factor f for each joint, 1 if all is well, -1 for a wrong sign, 57 or 1000 for a wrong
+unit.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Factor:
 
 
 def factors(information: Information, without: int | None = None) -> list[Factor]:
-    """Return the factor of each joint, leaving joint `without` out of the comparison; infinite std where none can tell."""
+    """Return the factor of each joint, leaving joint `without` out of the comparison; infinite std if none can tell."""
     out = []
     for j, columns in enumerate(information.columns):
         others = [k for k in range(information.n) if k not in (j, without)]
@@ -152,7 +153,7 @@ def refuse_strangers(information: Information, value: Array, sources: Sequence[s
 
 
 def against_prior(information: Information, prior: Array, drives: Sequence[int]) -> Factor:
-    """Return the scale of all efforts against the a priori links; `drives` (rotors, friction, delay) are fitted freely."""
+    """Return the scale of all efforts against the a priori links; `drives` (rotors, friction, delay) are fitted."""
     links = [k for k in range(information.size) if k not in set(drives)]
     if not np.any(prior[links]):
         return Factor(1.0, np.inf)

@@ -1,9 +1,9 @@
 """Total least squares: noise of the encoders also spoils W, which pulls ordinary estimates towards zero.
 
-The noise that reaches W is measured: white noise as strong as the encoders' is sent through the same filters and the same
-regressor, and D = sum of dW^T dW collects what it does. With the errors of tau scaled to one, the solution that allows for
-noise in both is base = (W^T W - lambda D)^-1 W^T tau, lambda the smallest generalised eigenvalue of
-([W tau]^T [W tau], diag(D, rows)).
+The noise that reaches W is measured: white noise as strong as the encoders' is sent through the same filters and the
+same regressor, and D = sum of dW^T dW collects what it does. With the errors of tau scaled to one, the solution that
+allows for noise in both is base = (W^T W - lambda D)^-1 W^T tau, lambda the smallest generalised eigenvalue of ([W
+tau]^T [W tau], diag(D, rows)).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ros2_dynid.errors import InputError
@@ -23,13 +24,14 @@ def torque_errors(names: Sequence[str], information: Information, value: Array) 
     return error_table(names, joint_errors(information, value), joint_torques(information), information.rows)
 
 
-def error_table(names: Sequence[str], errors: Array, torques: Array, rows: Array) -> Errors:
+def error_table(names: Sequence[str], errors: Array, torques: Array, rows: NDArray[np.integer]) -> Errors:
     """Return the table from the norms of errors and torques of each joint, shape (n,), and their number of rows."""
     table = {
         name: {"rms": float(e / np.sqrt(max(r, 1))), "relative": float(e / max(t, 1e-300))}
         for name, e, t, r in zip(names, errors, torques, rows, strict=True)
     }
-    error, torque, count = np.linalg.norm(errors), np.linalg.norm(torques), max(int(np.sum(rows)), 1)
+    error, torque = float(np.linalg.norm(errors)), float(np.linalg.norm(torques))
+    count = max(int(np.sum(rows)), 1)
     table["all"] = {"rms": float(error / np.sqrt(count)), "relative": float(error / max(torque, 1e-300))}
     return table
 
@@ -89,7 +91,7 @@ def series_errors(names: Sequence[str], parts: Sequence[Series]) -> Errors:
 
 @dataclass(frozen=True)
 class Whiteness:
-    """Correlation of a joint's error with itself one filter length later, and how likely chance alone makes it so large.
+    """Correlation of a joint's error with itself one filter length later, and how likely chance alone makes it that.
 
     Neighbouring rows are correlated by the filter itself, so only lags beyond its length say something about the model.
     """

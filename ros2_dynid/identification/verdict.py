@@ -107,16 +107,19 @@ def _limits(robot: Robot, largest: Array | None) -> list[Remark]:
             continue
         if effort > HIGH * limit or effort < LOW * limit:
             share = f"{effort / limit:.3g} times" if effort > limit else f"only {100 * effort / limit:.2g} % of"
-            text = f"{joint.name}: its effort reaches {share} its limit of {limit:g}: check its unit (--gains {joint.name}=...)"
-            remarks.append(Remark("problem", text))
+            text = f"{joint.name}: its effort reaches {share} its limit of {limit:g}: check its unit"
+            remarks.append(Remark("problem", f"{text} (--gains {joint.name}=...)"))
     return remarks
 
 
 def _parameters(robot: Robot, base: BaseParameters, found: Estimate, seconds: float) -> list[Remark]:
     b = len(base)
-    value, std, told = found.value[:b], found.std[:b], found.identified[:b].astype(bool)
+    value, std, told = found.value[:b], found.std[:b], found.identified[:b]
     relative = np.where(told, std / np.maximum(np.abs(value), 1e-300), np.inf)
+    dropped = told & (std == 0.0)  # not essential
+    relative[dropped] = np.inf
     remarks = []
+    b -= int(np.count_nonzero(dropped))
     well = int(np.count_nonzero(relative < GOOD))
     remarks.append(
         Remark(
@@ -134,18 +137,18 @@ def _parameters(robot: Robot, base: BaseParameters, found: Estimate, seconds: fl
             )
         )
     poor: dict[str, list[str]] = {}
-    for k in np.flatnonzero(told & (relative > 0.3)):
+    for k in np.flatnonzero(told & ~dropped & (relative > 0.3)):
         if group_of(base.leaders[k]) in ("friction", "rotor"):
             poor.setdefault(_joint(robot, base.leaders[k]), []).append(base.names[k])
-    for joint, names in poor.items():
-        kinds = {group_of(base.leaders[base.names.index(name)]) for name in names}
+    for joint, few in poor.items():
+        kinds = {group_of(base.leaders[base.names.index(name)]) for name in few}
         cure = (
             "vary its speed more"
             if kinds == {"friction"}
             else "accelerate it more" + (" and vary its speed" if "friction" in kinds else "")
         )
         longer = ", or record longer" if seconds < 60 else ""
-        remarks.append(Remark("warning", f"{joint}: {_listed(names)} poorly known; {cure}{longer}"))
+        remarks.append(Remark("warning", f"{joint}: {_listed(few)} poorly known; {cure}{longer}"))
     negative = [
         base.names[k]
         for k in np.flatnonzero(told)
@@ -164,14 +167,14 @@ def _joints(fit: Errors, whiteness: Mapping[str, Whiteness]) -> list[Remark]:
     for name, row in fit.items():
         if name != "all" and row["relative"] > LARGE_ERROR:
             text = (
-                f"{name}: {100 * row['relative']:.0f} % of its torque is not explained; sensor, sign, coupling to another "
-                "joint or friction beyond Fv and Fc are suspicious"
+                f"{name}: {100 * row['relative']:.0f} % of its torque is not explained; sensor, sign, coupling to "
+                "another joint or friction beyond Fv and Fc are suspicious"
             )
             remarks.append(Remark("warning", text))
     coloured = [name for name, white in whiteness.items() if white.probability < 0.01 and abs(white.correlation) > 0.2]
     if coloured:
-        text = f"errors of {_listed(coloured)} are not random in time: the model lacks something there (the error bars allow for it)"
-        remarks.append(Remark("warning", text))
+        text = f"errors of {_listed(coloured)} are not random in time: the model lacks something there"
+        remarks.append(Remark("warning", f"{text} (the error bars allow for it)"))
     return remarks
 
 
