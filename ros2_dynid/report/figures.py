@@ -15,6 +15,14 @@ def write_figures(folder: Path, data: Mapping[str, Any]) -> list[Path]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    def new(width: float, height: float, **parts: Any) -> tuple[Any, Any]:
+        """Return a figure of that size [inch] and its axes; margins are fixed: a layout engine takes half the time."""
+        figure = Figure(figsize=(width, height))
+        axes = figure.subplots(**parts)
+        left, bottom = 0.75 / width, 0.55 / height
+        figure.subplots_adjust(left, bottom, 1 - 0.1 / width, 1 - 0.35 / height, hspace=0.08)
+        return figure, axes
+
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
 
@@ -27,21 +35,19 @@ def write_figures(folder: Path, data: Mapping[str, Any]) -> list[Path]:
 
     for key, rows in data.get("torque", {}).items():
         for j, joint in enumerate(rows["joints"], start=1):
-            figure = Figure(figsize=(7, 4), layout="constrained")
-            above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+            figure, (above, below) = new(7, 4, nrows=2, sharex=True, height_ratios=(2, 1))
             for kind, colour in COLOURS.items():
                 if joint[kind]:
                     above.plot(rows["t"], _floats(joint[kind]), color=colour, lw=0.9, label=LABELS[kind])
             above.set(title=_plain(joint["name"]), ylabel=f"torque [{joint['unit']}]")
-            above.legend(fontsize="small", ncols=3)
+            above.legend(fontsize="small", ncols=3, loc="upper right")  # "best" looks at every sample
             measured, predicted = _floats(joint["measured"]), _floats(joint["predicted"])
             residual = [m - p for m, p in zip(measured, predicted, strict=True)]
             below.plot(rows["t"], residual, color="tab:purple", lw=0.7)
             below.set(xlabel="time [s]", ylabel=f"residual [{joint['unit']}]")
             save(figure, f"torque_{key}_joint{j}")
     for j, joint in enumerate(data.get("friction", []), start=1):
-        figure = Figure(figsize=(4, 3), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = new(4, 3)
         axes.plot(joint["x"], joint["y"], ".", ms=2, color=COLOURS["measured"])
         axes.plot(joint["curve"]["x"], joint["curve"]["y"], color=COLOURS["predicted"])
         axes.set(
@@ -50,15 +56,13 @@ def write_figures(folder: Path, data: Mapping[str, Any]) -> list[Path]:
         save(figure, f"friction_joint{j}")
     spread = [row for row in data["base"] if row["percent"] is not None]
     if spread:
-        figure = Figure(figsize=(max(5.0, 0.16 * len(spread)), 3), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = new(max(5.0, 0.16 * len(spread)), 3)
         axes.bar([row["name"] for row in spread], [row["percent"] for row in spread])
         axes.set(ylabel="relative std [%]", yscale="log")
         axes.tick_params(axis="x", rotation=90, labelsize=6)
         save(figure, "relative_std")
     if data.get("singular_values"):
-        figure = Figure(figsize=(4, 3), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = new(4, 3)
         axes.semilogy(range(1, len(data["singular_values"]) + 1), data["singular_values"], "o-", ms=3)
         axes.set(xlabel="number", ylabel="singular value", title=f"cond {data['cond']:.3g}")
         save(figure, "singular_values")
