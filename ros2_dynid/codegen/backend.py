@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,6 +106,29 @@ def fast_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *,
     memory = np.zeros(shape) if out is None else out.transpose()
     found.fill(*arrays, memory)
     return memory.transpose()
+
+
+def regressor_function(robot: Robot, samples: int) -> Callable[[Array, Array, Array], Array]:
+    """Return a function of q, dq, ddq, shape (N, n_active), to the memory of Y, shape (n_standard, n_active, N).
+
+    For batch after batch, `samples` in all: the library is looked up once, and the function's memory is used again, so
+    what it returned changes with the next call. Its arrays are not checked for numbers that are not finite.
+    """
+    found = _library(robot, "regressor", samples)
+    shape = (len(standard_names(robot)), len(robot.active))
+    memory: dict[int, Array] = {}
+
+    def fill(q: Array, dq: Array, ddq: Array) -> Array:
+        N = len(q)
+        if found is None or N < BLOCK:
+            return regressor(robot, q, dq, ddq).transpose(2, 1, 0)
+        if N not in memory:
+            memory.clear()
+            memory[N] = np.zeros((*shape, N))
+        found.fill(*(np.ascontiguousarray(x, dtype=float) for x in (q, dq, ddq)), memory[N])
+        return memory[N]
+
+    return fill
 
 
 def fast_energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike) -> Array:

@@ -1,0 +1,116 @@
+"""The URDF with new parameters: numbers change where they stand, nothing else does, and Pinocchio reads the same."""
+
+import re
+
+import numpy as np
+import pytest
+from urdf_oracle import example_urdfs
+
+from ros2_dynid.codegen.urdf_export import updated_urdf
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.model.inertia import Inertia
+from ros2_dynid.model.parameters import LINK
+
+URDF = b"""<?xml version="1.0"?>
+<!-- keep me -->
+<robot name="two">
+  <link name="base"/>
+  <link name="upper">   <!-- a comment with <mass value="7"/> in it -->
+    <inertial>
+      <origin rpy='0.1 0.2 0.3' xyz='0 0 0.1' />
+      <mass
+         value="2.0" note="a > b"/>
+      <inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.05"/>
+    </inertial>
+    <visual><geometry><box size="1 1 1"/></geometry></visual>
+  </link>
+\t<link name="lower"/>
+  <link name="plate"><inertial><mass value="0.5"/><inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/></inertial></link>
+  <joint name="a" type="revolute">
+    <parent link="base"/><child link="upper"/><origin xyz="0 0 0.3" rpy="0 0 0"/><axis xyz="0 0 1"/>
+    <limit lower="-1" upper="1" effort="5" velocity="2"/>
+    <dynamics damping="0.5"/>
+  </joint>
+  <joint name="b" type="prismatic">
+    <parent link="upper"/><child link="lower"/><origin xyz="0.1 0 0.3" rpy="1.0 0.4 0"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="5" velocity="2"/>
+  </joint>
+  <joint name="glue" type="fixed"><parent link="lower"/><child link="plate"/><origin xyz="0 0.2 0" rpy="0 0 0.5"/></joint>
+</robot>
+"""  # noqa: E501  a URDF as people write it
+
+
+def new_parameters(robot, seed=0):
+    """Return other, physical parameters for every joint."""
+    rng = np.random.default_rng(seed)
+    values = {}
+    for j in range(1, robot.n + 1):
+        A = rng.normal(size=(3, 3))
+        second = A @ A.T + np.eye(3)  # second moments: any positive ones belong to a body
+        J = np.trace(second) * np.eye(3) - second
+        body = Inertia.at_centre_of_mass(rng.uniform(2.0, 5.0), rng.uniform(-0.2, 0.2, 3), J)
+        values |= {f"{kind}{j}": x for kind, x in body.standard().items()}
+        values |= {f"Fv{j}": float(rng.uniform(0, 1)), f"Fc{j}": float(rng.uniform(0, 1))}
+    return values
+
+
+def test_parameters_are_read_back():
+    robot = robot_from_urdf_string(URDF)
+    values = new_parameters(robot)
+    text, notes = updated_urdf(URDF, robot, values)
+    again = robot_from_urdf_string(text)
+    for j in range(1, robot.n + 1):
+        for kind in (*LINK, "Fv", "Fc"):
+            assert again.parameters.get(f"{kind}{j}", 0.0) == pytest.approx(values[f"{kind}{j}"], rel=1e-9, abs=1e-9)
+    assert notes == []
+
+
+def test_only_numbers_change():
+    robot = robot_from_urdf_string(URDF)
+    text, _ = updated_urdf(URDF, robot, new_parameters(robot))
+    assert b"<!-- keep me -->" in text and b'<mass value="7"/> in it -->' in text and b'note="a > b"' in text
+    assert b"rpy='0.1 0.2 0.3'" in text and b'<box size="1 1 1"/>' in text
+    assert b'<mass value="0.5"/>' in text, "the link that is glued on keeps its mass"
+    numbers = re.compile(rb"[-+]?\d[\d.e+-]*")
+    old_lines, new_lines = URDF.splitlines(), text.splitlines()
+    kept = [line for line in old_lines if line in new_lines]
+    assert len(kept) >= len(old_lines) - 6
+    for old in set(old_lines) - set(kept):
+        if b"<link" not in old:
+            shape = numbers.sub(b"#", old.replace(b"'", b'"'))
+            shapes = [numbers.sub(b"#", new.replace(b"'", b'"')) for new in new_lines]
+            assert shape in shapes or b"dynamics" in old or b"origin" in old
+
+
+def test_the_same_parameters_change_nothing():
+    robot = robot_from_urdf_string(URDF)
+    text, _ = updated_urdf(URDF, robot, {name: v for name, v in robot.parameters.items() if not name.endswith("2")})
+    assert text == URDF
+
+
+def test_pinocchio_reads_the_new_parameters():
+    pin = pytest.importorskip("pinocchio")
+    path = next(path for path in example_urdfs() if path.name == "ur5_robot.urdf")
+    data = path.read_bytes()
+    robot = robot_from_urdf_string(data)
+    values = {name: v for name, v in new_parameters(robot).items() if name[:2] not in ("Fv", "Fc")}
+    text, _ = updated_urdf(data, robot, values)
+    model = pin.buildModelFromXML(text.decode())
+    for j, joint in enumerate(robot.joints, start=1):
+        inertia = model.inertias[model.getJointId(joint.name)]
+        assert inertia.mass == pytest.approx(values[f"M{j}"], rel=1e-9)
+        about = robot_from_urdf_string(text).parameters
+        assert about[f"ZZ{j}"] == pytest.approx(values[f"ZZ{j}"], rel=1e-9)
+    assert data.count(b"<!--") == text.count(b"<!--")
+
+
+def test_unphysical_parameters_and_foreign_urdfs_are_said():
+    robot = robot_from_urdf_string(URDF)
+    _, notes = updated_urdf(URDF, robot, {**new_parameters(robot), "M1": -1.0})
+    assert any("upper" in note and "negative mass" in note for note in notes)
+    other = robot_from_urdf_string(URDF.replace(b'name="b"', b'name="c"'))
+    with pytest.raises(InputError, match="other joints"):
+        updated_urdf(URDF, other, {})
+    with pytest.raises(InputError, match="UTF-8"):
+        updated_urdf(URDF.decode().encode("utf-16"), robot, {})
