@@ -1,8 +1,8 @@
-"""Are the error bars honest? Many simulated recordings, every estimator: python bench/study_error_bars.py [RUNS] [ROBOT]
+"""Are the error bars honest? Simulated recordings, every estimator: python bench/study_error_bars.py [RUNS [ROBOT]]
 
-MuJoCo moves a robot of known parameters with rotor inertia; viscous and Coulomb friction act as torques; encoders round,
-torques are noisy. Printed for each estimator: the share of true base parameters within three stated standard deviations,
-and stated over empirical standard deviation (median, smallest and largest over the parameters).
+MuJoCo moves a robot of known parameters with rotor inertia; viscous and Coulomb friction act as torques; encoders
+round, torques are noisy. Printed for each estimator: the share of true base parameters within three stated standard
+deviations, and stated over empirical standard deviation (median, smallest and largest over the parameters).
 """
 
 from __future__ import annotations

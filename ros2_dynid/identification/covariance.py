@@ -31,11 +31,12 @@ def block_moments(information: Information, value: Array, weights: Array) -> Mom
     """Return the moments of weighted least squares: z = weight^2 x."""
     B, b = len(information.blocks), information.size
     A, g = np.zeros((B, b, b)), np.zeros((B, b))
-    for k, block in enumerate(information.blocks):
-        for j, columns in enumerate(information.columns):
+    for j, columns in enumerate(information.columns):
+        square = np.ix_(columns, columns)
+        for k, block in enumerate(information.blocks):
             R = weights[j] * block.R[j]
             W = R[:, :-1]
-            A[k][np.ix_(columns, columns)] += W.T @ W
+            A[k][square] += W.T @ W
             g[k, columns] += W.T @ (R[:, -1] - W @ value[columns])
     return Moments(A, g, np.array([block.recording for block in information.blocks], dtype=float))
 

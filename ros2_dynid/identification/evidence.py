@@ -12,7 +12,7 @@ import numpy as np
 from ros2_dynid.atomic import replacing
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preprocess import Prepared
-from ros2_dynid.identification.rows import ROWS, row_chunks, row_count, windows
+from ros2_dynid.identification.rows import row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.model.robot import Array, Robot
 
 LIMIT = 4000
@@ -49,7 +49,7 @@ def evidence(
     for recording in prepared:
         shift = begin - (float(recording.t[0]) if len(prepared) > 1 else 0.0)
         chunks = row_chunks(robot, recording, columns, delay=True)
-        for window, rows in zip(windows(recording, ROWS), chunks, strict=True):
+        for window, rows in zip(windows(recording, rows_of_a_chunk(recording)), chunks, strict=True):
             kept = np.arange((-seen) % stride, len(window.at), stride)
             seen += len(window.at)
             at = window.at[kept]

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgeqrf
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.rows import Rows
@@ -83,9 +84,13 @@ def combine(parts: Sequence[Information]) -> Information:
 
 def compressed(A: Array) -> Array:
     """Return R, upper triangular with as many columns as A, with R^T R = A^T A; A itself if it has no more rows."""
-    if len(A) <= A.shape[1]:
+    k = A.shape[1]
+    if len(A) <= k:
         return A
-    return np.asarray(np.linalg.qr(A, mode="r"))
+    factored, _, _, info = dgeqrf(A, lwork=64 * k)
+    if info != 0:
+        raise ValueError(f"dgeqrf: argument {-info} has an illegal value")
+    return np.asarray(np.triu(factored[:k]))
 
 
 def gather(

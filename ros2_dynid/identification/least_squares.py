@@ -7,14 +7,16 @@ neighbouring rows are independent: after filtering they never are. See `covarian
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrcon
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.covariance import block_moments, jackknife
-from ros2_dynid.identification.information import Information
+from ros2_dynid.identification.information import Information, compressed
 from ros2_dynid.model.robot import Array
 
 Mask = NDArray[np.bool_]
@@ -48,12 +50,18 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Solution of min |A x - y|: value, the scaled R's singular values, and which entries the data determine."""
+    """Solution of min |A x - y|: value, which entries the data determine, rank, and A with columns of unit norm."""
 
     value: Array
     identified: Mask
-    cond: float
     rank: int
+    scaled: Array
+
+    @cached_property
+    def cond(self) -> float:
+        """Condition number of the columns scaled to unit norm, of the part that the data determine."""
+        s = np.linalg.svd(self.scaled, compute_uv=False)
+        return float(s[0] / s[self.rank - 1]) if self.rank else np.inf
 
 
 def weighted_triangle(information: Information, weights: Array) -> Array:
@@ -66,7 +74,7 @@ def weighted_triangle(information: Information, weights: Array) -> Array:
         wide[:, -1] = weight * R[:, -1]
         parts.append(wide)
     stacked = np.vstack(parts)
-    return np.asarray(np.linalg.qr(stacked, mode="r"))
+    return compressed(stacked)
 
 
 def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) -> Solution:
@@ -76,17 +84,21 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
     unseen = scale <= 0.0
     scale = np.where(unseen, 1.0, scale)
     prior = np.zeros(A.shape[1]) if prior is None else prior
+    k = A.shape[1]
+    if len(A) >= k and not unseen.any():
+        triangle = compressed(R / np.append(scale, 1.0))[:k] if len(R) > k else R / np.append(scale, 1.0)
+        if np.any(np.tril(triangle[:, :-1], -1)):
+            triangle = np.asarray(np.linalg.qr(triangle, mode="r"))
+        reciprocal, _ = dtrcon(triangle[:, :-1])
+        if reciprocal > 100.0 * tolerance:  # no need to look closer
+            value = solve_triangular(triangle[:, :-1], triangle[:, -1]) / scale
+            return Solution(value, np.ones(k, dtype=bool), k, triangle[:, :-1])
     U, s, Vt = np.linalg.svd(A / scale, full_matrices=False)
     rank = int(np.count_nonzero(s > tolerance * s[0])) if len(s) and s[0] > 0 else 0
-    if rank == A.shape[1]:
-        triangle = np.asarray(np.linalg.qr(R / np.append(scale, 1.0), mode="r"))[: len(scale)]
-        value = solve_triangular(triangle[:, :-1], triangle[:, -1]) / scale
-        return Solution(value, np.ones(len(value), dtype=bool), float(s[0] / s[-1]), rank)
     V = Vt[:rank].T
     change = V @ ((U[:, :rank].T @ (y - A @ prior)) / s[:rank])
     resolved = np.sum(V**2, axis=1) > 0.99
-    cond = float(s[0] / s[rank - 1]) if rank else np.inf
-    return Solution(prior + change / scale, resolved & ~unseen, cond, rank)
+    return Solution(prior + change / scale, resolved & ~unseen, rank, A / scale)
 
 
 def joint_errors(information: Information, value: Array) -> Array:
@@ -150,8 +162,9 @@ def error_levels(information: Information, value: Array, weights: Array) -> Arra
     """Return the standard deviation of each joint's error, degrees of freedom shared by the joints' weights."""
     sigma = np.empty(information.n)
     total = weighted_triangle(information, weights)[:, :-1]
+    total = total[: min(len(total), information.size)]
     scale = np.where(np.linalg.norm(total, axis=0) > 0, np.linalg.norm(total, axis=0), 1.0)
-    inverse = np.linalg.pinv(total / scale, rcond=TOLERANCE)
+    inverse = _inverse(total / scale)
     for j, columns in _each(information):
         R = information.triangle(j)
         own = weights[j] * R[:, :-1] / scale[columns]
@@ -159,6 +172,13 @@ def error_levels(information: Information, value: Array, weights: Array) -> Arra
         left = np.linalg.norm(residual(R, columns, value))
         sigma[j] = _level(left, information.rows[j], used, np.linalg.norm(R[:, -1]))
     return sigma
+
+
+def _inverse(A: Array) -> Array:
+    """Return A^+ of a triangular A."""
+    if A.shape[0] == A.shape[1] and dtrcon(A)[0] > 100.0 * TOLERANCE:
+        return np.asarray(solve_triangular(A, np.eye(len(A))))
+    return np.asarray(np.linalg.pinv(A, rcond=TOLERANCE))
 
 
 def check_rows(information: Information) -> None:

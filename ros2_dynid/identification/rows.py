@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.codegen.backend import fast_regressor
+from ros2_dynid.codegen.backend import regressor_function
 from ros2_dynid.dynamics import friction
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -17,10 +17,11 @@ from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Coupling, Robot
 
 ROWS = 200
-"""Rows of a chunk for each joint: with six joints the 1200 that keep a chunk and its R factor in the cache."""
+"""Rows of a chunk for each joint: with six joints 1200, which keep a chunk and its R factor in the cache."""
+UNFILTERED_ROWS = 1200
+"""The same where every sample is a row: no filter has to be fed."""
 SLOW_SHARE = 0.05
 """Share of a row's filter that may lie on samples too slow for Coulomb friction."""
-Regressor = Callable[[Robot, Array, Array, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ def toeplitz(kernel: Array | None, step: int, n_rows: int) -> Array | None:
     for k in range(n_rows):
         T[k * step : k * step + len(kernel), k] = kernel[::-1]
     return T
+
+
+def rows_of_a_chunk(prepared: Prepared) -> int:
+    """Return how many rows of each joint a chunk of `row_chunks` has at most."""
+    return UNFILTERED_ROWS if prepared.kernel is None else ROWS
 
 
 @dataclass(frozen=True)
@@ -83,22 +89,23 @@ def row_chunks(
     columns: Sequence[int],
     *,
     delay: bool = False,
-    n_rows: int = ROWS,
-    evaluate: Regressor = fast_regressor,
+    n_rows: int | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike.
 
     With `delay`, W gets one more column, -dtau/dt, whose parameter is how late the effort was recorded [s]: to first
     order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
     """
+    n_rows = n_rows or rows_of_a_chunk(prepared)
+    evaluate = regressor_function(robot, len(prepared.t))
     T = toeplitz(prepared.kernel, prepared.step, n_rows)
     slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
     b, n = len(columns), len(robot.active)
     for window in windows(prepared, n_rows):
         part, m = window.inputs, len(window.at)
-        Y = evaluate(robot, prepared.q[part], prepared.dq[part], prepared.ddq[part])
-        Y = Y.transpose(2, 1, 0)
-        put_signs(robot, Y, prepared.sign[part])
+        Y = evaluate(prepared.q[part], prepared.dq[part], prepared.ddq[part])
+        if T is not None:
+            put_signs(robot, Y, prepared.sign[part])
         W = Y[list(columns)]
         tau = np.ascontiguousarray(prepared.tau[part].T)
         if T is not None:
