@@ -22,6 +22,7 @@ from ros2_dynid.excitation.criteria import (
     smooth_condition,
 )
 from ros2_dynid.excitation.fourier import FourierSeries, design, rest_basis
+from ros2_dynid.excitation.limits import all_joints
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.search import Clock, descend
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
@@ -31,7 +32,11 @@ CRITERIA = ("cond", "normalised", "logdet")
 SAMPLES_PER_HARMONIC = 16
 FINER = 4
 """Limits, which are cheap, are looked at on a grid that is this many times finer than the regressor's."""
-SHARPNESS = (4.0, 8.0, 16.0, 32.0)
+STAGES = ((4.0, 0.1), (8.0, 1.0), (16.0, 10.0), (32.0, 100.0), (64.0, 1000.0))
+"""Exponent p of the smooth criterion and weight of the penalty, one stage each: first excite, then keep the limits."""
+STEP = 0.98
+ITERATIONS = 80
+"""Steps of a stage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,31 +140,32 @@ class FourierProblem:
         return self.model.W(*self._samples(y, self._coarse))  # type: ignore[attr-defined]
 
 
-def random_feasible(problem: FourierProblem, rng: np.random.Generator, safe: Callable[[FourierSeries], bool]) -> Array:
-    """Return random coefficients, amplitudes reduced until the series is safe."""
-    n, k = problem.shape
-    y = rng.standard_normal((n, k)).ravel()
-    return shrink(problem, y, safe)
-
-
 def shrink(problem: FourierProblem, y: Array, safe: Callable[[FourierSeries], bool]) -> Array:
-    """Return factor * y, the factor at most 1 and as large as the exact limits and `safe` allow.
+    """Return factor * y, the factor at most 1 and about as large as the exact limits and `safe` allow.
 
-    Positions, velocities and accelerations are linear in y, so their factor is exact; for what else `safe` asks the
-    factor is reduced by steps. An empty answer (all zero) means that only standing still is safe.
+    Positions, velocities and accelerations are linear in y, so their factor is exact; what else `safe` asks for is tried
+    with factors STEP^k. All zero means that only standing still is safe.
     """
     y = y * linear_factor(problem, y)
-    for _ in range(60):
-        if safe(problem.series(y)):
-            return y
-        y = 0.95 * y
-    return np.zeros_like(y)
+
+    def fits(k: int) -> bool:
+        return safe(problem.series(STEP**k * y))
+
+    if fits(0):
+        return y
+    low, high = 0, 1
+    while not fits(high):
+        low, high = high, 2 * high
+        if high > 128:
+            return np.zeros_like(y)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return np.asarray(STEP**high * y)
 
 
 def linear_factor(problem: FourierProblem, y: Array) -> float:
     """Return the largest factor <= 1 on y with which the exact extrema keep position, velocity and acceleration."""
-    from ros2_dynid.excitation.limits import all_joints
-
     robot, b = problem.model.robot, problem.penalty.bounds
     curve = all_joints(robot, problem.series(y))
     centre = all_joints(robot, problem.series(np.zeros_like(y)))
@@ -184,12 +190,12 @@ def optimise_series(
     rng: np.random.Generator,
     clock: Clock,
     safe: Callable[[FourierSeries], bool],
-    starts: int = 3,
+    starts: int = 2,
     candidates: int = 12,
 ) -> Array:
     """Return the coefficients of the best safe series found within the time budget.
 
-    The best of some random feasible series are improved a little, the best of these until the time is over.
+    The best of some random feasible series are improved a little, the best of these through all stages.
     """
 
     def judged(y: Array) -> tuple[float, Array]:
@@ -197,29 +203,30 @@ def optimise_series(
         return (problem.model.value(problem.W(y)) if np.any(y) else np.inf), y
 
     pool = []
-    for k in range(candidates):
-        pool.append((*judged(random_feasible(problem, rng, safe)), k))
-        if clock.over(0.15):
+    for k in range(max(candidates, starts)):
+        pool.append((*judged(rng.standard_normal(problem.shape).ravel()), k))
+        if clock.over(0.1):
             break
     pool.sort(key=lambda item: (item[0], item[2]))
-    if not np.isfinite(pool[0][0]):
+    best, y_best = pool[0][:2]
+    if not np.isfinite(best):
         raise InputError(
             "no motion about the start pose is safe",
             "choose another start pose (--start), or look at the limits, the floor and the collision shapes",
             problem.model.robot.name,
         )
-    best, y_best = pool[0][:2]
+    (p, weight), *later = STAGES
     found = []
     for k, (_, y, _) in enumerate(pool[:starts]):
-        y = descend(lambda z: problem.cost(z, SHARPNESS[0], 1.0), y, clock, 40, until=0.15 + 0.3 * (k + 1) / starts)
-        found.append((problem.cost(y, SHARPNESS[0], 10.0)[0], k, y))
+        y = descend(lambda z: problem.cost(z, p, weight), y, clock, ITERATIONS, until=0.1 + 0.35 * (k + 1) / starts)
+        found.append((problem.cost(y, p, 1.0)[0], k, y))
         clock.report(f"start {k + 1} of {starts}")
     y = min(found, key=lambda item: item[:2])[2]
-    for k, p in enumerate(SHARPNESS):
-        until = 0.45 + 0.5 * (k + 1) / len(SHARPNESS)
-        y = descend(lambda z, p=p, w=10.0 ** (k + 1): problem.cost(z, p, w), y, clock, 150, until=until)  # type: ignore[misc]
+    for k, (p, weight) in enumerate(later):
+        until = 0.45 + 0.5 * (k + 1) / len(later)
+        y = descend(lambda z, p=p, w=weight: problem.cost(z, p, w), y, clock, ITERATIONS, until)  # type: ignore[misc]
         value, y_safe = judged(y)
         if value < best:
             best, y_best = value, y_safe
-        clock.report(f"p = {p:g}: {problem.model.criterion} {best:.4g}")
+        clock.report(f"{problem.model.criterion} {best:.4g}")
     return y_best

@@ -101,7 +101,9 @@ class Plan:
 
 
 def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
-    """Return an exciting trajectory that keeps every limit, within the time budget; the same for the same seed.
+    """Return an exciting trajectory that keeps every limit, within the time budget.
+
+    The same seed gives the same trajectory where the budget is not what ends the search.
 
     changes: fields of Wishes, such as plan(robot, method="points", rows=30, seed=1).
     """
@@ -119,7 +121,7 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     if chi is not None:
         _check_start_torque(robot, bounds, start, chi)
     extra = () if wishes.shapes is None else (collision_term(robot, wishes.shapes),)
-    penalty = Penalty(robot, bounds, chi=chi, extra=extra)
+    penalty = Penalty(robot, bounds, tight=0.99, chi=chi, extra=extra)
     source = "energy" if wishes.method == "points" else "torque"
     base = base_parameters(robot, source=source, groups=wishes.groups, seed=wishes.seed)
     if not len(base):
@@ -146,6 +148,11 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
         clear,
         tuple(notes),
     )
+
+
+def _starts(clock: Clock) -> int:
+    """Return how many random starts a time budget is worth."""
+    return max(2, int(clock.budget_s / 6.0))
 
 
 def _check(wishes: Wishes, robot: Robot) -> None:
@@ -246,7 +253,7 @@ def _points_curve(
         np.zeros((r + 1, n)),
     )
     problem = SegmentProblem(model, substitution, penalty, start, start)
-    curve, q, dq = optimise_trajectory(problem, np.random.default_rng(wishes.seed), clock)
+    curve, q, dq = optimise_trajectory(problem, np.random.default_rng(wishes.seed), clock, _starts(clock))
     return curve, model.W(q, dq), None
 
 
@@ -274,7 +281,7 @@ def _fourier_curve(
     def safe(series: FourierSeries) -> bool:
         return not problems_of(robot, series, penalty, wishes.shapes)
 
-    y = optimise_series(problem, np.random.default_rng(wishes.seed), clock, safe)
+    y = optimise_series(problem, np.random.default_rng(wishes.seed), clock, safe, _starts(clock))
     series = problem.series(y, wishes.periods)
     return series, *torque_matrix(robot, model, series)
 
