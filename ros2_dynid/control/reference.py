@@ -7,7 +7,7 @@ positions, 3 with velocities, 5 with accelerations too. Before the first point a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +33,17 @@ class Reference:
     def duration(self) -> float:
         """Time of the last point [s]."""
         return float(self.t[-1])
+
+    def shifted(self, lead: float) -> Reference:
+        """Return the same motion `lead` [s] later; with a negative lead the points in the past are left out."""
+        t = self.t + lead
+        first = max(int(np.searchsorted(t, 0.0, side="left")), 0)
+        if first >= len(t):
+            raise InputError("the trajectory lies in the past", "give it a later stamp")
+        if first == 0:
+            return replace(self, t=t)
+        kept = [None if x is None else x[first:] for x in (self.dq, self.ddq, self.tau)]
+        return reference(t[first:], self.q[first:], *kept)
 
     def at(self, t: float) -> tuple[Array, Array, Array, Array | None]:
         """Return q, dq, ddq, each of shape (n,), and tau (n,) or None at time t [s], at rest outside the points."""

@@ -34,14 +34,18 @@ def deceleration_limits(robot: Robot, fallback: float) -> Array:
     return np.where(np.isfinite(limits) & (limits > 0), limits, fallback)
 
 
-def approach(q_from: Array, q_to: Array, velocity: Array, acceleration: Array, points: int = 50) -> Reference:
-    """Return a slow quintic move from rest at q_from to rest at q_to, shape (n,), within velocity and acceleration.
+def approach(q_from: Array, q_to: Array, velocity: Array, acceleration: Array) -> Reference:
+    """Return a move from rest at q_from to rest at q_to, shape (n,), as quick as velocity and acceleration allow.
 
-    With x = t / T the path is 10 x^3 - 15 x^4 + 6 x^5: peak velocity 15/8 of the mean one, peak acceleration
-    10 / sqrt(3) of distance / T^2.
+    The quintic's peak velocity is 15/8 of the mean one, its peak acceleration 10 / sqrt(3) of distance / T^2.
     """
     distance = np.abs(q_to - q_from)
     T = max(float(np.max(1.875 * distance / velocity)), float(np.max(np.sqrt(5.7735 * distance / acceleration))), 0.1)
+    return quintic(q_from, q_to, T)
+
+
+def quintic(q_from: Array, q_to: Array, T: float, points: int = 50) -> Reference:
+    """Return the move from rest at q_from to rest at q_to, shape (n,), in T [s]: 10 x^3 - 15 x^4 + 6 x^5, x = t / T."""
     x = np.linspace(0.0, 1.0, points)[:, None]
     D = q_to - q_from
     q = q_from + D * (10 * x**3 - 15 * x**4 + 6 * x**5)

@@ -3,54 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import String
 
-from ros2_dynid.errors import DynidError
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.jobs import robot_request
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.messages import LATCHED
+from ros2_dynid.nodes.parameters import COMMON, Described
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 
-@dataclass(frozen=True)
-class Described:
-    """A parameter: its default, what it means with its unit, and the range it may have."""
-
-    name: str
-    default: Any
-    text: str
-    lower: float | None = None
-    upper: float | None = None
-
-    def descriptor(self) -> ParameterDescriptor:
-        """Return the descriptor that `ros2 param describe` shows."""
-        descriptor = ParameterDescriptor(description=self.text)
-        if self.lower is not None and self.upper is not None:
-            if isinstance(self.default, int):
-                descriptor.integer_range = [IntegerRange(from_value=int(self.lower), to_value=int(self.upper), step=0)]
-            else:
-                descriptor.floating_point_range = [FloatingPointRange(from_value=self.lower, to_value=self.upper)]
-        return descriptor
-
-
-COMMON = (
-    Described("autostart", True, "configure and activate at start, without a lifecycle manager"),
-    Described("robot", "", "URDF or robot file (path, or name of a shipped robot); empty: wait for robot_description"),
-    Described("base_link", "", "link of the URDF that stands still; empty: its root"),
-    Described("tip_link", "", "keep only the joints between base_link and this link; empty: all"),
-)
-
-
 class ManagedNode(LifecycleNode):
     """Base of the nodes: on_robot(robot) is called once the robot is known, status() once a second for diagnostics."""
+
+    needs_robot = True
 
     def __init__(self, name: str, parameters: Sequence[Described]) -> None:
         """Declare the parameters; a parameter out of its range ends the node with one line."""
@@ -58,6 +31,8 @@ class ManagedNode(LifecycleNode):
         for parameter in (*COMMON, *parameters):
             self.declare_parameter(parameter.name, parameter.default, parameter.descriptor())
         self.robot: Robot | None = None
+        self.description_text = ""
+        """The URDF's text, as far as the robot came as a URDF."""
         self.active = False
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._pulse = self.create_timer(1.0, self._publish_status)
@@ -73,6 +48,21 @@ class ManagedNode(LifecycleNode):
             self.trigger_configure()
             if self._state_machine.current_state[1] == "inactive":
                 self.trigger_activate()
+
+    def now_ns(self) -> int:
+        """Return the time of the node's clock [ns]: the robot's if use_sim_time is set."""
+        return int(self.get_clock().now().nanoseconds)
+
+    def known_robot(self) -> Robot:
+        """Return the robot, or refuse what needs it."""
+        if self.robot is None:
+            raise InputError("the robot is not known yet", "publish robot_description or set the parameter robot")
+        return self.robot
+
+    def robot_request(self) -> dict[str, str]:
+        """Return how a job in another process finds the robot."""
+        path = self.value("robot")
+        return robot_request(path, "" if path else self.description_text, self.value("base_link"), self.value("tip_link"))
 
     # --- what a node fills in
 
@@ -103,10 +93,14 @@ class ManagedNode(LifecycleNode):
         """Make the interfaces and get the robot; bad input is one line in the log and a failed transition."""
         try:
             self.configure()
-            self._find_robot()
+            if self.needs_robot:
+                self._find_robot()
         except (DynidError, OSError) as error:
             self.get_logger().error(str(error))
             return TransitionCallbackReturn.FAILURE
+        except Exception as error:  # rclpy would drop it without a word
+            self.get_logger().fatal(f"{type(error).__name__}: {error}")
+            raise
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -127,7 +121,9 @@ class ManagedNode(LifecycleNode):
         chain = {"base_link": self.value("base_link") or None, "tip_link": self.value("tip_link") or None}
         path = self.value("robot")
         if path:
-            self._take(load_robot(path, **chain))
+            robot = load_robot(path, **chain)
+            self.description_text = Path(path).read_text() if path.endswith(".urdf") else ""
+            self._take(robot)
         elif self._description is None:
             self._description = self.create_subscription(
                 String, "robot_description", lambda message: self._on_description(message, chain), LATCHED
@@ -135,7 +131,9 @@ class ManagedNode(LifecycleNode):
 
     def _on_description(self, message: String, chain: dict[str, Any]) -> None:
         try:
-            self._take(robot_from_urdf_string(message.data, **chain))
+            robot = robot_from_urdf_string(message.data, **chain)
+            self.description_text = message.data
+            self._take(robot)
         except DynidError as error:
             self.get_logger().error(f"robot_description: {error}")
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Duration
-from geometry_msgs.msg import Transform
+from geometry_msgs.msg import Inertia, Transform
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ros2_dynid.control.reference import Reference, joint_columns, reference
@@ -22,40 +21,6 @@ JOINT_STATES = QoSProfile(
 )
 """Matches every publisher of joint states, and holds two seconds of them at 1 kHz while we are busy."""
 COMMANDS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-
-
-class JointStates:
-    """The robot's joints out of JointState messages, which may be permuted, partial or carry others as well."""
-
-    def __init__(self, robot: Robot) -> None:
-        """Read the active joints of `robot`."""
-        self._names = robot.active_names
-        self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
-        n = len(self._names)
-        self.q, self.dq, self.tau = np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan)
-        self._seen = np.zeros(n, dtype=bool)
-
-    def take(self, message: JointState) -> bool:
-        """Take in a message; return whether all joints have been seen since the last time it said so."""
-        key = tuple(message.name)
-        if key not in self._layouts:
-            if len(self._layouts) > 16:
-                self._layouts.clear()
-            found = [(k, key.index(name)) for k, name in enumerate(self._names) if name in key]
-            self._layouts[key] = (
-                np.array([k for k, _ in found], dtype=int), np.array([at for _, at in found], dtype=int)
-            )
-        mine, theirs = self._layouts[key]
-        if not len(mine):
-            return False
-        for target, values in ((self.q, message.position), (self.dq, message.velocity), (self.tau, message.effort)):
-            if len(values) == len(key):
-                target[mine] = np.frombuffer(values, dtype=float)[theirs]
-        self._seen[mine] = True
-        if not self._seen.all():
-            return False
-        self._seen[:] = False
-        return True
 
 
 def reference_of(message: JointTrajectory, robot: Robot) -> Reference:
@@ -80,6 +45,11 @@ def reference_of(message: JointTrajectory, robot: Robot) -> Reference:
     return reference(t, q, column("velocities"), column("accelerations"), column("effort"))
 
 
+def reference_points(samples: Any) -> Reference:
+    """Return the reference through the samples t, q, dq, ddq of a planned trajectory."""
+    return reference(samples.t, samples.q, samples.dq, samples.ddq)
+
+
 def trajectory_message(points: Reference, names: Sequence[str], stamp: Any = None) -> JointTrajectory:
     """Return the message of a trajectory of the joints named; without a stamp it starts when it arrives."""
     message = JointTrajectory(joint_names=list(names))
@@ -92,6 +62,13 @@ def trajectory_message(points: Reference, names: Sequence[str], stamp: Any = Non
         for k, t in enumerate(points.t)
     ]
     return message
+
+
+def ahead(stamp: Any, now_ns: int) -> float:
+    """Return how far a header's stamp lies ahead of now [s]; 0 for a stamp of zero, which means at once."""
+    if stamp.sec == 0 and stamp.nanosec == 0:
+        return 0.0
+    return 1e-9 * (stamp.sec * 1_000_000_000 + stamp.nanosec - now_ns)
 
 
 def seconds(value: Any) -> float:
@@ -125,3 +102,36 @@ def matrix_of(message: Transform) -> Array:
     T[:3, :3] = Rotation.from_quat((r.x, r.y, r.z, r.w)).as_matrix()
     T[:3, 3] = (t.x, t.y, t.z)
     return T
+
+
+def inertia_of(message: Inertia, robot: Robot, link: str) -> tuple[float, Array, Array, int]:
+    """Return mass [kg], centre (3,) [m], inertia about it (3, 3) and the joint's number, in that joint's frame.
+
+    The message is given in the frame of `link` (empty: the robot's last link, or its last joint's frame).
+    """
+    if link:
+        if link not in robot.tools:
+            raise InputError(f"the robot has no last link {link!r}", f"choose from {', '.join(robot.tools)}", robot.name)
+        joint, T = robot.tools[link]
+    else:
+        joint, T = next(iter(robot.tools.values()), (robot.n, np.eye(4)))
+    R = T[:3, :3]
+    com = R @ np.array((message.com.x, message.com.y, message.com.z)) + T[:3, 3]
+    I = np.array(
+        (
+            (message.ixx, message.ixy, message.ixz),
+            (message.ixy, message.iyy, message.iyz),
+            (message.ixz, message.iyz, message.izz),
+        )
+    )
+    return float(message.m), com, R @ I @ R.T, joint
+
+
+def inertia_message(mass: float, com: Sequence[float], inertia: Sequence[Sequence[float]]) -> Inertia:
+    """Return the message of a load: mass [kg], centre (3,) [m], inertia about it (3, 3) [kg.m^2]."""
+    message = Inertia(m=float(mass))
+    message.com.x, message.com.y, message.com.z = (float(value) for value in com)
+    (message.ixx, message.ixy, message.ixz), (_, message.iyy, message.iyz), (_, _, message.izz) = (
+        [float(value) for value in row] for row in inertia
+    )
+    return message

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from ros2_dynid.errors import DynidError
@@ -24,10 +24,15 @@ ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
 
 
-def run(make_node: Callable[[], Any]) -> int:
-    """Spin the node that make_node() returns until a signal comes; return the process's exit code."""
+def run(make_node: Callable[[], Any], threads: int = 1) -> int:
+    """Spin the node that make_node() returns until a signal comes; return the process's exit code.
+
+    threads: more than one if callbacks may wait for something.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    _end_with_parent()
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)  # a shell's background jobs inherit SIGINT ignored: it would be lost
+    end_with_parent()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     failures: list[str] = []
     try:
@@ -36,7 +41,7 @@ def run(make_node: Callable[[], Any]) -> int:
         print(f"{error}", file=sys.stderr)
         rclpy.shutdown()
         return 2
-    executor = _executor()
+    executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     executor.add_node(node)
     thread = threading.Thread(target=_spin, args=(executor, failures), name="spin", daemon=True)
     thread.start()
@@ -69,16 +74,7 @@ def _spin(executor: Any, failures: list[str]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _executor() -> Any:
-    """Return the executor that reacts to events, where rclpy has it (Kilted on), which keeps up with 1 kHz easily."""
-    try:
-        from rclpy.experimental import EventsExecutor
-    except ImportError:
-        return SingleThreadedExecutor()
-    return EventsExecutor()
-
-
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Ask the kernel for SIGTERM when the parent dies, if the parent said so by its process number."""
     parent = os.environ.get("DYNID_PARENT")
     if parent is None:

@@ -1,0 +1,175 @@
+"""Node excitation: plans an exciting trajectory, moves to its start, runs it, and stops the robot when anything is wrong.
+
+What it sends passes joint_trajectory_controller's checks: all joints, increasing times, zero velocity at the end. A stop
+is a new trajectory that brakes from the reference within the acceleration limits, sent by the thread that noticed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
+
+from ros2_dynid.confined import Folder
+from ros2_dynid.control.motion import Manner, Motion
+from ros2_dynid.control.reference import Reference, joint_columns
+from ros2_dynid.control.supervisor import Tolerances
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.excitation.limits import check_trajectory
+from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, rehearsal
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.nodes.background import THREADS, OneJob
+from ros2_dynid.nodes.fast import Stream, Ticker
+from ros2_dynid.nodes.lifecycle_node import ERROR, OK, WARN, ManagedNode
+from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED, reference_points, trajectory_message
+from ros2_dynid.nodes.parameters import EXCITATION
+from ros2_dynid.nodes.sender import Sender
+from ros2_dynid.nodes.spin import run
+from ros2_dynid.recording.live import Age, LiveStates
+from ros2_dynid.srv import PlanExcitation
+
+
+class Excitation(ManagedNode):
+    """Services plan, rehearse, start and stop; the motion itself is control.motion's."""
+
+    def __init__(self) -> None:
+        """Declare parameters and start."""
+        super().__init__("excitation", EXCITATION)
+        self._lock = threading.RLock()
+        self._motion: Motion | None = None
+        self._plan: Trajectory | None = None
+        self._announced = False
+        self._parts: list[Any] = []
+        self.autostart()
+
+    def configure(self) -> None:
+        """Make topics and services."""
+        self._folder = Folder(self.value("folder"))
+        self._job = OneJob("planning")
+        self._exciting = self.create_publisher(Bool, "exciting", LATCHED)
+        self._state_out = self.create_publisher(String, "excitation_state", LATCHED)
+        self._sender = Sender(self, "joint_trajectory", self.value("action"))
+        self.create_service(PlanExcitation, "~/plan", self._on_plan, callback_group=self._job.group)
+        for name, act in (("start", self._start), ("rehearse", self._rehearse), ("stop", self._stop)):
+            self.create_service(Trigger, f"~/{name}", lambda _, response, act=act: self._answer(act, response))
+
+    def on_robot(self, robot: Robot) -> None:
+        """Watch this robot from now on."""
+        tolerances = Tolerances(self.value("tracking_tolerance"), self.value("stale_seconds"))
+        manner = Manner(
+            self.value("approach_speed"), self.value("settle_seconds"), deceleration=self.value("stop_deceleration")
+        )
+        with self._lock:
+            self._states, self._age, self._plan = LiveStates(robot.active_names), Age(), None
+            self._motion = Motion(robot, tolerances, manner, self._send, self._announce)
+
+    def activate(self) -> None:
+        """Listen to joint states and watch."""
+        period = self.value("control_period")
+        listen = Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, newest=True)
+        self._parts = [listen, Ticker(period, self._watch)]
+
+    def deactivate(self) -> None:
+        """Stop the robot and listen no more."""
+        if self._motion is not None:
+            self._motion.abort("the node was deactivated", time.monotonic())
+        self._job.cancel()
+        for part in self._parts:
+            part.close()
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        """Tell the phase."""
+        if self._motion is None:
+            return WARN, "no robot yet", {}
+        phase = self._motion.phase
+        return ERROR if phase == "aborted" else OK, phase, {"planned": self._plan is not None}
+
+    def _on_plan(self, request: Any, response: PlanExcitation.Response) -> PlanExcitation.Response:
+        try:
+            robot, cond = self.known_robot(), float("nan")
+            if request.file:
+                path = self._folder.existing(request.file)
+            else:
+                path = self._folder.new(time.strftime("plan_%Y%m%d_%H%M%S.yaml"), unique=True)
+                wanted = {
+                    "method": request.method or self.value("method"),
+                    "seed": request.seed,
+                    "duration": request.duration or self.value("duration"),
+                    "budget": self.value("planning_seconds"),
+                }
+                cond = self._job.run("plan", robot=self.robot_request(), output=str(path), **wanted)["cond"]
+            planned = load_trajectory(path)
+            joint_columns(robot, planned.joint_names)
+            problems = check_trajectory(robot, planned)
+            if problems:
+                raise InputError(f"the trajectory is not safe: {problems[0]}", "plan another one")
+            self._plan = planned
+            response.trajectory = trajectory_message(self._points(planned), planned.joint_names)
+            response.cond, response.duration = cond, planned.duration
+            response.success, response.message = True, str(path)
+        except (DynidError, OSError) as error:
+            response.message = str(error)
+        return response
+
+    def _answer(self, act: Any, response: Trigger.Response) -> Trigger.Response:
+        try:
+            with self._lock:
+                response.message, response.success = act(), True
+        except DynidError as error:
+            response.message = str(error)
+        return response
+
+    def _start(self) -> str:
+        return self._run(lambda plan: plan, "exciting")
+
+    def _rehearse(self) -> str:
+        return self._run(lambda plan: rehearsal(plan, self.value("rehearsal_speed")), "rehearsing")
+
+    def _stop(self) -> str:
+        stopped = self._motion is not None and self._motion.abort("stop was called", time.monotonic())
+        return "stopping" if stopped else "nothing was moving"
+
+    def _run(self, chosen: Any, phase: str) -> str:
+        self.known_robot()
+        if self._plan is None or not self.active:
+            raise InputError("there is no plan" if self.active else "the node is inactive", "call ~/plan, or activate it")
+        begins = self._motion.start(phase, self._points(chosen(self._plan)), time.monotonic())
+        return f"{phase} begins in {begins:.1f} s"
+
+    def _points(self, trajectory: Trajectory) -> Reference:
+        return reference_points(trajectory.sample(self.value("point_rate")))
+
+    def _send(self, points: Reference) -> None:
+        self._sender.send(points, self.known_robot().active_names)
+
+    def _announce(self, phase: str, reason: str) -> None:
+        if (phase == "exciting") != self._announced:
+            self._announced = phase == "exciting"
+            self._exciting.publish(Bool(data=self._announced))
+        self._state_out.publish(String(data=f"{phase}: {reason}" if reason else phase))
+        if reason:
+            self.get_logger().error(f"stopped: {reason}")
+
+    def _on_state(self, message: bytes) -> None:
+        with self._lock:
+            if self._motion is not None and self._states.take(message):
+                measured_at = time.monotonic() - self._age.of(self._states.stamp, time.time_ns())
+                self._motion.observe(self._states.q, self._states.dq, measured_at)
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._motion is not None and self._motion.moving:
+                self._motion.watch(self._sender.problem(), time.monotonic())
+
+
+def main() -> int:
+    """Run the node."""
+    return run(Excitation, THREADS)
+
+
+if __name__ == "__main__":
+    main()

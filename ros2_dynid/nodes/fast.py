@@ -1,0 +1,120 @@
+"""Streams of 1 kHz beside the executor: a thread of its own takes the messages of a subscription, or keeps a period.
+
+rclpy's executors rebuild their list of everything the node has for every message, which at 1 kHz costs most of a core.
+Here a thread waits for one subscription alone. The callback gets serialized bytes, and must lock what others use.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
+
+STOP_SECONDS = 0.2
+
+
+class _NotForExecutors(CallbackGroup):
+    """Keeps executors away from what our own threads take."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Never."""
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        """Never."""
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        """Nothing to end."""
+
+
+class Stream:
+    """Calls back with every serialized message of a topic, as soon as it comes.
+
+    rest: time [s] slept after the messages there were are taken, so that the next ones come together: 1 kHz in pieces of
+    4 ms costs a quarter of single messages. newest: of messages that come together only the last one is passed on.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        kind: Any,
+        topic: str,
+        callback: Callable[[bytes], None],
+        qos: QoSProfile,
+        *,
+        rest: float = 0.0,
+        newest: bool = False,
+    ) -> None:
+        """Subscribe and start the thread."""
+        self._callback, self._rest, self._newest, self._node = callback, rest, newest, node
+        self._subscription = node.create_subscription(
+            kind, topic, lambda message: None, qos, raw=True, callback_group=_NotForExecutors()
+        )
+        self._running = True
+        self._thread = threading.Thread(target=self._run, name=f"stream {topic}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and the subscription."""
+        self._running = False
+        self._thread.join(2 * STOP_SECONDS)
+        self._node.destroy_subscription(self._subscription)
+
+    def _run(self) -> None:
+        handle, kind = self._subscription.handle, self._subscription.msg_type
+        with handle:
+            waiting = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, self._node.context.handle)
+            while self._running and self._node.context.ok():
+                waiting.clear_entities()
+                waiting.add_subscription(handle)
+                waiting.wait(int(STOP_SECONDS * 1e9))
+                last = None
+                while self._running and (taken := handle.take_message(kind, True)) is not None:
+                    if self._newest:
+                        last = taken
+                    else:
+                        self._callback(taken[0])
+                if last is not None:
+                    self._callback(last[0])
+                if self._rest:
+                    time.sleep(self._rest)
+
+
+class Ticker:
+    """Calls back every `period` [s] of the machine's clock, from a thread of its own."""
+
+    def __init__(self, period: float, callback: Callable[[], None]) -> None:
+        """Start the thread."""
+        self._period, self._callback = period, callback
+        self._running = True
+        self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._running = False
+        if threading.current_thread() is not self._thread:
+            self._thread.join(2 * STOP_SECONDS)
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while self._running:
+            due += self._period
+            wait = due - time.monotonic()
+            if wait > 0:
+                time.sleep(wait)
+            elif wait < -0.1:  # after a pause of the machine there is nothing to make up for
+                due = time.monotonic()
+            self._callback()
+
+
+def unpacked(data: bytes, kind: Any) -> Any:
+    """Return the message of serialized bytes."""
+    return deserialize_message(data, kind)

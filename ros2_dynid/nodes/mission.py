@@ -1,0 +1,167 @@
+"""The demo's operator: plans, rehearses, excites, identifies, feeds forward, weighs a payload, as a person would.
+
+Reads what to do as JSON from standard input, and writes lines of JSON: {"say"} as it goes, then {"result"} or {"error"}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import numpy as np
+from std_srvs.srv import Trigger
+
+from ros2_dynid.action import Identify
+from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.stop import quintic
+from ros2_dynid.errors import DynidError
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.nodes.client import Client, ClientError, start_ros
+from ros2_dynid.nodes.messages import inertia_message, reference_of
+from ros2_dynid.nodes.spin import end_with_parent
+from ros2_dynid.srv import IdentifyPayload, PlanExcitation, SetPayload
+
+
+def say(text: str) -> None:
+    """Tell what is going on."""
+    print(json.dumps({"say": text}), flush=True)
+
+
+class Mission:
+    """The steps, each on real topics, services and actions."""
+
+    def __init__(self, wanted: dict[str, Any]) -> None:
+        """Connect."""
+        self._wanted = wanted
+        self.robot = load_robot(wanted["robot"])
+        self._client = Client(self.robot, "mission")
+        self._result: dict[str, Any] = {}
+
+    def run(self) -> dict[str, Any]:
+        """Go through all steps and return what was found."""
+        self._client.position()
+        exciting, training = self._excite("exciting trajectory", seed=self._wanted["seed"])
+        _, validation = self._excite("validation trajectory", seed=self._wanted["seed"] + 1, rehearse=False)
+        self._identify([training], [validation])
+        self._track(exciting)
+        self._payload(training)
+        self._open_loop()
+        return self._result
+
+    def _excite(self, what: str, seed: int, rehearse: bool = True) -> tuple[Reference, str]:
+        client = self._client
+        plan = client.call(PlanExcitation, "excitation/plan", seed=seed, duration=self._wanted["duration"], timeout=120.0)
+        say(f"{what}: {plan.duration:.1f} s, condition number {plan.cond:.0f}")
+        if rehearse:
+            self._run("rehearse", f"rehearsing it at {100 * self._wanted['rehearsal_speed']:.0f} % speed")
+        return reference_of(plan.trajectory, self.robot), self._recorded(f"running the {what}, recording")
+
+    def _recorded(self, text: str) -> str:
+        before = self._client.recording
+        self._run("start", text)
+        self._client.wait(lambda: self._client.recording != before, 20.0, "closing the bag")
+        return self._client.recording
+
+    def _run(self, service: str, text: str) -> None:
+        client = self._client
+        say(text)
+        client.excitation_state = ""
+        client.call(Trigger, f"excitation/{service}")
+        client.wait(lambda: client.excitation_state.startswith(("done", "aborted")), 300.0, text)
+        if client.excitation_state != "done":
+            raise ClientError(f"the excitation stopped: {client.excitation_state}")
+
+    def _identify(self, bags: list[str], validation: list[str]) -> None:
+        stages: list[str] = []
+
+        def feedback(message: Any) -> None:
+            if message.feedback.stage not in stages:
+                stages.append(message.feedback.stage)
+
+        say("identifying the base parameters")
+        goal = Identify.Goal(bags=bags, validation_bags=validation)
+        found = self._client.act(Identify, "identification/identify", goal, feedback)
+        parameters = found.parameters
+        self._result |= {
+            "bags": bags,
+            "validation_bags": validation,
+            "model": found.model_path,
+            "stages": stages,
+            "fit": {error.joint: {"rms": error.rms, "relative": error.relative} for error in parameters.fit},
+            "validation": {error.joint: {"rms": error.rms, "relative": error.relative} for error in parameters.validation},
+            "base": {parameter.name: (parameter.leader, parameter.value, parameter.std) for parameter in parameters.parameters},
+        }
+
+    def _track(self, points: Reference) -> None:
+        errors = {}
+        for name, feedforward in (("without", False), ("with", True)):
+            say(f"tracking {name} feedforward, at the same gains")
+            self._client.go(points.q[0])
+            t, q = self._client.follow(points, feedforward=feedforward)
+            errors[name] = float(np.sqrt(np.mean((q - points.sampled(t)[0]) ** 2)))
+        self._client.go(points.q[0])
+        self._result["tracking"] = {**errors, "ratio": errors["without"] / errors["with"]}
+
+    def _payload(self, empty: str) -> None:
+        load = self._wanted["payload"]
+        message = inertia_message(load["mass"], load["com"], load["inertia"])
+        say(f"attaching a payload of {load['mass']} kg, which only the robot knows")
+        self._client.call(SetPayload, "sim_robot/set_payload", payload=message)
+        loaded = self._recorded("running the trajectory with the payload, recording")
+        say("identifying the payload")
+        bags = {"empty_bags": [empty], "loaded_bags": [loaded]}
+        found = self._client.call(IdentifyPayload, "identification/identify_payload", timeout=120.0, **bags)
+        com = found.payload.com
+        self._result["payload"] = {
+            "mass": found.payload.m,
+            "mass_std": found.mass_std,
+            "com": [com.x, com.y, com.z],
+            "true_mass": load["mass"],
+            "relative_error": abs(found.payload.m / load["mass"] - 1),
+            "bag": loaded,
+        }
+        self._client.call(SetPayload, "sim_robot/set_payload", payload=inertia_message(0.0, [0.0] * 3, [[0.0] * 3] * 3))
+
+    def _open_loop(self) -> None:
+        """Seed 004's test: the torque alone moves the robot, no position control."""
+        client, table = self._client, {}
+        start = np.array([0.5 * sum(_range(self.robot, j)) for j in self.robot.active])
+        travel = np.array([0.2 * (_range(self.robot, j)[1] - _range(self.robot, j)[0]) for j in self.robot.active])
+        for speed, seconds in (("slow", self._wanted["slow"]), ("fast", self._wanted["fast"])):
+            for name, measured in (("reference gravity", False), ("on-line gravity", True)):
+                say(f"open loop, {speed}, {name}")
+                client.go(start - travel / 2)
+                points = quintic(start - travel / 2, start + travel / 2, seconds)
+                client.set("feedforward", output="effort", measured_gravity=measured)
+                t, q = client.follow(points, feedforward=True)
+                client.set("feedforward", output="trajectory", measured_gravity=False)
+                client.go(client.position())
+                error = np.abs(q - points.sampled(t)[0]).max(axis=0) / travel
+                table[f"{speed}, {name}"] = {"worst": float(error.max()), "mean": float(error.mean())}
+        self._result["open_loop"] = table
+
+
+def _range(robot: Any, joint: int) -> tuple[float, float]:
+    limits = robot.joints[joint - 1].limits
+    return max(limits.lower, -1.5), min(limits.upper, 1.5)
+
+
+def main() -> int:
+    """Run the mission on standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    wanted = json.load(sys.stdin)
+    try:
+        start_ros()
+        outcome = {"result": Mission(wanted).run()}
+    except DynidError as error:
+        outcome = {"error": str(error)}
+    print(json.dumps(outcome), flush=True)
+    os._exit(0)  # the middleware's threads may take seconds to end
+
+
+if __name__ == "__main__":
+    main()

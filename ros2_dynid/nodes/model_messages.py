@@ -1,0 +1,94 @@
+"""Between identified models and the BaseParameters message."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.model.parameters import standard_names, unit_of
+from ros2_dynid.model.robot import Joint, Robot
+from ros2_dynid.msg import BaseParameter, BaseParameters, MdhJoint, TorqueError
+from ros2_dynid.nodes.messages import matrix_of, transform_message
+
+GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
+
+
+def mdh_messages(robot: Robot) -> list[MdhJoint]:
+    """Return the modified DH table."""
+    return [
+        MdhJoint(name=joint.name, parent=joint.parent, sigma=joint.sigma, **{k: float(getattr(joint, k)) for k in GEOMETRY})
+        for joint in robot.joints
+    ]
+
+
+def model_id(model: IdentifiedModel) -> str:
+    """Return a mark that differs whenever joints, gravity or the choice of base parameters differ."""
+    robot = model.robot
+    parts = [*robot.base.ravel(), *robot.gravity]
+    parts += [value for j in robot.joints for value in (j.parent, j.sigma, *(getattr(j, key) for key in GEOMETRY))]
+    text = ";".join([*(j.name for j in robot.joints), *model.leaders, *(f"{part:.9g}" for part in parts)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def model_message(model: IdentifiedModel, stamp: Any) -> BaseParameters:
+    """Return the message of a model."""
+    robot = model.robot
+    message = BaseParameters(robot=robot.name, model_id=model_id(model), joints=mdh_messages(robot))
+    message.header.stamp = stamp
+    message.base = transform_message(robot.base)
+    message.gravity.x, message.gravity.y, message.gravity.z = map(float, robot.gravity)
+    message.parameters = [
+        BaseParameter(
+            name=name,
+            leader=leader,
+            expression=model.expression(k),
+            unit=unit_of(robot, leader),
+            value=float(model.value[k]),
+            std=float(model.std[k]) if math.isfinite(model.std[k]) else math.nan,
+        )
+        for k, (name, leader) in enumerate(zip(model.names, model.leaders, strict=True))
+    ]
+    if np.all(np.isfinite(model.covariance)):
+        message.covariance = model.covariance.ravel().tolist()
+    message.method = str(model.obtained.get("method", ""))
+    message.rows, message.cond = int(model.obtained.get("rows", 0)), float(model.obtained.get("cond") or math.nan)
+    message.fit, message.validation = _errors(model.fit), _errors(model.validation)
+    return message
+
+
+def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
+    """Return the robot and standard parameters chi with the same torques: the leaders take the values."""
+    joints = tuple(
+        Joint(j.name, j.parent, j.sigma, **{key: getattr(j, key) for key in GEOMETRY}) for j in message.joints
+    )
+    gravity = np.array((message.gravity.x, message.gravity.y, message.gravity.z))
+    robot = Robot(message.robot or "robot", joints, gravity=gravity, base=matrix_of(message.base))
+    place = {name: k for k, name in enumerate(standard_names(robot))}
+    chi = np.zeros(len(place))
+    for parameter in message.parameters:
+        if parameter.leader not in place or not math.isfinite(parameter.value):
+            raise InputError(f"base parameter {parameter.name!r} is unknown or not finite", "publish a whole model")
+        chi[place[parameter.leader]] = parameter.value
+    return robot, chi
+
+
+def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
+    """Refuse a model of another robot: other joints, or another geometry."""
+    if robot.active_names != other.active_names:
+        ours, theirs = ", ".join(robot.active_names), ", ".join(other.active_names)
+        raise InputError(f"the model has the joints {theirs}", f"this robot has {ours}: load its own model", source)
+    for mine, its in zip(robot.joints, other.joints, strict=True):
+        values = [(getattr(mine, key), getattr(its, key)) for key in GEOMETRY]
+        if mine.sigma != its.sigma or mine.parent != its.parent or not np.allclose(*zip(*values, strict=True), atol=1e-6):
+            raise InputError(f"the model has another geometry at joint {mine.name!r}", "identify this robot", source)
+
+
+def _errors(table: Any) -> list[TorqueError]:
+    return [
+        TorqueError(joint=joint, rms=float(row["rms"]), relative=float(row["relative"])) for joint, row in table.items()
+    ]

@@ -1,0 +1,81 @@
+"""The online mode of the identification node: joint states in, estimates with confidence and drift out."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+from ros2_dynid.identification.online import Drift, OnlineEstimator
+from ros2_dynid.msg import BaseParameters
+from ros2_dynid.nodes.fast import Stream
+from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.model_messages import model_message
+from ros2_dynid.recording.live import LiveStates, LiveStatistics
+
+WORK_SECONDS = 0.2
+MEASURING = 500
+"""Joint states that the rate is measured from before the estimator starts."""
+
+
+class Online:
+    """Runs beside the node that owns it, until closed."""
+
+    def __init__(self, node: Any) -> None:
+        """Listen; estimates go to online_parameters, the verdict to drift."""
+        self._node = node
+        self._lock = threading.Lock()
+        self._estimator: OnlineEstimator | None = None
+        self._states: LiveStates | None = None
+        self._statistics = LiveStatistics()
+        self.drift: Drift | None = None
+        self._estimates = node.create_publisher(BaseParameters, "online_parameters", LATCHED)
+        self._verdict = node.create_publisher(Bool, "drift", LATCHED)
+        self._told: bool | None = None
+        self._stream = Stream(node, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
+        self._timer = node.create_timer(WORK_SECONDS, self._work)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._stream.close()
+        self._node.destroy_timer(self._timer)
+
+    def _on_state(self, message: bytes) -> None:
+        robot = self._node.robot
+        if robot is None:
+            return
+        with self._lock:
+            if self._estimator is None:
+                self._statistics.take(message)
+                if self._statistics.count >= MEASURING:
+                    value = self._node.value
+                    self._states = LiveStates(robot.active_names)
+                    self._estimator = OnlineEstimator(
+                        robot,
+                        1 / self._statistics.period,
+                        row_rate=value("online_rate"),
+                        cutoff=value("online_cutoff"),
+                        memory=value("online_memory"),
+                    )
+            elif self._states.take(message):
+                self._estimator.take(self._states.q, self._states.tau)
+
+    def _work(self) -> None:
+        if self._estimator is None:
+            return
+        with self._lock:
+            reference = self._node.model
+            if not self._estimator.work(reference):
+                return
+            found = self._estimator.estimate()
+            if reference is not None and reference.fit:
+                self.drift = self._estimator.drift(reference, self._node.value("drift_ratio"))
+        if found is not None:
+            self._estimates.publish(model_message(found, self._node.get_clock().now().to_msg()))
+        if self.drift is not None and self.drift.drifting != self._told:
+            self._told = self.drift.drifting
+            self._verdict.publish(Bool(data=self._told))
+            if self._told:
+                self._node.get_logger().warning(f"drift at joint {self.drift.joint}: payload or friction has changed")

@@ -1,0 +1,138 @@
+"""Node recorder: joint states into rosbag2 bags, by service or while the excitation runs, and into a ring buffer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
+
+from ros2_dynid.confined import Folder
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.nodes.fast import Stream
+from ros2_dynid.nodes.lifecycle_node import ERROR, OK, WARN, ManagedNode
+from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.parameters import RECORDER
+from ros2_dynid.nodes.spin import run
+from ros2_dynid.recording.session import Session, Summary
+from ros2_dynid.srv import StartRecording, StopRecording
+
+REST = 0.004
+"""Time [s] in which joint states gather before they are taken together."""
+
+
+class Recorder(ManagedNode):
+    """Writes the serialized messages as they come."""
+
+    needs_robot = False
+
+    def __init__(self) -> None:
+        """Declare parameters and start."""
+        super().__init__("recorder", RECORDER)
+        self._stream: Stream | None = None
+        self._session: Session | None = None
+        self.autostart()
+
+    def configure(self) -> None:
+        """Make services and the announcement of finished bags."""
+        self._folder = Folder(self.value("folder"))
+        topic = self.resolve_topic_name("joint_states")
+        self._session = Session(topic, int(self.value("buffer_seconds") * self.value("expected_rate")))
+        self._finished = self.create_publisher(String, "recording", LATCHED)
+        self.create_service(StartRecording, "~/start", self._on_start)
+        self.create_service(StopRecording, "~/stop", self._on_stop)
+        self.create_service(Trigger, "~/save_buffer", self._on_save_buffer)
+        self.create_subscription(Bool, "exciting", self._on_exciting, LATCHED)
+        self.create_timer(0.5, self._session.poll)
+
+    def activate(self) -> None:
+        """Listen."""
+        session = self._session
+        self._stream = Stream(
+            self, JointState, "joint_states", lambda data: session.take(data, time.time_ns()), JOINT_STATES, rest=REST
+        )
+
+    def deactivate(self) -> None:
+        """Stop listening; a bag being written is closed and complete."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        if self._session.path is not None:
+            self._end()
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        """Tell rate, gaps and what is wrong."""
+        session = self._session
+        if session is None:
+            return OK, "not configured", {}
+        problems = [*session.statistics.problems(), *([session.failure] if session.failure else [])]
+        values = {"count": session.statistics.count, "rate": f"{1 / session.statistics.period:.1f}"}
+        values |= {"buffered": session.buffered, "path": session.path or ""}
+        message = "; ".join(problems) or ("recording" if session.path else "listening")
+        return ERROR if session.failure else WARN if problems else OK, message, values
+
+    def _begin(self, name: str) -> Path:
+        if not self.active:
+            raise InputError("the recorder is not active", "activate it")
+        path = self._folder.new(name or time.strftime("recording_%Y%m%d_%H%M%S"), unique=not name)
+        self._session.begin(path, time.time_ns() - int(1e9 * self.value("lead_seconds")))
+        self.get_logger().info(f"recording into {path}")
+        return path
+
+    def _end(self) -> Summary:
+        summary = self._session.end()
+        self._finished.publish(String(data=str(summary.path)))
+        self.get_logger().info(f"{summary.samples} joint states in {summary.path}")
+        return summary
+
+    def _on_start(self, request: StartRecording.Request, response: StartRecording.Response) -> StartRecording.Response:
+        try:
+            response.path, response.success = str(self._begin(request.path)), True
+        except (DynidError, OSError) as error:
+            response.message = str(error)
+        return response
+
+    def _on_stop(self, _: StopRecording.Request, response: StopRecording.Response) -> StopRecording.Response:
+        try:
+            summary = self._end()
+        except (DynidError, OSError) as error:
+            response.message = str(error)
+            return response
+        for field in ("samples", "duration", "rate", "gaps", "longest_gap"):
+            setattr(response, field, getattr(summary, field))
+        response.path, response.problems = str(summary.path), list(summary.problems)
+        response.success = summary.samples > 0
+        response.message = "" if response.success else "no joint state came; check the topic joint_states"
+        return response
+
+    def _on_save_buffer(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        try:
+            path = self._folder.new(time.strftime("buffer_%Y%m%d_%H%M%S"), unique=True)
+            response.success, response.message = self._session.save(path) > 0, str(path)
+            self._finished.publish(String(data=str(path)))
+        except (DynidError, OSError) as error:
+            response.message = str(error)
+        return response
+
+    def _on_exciting(self, message: Bool) -> None:
+        if not self.active or not self.value("follow_excitation") or message.data == (self._session.path is not None):
+            return
+        try:
+            if message.data:
+                self._begin("")
+            else:
+                self._end()
+        except (DynidError, OSError) as error:
+            self.get_logger().error(str(error))
+
+
+def main() -> int:
+    """Run the node."""
+    return run(Recorder)
+
+
+if __name__ == "__main__":
+    main()

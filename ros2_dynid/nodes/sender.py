@@ -1,0 +1,63 @@
+"""Sending trajectories to a joint trajectory controller: by topic, or by FollowJointTrajectory where control_msgs is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trajectory_msgs.msg import JointTrajectory
+
+from ros2_dynid.control.reference import Reference
+from ros2_dynid.errors import InputError
+from ros2_dynid.nodes.messages import COMMANDS, trajectory_message
+
+
+class Sender:
+    """The way to the controller; `lead` [s] is the time that a trajectory's first point lies ahead of its sending."""
+
+    lead = 0.005
+
+    def __init__(self, node: Any, topic: str, action: str) -> None:
+        """Publish on `topic`, or send goals to `action` if it is named."""
+        self._topic = topic
+        self._client: Any = None
+        self._publisher: Any = None
+        self._refused = ""
+        if action:
+            try:
+                from control_msgs.action import FollowJointTrajectory
+                from rclpy.action import ActionClient
+            except ImportError:
+                cure = "install ros-DISTRO-control-msgs, or leave the parameter action empty to use the topic"
+                raise InputError("control_msgs is not installed", cure) from None
+            self._kind, self._client = FollowJointTrajectory, ActionClient(node, FollowJointTrajectory, action)
+        else:
+            self._publisher = node.create_publisher(JointTrajectory, topic, COMMANDS)
+
+    def send(self, points: Reference, names: Sequence[str]) -> None:
+        """Send a trajectory; it replaces the one being followed."""
+        message = trajectory_message(points, names)
+        if self._publisher is not None:
+            self._publisher.publish(message)
+            return
+        self._refused = ""
+        self._client.send_goal_async(self._kind.Goal(trajectory=message)).add_done_callback(self._answered)
+
+    def _answered(self, future: Any) -> None:
+        handle = future.result()
+        if not handle.accepted:
+            self._refused = "the controller refused the trajectory"
+            return
+        handle.get_result_async().add_done_callback(self._ended)
+
+    def _ended(self, future: Any) -> None:
+        result = future.result().result
+        if result.error_code != self._kind.Result.SUCCESSFUL:
+            self._refused = f"the controller gave up: {result.error_string or result.error_code}"
+
+    def problem(self) -> str:
+        """Return what is wrong with the connection, or nothing ("")."""
+        if self._publisher is not None:
+            lost = self._publisher.get_subscription_count() == 0
+            return f"nobody listens on {self._topic}" if lost else ""
+        return self._refused or ("" if self._client.server_is_ready() else "the controller's action is gone")

@@ -1,0 +1,141 @@
+"""Node sim_robot: a robot on MuJoCo behind the topics of real hardware, with parameters that nobody else knows.
+
+Publishes joint_states and robot_description; follows joint_trajectory (PD and the points' effort, as a joint trajectory
+controller) or effort_commands (torques straight through, as a forward command controller).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from typing import Any
+
+import numpy as np
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import SetBool
+from trajectory_msgs.msg import JointTrajectory
+
+from ros2_dynid.control.pace import Pace
+from ros2_dynid.errors import DynidError
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.nodes.fast import Ticker
+from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
+from ros2_dynid.nodes.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
+from ros2_dynid.nodes.parameters import SIM_ROBOT
+from ros2_dynid.nodes.spin import run
+from ros2_dynid.sim.plant import Plant
+from ros2_dynid.sim.robot import Imperfections
+from ros2_dynid.srv import SetPayload
+
+
+class SimRobot(ManagedNode):
+    """The simulated robot, its controllers and its sensors."""
+
+    def __init__(self) -> None:
+        """Declare parameters and start."""
+        super().__init__("sim_robot", SIM_ROBOT)
+        self._plant: Plant | None = None
+        self._pace: Pace | None = None
+        self._lock = threading.Lock()
+        self.autostart()
+
+    def configure(self) -> None:
+        """Make topics and services."""
+        self._states = self.create_publisher(JointState, "joint_states", 100)
+        self._clock_out = self.create_publisher(Clock, "/clock", 10) if self.value("publish_clock") else None
+        self._description_out = self.create_publisher(String, "robot_description", LATCHED)
+        self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, COMMANDS)
+        self.create_subscription(Float64MultiArray, "effort_commands", self._on_efforts, COMMANDS)
+        self.create_service(SetPayload, "~/set_payload", self._on_payload)
+        self.create_service(SetBool, "~/emergency_stop", self._on_emergency_stop)
+
+    def on_robot(self, robot: Robot) -> None:
+        """Build the simulation; the description goes to everybody else."""
+        self._plant = Plant(
+            robot,
+            seed=self.value("seed"),
+            spread=self.value("spread"),
+            period=1 / self.value("rate"),
+            imperfections=Imperfections(self.value("resolution"), self.value("torque_noise"), self.value("latency")),
+            start=np.broadcast_to(np.array(self.value("start"), dtype=float), robot.n),
+            stiffness=self.value("stiffness"),
+        )
+        self._message = JointState(name=list(robot.active_names))
+        if self.description_text:
+            self._description_out.publish(String(data=self.description_text))
+
+    def activate(self) -> None:
+        """Let time run."""
+        period = 1 / self.value("rate")
+        self._pace = Pace(round(period * 1e9), time.monotonic_ns(), time.time_ns(), most=5000)
+        self._ticker = Ticker(period, self._tick)
+
+    def deactivate(self) -> None:
+        """Stop time."""
+        self._ticker.close()
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        """Tell whether the simulation keeps up."""
+        if self._plant is None or self._pace is None:
+            return WARN, "no robot yet", {}
+        stopped, dropped = self._plant.sim.stopped, self._pace.dropped
+        message = "emergency stop" if stopped else "behind real time" if dropped else "running"
+        return WARN if stopped or dropped else OK, message, {"steps": self._pace.steps, "dropped": dropped}
+
+    def _tick(self) -> None:
+        for _ in range(self._pace.due(time.monotonic_ns())):
+            with self._lock:
+                measured = self._plant.step()
+            message = self._message
+            stamp = message.header.stamp
+            stamp.sec, stamp.nanosec = divmod(self._pace.count(), 1_000_000_000)
+            message.position = array("d", measured.q)
+            message.velocity = array("d", measured.dq)
+            message.effort = array("d", measured.tau)
+            self._states.publish(message)
+            if self._clock_out is not None:
+                self._clock_out.publish(Clock(clock=stamp))
+
+    def _on_trajectory(self, message: JointTrajectory) -> None:
+        try:
+            points = reference_of(message, self.robot)
+            with self._lock:
+                self._plant.follow(points, ahead(message.header.stamp, time.time_ns()))
+        except DynidError as error:
+            self.get_logger().error(f"joint_trajectory refused: {error}")
+
+    def _on_efforts(self, message: Float64MultiArray) -> None:
+        try:
+            with self._lock:
+                self._plant.push(np.array(message.data))
+        except DynidError as error:
+            self.get_logger().error(f"effort_commands refused: {error}")
+
+    def _on_payload(self, request: SetPayload.Request, response: SetPayload.Response) -> SetPayload.Response:
+        try:
+            load = inertia_of(request.payload, self.robot, request.link)
+            with self._lock:
+                self._plant.sim.attach(*load)
+            response.success = True
+        except DynidError as error:
+            response.message = str(error)
+        return response
+
+    def _on_emergency_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        with self._lock:
+            self._plant.brake(request.data)
+        response.success = True
+        response.message = "brakes on" if request.data else "brakes off, holding"
+        return response
+
+
+def main() -> int:
+    """Run the node."""
+    return run(SimRobot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Processes that end together: each in a session of its own, all of them gone when this one ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from ros2_dynid.errors import DynidError
+
+PATIENCE = 1.0
+"""Time [s] that processes have to end in order before they are killed."""
+DOMAINS = range(20, 100)
+
+
+class ProcessError(DynidError):
+    """A process ended that should not have."""
+
+
+class Processes:
+    """Python modules as processes; leave the `with` block and they are gone."""
+
+    def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
+        """Write what they say to files in `logs`."""
+        self._logs = logs
+        self._environment = {**os.environ, **environment, "DYNID_PARENT": str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+        self._running: dict[str, subprocess.Popen[str]] = {}
+
+    def __enter__(self) -> Processes:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End all."""
+        self.close()
+
+    def start(self, name: str, arguments: Sequence[str], *, talk: bool = False) -> subprocess.Popen[str]:
+        """Start `python -m` with the arguments; with `talk` its standard input and output are pipes."""
+        with (self._logs / f"{name}.log").open("w", encoding="utf-8") as log:
+            pipe: int | IO[str] = subprocess.PIPE if talk else log
+            process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=log,
+                env=self._environment,
+                text=True,
+                start_new_session=True,
+            )
+        self._running[name] = process
+        return process
+
+    def check(self) -> None:
+        """Raise if one has ended."""
+        for name, process in self._running.items():
+            if process.poll() not in (None, 0):
+                last = (self._logs / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()
+                why = last[-1] if last else f"code {process.returncode}"
+                raise ProcessError(f"{name} ended: {why}; all it said is in {self._logs / name}.log")
+
+    def close(self) -> None:
+        """Ask all to end, then make them."""
+        running = [process for process in self._running.values() if process.poll() is None]
+        for process in running:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + PATIENCE
+        for process in running:
+            try:
+                process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        for process in self._running.values():
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+@contextlib.contextmanager
+def own_domain() -> Any:
+    """Yield the variables that keep DDS on this machine, in a domain that no other of ours uses while the block runs."""
+    for domain in DOMAINS:
+        lock = Path(tempfile.gettempdir()) / f"ros2_dynid-domain-{domain}.lock"
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            continue
+        try:
+            yield {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_DOMAIN_ID": str(domain)}
+        finally:
+            os.close(handle)
+        return
+    raise ProcessError(f"all ROS domains {DOMAINS[0]} to {DOMAINS[-1]} are in use by demos; end one of them")

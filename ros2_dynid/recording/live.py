@@ -1,0 +1,166 @@
+"""Joint states as they come, straight from the serialized message: the robot's joints, and statistics of the stream."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.model.robot import Array
+from ros2_dynid.recording.compression import DamagedDataError
+from ros2_dynid.recording.layout import Layout, parse
+
+GAP = 1.5
+"""A gap is an interval longer than this many median ones."""
+_STAMP = {"<": struct.Struct("<iI"), ">": struct.Struct(">iI")}
+_FEW = 16
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A layout with the places of the joints sought: mine[k] among ours is theirs[k] among the message's."""
+
+    layout: Layout
+    mine: NDArray[np.intp]
+    theirs: NDArray[np.intp]
+    fixed: tuple[tuple[int, int, bytes], ...]
+
+
+def stamp_ns(message: bytes) -> int:
+    """Return the header stamp [ns] of a serialized message with a header (CDR)."""
+    seconds, nanoseconds = _STAMP["<" if message[1] else ">"].unpack_from(message, 4)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)
+
+
+class LiveStates:
+    """The joints named, out of messages that may be permuted, partial or carry others: q, dq, tau, shape (n,).
+
+    A joint's value stays NaN until a message carries it.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """Read the joints named."""
+        self.names = tuple(names)
+        self.q, self.dq, self.tau = (np.full(len(self.names), np.nan) for _ in range(3))
+        self.stamp = 0
+        self._seen = np.zeros(len(self.names), dtype=bool)
+        self._shapes: list[_Shape] = []
+
+    def take(self, message: bytes) -> bool:
+        """Take in a serialized JointState; return whether all joints have been seen since it last said so."""
+        shape = self._shape_of(message)
+        if shape is None or not len(shape.mine):
+            return False
+        layout = shape.layout
+        for target, (offset, count) in zip((self.q, self.dq, self.tau), layout.arrays, strict=True):
+            if count == len(layout.names):
+                target[shape.mine] = np.frombuffer(message, layout.byte_order + "f8", count, offset)[shape.theirs]
+        self.stamp = stamp_ns(message)
+        if len(shape.mine) == len(self.names):
+            return True
+        self._seen[shape.mine] = True
+        if not self._seen.all():
+            return False
+        self._seen[:] = False
+        return True
+
+    def _shape_of(self, message: bytes) -> _Shape | None:
+        for shape in self._shapes:
+            if len(message) == shape.layout.length and all(message[a:b] == text for a, b, text in shape.fixed):
+                return shape
+        try:
+            layout = parse(message, "cdr")
+        except DamagedDataError:
+            return None
+        found = [(k, layout.names.index(name)) for k, name in enumerate(self.names) if name in layout.names]
+        mine, theirs = (np.array([pair[side] for pair in found], dtype=np.intp) for side in (0, 1))
+        fixed = tuple((offset, offset + len(text), text.tobytes()) for offset, text in layout.fixed)
+        if len(self._shapes) >= _FEW:
+            self._shapes.clear()
+        self._shapes.append(_Shape(layout, mine, theirs, fixed))
+        return self._shapes[-1]
+
+
+class Age:
+    """How old a stamped message is on arrival, though its sender's clock may differ from ours.
+
+    The quickest message so far is taken for one without delay; a clock that is set makes us start again.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._offset: int | None = None
+        self._last = 0
+
+    def of(self, stamp_ns: int, now_ns: int) -> float:
+        """Return the age [s] of a message stamped `stamp_ns` that came at `now_ns`."""
+        offset = now_ns - stamp_ns
+        if self._offset is None or offset < self._offset or stamp_ns < self._last:
+            self._offset = offset
+        self._last = stamp_ns
+        return 1e-9 * (offset - self._offset)
+
+
+class LiveStatistics:
+    """Rate, gaps, clock jumps and NaN of a stream of joint states while it comes."""
+
+    def __init__(self) -> None:
+        """Start with nothing seen."""
+        self.count = 0
+        self.jumps_back = 0
+        self.with_nan = 0
+        self.without_effort = 0
+        self.first_ns = self.last_ns = 0
+        self._intervals = np.zeros(4096)
+        self._longest = 0.0
+        self._states = LiveStates(())
+
+    def take(self, message: bytes) -> None:
+        """Count a serialized JointState."""
+        stamp = stamp_ns(message)
+        if self.count:
+            interval = 1e-9 * (stamp - self.last_ns)
+            self._intervals[self.count % len(self._intervals)] = interval
+            self._longest = max(self._longest, interval)
+            self.jumps_back += interval < 0
+        else:
+            self.first_ns = stamp
+        self.last_ns = stamp
+        self.count += 1
+        shape = self._states._shape_of(message)
+        if shape is None:
+            return
+        (start, n), _, (at, efforts) = shape.layout.arrays
+        if not efforts:
+            self.without_effort += 1
+        values = np.frombuffer(message, shape.layout.byte_order + "f8", (at - start) // 8 + efforts, start)
+        self.with_nan += bool(np.isnan(values).any()) if n else 0
+
+    @property
+    def period(self) -> float:
+        """Median interval [s] of the last few thousand messages; NaN if there are none."""
+        known = self._intervals[1 : self.count] if self.count <= len(self._intervals) else self._intervals
+        known = known[known > 0]
+        return float(np.median(known)) if len(known) else float("nan")
+
+    def gaps(self, stamps: Sequence[int]) -> tuple[int, float]:
+        """Return the number of intervals longer than 1.5 median ones among all stamps [ns], and the longest [s]."""
+        steps = 1e-9 * np.diff(np.asarray(stamps, dtype=np.int64))
+        forward = steps[steps > 0]
+        if not len(forward):
+            return 0, 0.0
+        return int(np.sum(forward > GAP * np.median(forward))), float(forward.max())
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the stream, one line each."""
+        found = []
+        if self.jumps_back:
+            found.append(f"the clock jumped back {self.jumps_back} times")
+        if self.with_nan:
+            found.append(f"{self.with_nan} of {self.count} joint states hold NaN")
+        if self.without_effort:
+            found.append(f"{self.without_effort} of {self.count} joint states have no effort")
+        return found

@@ -1,0 +1,114 @@
+"""Recording a stream of serialized joint states: a ring buffer always, a bag between begin and end, statistics of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.recording.live import LiveStatistics, stamp_ns
+from ros2_dynid.recording.writer import BagWriter
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a bag holds: times in s, rate in Hz; problems in words."""
+
+    path: Path
+    samples: int
+    duration: float
+    rate: float
+    gaps: int
+    longest_gap: float
+    problems: tuple[str, ...]
+
+
+class Session:
+    """One topic's messages; `take` from one thread, the rest from any."""
+
+    def __init__(self, topic: str, buffered: int) -> None:
+        """Record `topic`; the ring buffer holds the last `buffered` messages."""
+        self._topic = topic
+        self._buffer: deque[tuple[int, bytes]] = deque(maxlen=buffered)
+        self._writer: BagWriter | None = None
+        self._channel = 0
+        self._stamps: list[int] = []
+        self._lock = threading.Lock()
+        self.statistics = LiveStatistics()
+        self.failure = ""
+
+    @property
+    def path(self) -> Path | None:
+        """Where the bag being written is."""
+        writer = self._writer
+        return None if writer is None else writer.path
+
+    @property
+    def buffered(self) -> int:
+        """Messages in the ring buffer."""
+        return len(self._buffer)
+
+    def take(self, message: bytes, received_ns: int) -> None:
+        """Take a message; a disk that is full ends the bag, keeps what is in it, and is told in `failure`."""
+        with self._lock:
+            self._buffer.append((received_ns, message))
+            if self._writer is None:
+                return
+            try:
+                self._write(self._writer, message, received_ns)
+            except DynidError as error:
+                self.failure, self._writer = str(error), None
+
+    def begin(self, path: Path, since_ns: int) -> None:
+        """Begin a bag with what the buffer received since `since_ns`."""
+        with self._lock:
+            if self._writer is not None:
+                raise InputError(f"already recording into {self._writer.path}", "stop that first")
+            writer = BagWriter(path)
+            self._channel = writer.add_topic(self._topic)
+            self.statistics, self._stamps, self.failure = LiveStatistics(), [], ""
+            for received, message in [item for item in self._buffer if item[0] >= since_ns]:
+                self._write(writer, message, received)
+            self._writer = writer
+
+    def end(self) -> Summary:
+        """Close the bag and say what is in it."""
+        with self._lock:
+            writer, self._writer = self._writer, None
+        if writer is None:
+            raise InputError(self.failure or "nothing is being recorded", "start a recording")
+        writer.close()
+        statistics = self.statistics
+        gaps, longest = statistics.gaps(self._stamps)
+        return Summary(
+            writer.path,
+            writer.count,
+            1e-9 * (statistics.last_ns - statistics.first_ns),
+            1 / statistics.period,
+            gaps,
+            longest,
+            tuple(statistics.problems()),
+        )
+
+    def save(self, path: Path) -> int:
+        """Write the ring buffer into a bag of its own and return the number of messages."""
+        with self._lock:
+            held = list(self._buffer)
+        with BagWriter(path) as writer:
+            channel = writer.add_topic(self._topic)
+            for received, message in held:
+                writer.write(channel, message, received)
+        return len(held)
+
+    def poll(self) -> None:
+        """Bring what waits to the disk: to be called now and then, for when messages stop coming."""
+        writer = self._writer
+        if writer is not None:
+            writer.poll()
+
+    def _write(self, writer: BagWriter, message: bytes, received_ns: int) -> None:
+        writer.write(self._channel, message, received_ns)
+        self.statistics.take(message)
+        self._stamps.append(stamp_ns(message))
