@@ -11,7 +11,7 @@ from ros2_dynid.codegen.program import Options, chosen_parameters, program_of
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Robot
 
-SIGNIFICANT = "Ia1 Ia2 Ia3 Ia4 Ia5 Ia6 M6 MZ6 MZ4 XX4 YY4".split()
+SIGNIFICANT = ["Ia1", "Ia2", "Ia3", "Ia4", "Ia5", "Ia6", "M6", "MZ6", "MZ4", "XX4", "YY4"]
 """Of the PUMA 260 (seed 004, Table 2)."""
 
 

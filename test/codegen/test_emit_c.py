@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import pin_model, random_robot
-from urdf_oracle import example_urdfs, exact_urdf
+from urdf_oracle import exact_urdf, example_urdfs
 
 from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.emit_numpy import emit_numpy
