@@ -1,4 +1,4 @@
-"""A recording without hardware: a simulated arm (MuJoCo) follows a trajectory, and its joint states become a rosbag2 bag.
+"""A recording without hardware: a simulated arm (MuJoCo) follows a trajectory, its joint states become a rosbag2 bag.
 
     ./dynid python docs/examples/record_simulation.py demo6 exciting.yaml recording
 

@@ -23,7 +23,7 @@ ZZR1 5.0186 XXR2 -2.0500 XY2 0.7000 XZR2 -1.0700 YZ2 0.6500 ZZR2 6.5500 MXR2 4.3
 XZ3 0.5500 YZ3 -0.6000 ZZR3 0.9646 MXR3 0.5280 MYR3 1.1400 Ia3 1.0000 XXR4 -0.4200 XY4 0.0200 XZ4 0.0200 YZ4 0.0150
 ZZR4 0.0700 MX4 0.0200 MYR4 -0.0700 Ia4 0.3000 XXR5 0.0200 XY5 0.0100 XZ5 0.0100 YZ5 0.0100 ZZR5 0.0600 MX5 0.0200
 MYR5 0.0300 Ia5 0.3000 XXR6 0.0000 XY6 0.0100 XZ6 0.0100 YZ6 0.0100 ZZ6 0.0200 MX6 0.0100 MY6 0.0100 Ia6 0.3000
-""".split()
+"""
 D3, R3, D4, R4 = 0.5, 0.2, 0.02, 0.6
 """Lengths of Table I [m]."""
 
@@ -86,13 +86,15 @@ def rank_of_energy(paper: Paper) -> None:
     rows = []
     for (name, printed), ours in zip(TABLE_II.items(), (T, sigma), strict=True):
         agrees = paper.check(ours[39] > tau > ours[40], f"rank by {name}")
-        rows.append((name, *(f"{x:.1e}" for pair in zip(printed, ours[[0, 39, 40]], strict=True) for x in pair), agrees))
+        rows.append(
+            (name, *(f"{x:.1e}" for pair in zip(printed, ours[[0, 39, 40]], strict=True) for x in pair), agrees)
+        )
     head = ("", "1st, paper", "ours", "40th, paper", "ours", "41st, paper", "ours", "rank 40")
     paper.table(head, rows)
-    dropped = int(np.sum(R <= tau))
+    dropped = int(np.sum(tau >= R))
     paper.say(
         f"R of QR without pivoting has {dropped} diagonal elements below {tau:.1e} (paper: 15 below 5.2e-14): "
-        f"{paper.check(dropped == 15, 'columns to delete')}. The values differ with the random points; the gap does not."
+        f"{paper.check(dropped == 15, 'columns to delete')}. Values differ with the random points, the gap does not."
     )
 
 
@@ -101,7 +103,8 @@ def values(paper: Paper) -> None:
     robot = load_robot("puma560")
     base = base_parameters(robot, groups=GROUPS)
     ours = dict(zip(base.names, base.values(robot, standard_vector(robot)), strict=True))
-    printed = {name: float(x) for name, x in zip(TABLE_III[::2], TABLE_III[1::2], strict=True)}
+    words = TABLE_III.split()
+    printed = {name: float(x) for name, x in zip(words[::2], words[1::2], strict=True)}
     paper.heading("Table III: values of the 40 base parameters")
     paper.say(
         f"{len(base.standard_names)} standard parameters, {len(base.eliminated)} without effect, {len(base.regrouped)} "
@@ -136,13 +139,16 @@ def models(paper: Paper) -> None:
     reference = base_parameters(robot, groups=GROUPS)
     paper.heading("Three models, three methods, one result; scaling of W")
     paper.say(
-        "S is the largest over the smallest absolute element of W that is not zero. The paper gives orders of magnitude, "
-        "for its own random points. Each cell under a method is the largest difference of any coefficient from QR on d."
+        "S is the largest over the smallest absolute element of W that is not zero. The paper gives orders of "
+        "magnitude, for its own random points. Each cell under a method is the largest "
+        "difference of any coefficient from QR on d."
     )
     rows = []
     for source in ("accel", "torque", "energy"):
         found = {m: base_parameters(robot, source=source, method=m, groups=GROUPS) for m in METHODS}
-        differences = {m: np.abs(b.M - reference.M).max() if b.names == reference.names else np.inf for m, b in found.items()}
+        differences = {
+            m: np.abs(b.M - reference.M).max() if b.names == reference.names else np.inf for m, b in found.items()
+        }
         scaled = base_parameters(robot, source=source, groups=GROUPS, scale=True)
         agrees = paper.check(max(differences.values()) < 1e-9, f"methods on {source}")
         symbol = {"accel": "d0", "torque": "d", "energy": "h"}[source]
@@ -155,8 +161,8 @@ def models(paper: Paper) -> None:
     same = {(s, m): base_parameters(loop, source=s, method=m, groups=GROUPS) for s in SOURCES for m in ("qr", "svd")}
     numbers = {len(base) for base in same.values()}
     paper.say(
-        "Robot with a parallelogram (HITACHI-HPR): the paper prints no geometry and no numbers. The shipped `hitachi_hpr` "
-        f"has its constraints on links of our own choice: {len(loop.joints)} joints, {len(loop.active)} of them active, "
+        "Robot with a parallelogram (HITACHI-HPR): the paper prints no geometry and no numbers. The shipped "
+        f"`hitachi_hpr` has its constraints on links of our own: {len(loop.joints)} joints, {len(loop.active)} active, "
         f"{sorted(numbers)[0]} base parameters, the same from d, d0 and h by QR and by SVD: "
         f"{paper.check(len(numbers) == 1, 'loop robot')}."
     )

@@ -23,7 +23,8 @@ TABLE_III = {  # general robot with n rotational joints; Stanford arm; Stanford 
     "Gautier and Khalil": (("92n - 127", "81n - 117"), (232, 218), (142, 99)),
     "Lin": (("89n - 82", "77n - 71"), (231, 219), (139, 101)),
 }
-SIMPLIFIED = [f"{kind}{j}" for j in range(1, 7) for kind in ("XX", "YY", "ZZ", "M")] + "MY2 MZ3 MY4 MY5 MZ6".split()
+FIRST_MOMENTS = ["MY2", "MZ3", "MY4", "MY5", "MZ6"]
+SIMPLIFIED = [f"{kind}{j}" for j in range(1, 7) for kind in ("XX", "YY", "ZZ", "M")] + FIRST_MOMENTS
 """Links whose axes are principal ones, with one first moment each: our reading of simplified links."""
 
 
@@ -51,15 +52,15 @@ def combinations(paper: Paper) -> None:
     together = np.linalg.matrix_rank(np.vstack((rows, base.M[:, order])))
     paper.heading("Theorem 2: the minimal linear combinations of the Stanford arm")
     paper.say(
-        "The paper gives the rule and no list. Ours, from the composite bodies of eq. 8 to 15; joint 3 is translational, "
-        "r = 1, s = 2. U in kg.m^2, k in kg.m, m in kg."
+        "The paper gives the rule and no list. Ours, from the composite bodies of eq. 8 to 15; joint 3 is "
+        "translational, r = 1, s = 2. U in kg.m^2, k in kg.m, m in kg."
     )
     paper.table(
         ("combination", "in standard parameters"), [(f"`{c.name}`", f"`{combination(c.terms)}`") for c in found]
     )
     paper.say(
-        f"{len(found)} combinations; QR of the regressor finds {len(base)} base parameters, and both sets span the same "
-        f"space (rank of both together {together}): "
+        f"{len(found)} combinations; QR of the regressor finds {len(base)} base parameters, and both sets span the "
+        f"same space (rank of both together {together}): "
         f"{paper.check(len(found) == len(base) == together == 33, 'Theorem 2 for the Stanford arm')}."
     )
 
@@ -113,7 +114,7 @@ def procedure(paper: Paper) -> None:
     tau = inverse_dynamics(robot, chi, q, dq, ddq)
     paper.heading("Section IV: identification from the last joint to the first")
     paper.say(
-        "The paper reports in words that simulations on the Stanford arm \"matched the true values very closely\". Ours, "
+        'The paper reports in words that simulations on the Stanford arm "matched the true values very closely". Ours, '
         "8 s of three sines a joint, motion known exactly, torques exact or with noise; errors are norms over all base "
         "parameters, relative to the norm of the true ones."
     )
@@ -130,7 +131,7 @@ def procedure(paper: Paper) -> None:
         rows.append((f"{100 * noise:g} %", *(f"{error:.0e}" for error in errors)))
     paper.table(("noise, of the largest torque", "joint by joint", "all joints at once (WLS)"), rows)
     paper.say(
-        "Noise of the last joints goes on into the others when joints are taken one by one, so all at once is the default."
+        "Noise of the last joints goes on into the others when joints are taken one by one: all at once is the default."
     )
 
 
