@@ -24,6 +24,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ NATIVE = "-march=native"
 TIMEOUT = 300.0
 """Longest time a compiler may take [s]."""
 _modules: dict[str, Any] = {}
+_known: weakref.WeakKeyDictionary[Robot, dict[str, Any]] = weakref.WeakKeyDictionary()
+"""Libraries of robots that are alive: finding the compiler and hashing takes longer than many a batch."""
 _lock = threading.Lock()
 
 
@@ -51,6 +54,9 @@ def library(robot: Robot, kind: str) -> Any:
 
     Raises BuildError if there is no compiler or it fails.
     """
+    found = _known.get(robot, {}).get(kind)
+    if found is not None:
+        return found
     key = library_key(robot, kind)
     with _lock:
         if key not in _modules:
@@ -59,11 +65,14 @@ def library(robot: Robot, kind: str) -> Any:
             if not is_private_file(path):
                 _build(robot, kind, path)
             _modules[key] = _load(path, kind, robot)
+        _known.setdefault(robot, {})[kind] = _modules[key]
         return _modules[key]
 
 
 def is_ready(robot: Robot, kind: str) -> bool:
     """Whether the library is there already, so that asking for it takes no time."""
+    if kind in _known.get(robot, {}):
+        return True
     try:
         key = library_key(robot, kind)
     except BuildError:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNID_CACHE", str(folder))
     monkeypatch.setenv("DYNID_BACKEND", "compiled")
     monkeypatch.setattr(compiled, "_modules", {})
+    monkeypatch.setattr(compiled, "_known", weakref.WeakKeyDictionary())
     monkeypatch.setattr(backend, "_warned", False)
     compiled.cache_folder.cache_clear()
     compiled.has_headers.cache_clear()
@@ -126,6 +128,7 @@ def test_a_library_is_built_once(cache, monkeypatch):
     assert [path.suffix for path in sorted(cache.iterdir())].count(".so") == 1
     assert cache.stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr(compiled, "_modules", {})
+    monkeypatch.setattr(compiled, "_known", weakref.WeakKeyDictionary())
     monkeypatch.setattr(compiled, "_build", lambda *_: pytest.fail("built again"))
     torque_function(SMALL, chi)
     other = Robot("other", (SMALL.joints[0], Joint("b", 1, alpha=np.pi / 2, r=np.nextafter(0.2, 1.0))))
