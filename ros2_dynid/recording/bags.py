@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ros2_dynid.recording.sqlite_file import SqliteFile
 
 METADATA = "metadata.yaml"
 _MAX_METADATA = 4 << 20
+_MAX_DEPTH = 50
 _KINDS: dict[str, Callable[[Path], Storage]] = {"mcap": McapFile, "db3": SqliteFile, "bag": Rosbag1File}
 _PEEKED_BLOCKS = 200
 _ENOUGH = 50
@@ -127,7 +128,9 @@ def _metadata(folder: Path, warnings: list[str]) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             text = stream.read(_MAX_METADATA)
-        content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _check_depth(yaml.parse(text, Loader=loader))
+        content = yaml.load(text, Loader=loader)
         information = content["rosbag2_bagfile_information"]
         if isinstance(information, dict):
             return information
@@ -135,6 +138,16 @@ def _metadata(folder: Path, warnings: list[str]) -> dict[str, Any]:
         pass
     warnings.append("metadata.yaml is damaged: the bag's files were taken in the order of their numbers")
     return {}
+
+
+def _check_depth(events: Iterable[Any]) -> None:
+    """Refuse YAML nested so deeply that the C loader, which recurses, would crash [ValueError]."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if depth > _MAX_DEPTH:
+            raise ValueError("nested too deeply")
 
 
 def _numbers(name: str) -> list[tuple[int, str]]:
@@ -153,7 +166,12 @@ def choose_topics(bag: Bag, wanted: Sequence[str] | None, topic: str | Sequence[
         topics = tuple(dict.fromkeys(channel.topic for channel in readable if channel.type == kind))
         if topics:
             return topics if len(topics) == 1 else _by_joints(bag, topics, wanted)
-    others = [channel for channel in bag.channels if channel.type in TYPES and channel.count != 0]
+    silent = [channel for channel in bag.channels if can_decode(channel)]
+    if silent:
+        damage = bag.file_warnings()
+        what = f"topic {silent[0].topic[:80]} has no message that can be read" + (f" ({damage[0]})" if damage else "")
+        raise InputError(what, "record the robot's joint states again", source)
+    others = [channel for channel in bag.channels if channel.type in TYPES]
     if others and others[0].type != JOINT_STATE:
         what = f"topic {others[0].topic} has type {others[0].type}, which this bag does not describe"
         raise InputError(what, "record sensor_msgs/msg/JointState, or record to MCAP, which keeps descriptions", source)

@@ -5,19 +5,36 @@ from __future__ import annotations
 import bz2
 import importlib
 from functools import cache
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ros2_dynid.errors import MissingPackageError
 
-MAX_CHUNK = 256 << 20
+MAX_CHUNK = 128 << 20
 """Largest chunk [bytes] that is unpacked; rosbag2 writes chunks of about 1 MB."""
+MAX_RATIO = 1000
+"""Unpacked over stored size of a file that is still believed, beyond a first 64 MB."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LZ4_RATIO = 256  # LZ4 cannot expand a byte to more than 255
 
 
 class DamagedDataError(Exception):
     """Compressed or framed data that is cut, damaged or dishonest about its size; callers salvage what is around it."""
+
+
+class Budget:
+    """How much a file may still unpack into: a small file that unpacks into very much was made to do so."""
+
+    def __init__(self, file_size: int) -> None:
+        """Set the budget by the size of the file [bytes]."""
+        self.left = MAX_RATIO * file_size + (64 << 20)
+
+    def spend(self, size: int) -> None:
+        """Take `size` bytes off [DamagedDataError when there are not so many left]."""
+        if size > self.left:
+            raise DamagedDataError(f"the file unpacks into more than {MAX_RATIO} times its size")
+        self.left -= size
 
 
 @cache
@@ -81,7 +98,7 @@ def compress_zstd(data: bytes, level: int = 1) -> bytes:
     return packed
 
 
-def open_zstd(path: Path) -> BinaryIO:
+def open_zstd(path: Path) -> BufferedIOBase:
     """Open a zstd file for reading as a stream of the unpacked bytes."""
-    stream: BinaryIO = _zstd().ZstdFile(path, "r")
+    stream: BufferedIOBase = _zstd().ZstdFile(path, "r")
     return stream

@@ -25,7 +25,7 @@ TYPES = (JOINT_STATE, DYNAMIC_STATE, CONTROLLER_STATE)
 """Message types that carry joint signals, the preferred one first."""
 MAX_MESSAGE = 16 << 20
 _LAYOUTS_A_BLOCK = 8
-_CACHED_LAYOUTS = 64
+_CACHED_LAYOUTS = 256
 _JOINT_STATE_FIELDS = (
     ("Header", "header"),
     ("string[]", "name"),

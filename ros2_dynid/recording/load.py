@@ -132,7 +132,7 @@ def _bag_samples(
         if wanted is not None and merger.seen:
             missing = [name for name in wanted if name not in merger.seen]
             if missing:
-                raise missing_joint(missing, merger.seen, source)
+                raise missing_joint(missing, list(merger.seen), source)
             what = f"the joints of the robot never appear together on {', '.join(topics)}"
             raise InputError(what, "record all publishers of joint states at the same time", source)
         what = f"there is no joint state on {', '.join(topics)}" + (f" ({warnings[0]})" if warnings else "")

@@ -6,15 +6,15 @@ import bisect
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording import mcap_records as mcap
 from ros2_dynid.recording.blocks import Block, Channel, type_name
-from ros2_dynid.recording.compression import MAX_CHUNK, DamagedDataError, decompress, open_zstd
+from ros2_dynid.recording.compression import MAX_CHUNK, Budget, DamagedDataError, decompress, open_zstd
 from ros2_dynid.recording.mcap_records import FRAME, Fields
 
 MAX_SUMMARY = 128 << 20
@@ -27,7 +27,7 @@ _ENCODINGS = {"cdr": "cdr", "ros1": "ros1"}
 class _Window:
     """Forward reading of a file, or of a stream that cannot seek, with a place to put bytes back."""
 
-    def __init__(self, stream: BinaryIO, size: int | None) -> None:
+    def __init__(self, stream: BufferedIOBase, size: int | None) -> None:
         self.stream, self.size, self.position = stream, size, 0
         self._front = b""
 
@@ -46,7 +46,7 @@ class _Window:
         parts: list[bytes] = []
         while count > 0:
             try:
-                part = self.stream.read(min(count, 16 << 20))
+                part = self.stream.read1(min(count, 16 << 20))
             except Exception:  # a damaged compressed stream; what came before it is good
                 break
             if not part:
@@ -96,7 +96,7 @@ class McapFile:
         self._chunk_channels: dict[int, frozenset[int]] = {}
         self._chunks: list[int] = []
         with self._open() as stream:
-            if stream.read(len(mcap.MAGIC)) != mcap.MAGIC:
+            if _Window(stream, None).read(len(mcap.MAGIC)) != mcap.MAGIC:
                 empty = self.size == 0
                 what = "the file is empty" if empty else "this is not an MCAP file"
                 raise InputError(what, "give a rosbag2 bag (.mcap, .db3), a ROS 1 .bag, .csv or .npz", str(path))
@@ -113,14 +113,14 @@ class McapFile:
         """Yield the messages of the channels wanted, a block for each chunk."""
         return self._walk(np.array(sorted(wanted), np.int64))
 
-    def _open(self) -> BinaryIO:
+    def _open(self) -> BufferedIOBase:
         return open_zstd(self.path) if self.packed else self.path.open("rb")
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def _read_summary(self, stream: BinaryIO) -> dict[int, int] | None:
+    def _read_summary(self, stream: BufferedIOBase) -> dict[int, int] | None:
         """Read channels, chunk indexes and counts from the summary; None if there is no whole one."""
         if self.size < _FOOTER:
             return None
@@ -179,6 +179,7 @@ class McapFile:
 
     def _walk(self, wanted: np.ndarray | None) -> Iterator[Block]:
         """Yield blocks of the channels wanted (None: all, for the catalogue), front to back."""
+        budget = Budget(self.size)
         with self._open() as stream:
             window = _Window(stream, None if self.packed else self.size)
             window.skip(len(mcap.MAGIC))
@@ -195,7 +196,7 @@ class McapFile:
                         content = window.read(length) if length <= MAX_CHUNK else b""
                         whole = len(content) == length
                         if whole:
-                            yield from self._chunk(content, wanted)
+                            yield from self._chunk(content, wanted, budget)
                 elif opcode == mcap.MESSAGE:
                     bulk = head + window.read(max(length, _BULK) if length <= MAX_CHUNK else 0)
                     found = mcap.scan(bulk, stop_at=(mcap.CHUNK, mcap.DATA_END, mcap.FOOTER))
@@ -236,7 +237,7 @@ class McapFile:
             )
         return False
 
-    def _chunk(self, content: bytes, wanted: np.ndarray | None) -> Iterator[Block]:
+    def _chunk(self, content: bytes, wanted: np.ndarray | None, budget: Budget) -> Iterator[Block]:
         """Yield the messages of one chunk; a damaged one is left out with a warning."""
         first = last = 0
         try:
@@ -246,6 +247,7 @@ class McapFile:
             compression, length = fields.text(), fields.integer(8)
             if size > MAX_CHUNK:
                 raise DamagedDataError(f"it claims {size} bytes")
+            budget.spend(size)
             records = decompress(compression, fields.take(length), size)
             if len(records) != size:
                 raise DamagedDataError("it has not the size that it claims")

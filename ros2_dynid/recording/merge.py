@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.blocks import Ints
 from ros2_dynid.recording.decode import Decoded
@@ -20,6 +21,7 @@ from ros2_dynid.recording.samples import FIELDS
 
 EPOCH_LIKE = 10**15
 """A stamp [ns] beyond this is a date; then a stamp of zero means that it was never set."""
+_MOST_TRACKS, _MOST_NAMES = 64, 10_000
 _SILENT = 5 * 10**9  # a publisher that is behind by more [ns] has stopped and is not waited for
 _GAP_PERIODS, _GAP_LEAST = 10, 50_000_000  # between samples further apart [periods, ns] nothing is interpolated
 
@@ -84,7 +86,7 @@ class Merger:
         """Merge for the joints wanted (None: all that appear); stamps: "auto", "header" or "bag"."""
         self.wanted = None if wanted is None else tuple(wanted)
         self.stamps = stamps
-        self.seen: list[str] = []
+        self.seen: dict[str, None] = {}
         """All joints met, in order of appearance."""
         self.dropped = 0
         """Samples at which a joint was not known, since its publisher was silent."""
@@ -93,6 +95,7 @@ class Merger:
         """Joints that were interpolated at the times of others."""
         self._tracks: dict[tuple[str, frozenset[str]], list[Track]] = {}
         self._base: Track | None = None
+        self._number = 0
 
     @property
     def waiting(self) -> int:
@@ -127,11 +130,17 @@ class Merger:
             if fields <= track.fields or track.fields <= fields:
                 track.fields |= fields
                 return track
-        self.seen += [name for name in dict.fromkeys(item.names) if name not in self.seen]
-        names = tuple(dict.fromkeys(item.names)) if self.wanted is None else self.wanted
-        names = tuple(name for name in names if name in item.names)
+        if len(self.seen) < _MOST_NAMES:
+            self.seen |= dict.fromkeys(item.names)
+        names = tuple(dict.fromkeys(item.names))
+        if self.wanted is not None:
+            names = tuple(name for name in self.wanted if name in set(names))
         if not names:
             return None
+        self._number += 1
+        if self._number > _MOST_TRACKS:
+            what = f"topic {topic} names other joints from message to message: {self._number} different sets so far"
+            raise InputError(what, "name another topic, or the robot whose joints you want")
         tracks.append(Track(topic, names, fields))
         return tracks[-1]
 

@@ -23,6 +23,11 @@ MOST_STEPS = 20_000
 STRONG = 0.8
 """Partial correlation from which gravity speaks clearly."""
 CLEAR = 0.5
+OWN, MATERIAL = 0.3, 0.1
+"""Part of a cause that nothing else explains, and part of the effort that this must make up, to count as evidence.
+
+Motion at one frequency makes gravity look like inertia: what is left of it then says nothing.
+"""
 UNIT_FACTOR = 30.0
 """Masses are seldom wrong by more; N.mm, gear ratios and raw currents mostly are."""
 
@@ -80,19 +85,24 @@ def _evidence(j: int, q: Array, dq: Array, ddq: Array, tau: Array, Q: Array, hea
     one = np.ones((len(q), 1))
     friction = np.column_stack((np.tanh(dq[:, j] / (0.05 * speed)), dq[:, j] / speed))
     gravity_r = scale = np.nan
+    size = float(np.linalg.norm(tau[:, j] - tau[:, j].mean()))
     if np.std(Q[:, j]) > 0.02 * heaviest:
         others = np.hstack((one, friction, ddq))
         own, effort = _beyond(Q[:, [j]], others)[:, 0], _beyond(tau[:, [j]], others)[:, 0]
-        # Motion at one frequency makes gravity and inertia look alike: what is left of it says nothing.
-        if np.linalg.norm(own) > 0.1 * np.linalg.norm(Q[:, j] - Q[:, j].mean()):
-            gravity_r = _correlation(own, effort)
-            scale = float(own @ effort / (own @ own))
+        if np.linalg.norm(own) > OWN * np.linalg.norm(Q[:, j] - Q[:, j].mean()):
+            a = float(own @ effort / (own @ own))
+            if abs(a) * np.linalg.norm(own) > MATERIAL * size:
+                gravity_r, scale = _correlation(own, effort), a
     others = np.hstack((one, Q[:, [j]], np.sin(q[:, [j]]), np.cos(q[:, [j]]), ddq))
     columns, effort = _beyond(friction, others), _beyond(tau[:, [j]], others)[:, 0]
-    fitted = columns @ np.linalg.lstsq(columns, effort, rcond=1e-6)[0]
-    size = float(np.linalg.norm(fitted)) / max(float(np.linalg.norm(effort)), 1e-300)
-    power = float(fitted @ dq[:, j])
-    return Evidence(gravity_r, scale, float(np.sign(power)) * size)
+    columns = columns[:, np.linalg.norm(columns, axis=0) > OWN * np.linalg.norm(friction, axis=0)]
+    friction_r = np.nan
+    if columns.shape[1]:
+        fitted = columns @ np.linalg.lstsq(columns, effort, rcond=1e-6)[0]
+        if np.linalg.norm(fitted) > MATERIAL * size:
+            share = float(np.linalg.norm(fitted)) / max(float(np.linalg.norm(effort)), 1e-300)
+            friction_r = float(np.sign(fitted @ dq[:, j])) * share
+    return Evidence(gravity_r, scale, friction_r)
 
 
 def _beyond(columns: Array, others: Array) -> Array:

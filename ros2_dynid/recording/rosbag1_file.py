@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.blocks import Block, Channel, block_of, type_name
-from ros2_dynid.recording.compression import MAX_CHUNK, DamagedDataError, decompress
+from ros2_dynid.recording.compression import MAX_CHUNK, Budget, DamagedDataError, decompress
 
 MAGIC = b"#ROSBAG V2.0\n"
 MESSAGE, CHUNK, CONNECTION = 2, 5, 7
@@ -46,6 +46,7 @@ class Rosbag1File:
             self.warnings.append(text)
 
     def _walk(self, wanted: frozenset[int]) -> Iterator[Block]:
+        self._budget = Budget(self.size)
         with self.path.open("rb") as stream:
             stream.seek(len(MAGIC))
             loose: list[tuple[int, int, bytes]] = []
@@ -97,6 +98,7 @@ class Rosbag1File:
             stream.seek(length, 1)
             return
         try:
+            self._budget.spend(size)
             data = decompress(_COMPRESSIONS[kind], stream.read(length), size)
             messages: list[tuple[int, int, bytes]] = []
             position = 0

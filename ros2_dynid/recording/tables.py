@@ -116,9 +116,11 @@ def _load_csv(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, st
         lines = following
     values = np.concatenate(parts)
     arrays: dict[str, Array] = {}
+    place = {name: k for k, name in enumerate(names)}
     for column, (field, joint) in enumerate(places, start=1):
-        array = arrays.setdefault(field, np.full((len(values), len(names)), np.nan))
-        array[:, names.index(joint)] = values[:, column]
+        if field not in arrays:
+            arrays[field] = np.full((len(values), len(names)), np.nan)
+        arrays[field][:, place[joint]] = values[:, column]
     return _samples(values[:, 0].copy(), names, arrays, source).noted(*notes)
 
 
@@ -201,7 +203,8 @@ def _assigned(
         if theirs not in places:
             what = f"the column map names {theirs!r}, which is not in the header"
             raise InputError(what, f"the header has {shortened(header)}", source)
-    chosen = {name: column for name, column in places.items() if name not in mapped.values()}
+    taken = set(mapped.values())
+    chosen = {name: column for name, column in places.items() if name not in taken}
     chosen |= {ours: places[theirs] for ours, theirs in mapped.items()}
     time = next((chosen[name] for name in ("time", "t", "Time") if name in chosen), None)
     if time is None:

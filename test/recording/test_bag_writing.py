@@ -112,7 +112,7 @@ def test_an_empty_bag_is_valid(tmp_path):
     with BagWriter(tmp_path / "bag") as writer:
         writer.add_topic("/joint_states")
     assert messages_of(tmp_path / "bag") == []
-    with pytest.raises(InputError, match="no joint state"):
+    with pytest.raises(InputError, match="has no message that can be read"):
         load_samples(tmp_path / "bag")
 
 

@@ -1,0 +1,57 @@
+"""dynid replay BAG: plays a recording into the running nodes, without rosbag2."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ros2_dynid.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "replay",
+        help="play a recording into the running nodes",
+        description="Publish the joint states of a recording when their time has come, on the topic they were recorded "
+        "on. With --clock the time of the recording goes to /clock, for nodes with use_sim_time.",
+    )
+    parser.add_argument("recording", metavar="BAG", help="rosbag2 folder or file, ROS 1 bag, CSV or npz file")
+    parser.add_argument("--rate", metavar="X", type=float, default=1.0, help="speed; 1 is as recorded (default)")
+    parser.add_argument("--clock", action="store_true", help="publish /clock with the time of the recording")
+    parser.add_argument("--topic", metavar="TOPIC", help="topic in the recording (default: found by type)")
+    parser.add_argument("--to", metavar="TOPIC", help="publish on this topic instead of the recorded one")
+    parser.add_argument("--start", metavar="S", type=float, help="begin so long after the first message [s]")
+    parser.add_argument("--end", metavar="S", type=float, help="end so long after the first message [s]")
+    parser.add_argument(
+        "--wait", metavar="S", type=float, default=3.0, help="wait so long for a listener before starting [s]"
+    )
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Play the recording to its end."""
+    import math
+
+    from ros2_dynid.recording.replay import recorded_messages
+
+    if not (math.isfinite(args.rate) and args.rate > 0):
+        raise InputError(f"--rate {args.rate:g} is not a speed", "give a number above 0, 1 for the recording's own")
+    messages = recorded_messages(args.recording, topic=args.topic, start=args.start, end=args.end)
+    try:
+        from ros2_dynid.nodes.replay import replay
+    except ImportError as error:
+        what = f"ROS 2 is not available here ({error})"
+        raise InputError(what, "source a ROS 2 installation, or run ./dynid replay from a checkout") from None
+    return replay(messages, rate=args.rate, clock=args.clock, topic=args.to, wait=args.wait)
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """Print what was played."""
+    console.print(f"{result['published']} joint states published in {result['seconds']:.4g} s")
+    if not result["listeners"]:
+        console.print("note: nobody listened when it began")
+    if result["interrupted"]:
+        console.print("note: interrupted before the end")
