@@ -20,6 +20,8 @@ from ros2_dynid.identification.payload import load_information
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 
+DRAWS = 32
+"""Loads drawn from the uncertainty of the one measured, to see what it does to a gain."""
 GOOD = 0.2
 """A gain counts as found if its relative standard deviation is below this."""
 
@@ -57,15 +59,16 @@ def drive_gains(
             share, error = _one_joint(together, j, _unit(len(LINK), LINK.index("M")), free=True)
             _store(value, std, j, share / mass, error / mass)
     from_mass = tuple(bool(x) for x in np.isfinite(value))
+    draws: list[Array] = []
     if load is None:
         if not any(from_mass):
             raise InputError("no joint feels the load's mass", "take a heavier load and move the arm against gravity")
-        load, doubt = _measured_load(together, value, mass)
-    else:
-        doubt = 0.0
+        load, draws = _measured_load(together, value, mass)
     for k in np.flatnonzero(~np.isfinite(value)):
         share, error = _one_joint(together, int(k), load, free=False)
-        _store(value, std, int(k), share, float(np.hypot(error, doubt * share)))
+        shares = [_one_joint(together, int(k), draw, free=False, bar=False)[0] for draw in draws]
+        doubt = float(np.std(shares)) if shares else 0.0
+        _store(value, std, int(k), share, float(np.hypot(error, doubt)))
     return Gains(value, std, from_mass)
 
 
@@ -75,10 +78,11 @@ def _store(value: Array, std: Array, j: int, share: float, error: float) -> None
         value[j], std[j] = 1.0 / share, error / share**2
 
 
-def _one_joint(together: Information, j: int, direction: Array, *, free: bool) -> tuple[float, float]:
+def _one_joint(together: Information, j: int, direction: Array, *, free: bool, bar: bool = True) -> tuple[float, float]:
     """Return how much of `direction`, shape (10,), the load has in the units of joint j, and its standard deviation.
 
-    free: the load's other parameters are fitted too; otherwise the load is a multiple of `direction`.
+    free: the load's other parameters are fitted too; otherwise the load is a multiple of `direction`. bar: whether the
+    standard deviation is wanted.
     """
     columns, own = together.columns[j], together.size - len(LINK)
     old, new = columns < own, columns >= own
@@ -97,12 +101,14 @@ def _one_joint(together: Information, j: int, direction: Array, *, free: bool) -
     found = solve(alone.triangle(0))
     if not found.identified[-1]:
         return 0.0, np.inf
+    if not bar:
+        return float(found.value[-1]), 0.0
     covariance, _ = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
     return float(found.value[-1]), float(np.sqrt(covariance[-1, -1]))
 
 
-def _measured_load(together: Information, gains: Array, mass: float) -> tuple[Array, float]:
-    """Return the ten parameters of the load from the joints whose gains are known, and their relative uncertainty.
+def _measured_load(together: Information, gains: Array, mass: float) -> tuple[Array, list[Array]]:
+    """Return the ten parameters of the load from the joints whose gains are known, and draws around them.
 
     What the gains have in common cancels when all ten are scaled to the mass given.
     """
@@ -117,11 +123,13 @@ def _measured_load(together: Information, gains: Array, mass: float) -> tuple[Ar
     )
     part = Information(blocks, tuple(together.columns[j] for j in known), together.size)
     found = wls(part)
-    load, std = found.value[-len(LINK) :], found.std[-len(LINK) :]
+    load, covariance = found.value[-len(LINK) :], found.covariance[-len(LINK) :, -len(LINK) :]
     at = LINK.index("M")
     if not load[at] > 0:
         raise InputError("the load found has no positive mass", "check which recording is with the load")
-    return load * mass / load[at], float(std[at] / load[at])
+    rng = np.random.default_rng(0)
+    near = rng.multivariate_normal(load, covariance, DRAWS, method="eigh")
+    return load * mass / load[at], [draw * mass / draw[at] for draw in near]
 
 
 def _unit(size: int, k: int) -> Array:

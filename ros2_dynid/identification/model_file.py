@@ -171,6 +171,8 @@ def load_model(path: str | Path) -> IdentifiedModel:
         rows = data["base"]
         b = len(rows)
         covariance = np.zeros((b, b))
+        if [len(row) for row in data["covariance"]] != list(range(1, b + 1)):
+            raise ValueError("the covariance is no triangle of the right size")
         for i, row in enumerate(data["covariance"]):
             covariance[i, : i + 1] = covariance[: i + 1, i] = [float(x) for x in row]
         model = IdentifiedModel(

@@ -20,7 +20,9 @@ ROWS = 200
 """Rows of a chunk for each joint: with six joints 1200, which keep a chunk and its R factor in the cache."""
 UNFILTERED_ROWS = 1200
 """The same where every sample is a row: no filter has to be fed."""
-SLOW_SHARE = 0.05
+WORTH_BUILDING = 300_000
+"""Samples from which on it pays to compile the robot's regressor first; one compiled earlier is always used."""
+SLOW_SHARE = 0.2
 """Share of a row's filter that may lie on samples too slow for Coulomb friction."""
 
 
@@ -97,7 +99,7 @@ def row_chunks(
     order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
     """
     n_rows = n_rows or rows_of_a_chunk(prepared)
-    evaluate = regressor_function(robot, len(prepared.t))
+    evaluate = regressor_function(robot, len(prepared.t) if len(prepared.t) > WORTH_BUILDING else 0)
     T = toeplitz(prepared.kernel, prepared.step, n_rows)
     slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
     b, n = len(columns), len(robot.active)

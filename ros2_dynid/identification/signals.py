@@ -127,9 +127,10 @@ def spectrum(q: Array, rate: float) -> Spectrum:
     motion, visible = np.zeros(n), np.zeros(n)
     for j in range(n):
         seen = white[:, j] > 10.0 * floor[j]
-        top = len(f) if seen.all() else max(1, int(np.argmin(seen)))
-        power = np.cumsum(P[:top, j])
-        visible[j] = f[top - 1]
-        if power[-1] > 0:
-            motion[j] = f[int(np.searchsorted(power, 0.99 * power[-1]))]
+        power = np.cumsum(np.where(seen, P[:, j], 0.0))
+        if not power[-1] > 0:
+            continue
+        at = int(np.searchsorted(power, 0.99 * power[-1]))
+        motion[j] = f[at]
+        visible[j] = f[-1] if seen[at:].all() else f[at + int(np.argmin(seen[at:]))]
     return Spectrum(floor, motion, visible)

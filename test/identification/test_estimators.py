@@ -1,0 +1,96 @@
+"""Every estimator on MuJoCo's motion: near the truth, by its own error bars; and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from recordings import simulated, simulated_truth
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators import METHODS, Problem, fitter, inform
+from ros2_dynid.identification.preprocess import as_prepared, prepare
+from ros2_dynid.identification.validation import cross_validate, folds, torque_errors
+
+
+@pytest.fixture(scope="module")
+def problem():
+    robot, _ = simulated_truth()
+    base = base_parameters(robot, method="closed-form")
+    samples = simulated()
+    prepared = prepare(robot, samples)
+    return Problem(
+        robot,
+        base,
+        (prepared,),
+        inform(robot, base, [prepared]),
+        np.zeros(len(base) + 1),
+        lambda half: [prepare(robot, samples, half=half)],
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_truth_lies_within_the_error_bars(problem, method):
+    robot, chi = simulated_truth()
+    found = fitter(method, problem)(None)
+    z = (found.value[:-1] - problem.base.values(robot, chi)) / found.std[:-1]
+    assert np.all(np.isfinite(z))
+    assert np.mean(np.abs(z) < 3.0) >= 0.95
+    assert 0.3 < np.sqrt(np.mean(z**2)) < 1.7
+    assert found.method == method
+    # torque applied over the period that follows the sample: half a period early
+    assert abs(found.value[-1] + 0.5e-3) < max(4 * found.std[-1], 0.3e-3)
+
+
+@pytest.mark.parametrize("method", ["ols", "wls", "irls", "tls", "iv", "sequential"])
+def test_torque_is_explained(problem, method):
+    found = fitter(method, problem)(None)
+    errors = torque_errors(problem.robot.active_names, problem.information, found.value)
+    assert errors["all"]["relative"] < 0.01
+    assert set(errors) == {*problem.robot.active_names, "all"}
+
+
+@pytest.mark.parametrize("method", ["wls", "irls", "iv"])
+def test_cross_validation_is_a_little_worse_than_the_fit(problem, method):
+    fit = fitter(method, problem)
+    names = problem.robot.active_names
+    inside = torque_errors(names, problem.information, fit(None).value)["all"]["relative"]
+    outside = cross_validate(names, problem.information, 3, fit)["all"]["relative"]
+    assert inside < outside < 0.02
+
+
+def test_robust_estimate_ignores_spikes():
+    robot, chi = simulated_truth()
+    base = base_parameters(robot, method="closed-form")
+    samples = simulated()
+    tau = samples.tau.copy()
+    rng = np.random.default_rng(0)
+    for start in rng.integers(0, len(tau) - 40, 12):
+        tau[start : start + 40, :3] += 40.0
+    prepared = prepare(robot, replace(samples, tau=tau))
+    spiked = Problem(robot, base, (prepared,), inform(robot, base, [prepared]), np.zeros(len(base) + 1))
+    truth = base.values(robot, chi)
+    hit = [k for k, leader in enumerate(base.leaders) if leader[-1] in "123"]  # the joints with spikes
+    plain, robust = (np.abs(fitter(m, spiked)(None).value[:-1] - truth)[hit] for m in ("wls", "irls"))
+    assert np.median(robust) < 0.3 * np.median(plain)
+
+
+def test_folds_are_contiguous_and_cover_all(problem):
+    parts = folds(problem.information, 3)
+    assert [b for part in parts for b in part] == list(range(len(problem.information.blocks)))
+    with pytest.raises(InputError, match="folds"):
+        folds(problem.information, 1000)
+
+
+def test_unknown_method_and_missing_positions_are_refused(problem):
+    with pytest.raises(InputError, match="choose from"):
+        fitter("magic", problem)
+    robot = problem.robot
+    p = problem.prepared[0]
+    bare = as_prepared(robot, p.q, p.dq, p.ddq, p.tau)
+    without = Problem(robot, problem.base, (bare,), problem.information, problem.prior)
+    for method in ("iv", "energy", "tls"):
+        with pytest.raises(InputError, match=r"recording|filter"):
+            fitter(method, without)(None)

@@ -1,0 +1,175 @@
+"""Essential, standard and consistent parameters; loads and drive gains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from recordings import simulated, simulated_truth
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.consistency import (
+    central_inertia,
+    consistent_links,
+    fully_consistent_links,
+    impose,
+    links_of,
+    made_consistent,
+    pseudo_inertia,
+    smallest_joint_inertia,
+    table,
+)
+from ros2_dynid.identification.essential import essential, restrict, significance
+from ros2_dynid.identification.estimators import inform
+from ros2_dynid.identification.gains import drive_gains
+from ros2_dynid.identification.least_squares import joint_errors, ols, weighted_triangle, wls
+from ros2_dynid.identification.payload import identify_load
+from ros2_dynid.identification.preprocess import prepare
+from ros2_dynid.identification.rows import row_chunks
+from ros2_dynid.identification.standard import closest, full_map
+from ros2_dynid.model.parameters import standard_vector
+
+MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
+
+
+def load_parameters():
+    J = INERTIA + MASS * (COM @ COM * np.eye(3) - np.outer(COM, COM))
+    return (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(MASS * COM), MASS)
+
+
+@pytest.fixture(scope="module")
+def case():
+    robot, chi = simulated_truth()
+    base = base_parameters(robot, method="closed-form")
+    prepared = prepare(robot, simulated())
+    return robot, chi, base, prepared, inform(robot, base, [prepared])
+
+
+def test_elimination_keeps_the_error_and_what_matters(case):
+    robot, chi, base, _, information = case
+    full = wls(information)
+    found = essential(information, full, always=[len(base)])
+    kept = {base.leaders[k] for k in found.kept}
+    assert {f"{kind}{j}" for kind in ("Fv", "Fc") for j in range(1, 7)} <= kept
+    assert len(kept) < len(base)
+    dropped = [k for k in range(len(base)) if k not in found.kept]
+    assert np.all(found.estimate.value[dropped] == 0.0)
+    before, after = (np.sum((joint_errors(information, e.value) / full.sigma) ** 2) for e in (full, found.estimate))
+    assert before <= after < 1.35 * before
+    assert all(step.statistic <= step.limit for step in found.steps if step.dropped)
+    again = essential(information, full, always=[len(base)])
+    assert again.kept == found.kept
+    truth = base.values(robot, chi)
+    unexplained = np.abs(truth[dropped]) / full.std[dropped]
+    assert np.max(unexplained) < 12.0  # nothing that the data clearly show was dropped
+
+
+def test_restricted_information_is_that_of_fewer_columns(case):
+    *_, information = case
+    kept = [0, 3, 10, 20, information.size - 1]
+    part = ols(restrict(information, kept))
+    R = weighted_triangle(information, np.ones(6))
+    expected = np.linalg.lstsq(R[:, kept], R[:, -1], rcond=None)[0]
+    assert np.allclose(part.value, expected, rtol=1e-7, atol=1e-10)
+
+
+def test_torque_share_of_a_parameter(case):
+    robot, _, base, prepared, information = case
+    value = wls(information).value
+    rows = list(row_chunks(robot, prepared, base.columns(robot), delay=True))
+    share = significance(rows, value)
+    k = base.leaders.index("Fc2")
+    torque = max(np.max(np.abs(r.tau[1]) * r.keep[1]) for r in rows)
+    assert share[k] == pytest.approx(abs(value[k]) / torque, rel=0.3)  # the filter overshoots where it turns round
+
+
+def test_closest_has_the_base_parameters_and_moves_least(case):
+    robot, chi, base, *_ = case
+    value, reference = base.values(robot, chi), standard_vector(robot)
+    found = closest(robot, base, value, reference)
+    M = full_map(robot, base)
+    assert np.allclose(M @ found, value, atol=1e-9 * np.max(np.abs(value)))
+    assert np.allclose(closest(robot, base, M @ reference, reference), reference, atol=1e-12)
+    from ros2_dynid.identification.standard import scales
+
+    S = scales(robot, reference)
+    assert np.linalg.norm((found - reference) / S) <= np.linalg.norm((chi - reference) / S) * (1 + 1e-9)
+
+
+def test_true_links_are_consistent_and_a_spoilt_one_is_not(case):
+    robot, chi, *_ = case
+    assert all(consistent_links(robot, chi)) and all(fully_consistent_links(robot, chi))
+    assert smallest_joint_inertia(robot, chi) > 0
+    bad = chi.copy()
+    bad[14] -= 10.0  # XX2
+    assert consistent_links(robot, bad) == [True, False, True, True, True, True]
+    assert consistent_links(robot, bad, -20.0) == [True] * 6
+    heavy = chi.copy()
+    heavy[9] = -1.0  # M1
+    assert not consistent_links(robot, heavy, -20.0)[0]
+    flat = np.array([1.0, 0, 0, 1.0, 0, 2.5, 0, 0, 0, 1.0])  # against the triangle inequality, yet positive definite
+    assert np.linalg.eigvalsh(central_inertia(flat))[0] > 0 > np.linalg.eigvalsh(pseudo_inertia(flat))[0]
+
+
+def test_made_consistent_changes_only_what_is_not(case):
+    robot, chi, *_ = case
+    assert np.allclose(made_consistent(robot, chi), chi)
+    point = chi.copy()
+    M, c = 0.2, np.array([0.0, 0.0, 0.042])
+    J = M * (c @ c * np.eye(3) - np.outer(c, c))
+    point[70:80] = J[0, 0], 0, 0, J[1, 1], 0, J[2, 2], *(M * c), M
+    lifted = made_consistent(robot, point)
+    assert all(fully_consistent_links(robot, lifted))
+    assert np.allclose(lifted[:70], chi[:70])
+    assert np.allclose(lifted[76:80], point[76:80])
+
+
+def test_programme_gives_links_that_exist_and_hardly_loses_fit(case):
+    pytest.importorskip("clarabel")
+    robot, chi, base, _, information = case
+    full = wls(information)
+    R = weighted_triangle(information, 1.0 / full.sigma)
+    found = impose(robot, base, R, float(full.value[-1]), made_consistent(robot, standard_vector(robot)))
+    assert table(robot, found.chi) == {"0": 6, "-0.01": 6, "-0.02": 6, "-0.04": 6, "full": 6}
+    assert -1e-6 < found.loss < 0.1
+    assert np.allclose(found.value, full_map(robot, base) @ found.chi)
+    assert np.all(links_of(robot, found.chi)[:, 9] > 0)
+    truth = base.values(robot, chi)
+    near = np.abs(found.value - truth) < 5 * full.std[:-1] + 1e-3
+    assert np.mean(near) > 0.95
+
+
+def test_load_is_found_with_its_error_bars(case):
+    robot, _, base, _, empty = case
+    loaded = inform(robot, base, [prepare(robot, simulated(seed=5, seed_motion=104, load=load_parameters()))])
+    found = identify_load(robot, base, empty, loaded)
+    assert abs(found.mass - MASS) < 4 * found.mass_std and found.mass_std < 0.02
+    assert np.all(np.abs(found.com - COM) < 4 * found.com_std) and np.max(found.com_std) < 2e-3
+    assert np.all(np.abs(found.inertia - INERTIA) < 4 * found.inertia_std + 1e-5)
+    assert found.significant and found.interval[0] > 1.9 * found.mass_std
+    moved = identify_load(robot, base, empty, loaded, link="tool0")
+    expected = (np.linalg.inv(robot.tools["tool0"][1]) @ np.append(COM, 1.0))[:3]
+    assert np.allclose(moved.com, expected, atol=5 * np.max(found.com_std))
+    with pytest.raises(InputError, match="not on joint"):
+        identify_load(robot, base, empty, loaded, link="nowhere")
+
+
+def test_no_load_is_not_significant(case):
+    robot, _, base, _, empty = case
+    other = inform(robot, base, [prepare(robot, simulated(seed=6, seed_motion=104))])
+    found = identify_load(robot, base, empty, other)
+    assert abs(found.mass) < 4 * found.mass_std
+
+
+def test_gains_from_a_known_mass(case):
+    robot, _, base, *_ = case
+    gains = np.array([3.0, 4.0, 2.0, 1.5, 0.7, 0.5])
+    recordings = (simulated(), simulated(seed=5, seed_motion=104, load=load_parameters()))
+    empty, loaded = (inform(robot, base, [prepare(robot, replace(s, tau=s.tau / gains))]) for s in recordings)
+    found = drive_gains(robot, base, empty, loaded, MASS)
+    assert np.all(np.abs(found.value - gains) < 4.5 * found.std)
+    assert np.all(found.std < 0.06 * gains)
+    with pytest.raises(InputError, match="mass"):
+        drive_gains(robot, base, empty, loaded, 0.0)
