@@ -126,7 +126,9 @@ class _Writer:
             return
         if op in (SIN, COS, SIGN):
             angle = self.text[key[1]][0]  # type: ignore[index]
-            self._define(node, self.functions[str(op)].format(x=angle), str(op)[0])
+            function = str(op)
+            name = f"sign{self.numbered + 1}" if function == SIGN else self._angle_label(function[0], key[1])
+            self._define(node, self.functions[function].format(x=angle), "t", name)
             return
         if op == MUL:
             text = f"{self._part(key[1], 1)} * {self._part(key[2], 1)}"
@@ -141,6 +143,12 @@ class _Writer:
             self.text[node] = text, binds
         else:
             self._define(node, text, "t", label)
+
+    def _angle_label(self, letter: str, node: object) -> str:
+        """Return s2 for sin(q[1]), c23 for cos(q[1] + q[2]), and so on."""
+        nodes = self.graph.needed([Expr(self.graph, node)])  # type: ignore[arg-type]
+        keys = [self.graph.keys[n] for n in nodes]
+        return letter + "".join(str(index) for index in sorted(int(str(k[2])) + 1 for k in keys if k[0] == VAR))
 
     def _part(self, node: object, least: int) -> str:
         text, binds = self.text[node]  # type: ignore[index]

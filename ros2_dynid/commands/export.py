@@ -116,7 +116,7 @@ def _parameters(
 
     if model is None:
         parameters, values = chosen_parameters(robot, args.only)
-        return parameters, values, ["Parameters: a priori, of the robot's description."]
+        return parameters, values, ["Parameters: a priori, from the description of the robot."]
     kept = model.names if model.essential is None else model.essential
     rows = [k for k, name in enumerate(model.names) if name in set(kept)]
     if args.only:
@@ -127,7 +127,7 @@ def _parameters(
     if not rows:
         raise InputError("--only leaves no parameter", f"choose from {', '.join(GROUPS)}")
     obtained = model.obtained
-    when = obtained.get("date") or obtained.get("time") or "unknown date"
+    when = obtained.get("created", "unknown date")
     about = [f"Parameters: identified, {when}, method {obtained.get('method', 'unknown')}."]
     about += [f"Fit: {100 * model.fit['all']['relative']:.2f} % of the torque."] if "all" in model.fit else []
     return tuple(model.leaders[k] for k in rows), np.array([model.value[k] for k in rows]), about

@@ -56,7 +56,7 @@ def test_an_identified_model_with_essential_parameters(tmp_path, capsys):
         value / 100,
         np.diag(value),
         essential=essential,
-        obtained={"date": "2026-01-02", "method": "wls"},
+        obtained={"created": "2026-01-02T03:04:05+00:00", "method": "wls"},
     )
     save_model(model, tmp_path / "model.yaml")
     code, result = export(capsys, tmp_path / "model.yaml", "--to", "c", "-o", tmp_path / "out")
