@@ -18,6 +18,7 @@ import numpy as np
 from ros2_dynid.base_parameters.reach import Clarity, Reach, reaches, span
 from ros2_dynid.base_parameters.transfer import FELT, FLOW, moved, placements
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
 
@@ -41,16 +42,15 @@ def observed(
     A = moved(T)
     column = {name: k for k, name in enumerate(names)}
     composite = _composites(robot, A)
+    inertial = [k for name, k in column.items() if name.rstrip("0123456789") in LINK]
     blocks = []
     for j, reach in enumerate(reaches(robot, T, A, tilting_base, tolerance, clarity), start=1):
         D, drive = _felt_at(robot, j, length, reach, column)
         rows = span(D, tolerance, clarity)
         block = np.zeros((len(rows), len(column)))
         block[:, [column[name] for name in drive]] = rows[:, 10:]
-        if "XX1" in column:
-            for k, transfer in composite[j].items():
-                first = column[f"XX{k}"]
-                block[:, first : first + 10] = rows[:, :10] @ transfer
+        if len(inertial):
+            block[:, inertial] = rows[:, :10] @ composite[j - 1]
         blocks.append(block)
     return np.vstack((*blocks, _drive_rows(robot, column, length))), clarity
 
@@ -99,14 +99,14 @@ def _arms(robot: Robot, length: float) -> list[float]:
     return [length if joint.sigma == REVOLUTE else 1.0 for joint in robot.joints]
 
 
-def _composites(robot: Robot, A: Array) -> list[dict[int, Array]]:
-    """Return for every link j the transfers (10, 10) of the links that it carries into frame j at q = 0, by number."""
-    composite: list[dict[int, Array]] = [{} for _ in range(robot.n + 1)]
-    for j in range(robot.n, 0, -1):
-        composite[j][j] = np.eye(10)
-        parent = robot.joints[j - 1].parent
+def _composites(robot: Robot, A: Array) -> Array:
+    """Return the composite bodies at q = 0, rows over all links' ten parameters, shape (n, 10, 10 n)."""
+    composite = np.zeros((robot.n, 10, 10 * robot.n))
+    for j in range(robot.n - 1, -1, -1):
+        composite[j, :, 10 * j : 10 * j + 10] = np.eye(10)
+        parent = robot.joints[j].parent
         if parent:
-            composite[parent].update({k: A[j - 1] @ transfer for k, transfer in composite[j].items()})
+            composite[parent - 1] += A[j] @ composite[j]
     return composite
 
 

@@ -16,6 +16,8 @@ import scipy.linalg
 from ros2_dynid.model.robot import Array
 
 EPS = float(np.finfo(float).eps)
+NEARLY = 1e-6
+"""Relative residual below which a column counts as made of others if the rank is reached without it."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +52,21 @@ def by_qr(W: Array, tolerance: float | None = None) -> Dependence:
     norms, live = _norms(W)
     R = _triangle(W[:, live] / norms)
     rank, kept, dropped = _rank(np.abs(np.diagonal(scipy.linalg.qr(R, mode="r", pivoting=True)[0])), relative)
-    # Residuals are noise or not: the limit between them stands in the middle of the gap that pivoting has shown.
-    leads, Q = independent_columns(R, max(relative, math.sqrt(kept * dropped)), rank)
+    leads = independent_columns(R, _limit(relative, kept, dropped), rank)
     doubt = None
     if len(leads) != rank:
         doubt = f"QR with pivoting counts {rank} base parameters and QR without {len(leads)}"
-    A = Q.T @ R
+    Q, R1 = np.linalg.qr(R[:, leads])
     beta = np.zeros((len(leads), c))
-    beta[:, live] = scipy.linalg.solve_triangular(A[:, leads], A) * norms / norms[leads, None]
+    beta[:, live] = scipy.linalg.solve_triangular(R1, Q.T @ R) * norms / norms[leads, None]
     return Dependence([live[k] for k in leads], beta, kept, dropped, relative, doubt)
 
 
 def by_svd(W: Array, tolerance: float | None = None) -> Dependence:
     """Return leaders and beta = -V21 V22^-1 by SVD (seed 000, eq. 21 to 28), for the columns in the order given.
 
-    The rank comes from the singular values; the columns to delete are the rows of V2, taken from the last one, that
-    make the first regular V22.
+    The rank comes from the singular values; the columns to delete are those whose rows of V2, taken from the last one,
+    make the first regular V22: the columns that depend on those before them, which S V1^T shows as W does.
     """
     r, c = W.shape
     relative = r * EPS if tolerance is None else tolerance
@@ -74,10 +75,8 @@ def by_svd(W: Array, tolerance: float | None = None) -> Dependence:
     _, s, Vt = np.linalg.svd(R)
     rank, kept, dropped = _rank(s, relative)
     V2 = Vt[rank:].T
-    backwards = V2[::-1].T  # its columns are the rows of V2 from the last to the first
-    deleted, _ = independent_columns(backwards, math.sqrt(EPS), len(live) - rank)
-    gone = sorted(len(V2) - 1 - k for k in deleted)
-    leads = [k for k in range(len(live)) if k not in set(gone)]
+    leads = independent_columns(s[:rank, None] * Vt[:rank], _limit(relative, kept, dropped), rank)
+    gone = sorted(set(range(len(live))) - set(leads))
     doubt = None
     if len(leads) != rank:
         doubt = f"the singular values count {rank} base parameters and V2 leaves {len(leads)}"
@@ -89,27 +88,45 @@ def by_svd(W: Array, tolerance: float | None = None) -> Dependence:
     return Dependence([live[k] for k in leads], beta, kept, dropped, relative, doubt)
 
 
-def independent_columns(R: Array, tolerance: float, rank: int) -> tuple[list[int], Array]:
-    """Return the columns of R that depend on none before them, and their orthonormal basis.
+def independent_columns(R: Array, limit: float, rank: int) -> list[int]:
+    """Return the columns of R, none larger than about 1, that depend on none before them: at most `rank`.
 
-    This is QR without pivoting, one column after the other and orthogonalised twice, which leaves out a dependent
-    column instead of dividing its rounding error by itself: the diagonal elements are the residuals' norms. At most
-    `rank` columns are kept.
+    These are the columns that QR without pivoting keeps. A dependent column leaves nothing but rounding error, which
+    that QR would take for a direction and remove from all columns after it. A small multiple of the unit matrix below R
+    prevents that: what is left of a dependent column is then the multiple itself, far below the limit.
     """
-    rows, c = R.shape
-    Q = np.empty((rows, min(rows, rank)), order="F")
+    c = R.shape[1]
+    stacked = np.vstack((R, 1e-4 * limit * np.eye(c)))
+    residuals = np.abs(np.diagonal(np.linalg.qr(stacked, mode="r")))
+    leads = [int(k) for k in np.flatnonzero(residuals > limit)]
+    return leads if len(leads) == rank else _one_by_one(R, limit, rank)
+
+
+def _one_by_one(R: Array, limit: float, rank: int) -> list[int]:
+    """Return the same by orthogonalising column after column, each twice, for coefficients above 10^4."""
+    Q = np.empty((len(R), min(len(R), rank)), order="F")
     leads: list[int] = []
-    for k in range(c):
+    for k in range(R.shape[1]):
         if len(leads) == rank:
             break
         basis, x = Q[:, : len(leads)], R[:, k]
         x = x - basis @ (x @ basis)
         x -= basis @ (x @ basis)
         size = math.sqrt(x @ x)
-        if size > tolerance:
+        if size > limit:
             np.divide(x, size, out=Q[:, len(leads)])
             leads.append(k)
-    return leads, Q[:, : len(leads)]
+    return leads
+
+
+def _limit(relative: float, kept: float, dropped: float) -> float:
+    """Return the residual below which a column depends on those before it.
+
+    It stands in the middle of the gap that pivoting has shown, where noise cannot reach it. A column that is nearly
+    made of those before it, by a misalignment that rounded geometry brings, is left to later ones too: W has its full
+    rank without it, and with it coefficients would be of the size of the misalignment's inverse.
+    """
+    return max(relative, math.sqrt(kept * dropped), min(NEARLY, 1e-3 * kept))
 
 
 def condition(W: Array) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.dynamics.spatial import place
 from ros2_dynid.model.parameters import FIRST_MOMENT, INERTIA
 from ros2_dynid.model.robot import Array, Robot
 
@@ -73,14 +72,26 @@ DRIFT = (_drift(AXIS[0]), _drift(AXIS[1]))
 
 def placements(robot: Robot, length: float = 1.0) -> Array:
     """Return the transforms a(j) -> j at q = 0, shape (n, 4, 4), lengths in units of `length` [m]."""
-    T = np.zeros((robot.n, 4, 4))
-    zero, axes = np.zeros(1), np.eye(3)[:, :, None]
-    for j, joint in enumerate(robot.joints):
-        placement = place(joint, zero)
-        T[j, :3, :3] = placement.to_parent(axes)[:, :, 0]
-        T[j, :3, 3] = placement.p[:, 0] / length
-    T[:, 3, 3] = 1.0
-    return T
+    table = np.array([(j.gamma, j.alpha, j.theta, j.b, j.d, j.r) for j in robot.joints]).T
+    (cg, ca, ct), (sg, sa, st) = _cos_sin(table[:3])
+    b, d, r = table[3:] / length
+    T = np.zeros((4, 4, robot.n))
+    T[0] = cg * ct - sg * ca * st, -cg * st - sg * ca * ct, sg * sa, cg * d + sg * sa * r
+    T[1] = sg * ct + cg * ca * st, -sg * st + cg * ca * ct, -cg * sa, sg * d - cg * sa * r
+    T[2] = sa * st, sa * ct, ca, b + ca * r
+    T[3, 3] = 1.0
+    return np.ascontiguousarray(T.transpose(2, 0, 1))
+
+
+def _cos_sin(angle: Array) -> tuple[Array, Array]:
+    """Return cosines and sines, exact at multiples of pi/2, where rounding errors would hide that axes are aligned."""
+    quarters = angle / (np.pi / 2)
+    nearest = np.round(quarters)
+    exact = np.abs(quarters - nearest) < 1e-14 * np.maximum(1.0, np.abs(quarters))
+    step = nearest.astype(int) % 4
+    c = np.where(exact, np.array([1.0, 0.0, -1.0, 0.0])[step], np.cos(angle))
+    s = np.where(exact, np.array([0.0, 1.0, 0.0, -1.0])[step], np.sin(angle))
+    return c, s
 
 
 def moved(T: Array) -> Array:
