@@ -1,0 +1,96 @@
+"""Replay: the messages as recorded, at their time or faster, without falling behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bagmaker import EPOCH, ROS1, ROS2, plain_messages, write_bag, write_bag1
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.recording.convert import save_samples
+from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.replay import Message, recorded_messages, timed
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self, overhead=0.0):
+        self.now, self.overhead, self.naps = 100.0, overhead, []
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.naps.append(seconds)
+        self.now += seconds + self.overhead
+
+
+def test_messages_of_a_bag_come_as_they_were_recorded(tmp_path):
+    messages = plain_messages(300)[0]
+    bag = write_bag(tmp_path / "bag", messages)
+    played = list(recorded_messages(bag))
+    assert [m.stamp for m in played] == [stamp for _, stamp, _ in messages]
+    assert {m.topic for m in played} == {"/joint_states"}
+    assert played[7].payload == bytes(ROS2.serialize_cdr(messages[7][2], "sensor_msgs/msg/JointState"))
+    some = list(recorded_messages(bag, start=0.1, end=0.2))
+    assert 99 <= len(some) <= 102
+    with pytest.raises(InputError, match="no such file"):
+        list(recorded_messages(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("form", ["a.csv", "a.npz", "old.bag"])
+def test_other_recordings_become_joint_states(tmp_path, form):
+    if form == "old.bag":
+        write_bag1(tmp_path / form, plain_messages(50, store=ROS1)[0])
+    else:
+        save_samples(load_samples(write_bag(tmp_path / "bag", plain_messages(50)[0])), tmp_path / form)
+    samples = load_samples(tmp_path / form)
+    decoded = [
+        ROS2.deserialize_cdr(m.payload, "sensor_msgs/msg/JointState") for m in recorded_messages(tmp_path / form)
+    ]
+    assert np.array_equal([m.position for m in decoded], samples.q)
+    assert np.array_equal([m.effort for m in decoded], samples.tau)
+    assert decoded[0].name == list(samples.joint_names)
+
+
+def stream(times):
+    return iter([Message(EPOCH + round(t * 1e9), "/j", b"") for t in times])
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 4.0])
+def test_each_message_comes_at_its_time(rate):
+    clock = Clock()
+    times = [0.0, 0.001, 0.05, 0.05, 1.0]
+    seen = []
+    for now, message in timed(stream(times), rate, clock=clock, sleep=clock.sleep):
+        at = (now - EPOCH) * 1e-9
+        assert at == pytest.approx((clock.now - 100) * rate, abs=1e-6)
+        if message is not None:
+            seen.append(clock.now - 100)
+    assert np.allclose(seen, np.array(times) / rate, atol=1e-9)
+    assert max(clock.naps) <= 0.01
+
+
+def test_the_clock_ticks_while_waiting():
+    clock = Clock()
+    ticks = [now for now, message in timed(stream([0, 1]), clock=clock, sleep=clock.sleep) if message is None]
+    assert len(ticks) > 90 and ticks == sorted(ticks)
+
+
+def test_a_late_player_keeps_up():
+    clock = Clock(overhead=0.004)
+    times = np.arange(0, 1, 0.001)
+    seen = [clock.now - 100 for _, m in timed(stream(times), clock=clock, sleep=clock.sleep) if m is not None]
+    assert len(seen) == 1000 and seen[-1] < 1.01
+
+
+def test_a_stop_ends_it_and_a_bad_rate_is_refused():
+    clock = Clock()
+    played = [
+        m for _, m in timed(stream([0, 1, 2]), clock=clock, sleep=clock.sleep, stopped=lambda: clock.now > 101.5) if m
+    ]
+    assert len(played) == 2
+    for rate in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="is not a speed"):
+            list(timed(stream([0]), rate))
