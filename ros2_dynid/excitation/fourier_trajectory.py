@@ -156,7 +156,7 @@ def shrink(problem: FourierProblem, y: Array, safe: Callable[[FourierSeries], bo
     low, high = 0, 1
     while not fits(high):
         low, high = high, 2 * high
-        if high > 128:
+        if high > 256:
             return np.zeros_like(y)
     while high - low > 1:
         middle = (low + high) // 2
@@ -204,8 +204,10 @@ def optimise_series(
 
     pool = []
     for k in range(max(candidates, starts)):
-        pool.append((*judged(rng.standard_normal(problem.shape).ravel()), k))
-        if clock.over(0.1):
+        y = rng.standard_normal(problem.shape).ravel()
+        y *= linear_factor(problem, y)
+        pool.append((*judged(y), k, y))
+        if clock.over(0.1) and np.isfinite(pool[-1][0]):
             break
     pool.sort(key=lambda item: (item[0], item[2]))
     best, y_best = pool[0][:2]
@@ -217,7 +219,7 @@ def optimise_series(
         )
     (p, weight), *later = STAGES
     found = []
-    for k, (_, y, _) in enumerate(pool[:starts]):
+    for k, (*_, y) in enumerate(pool[:starts]):
         y = descend(lambda z: problem.cost(z, p, weight), y, clock, ITERATIONS, until=0.1 + 0.35 * (k + 1) / starts)
         found.append((problem.cost(y, p, 1.0)[0], k, y))
         clock.report(f"start {k + 1} of {starts}")

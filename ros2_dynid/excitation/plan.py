@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
-from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import Shapes, clearance, collision_term
 from ros2_dynid.excitation.criteria import condition, equilibrium, normalised
@@ -27,13 +26,14 @@ from ros2_dynid.excitation.limits import (
 )
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.point_trajectory import SegmentProblem, optimise_trajectory
+from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.search import Clock, Progress, silent
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
 
 METHODS = ("fourier", "points")
-DEFAULT_BUDGET_S = {"fourier": 8.0, "points": 15.0}
+DEFAULT_BUDGET_S = {"fourier": 8.0, "points": 12.0}
 CHECK_RATE_HZ = 100.0
 """Rate at which collisions are looked for along a trajectory."""
 
@@ -64,7 +64,7 @@ class Wishes:
     start: Sequence[float] | None = None
     criterion: str | None = None
     weights: Sequence[float] | None = None
-    equilibrium_weight: float = 0.03
+    equilibrium_weight: float = 0.06
     chi: Array | None = None
     shapes: Shapes | None = None
     rate_hz: float = DEFAULT_RATE_HZ
@@ -111,15 +111,21 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     _check(wishes, robot)
     clock = Clock(wishes.time_budget_s or DEFAULT_BUDGET_S[wishes.method], wishes.progress)
     bounds = bounds_of(robot, wishes.margin, wishes.caps)
-    start = _start(robot, bounds, wishes)
     chi = known_parameters(robot, wishes.chi)
     notes = [*bounds.notes, *(wishes.shapes.notes if wishes.shapes else ())]
     if chi is None:
         notes.append("torques are not predicted, since no a priori parameters are known")
     if chi is not None and not np.any(np.isfinite(bounds.effort)):
         chi = None
-    if chi is not None:
-        _check_start_torque(robot, bounds, start, chi)
+    start = rest_pose(
+        robot,
+        bounds,
+        start=wishes.start,
+        shapes=wishes.shapes,
+        chi=chi,
+        zero_first=wishes.method == "points",
+        seed=wishes.seed,
+    )
     extra = () if wishes.shapes is None else (collision_term(robot, wishes.shapes),)
     penalty = Penalty(robot, bounds, tight=0.99, chi=chi, extra=extra)
     source = "energy" if wishes.method == "points" else "torque"
@@ -176,48 +182,6 @@ def _check(wishes: Wishes, robot: Robot) -> None:
             raise InputError("weights must be positive, one for each active joint", f"give {len(robot.active)}")
 
 
-def _start(robot: Robot, bounds: Bounds, wishes: Wishes) -> Array:
-    """Return the pose of rest, shape (n_active,): the wish, or zero moved into the limits; refuse one outside."""
-    index = [j - 1 for j in robot.active]
-    lower, upper = bounds.lower[index], bounds.upper[index]
-    if wishes.start is None:
-        zero = (lower <= 0.0) & (upper >= 0.0)
-        pose = np.where(zero, 0.0, 0.5 * (lower + upper))
-    else:
-        pose = np.asarray(wishes.start, dtype=float)
-        if pose.shape != lower.shape or not np.all(np.isfinite(pose)):
-            raise InputError(f"the start pose has {pose.size} values", f"give {len(index)}, in the robot's order")
-        for k in np.flatnonzero((pose < lower) | (pose > upper)):
-            raise InputError(
-                f"the start pose puts joint {robot.active_names[k]!r} at {pose[k]:.6g}, outside {lower[k]:.6g} to"
-                f" {upper[k]:.6g} (limits less the margin)",
-                "choose a start pose inside, or a smaller --margin",
-                robot.name,
-            )
-    if wishes.shapes is not None:
-        distance, what = clearance(robot, wishes.shapes, pose[None])
-        if wishes.start is not None and distance < wishes.shapes.margin:
-            raise InputError(
-                f"at the start pose {what} are {distance:.4g} m apart, less than {wishes.shapes.margin:g} m",
-                "choose a start pose (--start) that keeps the margin",
-                robot.name,
-            )
-    return pose
-
-
-def _check_start_torque(robot: Robot, bounds: Bounds, pose: Array, chi: Array) -> None:
-    """Refuse a robot that cannot hold itself at the pose of rest."""
-    zero = np.zeros((1, len(pose)))
-    tau = np.abs(regressor(robot, pose[None], zero, zero)[0] @ chi)
-    for k in np.flatnonzero(tau > bounds.effort):
-        raise InputError(
-            f"joint {robot.active_names[k]!r} needs {tau[k]:.4g} N.m (or N) to hold the start pose, its limit less the"
-            f" margin is {bounds.effort[k]:.4g}",
-            "choose another start pose (--start) or correct the effort limit",
-            robot.name,
-        )
-
-
 def problems_of(robot: Robot, curve: Curve, penalty: Penalty, shapes: Shapes | None) -> list[str]:
     """Return what is wrong with a curve: limits on exact extrema, torques at 500 Hz, distances at 100 Hz."""
     found = [problem.text for problem in limit_problems(robot, curve, penalty.bounds)]
@@ -269,7 +233,7 @@ def _fourier_curve(
     if criterion is None:
         criterion = "cond" if wishes.groups is not None and set(wishes.groups) == {"inertial"} else "normalised"
     model = TorqueModel(robot, tuple(base.columns(robot)), weights, criterion)
-    middle = start if wishes.start is not None else 0.5 * (lower + upper)
+    middle = start
     w = 2.0 * np.pi / wishes.duration_s * 0.5 * (1 + wishes.harmonics)
     reach = np.minimum(upper - middle, middle - lower)
     reach = np.where(reach > 0, reach, 0.5 * (upper - lower))
@@ -293,3 +257,14 @@ def torque_matrix(robot: Robot, model: TorqueModel, series: FourierSeries) -> tu
     size = np.abs(W.reshape(len(t), -1)).max(axis=0)
     mask = np.broadcast_to(size > 1e-12 * size.max(), (len(t), len(size))).reshape(W.shape)
     return W, mask
+
+
+def validation_plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
+    """Return a trajectory to validate with: as safe, but of other frequencies and another seed than plan() takes.
+
+    A model that only fits the motion it was identified on is found out by it.
+    """
+    wishes = replace(wishes or Wishes(), **changes)
+    other = replace(wishes, method="fourier", seed=wishes.seed + 7919, harmonics=wishes.harmonics + 1)
+    found = plan(robot, replace(other, duration_s=wishes.duration_s * 1.3, criterion="logdet"))
+    return replace(found, trajectory=replace(found.trajectory, kind="validation"))

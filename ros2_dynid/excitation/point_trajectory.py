@@ -111,12 +111,12 @@ def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock
     found = []
     for k in range(starts):
         x = _first(problem, rng)
-        x = descend(lambda z: problem.cost(z, SHARPNESS[0], 0.3), x, clock, 60, until=0.3 * (k + 1) / starts)
+        x = descend(lambda z: problem.cost(z, SHARPNESS[0], 1.0), x, clock, 60, until=0.3 * (k + 1) / starts)
         found.append((problem.cost(x, SHARPNESS[0], 1.0)[0], k, x))
         clock.report(f"start {k + 1} of {starts}: cost {np.exp(min(found)[0]):.4g}")
     x = min(found)[2]
     best: tuple[float, PiecewiseQuintic, Array, Array] | None = None
-    stages = [(p, 0.3 * 10.0**k) for k, p in enumerate(SHARPNESS)]
+    stages = [(p, 9.0**k) for k, p in enumerate(SHARPNESS)]
     for attempt, tight in enumerate((0.99, 0.97, 0.94, 0.9)):
         # Torques cost most and seldom bind: they join where the first attempt had to give way to them.
         chi = full.penalty.chi if attempt else None

@@ -37,7 +37,7 @@ class EnergyModel:
     robot: Robot
     columns: tuple[int, ...]
     lambda1: float = 1.0
-    lambda2: float = 0.03
+    lambda2: float = 0.06
 
     def W(self, q: Array, dq: Array) -> Array:
         """Return W, shape (r, b), for r + 1 points, shape (r + 1, n_active)."""

@@ -114,7 +114,8 @@ def critical_points(a: Array) -> Array:
 
 def _extrema(a: Array, scale: Array) -> Array:
     """Return lowest and highest value of the pieces a, shape (K, d + 1, n), divided by scale (K, 1); shape (2, n)."""
-    return np.stack((piece_extrema(a, scale)[0].min(axis=0), piece_extrema(a, scale)[1].max(axis=0)))
+    low, high = piece_extrema(a, scale)
+    return np.stack((low.min(axis=0), high.max(axis=0)))
 
 
 def piece_extrema(a: Array, scale: Array) -> tuple[Array, Array]:
@@ -167,10 +168,12 @@ def shortest_times(qa: Array, qb: Array, dqa: Array, dqb: Array, velocity: Array
     """
 
     def fits(u: Array) -> Array:
+        # With ddq = 0 at both ends ddq is s times a quadratic, and so is the jerk: extrema in closed form.
         a = hermite(qa, qb, dqa, dqb, u)
-        v_low, v_high = piece_extrema(derivative(a), u[:, None])
-        w_low, w_high = piece_extrema(derivative(derivative(a)), u[:, None] ** 2)
-        v, w = np.maximum(-v_low, v_high), np.maximum(-w_low, w_high)
+        da = derivative(a)
+        dda = derivative(da)
+        v = _peak(da, quadratic_roots(dda[:, 1:])) / u[:, None]
+        w = _peak(dda, quadratic_roots(derivative(dda))) / u[:, None] ** 2
         slack = 1.0 + 1e-12  # an end velocity that equals the limit is allowed
         return np.asarray(np.all((v <= velocity * slack) & (w <= acceleration * slack), axis=1))
 
@@ -187,3 +190,18 @@ def shortest_times(qa: Array, qb: Array, dqa: Array, dqb: Array, velocity: Array
         ok = fits(middle)
         low, high = np.where(ok, low, middle), np.where(ok, middle, high)
     return np.where(found, high, np.inf)
+
+
+def quadratic_roots(a: Array) -> Array:
+    """Return the roots of a[:, 0] + a[:, 1] s + a[:, 2] s^2, shape (K, 2, n), put to the nearer end outside [0, 1]."""
+    c, b, d = (a[:, k] for k in range(3))
+    half = -0.5 * (b + np.copysign(np.sqrt(np.maximum(b * b - 4.0 * d * c, 0.0)), b))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack((half / d, c / half), axis=1)
+    return np.clip(np.nan_to_num(roots, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+
+
+def _peak(a: Array, s: Array) -> Array:
+    """Return the largest absolute value of the polynomials a, shape (K, d + 1, n), at 0, 1 and s, shape (K, k, n)."""
+    ends = np.stack((a[:, 0], a.sum(axis=1)), axis=1)
+    return np.asarray(np.maximum(np.abs(ends).max(axis=1), np.abs(polynomial(a[:, None], s)).max(axis=1)))

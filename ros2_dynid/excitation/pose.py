@@ -1,0 +1,84 @@
+"""Where the robot can rest: inside its limits, apart from itself and its surroundings, held by its motors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.collision import Shapes, clearance
+from ros2_dynid.excitation.limits import Bounds
+from ros2_dynid.model.robot import Array, Robot
+
+ROOM_M = 0.15
+"""More room than this [m] around a pose makes it no better."""
+CANDIDATES = 300
+"""Random poses that are tried where neither zero nor the middle of the limits is safe."""
+
+
+def rest_pose(
+    robot: Robot,
+    bounds: Bounds,
+    *,
+    start: Sequence[float] | None = None,
+    shapes: Shapes | None = None,
+    chi: Array | None = None,
+    zero_first: bool = False,
+    seed: int = 0,
+) -> Array:
+    """Return the pose of rest, shape (n_active,): `start` if given, or the first safe one of some; refuse others.
+
+    Without a start: the middle of the limits, zero (before it with zero_first), and if these are not safe random ones.
+    """
+    index = [j - 1 for j in robot.active]
+    lower, upper = bounds.lower[index], bounds.upper[index]
+    if start is not None:
+        pose = np.asarray(start, dtype=float)
+        if pose.shape != lower.shape or not np.all(np.isfinite(pose)):
+            raise InputError(f"the start pose has {pose.size} values", f"give {len(index)}, in the robot's order")
+        for k in np.flatnonzero((pose < lower) | (pose > upper)):
+            raise InputError(
+                f"the start pose puts joint {robot.active_names[k]!r} at {pose[k]:.6g}, outside {lower[k]:.6g} to"
+                f" {upper[k]:.6g} (limits less the margin)",
+                "choose a start pose inside, or a smaller --margin",
+                robot.name,
+            )
+        fault = fault_of(robot, bounds, shapes, chi, pose)
+        if fault:
+            raise InputError(f"at the start pose {fault}", "choose another start pose (--start)", robot.name)
+        return pose
+    middle = 0.5 * (lower + upper)
+    zero = np.where((lower <= 0.0) & (upper >= 0.0), 0.0, middle)
+    rng = np.random.default_rng(seed)
+    first = (zero, middle) if zero_first else (middle, zero)
+    poses = [*first, *rng.uniform(0.7 * lower + 0.3 * middle, 0.7 * upper + 0.3 * middle, (CANDIDATES, len(index)))]
+    faults = [fault_of(robot, bounds, shapes, chi, pose, spare=1.5) for pose in poses]
+    safe = [k for k, fault in enumerate(faults) if not fault]
+    if safe and shapes is None:
+        return np.asarray(poses[safe[0]])
+    if safe and shapes is not None:  # a trajectory needs room around its rest pose
+        room = {k: min(clearance(robot, shapes, poses[k][None])[0], ROOM_M) for k in safe}
+        return np.asarray(poses[max(safe, key=lambda k: (room[k], -k))])
+    raise InputError(
+        f"no pose was found in which the robot can rest: in the middle of its limits {faults[0]}",
+        "look at the effort limits, the floor and the collision shapes, or give --start",
+        robot.name,
+    )
+
+
+def fault_of(
+    robot: Robot, bounds: Bounds, shapes: Shapes | None, chi: Array | None, pose: Array, spare: float = 1.0
+) -> str:
+    """Return why the robot cannot rest at a pose, or an empty text; `spare` is asked for beyond the margin."""
+    if shapes is not None:
+        distance, what = clearance(robot, shapes, pose[None])
+        if distance < spare * shapes.margin:
+            return f"{what} are {distance:.4g} m apart, the margin is {shapes.margin:g} m"
+    if chi is not None:
+        zero = np.zeros((1, len(pose)))
+        tau = np.abs(regressor(robot, pose[None], zero, zero)[0] @ chi)
+        for k in np.flatnonzero(spare * tau > bounds.effort):
+            return f"joint {robot.active_names[k]!r} needs {tau[k]:.4g} N.m (or N) of {bounds.effort[k]:.4g} to stand"
+    return ""

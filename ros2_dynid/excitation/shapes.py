@@ -1,0 +1,261 @@
+"""Collision shapes from a URDF (primitives and meshes) or from the user's file, as capsules that cover them."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.files import read_bytes, read_yaml
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.subchain import select_chain
+from ros2_dynid.model.transforms import inverse, rotation_rpy, transform
+from ros2_dynid.model.urdf import parse_urdf
+
+MAX_MESH_BYTES = 100_000_000
+MAX_URDF_BYTES = 50_000_000
+PIECES = 4
+"""A mesh is covered by at most this many capsules."""
+WORTH = 0.75
+"""A mesh is cut in two where that leaves less than this part of its capsule's volume."""
+
+Capsule = tuple[str, int, Array, Array, float]
+"""Link, joint that carries it (0: the base), ends in that joint's frame [m], radius [m]."""
+
+
+def urdf_capsules(
+    robot: Robot,
+    urdf: str | Path,
+    *,
+    base_link: str | None = None,
+    tip_link: str | None = None,
+    hold: Mapping[str, float] | None = None,
+) -> tuple[list[Capsule], tuple[str, ...]]:
+    """Return capsules that cover the <collision> elements of a URDF, and notes on what is missing.
+
+    The sub-chain must be the one that the robot was read with. A mesh is looked for beside the URDF and in the packages of
+    the ROS installation that is sourced.
+    """
+    path = Path(urdf)
+    data = read_bytes(path, MAX_URDF_BYTES)
+    chain = select_chain(parse_urdf(data, str(urdf)), base_link, tip_link, hold)  # refuses entities and nonsense
+    elements = {link.get("name"): link.findall("collision") for link in ElementTree.fromstring(data).iter("link")}
+    zero = frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]
+    poses = [np.eye(4), *zero]
+    capsules: list[Capsule] = []
+    missing = []
+    for link in chain.links:
+        for element in elements.get(link.name, []):
+            in_joint = inverse(poses[link.carrier]) @ link.pose @ _origin(element, str(urdf))
+            points = _geometry(element, path, str(urdf))
+            if points is None:
+                missing.append(link.name)
+                continue
+            for a, b, radius in points:
+                ends = [(in_joint @ np.append(end, 1.0))[:3] for end in (a, b)]
+                capsules.append((link.name, link.carrier, ends[0], ends[1], radius))
+    notes = ()
+    if missing:
+        names = ", ".join(sorted(set(missing))[:6])
+        notes = (f"collisions are not checked for {names}: the mesh was not found or is not STL or OBJ",)
+    return capsules, notes
+
+
+def file_capsules(robot: Robot, path: str | Path) -> list[Capsule]:
+    """Return the capsules and spheres of a YAML file: a list `shapes` of {joint, from, to, radius} [m].
+
+    joint: name of the joint that carries it, or "base"; from, to: ends in the frame of that joint (modified DH); a sphere
+    has `at` instead.
+    """
+    source = str(path)
+    data = read_yaml(Path(path))
+    entries = data.get("shapes") if isinstance(data, Mapping) else None
+    if not isinstance(entries, list) or not entries:
+        raise InputError("there is no list `shapes`", "write shapes: [{joint: j1, at: [0, 0, 0], radius: 0.1}]", source)
+    numbers = {"base": 0} | {joint.name: j for j, joint in enumerate(robot.joints, start=1)}
+    capsules = []
+    for k, entry in enumerate(entries, start=1):
+        try:
+            ends = [np.array(entry.get(key, entry.get("at")), dtype=float) for key in ("from", "to")]
+            joint, radius = entry["joint"], float(entry["radius"])
+            fits = all(end.shape == (3,) and np.all(np.isfinite(end)) for end in ends) and 0 < radius < np.inf
+        except (AttributeError, KeyError, TypeError, ValueError):
+            joint, fits = None, False
+        if not fits or joint not in numbers:
+            raise InputError(
+                f"shape {k} is not complete", f"give joint (of {', '.join(numbers)}), from and to or at, radius", source
+            )
+        capsules.append((str(entry.get("name", joint)), numbers[joint], ends[0], ends[1], radius))
+    return capsules
+
+
+def _origin(element: ElementTree.Element, source: str) -> Array:
+    """Return the pose (4, 4) of a collision element in its link."""
+    origin = element.find("origin")
+    if origin is None:
+        return np.eye(4)
+    xyz, rpy = (_numbers(origin.get(key, "0 0 0"), 3, source) for key in ("xyz", "rpy"))
+    return transform(rotation_rpy(*rpy), np.array(xyz))
+
+
+def _numbers(text: str, count: int, source: str) -> list[float]:
+    try:
+        values = [float(x) for x in text.split()]
+    except ValueError:
+        values = []
+    if len(values) != count or not np.all(np.isfinite(values)):
+        raise InputError(f"a collision shape has {text[:40]!r} where {count} numbers belong", "correct it", source)
+    return values
+
+
+def _geometry(element: ElementTree.Element, urdf: Path, source: str) -> list[tuple[Array, Array, float]] | None:
+    """Return capsules (end, end, radius) that cover the geometry, in the element's frame; None for a missing mesh."""
+    geometry = element.find("geometry")
+    shape = None if geometry is None else next(iter(geometry), None)
+    if shape is None:
+        return []
+    zero = np.zeros(3)
+    if shape.tag == "sphere":
+        return [(zero, zero, _numbers(shape.get("radius", ""), 1, source)[0])]
+    if shape.tag in ("cylinder", "capsule"):
+        (radius,), (length,) = (_numbers(shape.get(key, ""), 1, source) for key in ("radius", "length"))
+        end = np.array([0.0, 0.0, 0.5 * length])
+        return [(-end, end, radius)]
+    if shape.tag == "box":
+        size = np.array(_numbers(shape.get("size", ""), 3, source))
+        corners = 0.5 * size * np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+        return [bounding_capsule(corners)]
+    if shape.tag == "mesh":
+        file = find_mesh(shape.get("filename", ""), urdf)
+        triangles = None if file is None else read_triangles(file)
+        if triangles is None or not len(triangles):
+            return None
+        return cover(triangles * np.array(_numbers(shape.get("scale", "1 1 1"), 3, source)))
+    return None
+
+
+def find_mesh(name: str, urdf: Path) -> Path | None:
+    """Return the file of a mesh: a path, file:// or package://, looked for upwards of the URDF and in ROS packages."""
+    if name.startswith("package://"):
+        package, _, rest = name.removeprefix("package://").partition("/")
+        folders = [parent / package for parent in urdf.resolve().parents]
+        for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
+            folders.append(Path(prefix) / "share" / package)
+        candidates = [folder / rest for folder in folders]
+        candidates += [parent / rest for parent in urdf.resolve().parents]  # the package's folder has another name
+    else:
+        candidates = [urdf.parent / name.removeprefix("file://")]
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def read_triangles(file: Path) -> Array | None:
+    """Return the triangles of an STL or OBJ file, shape (k, 3, 3) [m]; None for another format."""
+    data = read_bytes(file, MAX_MESH_BYTES)
+    suffix = file.suffix.lower()
+    if suffix == ".stl":
+        triangles = _binary_stl(data)
+        return _text_vertices(data, b"vertex", 3) if triangles is None else triangles
+    if suffix == ".obj":
+        return _obj(data)
+    return None
+
+
+def _binary_stl(data: bytes) -> Array | None:
+    if len(data) < 84:
+        return None
+    (count,) = struct.unpack_from("<I", data, 80)
+    if len(data) != 84 + 50 * count:
+        return None
+    record = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("flags", "<u2")])
+    return _finite(np.frombuffer(data, record, count, 84)["corners"].astype(float))
+
+
+def _text_vertices(data: bytes, keyword: bytes, group: int) -> Array | None:
+    rows = [line.split()[1:4] for line in data.splitlines() if line.split()[:1] == [keyword]]
+    try:
+        points = np.array([[float(x) for x in row] for row in rows])
+        return _finite(points.reshape(-1, group, 3))
+    except ValueError:
+        return None
+
+
+def _obj(data: bytes) -> Array | None:
+    points = _text_vertices(data, b"v", 1)
+    if points is None:
+        return None
+    corners = points[:, 0]
+    triangles = []
+    try:
+        for line in data.splitlines():
+            words = line.split()
+            if words[:1] == [b"f"]:
+                index = [int(word.split(b"/")[0]) for word in words[1:]]
+                place = [k - 1 if k > 0 else len(corners) + k for k in index]
+                triangles += [[place[0], place[k], place[k + 1]] for k in range(1, len(place) - 1)]
+        return corners[np.array(triangles, dtype=int)] if triangles else None
+    except (ValueError, IndexError):
+        return None
+
+
+def _finite(triangles: Array) -> Array | None:
+    return triangles if np.all(np.isfinite(triangles)) else None
+
+
+def cover(triangles: Array, pieces: int = PIECES) -> list[tuple[Array, Array, float]]:
+    """Return at most `pieces` capsules whose union holds every triangle, shape (k, 3, 3): cut where it is worth it."""
+    whole = bounding_capsule(triangles.reshape(-1, 3))
+    if pieces < 2 or len(triangles) < 8:
+        return [whole]
+    centres = triangles.mean(axis=1)
+    best = None
+    for axis in np.linalg.svd(centres - centres.mean(axis=0), full_matrices=False)[2]:
+        along = centres @ axis
+        for cut in np.quantile(along, (0.2, 0.35, 0.5, 0.65, 0.8)):
+            left = along <= cut
+            if 4 <= left.sum() <= len(along) - 4:
+                halves = [bounding_capsule(triangles[part].reshape(-1, 3)) for part in (left, ~left)]
+                size = sum(_volume(half) for half in halves)
+                if best is None or size < best[0]:
+                    best = (size, left)
+    if best is None or best[0] > WORTH * _volume(whole):
+        return [whole]
+    left = best[1]
+    first = cover(triangles[left], pieces // 2)
+    return [*first, *cover(triangles[~left], pieces - len(first))]
+
+
+def _volume(capsule: tuple[Array, Array, float]) -> float:
+    a, b, r = capsule
+    return float(np.pi * r * r * (np.linalg.norm(b - a) + 4.0 / 3.0 * r))
+
+
+def bounding_capsule(points: Array) -> tuple[Array, Array, float]:
+    """Return the smallest capsule along a principal axis that holds the points, shape (k, 3): ends and radius."""
+    middle = points.mean(axis=0)
+    axes = np.linalg.svd(points - middle, full_matrices=False)[2]
+    best: tuple[Array, Array, float] | None = None
+    for k in range(3):
+        axis, side = axes[k], np.delete(axes, k, axis=0)
+        across = (points - middle) @ side.T
+        centre = 0.5 * (across.min(axis=0) + across.max(axis=0))
+        distance = np.linalg.norm(across - centre, axis=1)
+        radius = float(distance.max()) * (1.0 + 1e-12) + 1e-9
+        along = (points - middle) @ axis
+        cap = np.sqrt(np.maximum(radius**2 - distance**2, 0.0))  # how far the round end reaches beyond the segment
+        low, high = float((along + cap).min()), float((along - cap).max())
+        if low > high:
+            low = high = 0.5 * (low + high)
+        foot = middle + centre @ side
+        capsule = (foot + low * axis, foot + high * axis, radius)
+        if best is None or _volume(capsule) < _volume(best):
+            best = capsule
+    assert best is not None
+    return best
