@@ -6,7 +6,7 @@ true shapes, so a distance is on the safe side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,6 +53,21 @@ class Shapes:
             raise InputError("a collision shape has no positive radius or no finite ends", "correct it")
         if not (np.isfinite(self.margin) and self.margin >= 0):
             raise InputError(f"collision margin {self.margin} m", "give a distance, 0 or more")
+
+
+def planes_of(floor: float | None = None, box: Sequence[float] | None = None) -> list[tuple[Array, float]]:
+    """Return the planes (inward normal, offset) of a floor at height `floor` [m] and of a box x, X, y, Y, z, Z [m]."""
+    planes = [] if floor is None else [(np.array([0.0, 0.0, 1.0]), float(floor))]
+    if floor is not None and not np.isfinite(floor):
+        raise InputError(f"a floor at {floor} m", "give its height in the base frame [m]")
+    if box is not None:
+        if len(box) != 6 or np.any(np.isnan(box)) or not all(box[k] < box[k + 1] for k in (0, 2, 4)):
+            raise InputError(f"a workspace of {list(box)}", "give x,X,y,Y,z,Z with the lower one first [m]")
+        for k, value in enumerate(box):
+            if np.isfinite(value):
+                side = 1.0 if k % 2 == 0 else -1.0
+                planes.append((side * np.eye(3)[k // 2], side * float(value)))
+    return planes
 
 
 def make_shapes(
@@ -169,19 +184,23 @@ def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callabl
     G, _ = constraint(robot)
     wanted = tight * shapes.margin + 1e-3
     i, k = shapes.pairs.T
+    size = 0.5 * np.linalg.norm(shapes.b - shapes.a, axis=1) + shapes.radius
+    near = wanted + size[i] + size[k]  # capsules whose middles are farther apart need no closer look
 
     def term(q: Array) -> tuple[float, Array]:
         a, b, T = _ends(robot, shapes, q)
         gradient = np.zeros((len(q), robot.n))
-        distance, s, t = segment_distance(a[:, i], b[:, i], a[:, k], b[:, k])
-        lack = np.maximum(wanted - (distance - shapes.radius[i] - shapes.radius[k]), 0.0) / SOFTNESS_M
-        total = float(np.sum(lack**2))
-        sample, pair = np.nonzero(lack)
+        middle = 0.5 * (a + b)
+        between = middle[:, i] - middle[:, k]
+        sample, pair = np.nonzero(np.einsum("tpi,tpi->tp", between, between) < near**2)
         one, two = i[pair], k[pair]
-        p = a[sample, one] + s[sample, pair, None] * (b[sample, one] - a[sample, one])
-        r = a[sample, two] + t[sample, pair, None] * (b[sample, two] - a[sample, two])
-        slope = -2.0 * lack[sample, pair] / SOFTNESS_M / np.maximum(distance[sample, pair], 1e-9)
-        force = slope[:, None] * (p - r)
+        ends = a[sample, one], b[sample, one], a[sample, two], b[sample, two]
+        distance, s, t = segment_distance(*ends)
+        lack = np.maximum(wanted - (distance - shapes.radius[one] - shapes.radius[two]), 0.0) / SOFTNESS_M
+        total = float(np.sum(lack**2))
+        p = ends[0] + s[:, None] * (ends[1] - ends[0])
+        r = ends[2] + t[:, None] * (ends[3] - ends[2])
+        force = (-2.0 * lack / SOFTNESS_M / np.maximum(distance, 1e-9))[:, None] * (p - r)
         _push(robot, T, gradient, carried, sample, shapes.joint[one], p, force)
         _push(robot, T, gradient, carried, sample, shapes.joint[two], r, -force)
         held = shapes.plane_shapes

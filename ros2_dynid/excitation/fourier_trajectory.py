@@ -132,8 +132,9 @@ class FourierProblem:
         gradient = self._back(coarse, back(every))
         samples = self._samples(y, fine)
         excess, gq, gdq, gddq = penalty.limits(*samples)
-        further, hq = penalty.poses(samples[0])
-        return value + weight * (excess + further), gradient + weight * self._back(fine, (gq + hq, gdq, gddq))
+        further, hq = penalty.poses(samples[0][::2])
+        gq[::2] += hq
+        return value + weight * (excess + further), gradient + weight * self._back(fine, (gq, gdq, gddq))
 
     def W(self, y: Array) -> Array:
         """Return W on the regressor's grid."""
@@ -206,11 +207,13 @@ def optimise_series(
     for k in range(max(candidates, starts)):
         y = rng.standard_normal(problem.shape).ravel()
         y *= linear_factor(problem, y)
-        pool.append((*judged(y), k, y))
-        if clock.over(0.1) and np.isfinite(pool[-1][0]):
+        pool.append((problem.model.value(problem.W(y)), k, y))
+    pool.sort(key=lambda item: item[:2])
+    best, y_best = np.inf, pool[0][2]
+    for *_, y in pool:  # a first safe answer, whatever the time budget
+        best, y_best = judged(y)
+        if np.isfinite(best):
             break
-    pool.sort(key=lambda item: (item[0], item[2]))
-    best, y_best = pool[0][:2]
     if not np.isfinite(best):
         raise InputError(
             "no motion about the start pose is safe",
