@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from ros2_dynid.identification.model_file import (
     save_model,
 )
 from ros2_dynid.identification.payload import Payload, identify_load
-from ros2_dynid.identification.preprocess import Prepared, PreprocessOptions, prepare
+from ros2_dynid.identification.preprocess import Prepared, PreprocessOptions, prepare, prepare_pieces
 from ros2_dynid.identification.standard import closest, essential_change, with_drives
 from ros2_dynid.identification.suspicion import against_prior, refuse_strangers, refuse_wrong_efforts
 from ros2_dynid.identification.validation import Errors, Series, cross_validate, series, torque_errors, whiteness
@@ -41,8 +41,11 @@ from ros2_dynid.identification.verdict import Remark, verdict
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples
+from ros2_dynid.report.build import write_report
 from ros2_dynid.version import __version__
 
+PIECE = 200_000
+"""Samples of a recording held at a time."""
 Recording = str | Path | Samples
 Progress = Callable[[str, float], None]
 """Called with the stage in words and the fraction done, 0 to 1."""
@@ -103,13 +106,15 @@ def identify(
     validate: Sequence[Recording] = (),
     output: str | Path | None = None,
     overwrite: bool = False,
+    command: str = "",
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Identified:
     """Identify the robot's base parameters from recordings (paths or Samples) and write output/model.yaml.
 
     An existing model in `output` is only replaced if `overwrite`; it is written last and atomically, so that neither an
-    error nor a cancelled run harms it. Beside it: data.npz (torques measured and predicted) and summary.json.
+    error nor a cancelled run harms it. Beside it: data.npz (torques measured and predicted), summary.json
+    and report.html. command: what to type to repeat it, for the report.
     """
     options = options or IdentifyOptions()
     begin, tell = time.perf_counter(), _Teller(progress, cancelled)
@@ -144,7 +149,7 @@ def identify(
     chi[base.columns(robot)] = found.value[:-1]
     parts = [series(robot, p, chi, float(found.value[-1])) for p in problem.prepared]
     remarks = _verdict(problem, found, fit, validation, parts)
-    obtained = provenance(options, problem, found, remarks)
+    obtained = provenance(options, problem, found, remarks) | ({"command": command} if command else {})
     model = model_of(
         robot,
         base,
@@ -188,6 +193,7 @@ def identify(
         )
         write_text(target.parent / "summary.json", json.dumps(plain(summary), indent=1))
         save_model(model, target)
+        summary["report"] = str(write_report(target.parent, figures=False))
     tell("done", 1.0)
     return Identified(model, summary, target)
 
@@ -339,6 +345,7 @@ def provenance(
         "filter": asdict(prepared[0].filter),
         "rows": int(problem.information.rows.sum()),
         "cond": found.cond,
+        "singular_values": _singular_values(problem, found),
         "rank": found.rank,
         "sigma": found.sigma.tolist(),
         "delay": {"value": float(found.value[-1]), "std": float(found.std[-1])},
@@ -346,6 +353,14 @@ def provenance(
         "notes": [note for p in prepared for note in p.notes],
         "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},
     }
+
+
+def _singular_values(problem: Problem, found: Estimate) -> list[float]:
+    """Return the singular values of the weighted W with columns scaled to unit norm; the effort's delay is left out."""
+    known = found.sigma.shape == (problem.information.n,) and bool(np.all(found.sigma > 0.0))
+    W = weighted_triangle(problem.information, 1.0 / found.sigma if known else np.ones(problem.information.n))[:, :-2]
+    norms = np.linalg.norm(W, axis=0)
+    return [float(s) for s in np.linalg.svd(W / np.where(norms > 0.0, norms, 1.0), compute_uv=False)]
 
 
 def robot_or_model(path: str | Path, *, use: str = "base", **chain: Any) -> tuple[Robot, Array]:
@@ -378,10 +393,32 @@ def _prepared(
 ) -> Prepared:
     tell("reading recordings", at)
     if isinstance(recording, Samples):
-        samples = recording
-    else:
-        from ros2_dynid.recording.load import load_samples
+        return prepare(robot, recording, options.preprocess, half=half)
+    return prepare_pieces(robot, _pieces(robot, recording, tell, at), options.preprocess, half=half)
 
-        samples = load_samples(recording, robot)
-    tell("filtering", at)
-    return prepare(robot, samples, options.preprocess, half=half)
+
+def _pieces(robot: Robot, path: str | Path, tell: Progress, at: float) -> Iterator[Samples]:
+    """Yield a recording of any length in pieces of some minutes."""
+    from ros2_dynid.recording.load import iter_samples
+
+    notes: list[str] = []
+    waiting: list[Samples] = []
+    for chunk in iter_samples(path, robot, notes=notes):
+        waiting.append(chunk)
+        if sum(map(len, waiting)) >= PIECE:
+            tell("reading recordings", at)
+            yield _joined(waiting, ())
+            waiting = []
+    if waiting:
+        yield _joined(waiting, tuple(notes))
+
+
+def _joined(chunks: Sequence[Samples], notes: tuple[str, ...]) -> Samples:
+    def together(name: str) -> Array | None:
+        parts = [getattr(chunk, name) for chunk in chunks]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+
+    first = chunks[0]
+    arrays = {name: together(name) for name in ("dq", "ddq", "tau")}
+    t, q = (np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("t", "q"))
+    return replace(first, t=t, q=q, notes=(*first.notes, *notes), **arrays)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.energy_model import energy_rows
@@ -24,7 +24,7 @@ from ros2_dynid.identification.least_squares import (
     weighted_triangle,
     wls,
 )
-from ros2_dynid.identification.preprocess import Prepared
+from ros2_dynid.identification.preprocess import Prepared, as_prepared
 from ros2_dynid.identification.recursive import recursive
 from ros2_dynid.identification.robust import irls, reweighted
 from ros2_dynid.identification.rows import Rows, row_chunks, row_count
@@ -178,3 +178,16 @@ def _felt(information: Information) -> NDArray[np.bool_]:
 
 def _within(on_chunk: OnChunk | None, k: int, all_of: Sequence[object]) -> OnChunk | None:
     return None if on_chunk is None else lambda fraction: on_chunk((k + fraction) / len(all_of))
+
+
+def identify_arrays(
+    robot: Robot, q: Array, dq: Array, ddq: Array, tau: Array, *, base: BaseParameters | None = None
+) -> tuple[BaseParameters, Estimate]:
+    """Return the base parameters and their weighted least-squares estimate from motion as it is, (N, n_active) each.
+
+    No filter and no delay: for data that are smooth already, such as simulated or prepared ones.
+    """
+    base = base or base_parameters(robot, method="closed-form")
+    prepared = as_prepared(robot, q, dq, ddq, tau)
+    chunks = row_chunks(robot, prepared, base.columns(robot))
+    return base, wls(gather(chunks, felt_by(robot, base), row_count(prepared)))

@@ -8,8 +8,8 @@ same.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -120,6 +120,36 @@ class Prepared:
     filter: Filter
     source: str = ""
     notes: tuple[str, ...] = ()
+    cutoffs: Cutoffs | None = None
+
+
+def prepare_pieces(
+    robot: Robot, pieces: Iterable[Samples], options: PreprocessOptions | None = None, *, half: int | None = None
+) -> Prepared:
+    """Return a recording that comes in pieces, one after the other in time, prepared: only one piece is held at a time.
+
+    The first piece proposes the filters. At the seams the filters' transients are lost, as at a gap.
+    """
+    done: list[Prepared] = []
+    waiting: InputError | None = None
+    for piece in pieces:
+        try:
+            done.append(prepare(robot, piece, options, half=half, like=done[0] if done else None))
+        except InputError as error:  # a piece alone may stand still or be too short; the whole must not
+            waiting = error
+    if not done:
+        assert waiting is not None
+        raise waiting
+    if len(done) == 1:
+        return done[0]
+    first, at = done[0], np.cumsum([0, *(len(p.t) for p in done)])
+    segments = [
+        slice(s.start + int(start), s.stop + int(start)) for p, start in zip(done, at, strict=False) for s in p.segments
+    ]
+    joined = {name: np.concatenate([getattr(p, name) for p in done]) for name in ("t", "q", "dq", "ddq", "tau", "sign")}
+    notes = tuple(dict.fromkeys(note for p in done for note in p.notes))
+    top = np.max([p.top_speed for p in done], axis=0)
+    return replace(first, **joined, segments=tuple(segments), top_speed=top, notes=notes)
 
 
 def as_prepared(
@@ -164,22 +194,31 @@ def as_prepared(
 
 
 def prepare(
-    robot: Robot, samples: Samples, options: PreprocessOptions | None = None, *, half: int | None = None
+    robot: Robot,
+    samples: Samples,
+    options: PreprocessOptions | None = None,
+    *,
+    half: int | None = None,
+    like: Prepared | None = None,
 ) -> Prepared:
     """Return the recording prepared for `robot`: even in time, low-passed, differentiated, checked.
 
     half: 0 or 1 takes the motion from every second position sample only, two independent views of the same motion.
+    like: an earlier piece of the same recording, whose filters are used again.
     """
     options = options or PreprocessOptions()
     samples = in_order_of(samples, robot.active_names)
-    check_signals(samples)
+    if like is None:
+        check_signals(samples)
     samples = ordered(_finite(samples))
     pieces, rate, notes = _even(samples)
     longest = max(pieces, key=lambda piece: len(piece["t"]))
-    cutoffs = propose(longest["q"], rate, options, samples.source)
+    cutoffs = propose(longest["q"], rate, options, samples.source) if like is None else like.cutoffs
+    assert cutoffs is not None
     sources, velocity_notes = _velocity_sources(longest, rate, cutoffs, options, robot.active_names)
     gains, step = _gains(robot, options), cutoffs.step
     kernels = full = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
+    proposed = cutoffs
     if half is not None:
         step, cutoffs = _halved(cutoffs, rate, samples.source)
         kernels = [half_kernel(cutoffs.position, rate, k, half) for k in range(3)]
@@ -225,6 +264,7 @@ def prepare(
         ),
         source=samples.source,
         notes=(*samples.notes, *notes, *velocity_notes),
+        cutoffs=proposed,
     )
 
 
