@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -99,8 +101,6 @@ def parse_gains(items: list[str]) -> dict[str, float]:
 @contextlib.contextmanager
 def told(args: argparse.Namespace) -> Iterator[Callable[[str, float], None] | None]:
     """Yield a function that shows progress on stderr, or None where nobody looks."""
-    import sys
-
     if args.json or not sys.stderr.isatty():
         yield None
         return
@@ -136,6 +136,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             validate=args.validate,
             output=args.output,
             overwrite=args.overwrite,
+            command=shlex.join(["dynid", *sys.argv[1:]]),
             progress=progress,
         )
     return found.summary
@@ -172,6 +173,8 @@ def show(result: dict[str, Any], console: Console) -> None:
         console.print(f"{len(result['essential'])} essential parameters: {', '.join(result['essential'])}")
     for remark in result["verdict"]:
         console.print(f"[{remark['level']}] {remark['text']}", markup=False)
+    if result.get("report"):
+        console.print(f"report: {result['report']}", markup=False)
     for note in result["notes"]:
         console.print(f"note: {note}", markup=False)
     settings = result["filter"]

@@ -16,6 +16,8 @@ from ros2_dynid.report.page import comparison_page, definitions, listing, page
 from ros2_dynid.report.payload import base_rows, consistency_rows, coverage, friction_pictures, torque_sets
 from ros2_dynid.report.tables import csv_table, latex_table
 
+LEVELS = {"good": "good", "warning": "warn", "problem": "bad"}
+"""A remark's level in the page's style."""
 MODEL, DATA, PAGE = "model.yaml", "data.npz", "report.html"
 
 
@@ -89,12 +91,8 @@ def verdict_of(model: IdentifiedModel) -> list[tuple[str, str]]:
     """Return the verdict as (level, sentence); where the model carries none, what its errors say."""
     stored = model.obtained.get("verdict")
     if isinstance(stored, list) and stored:
-        return [
-            (str(item.get("level", "warn")), str(item.get("text", "")))
-            if isinstance(item, Mapping)
-            else ("warn", str(item))
-            for item in stored
-        ]
+        remarks = [item for item in stored if isinstance(item, Mapping)]
+        return [(LEVELS.get(str(item.get("level")), "warn"), str(item.get("text", ""))) for item in remarks]
     shown = model.validation or model.fit
     which = "on data that were not used in the fit" if model.validation else "on the fitted data; it was not validated"
     total = shown.get("all", {}).get("relative")
