@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg.lapack import dgesdd
 
 from ros2_dynid.base_parameters.transfer import DRIFT, FELT, FLOW, twists_to_child
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
@@ -50,14 +51,16 @@ def span(rows: Array, tolerance: float, clarity: Clarity) -> Array:
     """Return orthonormal rows that span the rows given, singular values below tolerance times the largest left out."""
     if not len(rows):
         return rows
-    _, s, Vt = np.linalg.svd(rows, full_matrices=False)
-    if s[0] == 0.0:
+    _, values, Vt, info = dgesdd(rows, full_matrices=0)  # many small ones: NumPy's way to it takes longer than it does
+    if info:
+        _, values, Vt = np.linalg.svd(rows, full_matrices=False)
+    s = values.tolist()
+    rank = sum(value > tolerance * s[0] for value in s)
+    if rank == 0:
         return rows[:0]
-    s = s / s[0]
-    rank = int(np.count_nonzero(s > tolerance))
-    clarity.kept = min(clarity.kept, float(s[rank - 1]))
+    clarity.kept = min(clarity.kept, s[rank - 1] / s[0])
     if rank < len(s):
-        clarity.dropped = max(clarity.dropped, float(s[rank]))
+        clarity.dropped = max(clarity.dropped, s[rank] / s[0])
     return np.asarray(Vt[:rank]) if rank < rows.shape[1] else np.eye(rank)
 
 
