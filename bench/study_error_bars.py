@@ -1,4 +1,4 @@
-"""Are the error bars honest? Simulated recordings, every estimator: python bench/study_error_bars.py [RUNS [ROBOT]]
+"""Are the error bars honest? Simulated recordings: python bench/study_error_bars.py [RUNS [ROBOT [METHODS]]]
 
 MuJoCo moves a robot of known parameters with rotor inertia; viscous and Coulomb friction act as torques; encoders
 round, torques are noisy. Printed for each estimator: the share of true base parameters within three stated standard
@@ -111,7 +111,8 @@ def study(
 
 
 if __name__ == "__main__":
-    results = study(*(kind(x) for kind, x in zip((int, str), sys.argv[1:], strict=False)))
+    chosen = tuple(sys.argv[3].split(",")) if len(sys.argv) > 3 else METHODS
+    results = study(*(kind(x) for kind, x in zip((int, str), sys.argv[1:3], strict=False)), methods=chosen)
     for method, (error, std) in results.items():
         empirical, stated = np.sqrt(np.mean(error**2, axis=0)), np.sqrt(np.mean(std**2, axis=0))
         ratio = stated / empirical

@@ -419,6 +419,6 @@ def _joined(chunks: Sequence[Samples], notes: tuple[str, ...]) -> Samples:
         return None if any(part is None for part in parts) else np.concatenate(parts)
 
     first = chunks[0]
-    arrays = {name: together(name) for name in ("dq", "ddq", "tau")}
+    arrays: dict[str, Any] = {name: together(name) for name in ("dq", "ddq", "tau")}
     t, q = (np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("t", "q"))
     return replace(first, t=t, q=q, notes=(*first.notes, *notes), **arrays)

@@ -93,8 +93,8 @@ def fitter(method: str, problem: Problem, on_chunk: OnChunk | None = None) -> Fi
     if method in simple:
         return lambda chosen: simple[method](taken(information, chosen), prior)
     if method == "irls":
-        robust, weights = _reweighted(problem, on_chunk)
-        return lambda chosen: irls(taken(robust, chosen), weights, prior)
+        robust, slopes, weights = _reweighted(problem, on_chunk)
+        return lambda chosen: irls(taken(robust, chosen), taken(slopes, chosen), weights, prior)
     if method == "tls":
         noise = _differences(problem, on_chunk)
         return lambda chosen: tls(taken(information, chosen), taken(noise, chosen), prior)
@@ -115,7 +115,7 @@ def fitter(method: str, problem: Problem, on_chunk: OnChunk | None = None) -> Fi
     raise InputError(f"unknown method {method!r}", f"choose from {', '.join(METHODS)}")
 
 
-def _reweighted(problem: Problem, on_chunk: OnChunk | None) -> tuple[Information, Array]:
+def _reweighted(problem: Problem, on_chunk: OnChunk | None) -> tuple[Information, Information, Array]:
     def chunks() -> Iterable[Rows]:
         for prepared in problem.prepared:
             yield from problem.rows(prepared)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -149,7 +150,8 @@ def prepare_pieces(
     joined = {name: np.concatenate([getattr(p, name) for p in done]) for name in ("t", "q", "dq", "ddq", "tau", "sign")}
     notes = tuple(dict.fromkeys(note for p in done for note in p.notes))
     top = np.max([p.top_speed for p in done], axis=0)
-    return replace(first, **joined, segments=tuple(segments), top_speed=top, notes=notes)
+    changes: dict[str, Any] = {**joined, "segments": tuple(segments), "top_speed": top, "notes": notes}
+    return replace(first, **changes)
 
 
 def as_prepared(

@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from ros2_dynid.identification.covariance import Moments, block_moments, jackknife
 from ros2_dynid.identification.information import Information
-from ros2_dynid.identification.least_squares import Estimate, check_rows, finish, solve, weighted_triangle, wls
+from ros2_dynid.identification.least_squares import (
+    Estimate,
+    check_rows,
+    error_levels,
+    solve,
+    weighted_triangle,
+    wls,
+)
 from ros2_dynid.identification.rows import Rows
 from ros2_dynid.model.robot import Array
 
@@ -28,8 +36,8 @@ def reweighted(
     *,
     iterations: int = 10,
     tolerance: float = 1e-3,
-) -> tuple[Information, Array]:
-    """Return the information with each row times the root of its weight, and the joints' weights.
+) -> tuple[Information, Information, Array]:
+    """Return the information with each row times the root of its weight, that of rows not bent, and joints' weights.
 
     chunks yields the rows once more; regather turns them into information with a factor for each row. Iterates until no
     value moves by more than `tolerance` of its standard deviation.
@@ -43,18 +51,31 @@ def reweighted(
             standardised = np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value)) / scale[:, None]
             return np.asarray(np.sqrt(HUBER / np.maximum(standardised, HUBER)))
 
+        def inside(rows: Rows, value: Array = value, scale: Array = scale) -> Array:
+            standardised = np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value)) / scale[:, None]
+            return np.asarray(standardised <= HUBER, dtype=float)
+
         information = regather(root_weight)
         weights = 1.0 / scale
         before, value = value, solve(weighted_triangle(information, weights), prior).value
         if np.all(np.abs(value - before) <= tolerance * step):
             break
-    return information, weights
+    return information, regather(inside), weights
 
 
-def irls(information: Information, weights: Array, prior: Array | None = None) -> Estimate:
-    """Return the estimate from information that `reweighted` made."""
+def irls(information: Information, slopes: Information, weights: Array, prior: Array | None = None) -> Estimate:
+    """Return the estimate from information that `reweighted` made.
+
+    A row beyond the bend pulls with a constant force, whatever the parameters: only rows inside it (`slopes`) hold the
+    estimate in place, and the covariance must count them alone.
+    """
     check_rows(information)
-    return finish(information, solve(weighted_triangle(information, weights), prior), weights, "irls")
+    found = solve(weighted_triangle(information, weights), prior)
+    pull = block_moments(information, found.value, weights)
+    hold = block_moments(slopes, found.value, weights)
+    covariance, dof = jackknife(Moments(hold.A, pull.g, pull.recording), found.identified)
+    sigma = error_levels(information, found.value, weights)
+    return Estimate(found.value, covariance, found.identified, sigma, found.cond, found.rank, "irls", dof)
 
 
 def _robust_scales(chunks: Iterable[Rows], value: Array, n: int) -> Array:
