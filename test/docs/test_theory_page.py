@@ -21,7 +21,9 @@ def test_every_function_named_exists():
     named = NAMED.findall(PAGE.read_text())
     assert len(named) > 80
     files = {file: ROOT / "ros2_dynid" / file for file, _ in named}
-    missing = [f"{file}:{name}" for file, name in named if not files[file].is_file() or name not in defined(files[file])]
+    missing = [
+        f"{file}:{name}" for file, name in named if not files[file].is_file() or name not in defined(files[file])
+    ]
     assert not missing
 
 
