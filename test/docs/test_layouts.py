@@ -1,0 +1,38 @@
+"""The shipped layouts are those of the shipped arm, and show topics that the nodes really publish."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+from pages import ROOT
+
+from ros2_dynid.model.load import load_robot
+
+CONFIG = ROOT / "config"
+NAMES = load_robot("demo6").active_names
+
+
+def test_the_shipped_layouts_are_what_the_script_writes(tmp_path):
+    script = ROOT / "docs/examples/plot_layouts.py"
+    subprocess.run([sys.executable, script, "demo6", tmp_path], check=True, capture_output=True, cwd=ROOT)
+    for name in ("plotjuggler_layout.xml", "foxglove_layout.json"):
+        assert (tmp_path / name).read_text() == (CONFIG / name).read_text()
+
+
+def test_every_joint_has_a_plot_of_both_torques():
+    curves = {curve.get("name") for curve in ElementTree.parse(CONFIG / "plotjuggler_layout.xml").iter("curve")}
+    assert curves == {f"/{topic}/{name}/effort" for topic in ("joint_states", "feedforward_effort") for name in NAMES}
+    layout = json.loads((CONFIG / "foxglove_layout.json").read_text())
+    paths = {path["value"] for panel in layout["configById"].values() for path in panel["paths"]}
+    assert paths == {f"/{topic}.effort[{k}]" for topic in ("joint_states", "feedforward_effort") for k in range(6)}
+    assert set(re.findall(r"Plot!torque\d", json.dumps(layout["layout"]))) == set(layout["configById"])
+
+
+def test_the_topics_are_those_of_the_nodes():
+    text = (ROOT / "ros2_dynid/nodes/feedforward.py").read_text()
+    assert re.search(r'create_publisher\(JointState, "feedforward_effort"', text)
+    assert '"joint_states"' in (ROOT / "ros2_dynid/nodes/recorder.py").read_text()
