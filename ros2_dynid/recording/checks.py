@@ -24,6 +24,11 @@ def check_samples(samples: Samples, robot: Robot | None = None) -> dict[str, Any
 
     Return `verdict` (green, yellow, red), `rate` [Hz], `jitter` [s], `gaps`, `joints` (a row each), `problems`.
     """
+    with np.errstate(all="ignore"):  # values from a file may be as large as a float goes
+        return _checked(samples, robot)
+
+
+def _checked(samples: Samples, robot: Robot | None) -> dict[str, Any]:
     timing = check_timing(samples.t)
     problems = [*_notes(samples), *timing.problems]
     clean = ordered(samples)
@@ -150,11 +155,12 @@ def _row(
 def _effort_problems(name: str, evidence: Evidence) -> list[Problem]:
     found = []
     if evidence.reversed:
-        both = evidence.gravity_r < 0 and evidence.friction_r < 0
         what = "effort has the wrong sign: it "
-        what += "drives the motion where friction should brake it" if evidence.friction_r < 0 else "opposes gravity"
-        do = "reverse the sign of this joint's effort, or of its position and velocity; else check its centre of mass"
-        found.append(Problem("effort_sign", RED if both or evidence.friction_r < 0 else YELLOW, what, do, name))
+        what += (
+            "drives the motion where friction should brake it" if evidence.friction_r < 0 else "makes inertia negative"
+        )
+        do = "reverse the sign of this joint's effort, or that of its position and velocity"
+        found.append(Problem("effort_sign", RED, what, do, name))
     if evidence.wrong_unit:
         what = f"effort is {abs(evidence.gravity_scale):.3g} times what gravity asks for"
         do = "check its unit and side: N.mm, motor currents and torques before the gear are not the joint's N.m"

@@ -1,15 +1,16 @@
-"""Is the effort what the robot's weight and friction make of it? Its sign and unit, judged without trusting the model.
+"""Is the effort what the robot's weight, inertia and friction make of it? Its sign and unit, the model not trusted.
 
-For each joint, tau is explained by the gravity torque of the a priori parameters, by friction along dq_j, and by all
-accelerations. What gravity explains beyond everything else gives its scale a and a partial correlation r: a near 1 is
-right, a strongly negative r means a reversed sign, a near 1000 a wrong unit. Friction always opposes motion, whatever
-the parameters are: so an effort that helps motion in its place is reversed too, and friction of the right sign
-acquits a joint whose a priori centre of mass is wrong. With parameters that are zero nothing is held against anyone.
+Three witnesses for each joint. Gravity: how the effort follows the gravity torque of the a priori parameters, beyond
+friction and accelerations; its scale a should be near 1, a strongly negative correlation means a reversed sign, a near
+1000 a wrong unit. Friction and inertia need the geometry only: tau_j is fitted by all rigid-body torques that any
+inertial parameters could make, Y_j chi, and by friction along dq_j; friction must brake, and the inertia M_jj(q) that
+belongs to chi must be positive. Only these two, which no a priori parameter can mislead, may call an effort reversed,
+and only if no witness defends it: parameters that are zero or poor are held against nobody.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,12 @@ from ros2_dynid.recording.samples import Samples
 
 STEP = 0.02
 """Signals are averaged over this time [s]; faster ones do not matter here."""
-MOST_STEPS = 20_000
+MOST_STEPS, FEW_STEPS = 20_000, 3000
 STRONG = 0.8
 """Partial correlation from which gravity speaks clearly."""
 CLEAR = 0.5
+WELL_KNOWN = 0.02
+"""Singular values below this fraction of the largest are left out of the fit."""
 OWN, MATERIAL = 0.3, 0.1
 """Part of a cause that nothing else explains, and part of the effort that this must make up, to count as evidence.
 
@@ -34,18 +37,23 @@ UNIT_FACTOR = 30.0
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the effort of one joint shows: r and a of gravity, r of friction (negative: it drives), NaN if unknown."""
+    """What the effort of one joint shows, NaN where it shows nothing.
+
+    gravity_r, gravity_scale: correlation with the a priori gravity torque, and scale; friction_r: part of the effort
+    beyond rigid-body torques that is friction, negative if it drives; inertia: 1 if positive, -1 if negative.
+    """
 
     gravity_r: float = np.nan
     gravity_scale: float = np.nan
     friction_r: float = np.nan
+    inertia: float = np.nan
 
     @property
     def reversed(self) -> bool:
-        """Return whether gravity or friction is against the effort's sign and the other does not defend it."""
-        by_gravity = self.gravity_r < -STRONG and not self.friction_r > CLEAR
-        by_friction = self.friction_r < -CLEAR and not self.gravity_r > CLEAR
-        return bool(by_gravity or by_friction)
+        """Return whether friction or inertia is against the effort's sign and no witness defends it."""
+        accused = self.friction_r < -CLEAR or self.inertia < 0
+        defended = self.gravity_r > CLEAR or self.friction_r > CLEAR or self.inertia > 0
+        return bool(accused and not defended)
 
     @property
     def wrong_unit(self) -> bool:
@@ -57,7 +65,8 @@ class Evidence:
 def effort_evidence(samples: Samples, robot: Robot) -> list[Evidence]:
     """Return the evidence for each joint, from samples in the robot's order with times that increase."""
     from ros2_dynid.dynamics.inertia import gravity_torque
-    from ros2_dynid.model.parameters import standard_vector
+    from ros2_dynid.dynamics.regressor import regressor
+    from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 
     n = len(samples.joint_names)
     if samples.tau is None:
@@ -66,43 +75,88 @@ def effort_evidence(samples: Samples, robot: Robot) -> list[Evidence]:
     if grid is None:
         return [Evidence()] * n
     q, dq, ddq, tau, keep = grid
+    few = slice(None, None, 1 + np.count_nonzero(keep) // FEW_STEPS)
+    q, dq, ddq, tau = q[keep][few], dq[keep][few], ddq[keep][few], tau[keep][few]
+    if len(q) < 20 * (n + 5):
+        return [Evidence()] * n
     Q = gravity_torque(robot, standard_vector(robot), q)
     heaviest = float(np.max(np.std(Q, axis=0)))
+    bodies = [k for k, name in enumerate(standard_names(robot)) if group_of(name) in ("inertial", "rotor")]
+    Y = regressor(robot, q, dq, ddq)[:, :, bodies]
     found = []
     for j in range(n):
-        known = keep & np.isfinite(tau[:, j])
-        if np.count_nonzero(known) < 20 * (n + 5):
+        known = np.isfinite(tau[:, j])
+        speed = float(np.max(np.abs(dq[:, j])))
+        if np.count_nonzero(known) < 20 * (n + 5) or speed < 1e-6 or np.ptp(tau[known, j]) == 0:
             found.append(Evidence())
             continue
-        found.append(_evidence(j, q[known], dq[known], ddq[known], tau[known], Q[known], heaviest))
+        friction = np.column_stack((np.tanh(dq[known, j] / (0.05 * speed)), dq[known, j] / speed))
+        effort = tau[known, j] - tau[known, j].mean()
+        r = scale = np.nan
+        if np.std(Q[:, j]) > 0.02 * heaviest:
+            r, scale = _gravity(Q[known, j], np.hstack((np.ones((len(effort), 1)), friction, ddq[known])), effort)
+        friction_r = _friction(Y[known, j], friction, dq[known, j], effort)
+        own = _own_inertia(robot, q[known], j)[:, bodies]
+        inertia = _inertia_sign(Y[known, j], friction, own, ddq[known, j], effort)
+        found.append(Evidence(r, scale, friction_r, inertia))
     return found
 
 
-def _evidence(j: int, q: Array, dq: Array, ddq: Array, tau: Array, Q: Array, heaviest: float) -> Evidence:
-    speed = float(np.max(np.abs(dq[:, j])))
-    if speed < 1e-6 or np.std(tau[:, j]) == 0:
-        return Evidence()
-    one = np.ones((len(q), 1))
-    friction = np.column_stack((np.tanh(dq[:, j] / (0.05 * speed)), dq[:, j] / speed))
-    gravity_r = scale = np.nan
-    size = float(np.linalg.norm(tau[:, j] - tau[:, j].mean()))
-    if np.std(Q[:, j]) > 0.02 * heaviest:
-        others = np.hstack((one, friction, ddq))
-        own, effort = _beyond(Q[:, [j]], others)[:, 0], _beyond(tau[:, [j]], others)[:, 0]
-        if np.linalg.norm(own) > OWN * np.linalg.norm(Q[:, j] - Q[:, j].mean()):
-            a = float(own @ effort / (own @ own))
-            if abs(a) * np.linalg.norm(own) > MATERIAL * size:
-                gravity_r, scale = _correlation(own, effort), a
-    others = np.hstack((one, Q[:, [j]], np.sin(q[:, [j]]), np.cos(q[:, [j]]), ddq))
-    columns, effort = _beyond(friction, others), _beyond(tau[:, [j]], others)[:, 0]
+def _gravity(Q: Array, others: Array, effort: Array) -> tuple[float, float]:
+    """Return the partial correlation of the effort with gravity, and its scale."""
+    own, rest = _beyond(Q[:, None], others)[:, 0], _beyond(effort[:, None], others)[:, 0]
+    if np.linalg.norm(own) < OWN * np.linalg.norm(Q - Q.mean()):
+        return np.nan, np.nan
+    scale = float(own @ rest / (own @ own))
+    if abs(scale) * np.linalg.norm(own) < MATERIAL * np.linalg.norm(effort):
+        return np.nan, np.nan
+    return float(own @ rest / (np.linalg.norm(own) * np.linalg.norm(rest))), scale
+
+
+def _friction(Y: Array, friction: Array, dq: Array, effort: Array) -> float:
+    """Return the share of friction in the effort beyond rigid-body torques; negative if it drives the motion."""
+    A = np.hstack((np.ones((len(Y), 1)), Y))
+    columns, rest = _beyond(friction, A), _beyond(effort[:, None], A)[:, 0]
     columns = columns[:, np.linalg.norm(columns, axis=0) > OWN * np.linalg.norm(friction, axis=0)]
-    friction_r = np.nan
-    if columns.shape[1]:
-        fitted = columns @ np.linalg.lstsq(columns, effort, rcond=1e-6)[0]
-        if np.linalg.norm(fitted) > MATERIAL * size:
-            share = float(np.linalg.norm(fitted)) / max(float(np.linalg.norm(effort)), 1e-300)
-            friction_r = float(np.sign(fitted @ dq[:, j])) * share
-    return Evidence(gravity_r, scale, friction_r)
+    if not columns.shape[1]:
+        return np.nan
+    fitted = columns @ np.linalg.lstsq(columns, rest, rcond=1e-6)[0]
+    if np.linalg.norm(fitted) < MATERIAL * np.linalg.norm(effort):
+        return np.nan
+    return float(np.sign(fitted @ dq)) * float(np.linalg.norm(fitted) / np.linalg.norm(rest))
+
+
+def _own_inertia(robot: Robot, q: Array, j: int) -> Array:
+    """Return the regressor of M_jj(q), shape (N, n_standard): the torque of a unit acceleration without gravity."""
+    from ros2_dynid.dynamics.regressor import regressor
+
+    unit = np.zeros_like(q)
+    unit[:, j] = 1.0
+    weightless = replace(robot, gravity=np.zeros(3))
+    own: Array = regressor(weightless, q, np.zeros_like(q), unit)[:, j]
+    return own
+
+
+def _inertia_sign(Y: Array, friction: Array, own: Array, ddq: Array, effort: Array) -> float:
+    """Return the sign of M_jj = own chi, with chi fitted to effort = Y chi + friction, or NaN.
+
+    It counts if the motion determines it, if it is the same everywhere, and if it makes up a part of the effort.
+    """
+    A = np.hstack((Y, np.ones((len(Y), 1)), friction))
+    size = np.linalg.norm(A, axis=0)
+    scale = np.where(size > 1e-9 * size.max(), size, np.inf)
+    U, s, Vt = np.linalg.svd(A / scale, full_matrices=False)
+    kept = Vt[s > WELL_KNOWN * s[0]]
+    m = own.mean(axis=0) / scale[: Y.shape[1]]
+    inside = kept[:, : Y.shape[1]] @ m
+    if np.linalg.norm(inside) < (1 - OWN) * np.linalg.norm(m):
+        return np.nan
+    x = kept.T @ ((U.T[: len(kept)] @ effort) / s[: len(kept)])
+    M = own @ (x / scale)[: Y.shape[1]]
+    if np.linalg.norm(M * ddq) < MATERIAL * np.linalg.norm(effort):
+        return np.nan
+    positive = float(np.mean(M > 0))
+    return 1.0 if positive > 0.95 else -1.0 if positive < 0.05 else np.nan
 
 
 def _beyond(columns: Array, others: Array) -> Array:
@@ -110,11 +164,6 @@ def _beyond(columns: Array, others: Array) -> Array:
     scaled = others / np.maximum(np.linalg.norm(others, axis=0), 1e-300)
     rest: Array = columns - scaled @ np.linalg.lstsq(scaled, columns, rcond=1e-9)[0]
     return rest
-
-
-def _correlation(a: Array, b: Array) -> float:
-    size = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / size if size > 0 else 0.0
 
 
 def _averaged(samples: Samples) -> tuple[Array, Array, Array, Array, NDArray[np.bool_]] | None:
