@@ -29,7 +29,7 @@ class ReplayNode(Node):
         self._topic = topic
         self._qos = QoSProfile(depth=DEPTH, reliability=ReliabilityPolicy.RELIABLE)
         self._states: dict[str, Any] = {}
-        self._clock_publisher = self.create_publisher(Clock, "/clock", 10) if clock else None
+        self._clock_publisher = self.create_publisher(Clock, "/clock", self._qos) if clock else None
         self.published = 0
 
     def wait_for_listeners(self, topic: str, seconds: float) -> bool:
