@@ -25,7 +25,9 @@ from ros2_dynid.model.robot import Array
 HUBER = 1.345
 """Keeps 95 % of the efficiency of least squares where errors are Gaussian."""
 NORMAL_MAD = 0.6745
-"""Median of |e| of a Gaussian error of unit standard deviation."""
+"""Median of |e| of a Gaussian error of unit standard deviation ..."""
+NORMAL_BENT = 0.7102
+"""... and mean of its min(|e|, HUBER)^2."""
 
 
 def reweighted(
@@ -78,6 +80,19 @@ def irls(information: Information, slopes: Information, weights: Array, prior: A
     return Estimate(found.value, covariance, found.identified, sigma, found.cond, found.rank, "irls", dof)
 
 
+def _scale(size: Array) -> float:
+    """Return the robust standard deviation of errors of that size: Huber's proposal 2, started from the median.
+
+    The median alone is blind to errors that come with every reversal of a joint: too few to move it, many to ignore.
+    """
+    s = float(np.median(size)) / NORMAL_MAD
+    for _ in range(100):
+        before, s = s, s * float(np.sqrt(np.mean(np.minimum(size / max(s, 1e-300), HUBER) ** 2) / NORMAL_BENT))
+        if abs(s - before) <= 1e-6 * s:
+            break
+    return s
+
+
 def _robust_scales(chunks: Iterable[Rows], value: Array, n: int) -> Array:
     """Return the robust standard deviation of each joint's error, shape (n,)."""
     errors: list[list[Array]] = [[] for _ in range(n)]
@@ -85,5 +100,5 @@ def _robust_scales(chunks: Iterable[Rows], value: Array, n: int) -> Array:
         e = np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value))
         for j in range(n):
             errors[j].append(e[j, rows.keep[j]])
-    scales = np.array([np.median(np.concatenate(e)) / NORMAL_MAD for e in errors])
+    scales = np.array([_scale(np.concatenate(e)) for e in errors])
     return np.asarray(np.maximum(scales, 1e-12 * np.max(scales, initial=1e-300) + 1e-300))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recordings import simulated, simulated_truth
 
+from recordings import simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.consistency import (

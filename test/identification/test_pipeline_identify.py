@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recordings import TX40, simulated, simulated_truth, tx40
 
+from recordings import TX40, simulated, simulated_truth, tx40
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.evidence import load_evidence

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recordings import simulated, simulated_truth
 
+from recordings import simulated, simulated_truth
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preprocess import PreprocessOptions, as_prepared, prepare
 from ros2_dynid.identification.rows import row_times
