@@ -15,6 +15,8 @@ from ros2_dynid.recording.compression import open_zstd
 
 MAX_MESSAGE = 16 << 20
 """Largest message [bytes] that is read; a JointState of 100 joints has 6 kB."""
+_ERRORS = (sqlite3.Error, OverflowError, UnicodeDecodeError)
+"""What sqlite3 raises for damaged files; the last one for a message of its own that quotes them."""
 _ROWS = 4096
 _BLOCK_BYTES = 4 << 20
 _MAX_RATIO = 300  # unpacked over packed size of a .db3.zstd file that is still believed
@@ -36,7 +38,7 @@ class SqliteFile:
         with self._connect() as connection:
             try:
                 self._read_topics(connection)
-            except (sqlite3.Error, OverflowError) as error:
+            except _ERRORS as error:
                 raise self._damaged(error) from None
 
     def blocks(self, wanted: Collection[int]) -> Iterator[Block]:
@@ -59,7 +61,7 @@ class SqliteFile:
                     if kept:
                         channel, stamp, payloads = zip(*kept, strict=True)
                         yield block_of(list(payloads), list(channel), list(stamp))
-            except (sqlite3.Error, OverflowError) as error:
+            except _ERRORS as error:
                 self._warn(f"the database is cut or damaged: the messages after the damage are missing ({error})")
 
     @staticmethod
@@ -91,13 +93,14 @@ class SqliteFile:
         mode = "mode=ro" if log.exists() else "immutable=1"
         try:
             connection = sqlite3.connect(f"file:{quote(str(self._database.absolute()))}?{mode}", uri=True)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._damaged(error) from None
         with closing(connection):
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
             try:
                 for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "cache_size=-16384", "query_only=ON"):
                     connection.execute(f"PRAGMA {pragma}")
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 raise self._damaged(error) from None
             yield connection
 
@@ -107,7 +110,7 @@ class SqliteFile:
         with open_zstd(self.path) as packed, target.open("wb") as out:
             while True:
                 try:
-                    part = packed.read(1 << 20)
+                    part = packed.read1(1 << 20)
                 except Exception as error:  # zstd's own error types for cut or damaged data
                     self._warn(f"the compressed file is cut or damaged ({error})")
                     break
