@@ -167,10 +167,10 @@ def identified(paper: Paper, robot: Robot, samples: Samples, urdf: Path | None) 
     )
     paper.say(
         "Standard parameters depend on the a priori values chosen; what a recording tells are base parameters. So the "
-        "a priori and the essential column of Table II are shown as the base parameters that they make. Its base column "
-        "is shown as printed: there each leader already holds the value of its base parameter (ZZ1 is our ZZR1), while "
-        "the parameters regrouped into it keep their a priori values, so that taken as standard parameters it would "
-        "count them twice."
+        "a priori and the essential column of Table II are shown as the base parameters that they make. Its base "
+        "column is shown as printed: there each leader already holds the value of its base parameter (ZZ1 is our "
+        "ZZR1), while the parameters regrouped into it keep their a priori values, so that taken as standard "
+        "parameters it would count them twice."
     )
     base = base_parameters(robot)
     reference, by_base, by_essential = printed()
