@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CHUNK = 65_536
 """Samples read at a time."""
+_MOST_JOINT_SETS = 200
 
 
 @dataclass(frozen=True)
@@ -173,12 +174,17 @@ def _windows(
 ) -> Iterator[Window | None]:
     """Yield windows of whole samples while the messages stream in; the last ones stay in the merger."""
     limit = chunk
+    joint_sets: set[frozenset[str]] = set()
     for block, channels in bag.blocks(topics):
         decoded: dict[str, list[Decoded]] = {}
         for channel in channels:
             rows = np.flatnonzero(block.channel == channel.id)
             decoder = decoders.setdefault(id(channel), Decoder(channel))
             for item in decoder.decode(block if len(channels) == 1 else block.take(rows)):
+                joint_sets.add(frozenset(item.names))
+                if len(joint_sets) > _MOST_JOINT_SETS:
+                    what = f"topic {channel.topic} names other joints from message to message"
+                    raise InputError(what, "name another topic with --topic", str(bag.path))
                 decoded.setdefault(channel.topic, []).append(replace(item, rows=rows[item.rows]))
         for topic, items in decoded.items():
             merger.add(topic, items, block.stamp)
