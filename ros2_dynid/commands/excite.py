@@ -55,6 +55,18 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument(
         "--equilibrium", metavar="X", type=float, default=0.06, help="weight of S beside cond, for points (default 0.06)"
     )
+    group.add_argument(
+        "--optimiser",
+        choices=("gradient", "nelder-mead", "quasi-newton", "powell"),
+        default="gradient",
+        help="for points: exact gradients over points and times (default), or one of seed 001's over points alone",
+    )
+    group.add_argument(
+        "--measure",
+        choices=("svd", "qr", "frobenius"),
+        default="svd",
+        help="for points with an optimiser of seed 001: which condition number it minimises (default svd)",
+    )
     group.add_argument("--poses", metavar="N", type=int, default=20, help="static: how many (default 20)")
     group.add_argument("--hold-time", metavar="S", type=float, default=2.0, help="static: time at each pose [s]")
     group.add_argument("--time-budget", metavar="S", type=float, help="seconds to search (default 8, for points 12)")
@@ -192,6 +204,8 @@ def _plan(args: argparse.Namespace, robot: Robot, shapes: Shapes | None) -> Plan
             criterion=args.criterion,
             weights=args.weights,
             equilibrium_weight=args.equilibrium,
+            optimiser=args.optimiser,
+            measure=args.measure,
             shapes=shapes,
             rate_hz=args.rate,
             progress=progress,

@@ -34,10 +34,13 @@ def condition(W: Array, measure: str = "svd") -> float:
 
 
 def equilibrium(W: Array, structural: Array | None = None) -> float:
-    """Return S = max |W_ij| / min |W_ij| over the elements of the mask `structural` (default: all); inf if one is 0."""
+    """Return S = max |W_ij| / min |W_ij| over the elements of the mask `structural` (default: all).
+
+    It is inf where an element is 0, or nothing but rounding, as the torque of a joint that stands still.
+    """
     size = np.abs(W if structural is None else W[structural])
-    smallest = float(size.min())
-    return float(size.max()) / smallest if smallest > 0 else np.inf
+    smallest, largest = float(size.min()), float(size.max())
+    return largest / smallest if smallest > 1e-12 * largest else np.inf
 
 
 def column_norms(W: Array) -> Array:

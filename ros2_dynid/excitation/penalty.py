@@ -76,10 +76,16 @@ class Penalty:
         excess = np.maximum(np.abs(tau) / limit - 1.0, 0.0)
         return float(np.sum(excess**2)), 2.0 * excess * np.sign(tau) / limit
 
-    def beyond_limits(self, q: Array, dq: Array, ddq: Array) -> float:
-        """Return the penalty of torques and collisions alone."""
-        total = 0.0 if self.chi is None else self._effort(self.chi, q, dq, ddq)[0]
-        return total + sum(term(q)[0] for term in self.extra)
+    def excess_of_groups(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return the penalty of torques and of the further terms for each of K groups of samples, shape (K, M, n_active)."""
+        K, M, n = q.shape
+        total = np.zeros(K)
+        if self.chi is not None:
+            tau = inverse_dynamics(self.robot, self.chi, *(x.reshape(-1, n) for x in (q, dq, ddq)))
+            total += np.sum(np.maximum(np.abs(tau) / (self.tight * self.bounds.effort) - 1.0, 0.0).reshape(K, -1), axis=1)
+        for term in self.extra:
+            total += [term(group)[0] for group in q]
+        return total
 
     def _effort(self, chi: Array, q: Array, dq: Array, ddq: Array) -> Term:
         value, slope = self.torques(inverse_dynamics(self.robot, chi, q, dq, ddq))

@@ -25,9 +25,9 @@ from ros2_dynid.excitation.limits import (
     use_of,
 )
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.point_trajectory import SegmentProblem, optimise_trajectory
+from ros2_dynid.excitation.point_trajectory import SegmentProblem, interpolate_points, optimise_trajectory
 from ros2_dynid.excitation.pose import rest_pose
-from ros2_dynid.excitation.points import EnergyModel, Substitution
+from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
 from ros2_dynid.excitation.search import Clock, Progress, silent
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
@@ -47,7 +47,9 @@ class Wishes:
     margin: fraction kept from every limit; caps: limits beside the robot's own; start: pose at the start and the end.
     criterion: "cond", "normalised" or "logdet" of the torque regressor (default: cond if only inertial parameters are
     sought, else normalised, since units then differ); weights: factor on the rows of each active joint.
-    equilibrium_weight: lambda2 of the points' cost, beside lambda1 = 1.
+    equilibrium_weight: lambda2 of the points' cost, beside lambda1 = 1; optimiser: "gradient", which chooses points and
+    segment times together, or one of seed 001 ("nelder-mead", "quasi-newton", "powell"), which finds the points alone, with
+    the condition number by `measure` ("svd", "qr", "frobenius").
     chi: standard parameters to predict torques with (default: the robot's); shapes: what must not collide.
     """
 
@@ -65,6 +67,8 @@ class Wishes:
     criterion: str | None = None
     weights: Sequence[float] | None = None
     equilibrium_weight: float = 0.06
+    optimiser: str = "gradient"
+    measure: str = "svd"
     chi: Array | None = None
     shapes: Shapes | None = None
     rate_hz: float = DEFAULT_RATE_HZ
@@ -158,7 +162,7 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
 
 def _starts(clock: Clock) -> int:
     """Return how many random starts a time budget is worth."""
-    return max(2, int(clock.budget_s / 6.0))
+    return min(max(2, int(clock.budget_s / 6.0)), 8)
 
 
 def _check(wishes: Wishes, robot: Robot) -> None:
@@ -217,8 +221,37 @@ def _points_curve(
         np.zeros((r + 1, n)),
     )
     problem = SegmentProblem(model, substitution, penalty, start, start)
-    curve, q, dq = optimise_trajectory(problem, np.random.default_rng(wishes.seed), clock, _starts(clock))
+    rng = np.random.default_rng(wishes.seed)
+    if wishes.optimiser == "gradient":
+        curve, q, dq = optimise_trajectory(problem, rng, clock, _starts(clock))
+    else:
+        curve, q, dq = _as_in_the_seed(problem, wishes, rng, clock)
     return curve, model.W(q, dq), None
+
+
+def _as_in_the_seed(
+    problem: SegmentProblem, wishes: Wishes, rng: np.random.Generator, clock: Clock
+) -> tuple[Curve, Array, Array]:
+    """Return curve and points by the procedure of seed 001: points alone, interpolation, tighter limits if it fails."""
+    model, full = problem.model, problem.substitution
+    free = positions_that_matter(model)
+    tries = (1.0, 0.9, 0.8, 0.65, 0.5)
+    best = None
+    for k, tight in enumerate(tries):
+        middle, half = 0.5 * (full.upper + full.lower), 0.5 * tight * (full.upper - full.lower)
+        fixed = rng.uniform(middle - half, middle + half, full.fixed.shape)  # q1 has no effect on W: at random
+        tightened = Substitution(middle - half, middle + half, tight * full.velocity, free, fixed)
+        part = Clock(clock.budget_s / len(tries), clock.progress)
+        q, dq = optimise_points(model, tightened, rng, part, optimiser=wishes.optimiser, measure=wishes.measure)
+        curve, q, dq, slowed = interpolate_points(problem, q, dq)
+        if curve is not None and (best is None or model.cost(q, dq) < best[0]):
+            best = (model.cost(q, dq), curve, q, dq)
+        clock.report(f"limits times {tight:g}: {'slowed down' if slowed else 'kept'}")
+        if (curve is not None and not slowed) or clock.over((k + 2) / len(tries)):
+            break
+    if best is None:
+        raise InputError("the points found cannot be joined inside the limits", "use --optimiser gradient")
+    return best[1:]
 
 
 def _fourier_curve(

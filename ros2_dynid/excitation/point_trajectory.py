@@ -33,6 +33,9 @@ TIME_WEIGHT = 1e-3
 """Weight of the duration [1/s] beside log(cost): of two equal trajectories the shorter one."""
 ITERATIONS = 200
 """Steps of a stage."""
+ATTEMPTS = 40
+CHECKED = 60
+"""Samples of a segment at which torques and distances are checked."""
 SHORTEST_S = 0.05
 """No segment is shorter than this [s]: controllers take points that are some milliseconds apart."""
 
@@ -142,6 +145,14 @@ def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock
     return best[1:]
 
 
+def interpolate_points(problem: SegmentProblem, q: Array, dq: Array) -> tuple[PiecewiseQuintic | None, Array, Array, bool]:
+    """Return the trajectory through points found without a look at the way between them, its points, and whether
+    points had to be slowed down for it; None where even that does not help.
+    """
+    times = np.full(len(q) + 1, 5.0)  # beyond what any segment needs: the shortest times decide
+    return _interpolated(problem, np.concatenate((problem.substitution.variables(q, dq), times)))
+
+
 def _first(problem: SegmentProblem, rng: np.random.Generator) -> Array:
     """Return random variables: points as in seed 001, times that a joint needs for its whole range at half speed."""
     b = problem.substitution
@@ -154,57 +165,63 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
     """Return the curve with the shortest times that keeps all limits, its points, and whether points were slowed.
 
     A segment that leaves a limit at its shortest time gets the optimised time; if that fails too, the velocities at
-    its ends are lowered, since between points at rest a quintic stays between them. None if even that does not help.
+    its ends are lowered, at last to zero, since between points at rest a quintic stays between them; one whose torques
+    are too high takes more time. None if even that does not help.
     """
     Q, D, u_optimised = problem.states(x)
     bounds = problem.penalty.bounds
     G, offset = constraint(problem.model.robot)
+    u, stretch = u_optimised.copy(), np.ones(len(u_optimised))
+    open_ = np.arange(len(u))  # segments still to be settled
     slowed = False
-    stretch = np.ones(len(u_optimised))
-    for _ in range(80):
+    for attempt in range(ATTEMPTS):
         Z, dZ = Q @ G.T + offset, D @ G.T
-        u = shortest_times(Z[:-1], Z[1:], dZ[:-1], dZ[1:], bounds.velocity, bounds.acceleration)
-        u = stretch * np.maximum(u, SHORTEST_S)
-        ok = _segments_ok(problem, Q, D, u)
-        if not np.all(ok):
-            longer = np.where(ok, u, u_optimised)
-            ok_longer = _segments_ok(problem, Q, D, longer)
-            u = np.where(ok | ~ok_longer, u, u_optimised)
-            ok = ok | ok_longer
-        if np.all(ok):
+        shortest = shortest_times(Z[open_], Z[open_ + 1], dZ[open_], dZ[open_ + 1], bounds.velocity, bounds.acceleration)
+        u[open_] = stretch[open_] * np.maximum(shortest, SHORTEST_S)
+        inside, able = _segments_ok(problem, Q, D, u, open_)
+        if not attempt:
+            failed = open_[~(inside & able)]
+            longer = np.where(np.isin(open_, failed), u_optimised[open_], u[open_])
+            trial = u.copy()
+            trial[open_] = longer
+            inside_longer, able_longer = _segments_ok(problem, Q, D, trial, open_)
+            better = inside_longer & able_longer & ~(inside & able)
+            u[open_[better]] = u_optimised[open_[better]]
+            inside, able = inside | better, able | better
+        bad = ~(inside & able)
+        if not bad.any():
             t = np.concatenate(([0.0], np.cumsum(u)))
             return through_points(t, Q, D), Q[1:-1], D[1:-1], slowed
         slowed = True
-        stretch[~ok] *= 1.05
+        stretch[open_[inside & ~able]] *= 1.2
         near = np.zeros(len(Q), dtype=bool)
-        near[:-1] |= ~ok
-        near[1:] |= ~ok
-        D = np.where(near[:, None], 0.9 * D, D)
+        near[open_[bad]] = near[open_[bad] + 1] = True
+        D = np.where(near[:, None], (0.85 if attempt < ATTEMPTS // 2 else 0.0) * D, D)
+        open_ = np.flatnonzero(near[:-1] | near[1:])
     return None, Q[1:-1], D[1:-1], slowed
 
 
-def _segments_ok(problem: SegmentProblem, Q: Array, D: Array, u: Array) -> Array:
-    """Return for each segment whether it keeps all limits: exactly, and torques and collisions at samples."""
+def _segments_ok(problem: SegmentProblem, Q: Array, D: Array, u: Array, which: Array) -> tuple[Array, Array]:
+    """Return for the segments `which` whether they keep the limits, exactly, and torques and distances, at samples."""
     robot, bounds, penalty = problem.model.robot, problem.penalty.bounds, problem.penalty
     G, offset = constraint(robot)
-    finite = np.isfinite(u)
-    u = np.where(finite, u, 1.0)
-    Z, dZ = Q @ G.T + offset, D @ G.T
-    a = hermite(Z[:-1], Z[1:], dZ[:-1], dZ[1:], u)
+    qa, qb, dqa, dqb = Q[which], Q[which + 1], D[which], D[which + 1]
+    finite = np.isfinite(u[which])
+    u = np.where(finite, u[which], 1.0)
+    a = hermite(qa @ G.T + offset, qb @ G.T + offset, dqa @ G.T, dqb @ G.T, u)
     da = derivative(a)
-    one = np.ones((len(u), 1))
-    low, high = piece_extrema(a, one)
+    low, high = piece_extrema(a, np.ones((len(u), 1)))
     v = np.max(np.abs(piece_extrema(da, u[:, None])), axis=0)
     w = np.max(np.abs(piece_extrema(derivative(da), u[:, None] ** 2)), axis=0)
     slack = 1.0 + 1e-11
-    ok = finite & np.all((low >= bounds.lower - 1e-11) & (high <= bounds.upper + 1e-11), axis=1)
-    ok &= np.all((v <= bounds.velocity * slack) & (w <= bounds.acceleration * slack), axis=1)
+    inside = finite & np.all((low >= bounds.lower - 1e-11) & (high <= bounds.upper + 1e-11), axis=1)
+    inside &= np.all((v <= bounds.velocity * slack) & (w <= bounds.acceleration * slack), axis=1)
     if penalty.chi is None and not penalty.extra:
-        return np.asarray(ok)
-    only = replace(penalty, tight=1.0 - 1e-3)
-    for k in np.flatnonzero(ok):
-        q, dq, ddq = through_points(np.array([0.0, u[k]]), Q[k : k + 2], D[k : k + 2]).evaluate(
-            np.linspace(0.0, u[k], max(12, int(100 * u[k])))
-        )
-        ok[k] = only.beyond_limits(q, dq, ddq) <= 0.0
-    return np.asarray(ok)
+        return inside, np.ones_like(inside)
+    s = np.linspace(0.0, 1.0, CHECKED)
+    parts = _basis(s)
+    ends = np.stack((qa, qb, u[:, None] * dqa, u[:, None] * dqb))
+    q, dq, ddq = (np.einsum("em,ekj->kmj", parts[o], ends) / u[:, None, None] ** o for o in range(3))
+    only = replace(penalty, tight=0.995)
+    able = only.excess_of_groups(q, dq, ddq) <= 0.0
+    return inside, able

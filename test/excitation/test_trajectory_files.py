@@ -1,0 +1,141 @@
+"""Trajectory files: exact after reading back, a JointTrajectory for every reader, damaged ones refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+from rosbags.typesys import Stores, get_typestore
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.fourier import FourierSeries, rest_basis
+from ros2_dynid.excitation.quintic import through_points
+from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, rehearsal, save_trajectory, to_message
+
+NAMES = ("shoulder.pan", "elbow")
+
+
+def fourier() -> Trajectory:
+    c = (rest_basis(5) @ np.random.default_rng(0).normal(size=(9, 2))).T
+    return Trajectory(NAMES, FourierSeries(4.0, c[:, 0], c[:, 1:6], c[:, 6:], 2), "fourier")
+
+
+def quintic() -> Trajectory:
+    rng = np.random.default_rng(1)
+    q, dq = rng.normal(size=(2, 5, 2))
+    dq[[0, -1]] = 0.0
+    return Trajectory(NAMES, through_points(np.array([0.0, 0.7, 1.9, 2.5, 4.001]), q, dq), "points")
+
+
+@pytest.mark.parametrize("make", [fourier, quintic])
+@pytest.mark.parametrize("rate", [10.0, 125.0, 33.3])
+def test_read_back_exactly_at_any_rate(tmp_path, make, rate):
+    trajectory = make()
+    save_trajectory(tmp_path / "t.yaml", trajectory, rate)
+    again = load_trajectory(tmp_path / "t.yaml")
+    assert again.joint_names == NAMES and again.kind == trajectory.kind and again.duration == trajectory.duration
+    for a, b in zip(vars(again.sample(997.0)).values(), vars(trajectory.sample(997.0)).values(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.yaml"]
+
+
+def test_samples_start_at_zero_and_end_at_the_end():
+    s = quintic().sample(10.0)
+    assert s.t[0] == 0.0 and s.t[-1] == 4.001 and np.all(np.diff(s.t) > 0)
+    np.testing.assert_allclose(s.dq[[0, -1]], 0.0, atol=1e-12)
+    assert len(fourier().sample(50.0).t) == 401
+
+
+def test_file_has_the_fields_of_the_message_and_no_other(tmp_path):
+    save_trajectory(tmp_path / "t.yaml", fourier(), 20.0)
+    message = yaml.safe_load((tmp_path / "t.yaml").read_text())
+    store = get_typestore(Stores.ROS2_JAZZY)
+    definition = {
+        name: [field[0] for field in store.fielddefs[name][1]]
+        for name in ("trajectory_msgs/msg/JointTrajectory", "trajectory_msgs/msg/JointTrajectoryPoint")
+    }
+    assert set(message) <= set(definition["trajectory_msgs/msg/JointTrajectory"])
+    assert all(set(p) <= set(definition["trajectory_msgs/msg/JointTrajectoryPoint"]) for p in message["points"])
+    assert all(set(p["time_from_start"]) == {"sec", "nanosec"} for p in message["points"])
+    times = [p["time_from_start"]["sec"] + 1e-9 * p["time_from_start"]["nanosec"] for p in message["points"]]
+    assert np.all(np.diff(times) > 0) and message["points"][-1]["velocities"] == [0.0, 0.0]
+
+
+def test_points_rule_over_the_comment(tmp_path):
+    file = tmp_path / "t.yaml"
+    save_trajectory(file, quintic(), 50.0)
+    lines = file.read_text().splitlines()
+    point = json.loads(lines[20].removeprefix("- "))
+    point["positions"][0] += 0.01
+    lines[20] = f"- {json.dumps(point)}"
+    file.write_text("\n".join(lines))
+    again = load_trajectory(file)
+    t = np.array([point["time_from_start"]["sec"] + 1e-9 * point["time_from_start"]["nanosec"]])
+    assert again.kind == "file"
+    assert again.at(t).q[0, 0] == pytest.approx(point["positions"][0], abs=1e-12)
+
+
+def test_foreign_trajectory_without_accelerations(tmp_path):
+    message = to_message(quintic(), 50.0)
+    for p in message["points"]:
+        del p["accelerations"]
+    (tmp_path / "t.json").write_text(json.dumps(message))
+    again = load_trajectory(tmp_path / "t.json")
+    np.testing.assert_allclose(again.at(np.array([1.0])).q, quintic().at(np.array([1.0])).q, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1, 2",
+        "joint_names: [a]",
+        "joint_names: [a]\npoints: []",
+        "joint_names: [a]\npoints: [{positions: [1]}, {positions: [2]}]",
+        "joint_names: 3\npoints: [1, 2]",
+        "\x00\x01",
+    ],
+)
+def test_damaged_files_are_refused_in_one_line(tmp_path, text):
+    (tmp_path / "t.yaml").write_text(text)
+    with pytest.raises(InputError) as error:
+        load_trajectory(tmp_path / "t.yaml")
+    assert "\n" not in str(error.value) and "t.yaml" in str(error.value)
+
+
+def test_not_finite_or_backwards_points_are_refused(tmp_path):
+    message = to_message(quintic(), 50.0)
+    message["points"][3]["positions"][1] = float("nan")
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(message))
+    message = to_message(quintic(), 50.0)
+    message["points"][3]["time_from_start"] = {"sec": 0, "nanosec": 0}
+    (tmp_path / "b.yaml").write_text(yaml.safe_dump(message))
+    for name in ("a.yaml", "b.yaml"):
+        with pytest.raises(InputError):
+            load_trajectory(tmp_path / name)
+
+
+def test_csv_has_the_columns_of_a_log(tmp_path):
+    save_trajectory(tmp_path / "t.csv", quintic(), 100.0)
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert lines[0].startswith("time,shoulder.pan.position,shoulder.pan.velocity,shoulder.pan.acceleration,elbow.pos")
+    data = np.loadtxt(tmp_path / "t.csv", delimiter=",", skiprows=1)
+    np.testing.assert_array_equal(data[:, [1, 4]], quintic().sample(100.0).q)
+
+
+def test_rehearsal_is_the_same_path_slower():
+    fast, slow = fourier(), rehearsal(fourier(), 0.25)
+    assert slow.duration == pytest.approx(4 * fast.duration) and slow.kind == "rehearsal"
+    t = np.linspace(0, fast.duration, 50)
+    np.testing.assert_allclose(slow.at(4 * t).q, fast.at(t).q, atol=1e-12)
+    np.testing.assert_allclose(slow.at(4 * t).dq, 0.25 * fast.at(t).dq, atol=1e-12)
+    with pytest.raises(InputError):
+        rehearsal(fast, 0.0)
+
+
+def test_an_unwritable_place_leaves_nothing_behind(tmp_path):
+    with pytest.raises(OSError):
+        save_trajectory(tmp_path / "no" / "t.yaml", fourier())
+    assert not list(tmp_path.iterdir())

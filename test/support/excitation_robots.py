@@ -1,0 +1,34 @@
+"""Robots that the tests of this folder share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ros2_dynid.model.robot import Joint, Limits, Robot
+
+TABLE_6 = {
+    "ZZ1": 5.0186, "XX2": -2.05, "XY2": 0.7, "XZ2": -1.07, "YZ2": 0.65, "ZZ2": 6.55, "MX2": 4.3, "MY2": 0.6,
+    "XX3": 0.7634, "XY3": 0.6872, "XZ3": 0.55, "YZ3": -0.6, "ZZ3": 0.9646, "MX3": 0.528, "MY3": 1.14,
+}  # fmt: skip
+"""Base parameters of seed 001, Table 6, as standard parameters that lead to them."""
+
+
+def three_dof(velocity: float = 3.0, *, parameters: bool = True, **limits: float) -> Robot:
+    """Return the robot of seed 001, Table 1, with limits of +-pi rad, 10 rad/s^2 and 200 N.m."""
+    values = {"lower": -np.pi, "upper": np.pi, "velocity": velocity, "acceleration": 10.0, "effort": 200.0} | limits
+    bounds = Limits(**values)
+    joints = (
+        Joint("j1", 0, limits=bounds),
+        Joint("j2", 1, alpha=-np.pi / 2, limits=bounds),
+        Joint("j3", 2, d=0.5, r=0.2, limits=bounds),
+    )
+    return Robot("three", joints, parameters=TABLE_6 if parameters else {})
+
+
+def example_urdf(path: str) -> Path:
+    """Return a URDF of example-robot-data."""
+    import pinocchio
+
+    return Path(pinocchio.__file__).parents[4] / "share/example-robot-data/robots" / path
