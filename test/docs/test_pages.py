@@ -42,6 +42,12 @@ PREPARED = {  # what a page takes for granted, as {name there: file of the shelf
     "docs/tutorial_from_urdf.md": {},
     "docs/tutorial_from_bag.md": {},
     "docs/robot_files.md": {"robot.urdf": "two_arms.urdf"},
+    "docs/recordings.md": {
+        "arm.urdf": "robot.urdf",
+        "log.csv": "log.csv",
+        "log.npz": "log.npz",
+        "run.mcap": "recording/recording_0.mcap",
+    },
     "docs/identification.md": {
         "ur5.urdf": "robot.urdf",
         "run.mcap": "recording/recording_0.mcap",
@@ -49,6 +55,8 @@ PREPARED = {  # what a page takes for granted, as {name there: file of the shelf
         "run.npz": "tx40.npz",
     },
 }
+MADE_BY_SNIPPETS = {"docs/recordings.md": ("run",)}
+"""Bags that a Python snippet writes and an earlier command of its page wrote too."""
 EVERYTHING = {name: name for name in ("robot.urdf", "recording", "validation", "motion.csv", "result")}
 TWO_ARMS = """<robot name="two_arms"><link name="base"/><link name="left_shoulder"/><link name="left_hand"/>
 <joint name="waist" type="revolute"><parent link="base"/><child link="left_shoulder"/><axis xyz="0 0 1"/>
@@ -126,6 +134,7 @@ def shelf(tmp_path_factory):
     arguments = "identify robot.urdf recording --validate validation --standard -o result"
     run([sys.executable, "-m", "ros2_dynid.cli", *arguments.split()], folder)
     (folder / "two_arms.urdf").write_text(TWO_ARMS)
+    log_files(folder)
     shutil.copy(ROOT / "config/robots/tx40.yaml", folder)
     reproduction = (
         "import sys; sys.path.insert(0, sys.argv[1]); from seed_002 import load_robot, simulated; "
@@ -133,6 +142,19 @@ def shelf(tmp_path_factory):
     )
     run([sys.executable, "-c", reproduction, ROOT / "docs/reproduction"], folder)
     return folder
+
+
+def log_files(folder: Path) -> None:
+    """Write the recording as other tools would: columns q_0 [deg], tau_0 [N.m] over stamp [ms], and as npz."""
+    from ros2_dynid.recording.load import load_samples
+
+    samples = load_samples(folder / "recording")
+    names = range(len(samples.joint_names))
+    head = ",".join(["stamp", *(f"q_{k}" for k in names), *(f"tau_{k}" for k in names)])
+    table = np.column_stack((1000.0 * samples.t, np.degrees(samples.q), samples.tau))
+    np.savetxt(folder / "log.csv", table, delimiter=",", header=head, comments="")
+    arrays = {"t": samples.t, "q": samples.q, "tau": samples.tau}
+    np.savez(folder / "log.npz", joint_names=np.array(samples.joint_names), **arrays)
 
 
 @pytest.fixture
@@ -161,6 +183,8 @@ def test_what_is_shown_runs(page, place):
         if block.language == "bash":
             run(["bash", "-c", script_of(block.text)], place, where)
         elif block.language == "python":
+            for name in MADE_BY_SNIPPETS.get(str(page.relative_to(ROOT)), ()):
+                shutil.rmtree(place / name, ignore_errors=True)
             run([sys.executable, "-c", block.text], place, where)
         elif block.language != "text":
             for line in logical_lines(block.text):
@@ -176,7 +200,7 @@ def test_text_blocks_hold_only_what_cannot_run_here(page):
         if block.language != "text":
             continue
         for line in logical_lines(block.text):
-            if line.startswith(("dynid ", "./dynid ")):
+            if re.match(r"(\./)?dynid \w+( |$)", line):  # not `dynid check: message`, which is output
                 assert is_left_out(line), f"line {block.line}: {line}: mark the block as bash, or name it in NOT_RUN"
             if line.startswith("ros2 "):
                 check_ros_command(line)
@@ -188,6 +212,8 @@ def check_ros_command(line: str) -> None:
         assert (ROOT / name[0] / f"{name[1]}.{name[0]}").is_file(), line
     for name in re.findall(r"ros2 launch ros2_dynid (\S+)", line):
         assert (ROOT / "launch" / name).is_file(), line
+        for argument in re.findall(r"(\w+):=", line):
+            assert f'"{argument}":' in (ROOT / "launch" / name).read_text(), line
     for name in re.findall(r"ros2 run ros2_dynid (\w+)", line):
         assert name == "dynid" or (ROOT / "ros2_dynid/nodes" / f"{name}.py").is_file(), line
 
@@ -195,8 +221,10 @@ def check_ros_command(line: str) -> None:
 def forget_output(line: str, place: Path) -> None:
     """Remove the folder that a command is to write: single commands of a page may name the same one."""
     words = shlex.split(line, comments=True)
-    if "-o" in words[:-1]:
+    if words[1:2] == ["identify"] and "-o" in words:
         shutil.rmtree(place / words[words.index("-o") + 1], ignore_errors=True)
+    if words[1:2] == ["convert"]:
+        shutil.rmtree(place / words[3], ignore_errors=True)
 
 
 def is_left_out(line: str) -> bool:
