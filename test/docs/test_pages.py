@@ -55,8 +55,6 @@ PREPARED = {  # what a page takes for granted, as {name there: file of the shelf
         "run.npz": "tx40.npz",
     },
 }
-MADE_BY_SNIPPETS = {"docs/recordings.md": ("run",)}
-"""Bags that a Python snippet writes and an earlier command of its page wrote too."""
 EVERYTHING = {name: name for name in ("robot.urdf", "recording", "validation", "motion.csv", "result")}
 TWO_ARMS = """<robot name="two_arms"><link name="base"/><link name="left_shoulder"/><link name="left_hand"/>
 <joint name="waist" type="revolute"><parent link="base"/><child link="left_shoulder"/><axis xyz="0 0 1"/>
@@ -183,8 +181,6 @@ def test_what_is_shown_runs(page, place):
         if block.language == "bash":
             run(["bash", "-c", script_of(block.text)], place, where)
         elif block.language == "python":
-            for name in MADE_BY_SNIPPETS.get(str(page.relative_to(ROOT)), ()):
-                shutil.rmtree(place / name, ignore_errors=True)
             run([sys.executable, "-c", block.text], place, where)
         elif block.language != "text":
             for line in logical_lines(block.text):
