@@ -1,34 +1,31 @@
-"""The simulated robot with all nodes: plan, start, record and identify it by service calls.
-
-ros2 launch ros2_dynid demo.launch.py [robot:=URDF] [seed:=1] [output:=FOLDER] [namespace:=arm1]
-"""
+"""A simulated robot with the whole suite around it: plan, start and identify by service calls (see docs/nodes.md)."""
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
-from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
-
-ARGUMENTS = {
-    "robot": ("demo6", "URDF, robot file or shipped robot"),
-    "seed": ("1", "chooses the true parameters and the noise"),
-    "output": ("dynid_output", "folder for trajectories, recordings and models"),
-    "namespace": ("", "of all nodes, for several robots in one graph"),
-}
 
 
 def generate_launch_description():
-    """Describe the launch."""
-    config = PathJoinSubstitution([FindPackageShare("ros2_dynid"), "config"])
-    robot, output = LaunchConfiguration("robot"), LaunchConfiguration("output")
+    """Return the simulated robot and the four nodes."""
+    arguments = [
+        DeclareLaunchArgument("robot", default_value="demo6", description="URDF, robot file or shipped robot"),
+        DeclareLaunchArgument("namespace", default_value="", description="namespace of all nodes"),
+        DeclareLaunchArgument("seed", default_value="1", description="chooses the robot's true parameters"),
+        DeclareLaunchArgument("folder", default_value="dynid", description="folder for recordings, plans and models"),
+        DeclareLaunchArgument("online", default_value="false", description="identify while the robot works"),
+    ]
+    robot, folder = {"robot": LaunchConfiguration("robot")}, LaunchConfiguration("folder")
+    recordings = PathJoinSubstitution([folder, "recordings"])
     own = {
-        "sim_robot": {"seed": ParameterValue(LaunchConfiguration("seed"), value_type=int)},
-        "excitation": {"folder": PathJoinSubstitution([output, "trajectories"])},
-        "recorder": {"folder": PathJoinSubstitution([output, "recordings"])},
+        "sim_robot": {"seed": LaunchConfiguration("seed")},
+        "excitation": {"folder": PathJoinSubstitution([folder, "trajectories"])},
+        "recorder": {"folder": recordings},
         "identification": {
-            "recordings_folder": PathJoinSubstitution([output, "recordings"]),
-            "models_folder": PathJoinSubstitution([output, "models"]),
+            "recordings_folder": recordings,
+            "models_folder": PathJoinSubstitution([folder, "models"]),
+            "online": LaunchConfiguration("online"),
         },
         "feedforward": {},
     }
@@ -39,16 +36,12 @@ def generate_launch_description():
             name=name,
             namespace=LaunchConfiguration("namespace"),
             parameters=[
-                PathJoinSubstitution([config, f"{name}.yaml"]),
-                {"robot": ParameterValue(robot, value_type=str)},
+                PathJoinSubstitution([FindPackageShare("ros2_dynid"), "config", f"{name}.yaml"]),
+                robot,
                 parameters,
             ],
             output="screen",
         )
         for name, parameters in own.items()
-    ]
-    arguments = [
-        DeclareLaunchArgument(name, default_value=default, description=text)
-        for name, (default, text) in ARGUMENTS.items()
     ]
     return LaunchDescription([*arguments, *nodes])

@@ -1,8 +1,7 @@
-"""Everything to identify a real robot: excitation, recorder and identification beside its own controllers.
+"""Everything to identify a robot's dynamics on its hardware: excitation, recorder, identification and feedforward.
 
-The robot comes from robot_description unless a file is given. Nothing moves before ~/plan and ~/start are called.
-
-ros2 launch ros2_dynid identify.launch.py joint_trajectory:=/arm_controller/joint_trajectory tracking_tolerance:=0.1
+The robot comes from the topic robot_description, or from the argument robot. Joint states and the joint trajectory
+controller's topic are remapped by arguments.
 """
 
 from launch import LaunchDescription
@@ -14,66 +13,73 @@ from launch_ros.substitutions import FindPackageShare
 
 ARGUMENTS = {
     "robot": ("", "URDF or robot file; empty: the topic robot_description"),
-    "base_link": ("", "link of the URDF that stands still; empty: its root"),
-    "tip_link": ("", "keep only the joints between base_link and this link; empty: all"),
+    "base_link": ("", "link that stands still; empty: the root of the URDF"),
+    "tip_link": ("", "keep only the joints up to this link; empty: all"),
+    "namespace": ("", "namespace of all nodes"),
     "joint_states": ("joint_states", "topic of the joint states"),
     "joint_trajectory": ("joint_trajectory", "topic of the joint trajectory controller"),
+    "robot_description": ("robot_description", "topic of the robot's description"),
+    "effort_commands": ("effort_commands", "topic of the forward command controller, for streamed torques"),
     "action": ("", "FollowJointTrajectory action to use instead of the topic"),
-    "duration": ("10.0", "of the exciting trajectory [s]"),
-    "approach_speed": ("0.1", "on the way to the start, as a share of the limits"),
+    "folder": ("dynid", "folder for recordings, plans and models"),
+    "duration": ("10.0", "length of the exciting trajectory [s]"),
     "rehearsal_speed": ("0.2", "speed of a rehearsal, as a share"),
-    "tracking_tolerance": ("0.2", "the motion is stopped beyond this tracking error [rad or m]"),
-    "stop_deceleration": ("5.0", "to stop joints without an acceleration limit with [rad/s2 or m/s2]"),
-    "method": ("wls", "estimator"),
-    "output": ("dynid_output", "folder for trajectories, recordings and models"),
-    "namespace": ("", "of all nodes, for several robots in one graph"),
+    "tracking_tolerance": ("0.2", "largest tracking error before the robot is stopped [rad or m]"),
+    "online": ("false", "identify while the robot works"),
     "use_sim_time": ("false", "take the time from /clock"),
 }
 
 
 def generate_launch_description():
-    """Describe the launch."""
-    config = PathJoinSubstitution([FindPackageShare("ros2_dynid"), "config"])
+    """Return the four nodes with their arguments."""
+    value = {name: LaunchConfiguration(name) for name in ARGUMENTS}
+    recordings = PathJoinSubstitution([value["folder"], "recordings"])
+
+    def number(name):
+        return ParameterValue(value[name], value_type=float)
+
+    def switch(name):
+        return ParameterValue(value[name], value_type=bool)
 
     def text(name):
-        return ParameterValue(LaunchConfiguration(name), value_type=str)
+        return ParameterValue(value[name], value_type=str)
 
-    def real(name):
-        return ParameterValue(LaunchConfiguration(name), value_type=float)
-
-    def folder(name):
-        return PathJoinSubstitution([LaunchConfiguration("output"), name])
-
-    common = {name: text(name) for name in ("robot", "base_link", "tip_link")}
-    common["use_sim_time"] = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
-    speeds = ("duration", "approach_speed", "rehearsal_speed", "tracking_tolerance", "stop_deceleration")
+    shared = {name: text(name) for name in ("robot", "base_link", "tip_link")} | {"use_sim_time": switch("use_sim_time")}
     own = {
         "excitation": {
-            "folder": folder("trajectories"),
+            "folder": PathJoinSubstitution([value["folder"], "trajectories"]),
             "action": text("action"),
-            **{name: real(name) for name in speeds},
+            "duration": number("duration"),
+            "rehearsal_speed": number("rehearsal_speed"),
+            "tracking_tolerance": number("tracking_tolerance"),
         },
-        "recorder": {"folder": folder("recordings")},
+        "recorder": {"folder": recordings},
         "identification": {
-            "recordings_folder": folder("recordings"),
-            "models_folder": folder("models"),
-            "method": text("method"),
+            "recordings_folder": recordings,
+            "models_folder": PathJoinSubstitution([value["folder"], "models"]),
+            "online": switch("online"),
         },
+        "feedforward": {},
     }
+    topics = ("joint_states", "joint_trajectory", "robot_description", "effort_commands")
     nodes = [
         Node(
             package="ros2_dynid",
             executable=name,
             name=name,
-            namespace=LaunchConfiguration("namespace"),
-            parameters=[PathJoinSubstitution([config, f"{name}.yaml"]), common, parameters],
-            remappings=[(topic, LaunchConfiguration(topic)) for topic in ("joint_states", "joint_trajectory")],
+            namespace=value["namespace"],
+            parameters=[
+                PathJoinSubstitution([FindPackageShare("ros2_dynid"), "config", f"{name}.yaml"]),
+                shared,
+                parameters,
+            ],
+            remappings=[(topic, value[topic]) for topic in topics],
             output="screen",
         )
         for name, parameters in own.items()
     ]
-    arguments = [
+    declared = [
         DeclareLaunchArgument(name, default_value=default, description=description)
         for name, (default, description) in ARGUMENTS.items()
     ]
-    return LaunchDescription([*arguments, *nodes])
+    return LaunchDescription([*declared, *nodes])

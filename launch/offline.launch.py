@@ -1,7 +1,4 @@
-"""Bag in, report out: identifies from a recording and ends.
-
-ros2 launch ros2_dynid offline.launch.py robot:=robot.urdf bag:=recording output:=result
-"""
+"""A recording in, a model and a report out, without a robot: ends when both are written."""
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, EmitEvent, ExecuteProcess, RegisterEventHandler
@@ -11,36 +8,37 @@ from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.substitutions import FindPackagePrefix
 
 ARGUMENTS = {
-    "robot": (None, "URDF or robot file"),
-    "bag": (None, "recording: rosbag2, ROS 1 bag, csv or npz"),
-    "output": (None, "new folder for the model and the report"),
-    "method": ("wls", "estimator"),
-    "cross_validate": ("3", "number of blocks for cross-validation; 0: none"),
+    "robot": (None, "URDF, robot file or shipped robot"),
+    "bag": (None, "recording: a rosbag2 folder, csv or npz file"),
+    "method": ("wls", "estimator: ols, wls, irls, tls, iv, energy, sequential or recursive"),
+    "output": ("dynid_model", "new folder for the model and the report"),
 }
 
 
 def generate_launch_description():
-    """Describe the launch."""
+    """Return the identification, then the report."""
+    value = {name: LaunchConfiguration(name) for name in ARGUMENTS}
     dynid = PathJoinSubstitution([FindPackagePrefix("ros2_dynid"), "lib", "ros2_dynid", "dynid"])
-    values = {name: LaunchConfiguration(name) for name in ARGUMENTS}
     identify = ExecuteProcess(
-        cmd=[
-            dynid,
-            "identify",
-            values["robot"],
-            values["bag"],
-            "--method",
-            values["method"],
-            "--cross-validate",
-            values["cross_validate"],
-            "-o",
-            values["output"],
-        ],
+        cmd=[dynid, "identify", value["robot"], value["bag"], "--method", value["method"], "--cross-validate", "5",
+             "-o", value["output"]],
         output="screen",
-    )
-    arguments = [
-        DeclareLaunchArgument(name, description=text, **({} if default is None else {"default_value": default}))
-        for name, (default, text) in ARGUMENTS.items()
+    )  # fmt: skip
+    report = ExecuteProcess(cmd=[dynid, "report", value["output"]], output="screen")
+    end = EmitEvent(event=Shutdown(reason="done"))
+
+    def after_identify(event, context):
+        return [report] if event.returncode == 0 else [end]
+
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=description)
+        for name, (default, description) in ARGUMENTS.items()
     ]
-    end = RegisterEventHandler(OnProcessExit(target_action=identify, on_exit=[EmitEvent(event=Shutdown())]))
-    return LaunchDescription([*arguments, end, identify])
+    return LaunchDescription(
+        [
+            *declared,
+            identify,
+            RegisterEventHandler(OnProcessExit(target_action=identify, on_exit=after_identify)),
+            RegisterEventHandler(OnProcessExit(target_action=report, on_exit=[end])),
+        ]
+    )

@@ -68,16 +68,23 @@ def demo(
     folder.mkdir(parents=True)
     logs = folder / "logs"
     logs.mkdir()
-    parameters = {
+    parameters: dict[str, dict[str, object]] = {
         "recorder": {"folder": folder / "recordings"},
-        "excitation": {"folder": folder / "trajectories", "rehearsal_speed": 0.5, "planning_seconds": 6.0, "tracking_tolerance": 0.5, "stale_seconds": 0.5},
+        "excitation": {
+            "folder": folder / "trajectories",
+            "rehearsal_speed": 0.5,
+            "planning_seconds": 6.0,
+            "stale_seconds": 1.0,
+            "start_delay": 1.0,
+            "point_rate": 50.0,
+        },
         "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
         "sim_robot": {"seed": seed},
     }
     with own_domain() as environment, Processes(logs, environment) as processes:
         say(f"starting {', '.join(NODES)} in their own processes, ROS domain {environment['ROS_DOMAIN_ID']}")
         for name in NODES:
-            options = {"robot": robot_path, **parameters.get(name, {})}
+            options: dict[str, object] = {"robot": robot_path, **parameters.get(name, {})}
             arguments = [text for key, value in options.items() for text in ("-p", f"{key}:={value}")]
             processes.start(name, [f"ros2_dynid.nodes.{name}", "--ros-args", *arguments])
         found = _converse(processes, wanted, say)
@@ -135,6 +142,7 @@ def judged(found: dict[str, Any], demand: Demand) -> dict[str, bool]:
         f"validation under {demand.each_joint:.0%} on every joint": max(validation.values()) < demand.each_joint,
         f"validation under {demand.all_joints:.0%} over all": validation["all"] < demand.all_joints,
         f"torques of random motions within {demand.torque:.0%} of the truth": found["truth"]["torque"] < demand.torque,
-        f"tracking at least {demand.tracking_ratio:g} times better": found["tracking"]["ratio"] >= demand.tracking_ratio,
+        f"tracking at least {demand.tracking_ratio:g} times better": found["tracking"]["ratio"]
+        >= demand.tracking_ratio,
         f"payload within {demand.payload:.0%}": found["payload"]["relative_error"] <= demand.payload,
     }

@@ -1,7 +1,7 @@
 """Long computations in a process of their own, so that a node keeps answering and a cancelled one really ends.
 
-`python -m ros2_dynid.jobs` reads one request as JSON from its input and writes lines of JSON: {"stage", "progress"} while
-it works, then {"result"} or {"error"}. It ends when its parent does.
+`python -m ros2_dynid.jobs` reads one request as JSON from its input and writes lines of JSON: {"stage", "progress"}
+while it works, then {"result"} or {"error"}. It ends when its parent does.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def requested_robot(request: Mapping[str, str]) -> Robot:
     """Return the robot of `robot_request`."""
     from ros2_dynid.model.load import load_robot, robot_from_urdf_string
 
-    chain = {"base_link": request["base_link"] or None, "tip_link": request["tip_link"] or None}
+    base_link, tip_link = request["base_link"] or None, request["tip_link"] or None
     if request["path"]:
-        return load_robot(request["path"], **chain)
-    return robot_from_urdf_string(request["urdf"], **chain)
+        return load_robot(request["path"], base_link=base_link, tip_link=tip_link)
+    return robot_from_urdf_string(request["urdf"], base_link=base_link, tip_link=tip_link)
 
 
 def _identify(request: Mapping[str, Any], progress: Progress) -> Any:

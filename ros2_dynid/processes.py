@@ -39,7 +39,9 @@ class Processes:
         """Return itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """End all."""
         self.close()
 
@@ -89,8 +91,9 @@ class Processes:
 
 @contextlib.contextmanager
 def own_domain() -> Any:
-    """Yield the variables that keep DDS on this machine, in a domain that no other of ours uses while the block runs."""
-    for domain in DOMAINS:
+    """Yield the variables that keep DDS on this machine, in a domain that no other of ours uses meanwhile."""
+    first = os.getpid() % len(DOMAINS)  # so that demos that cannot see each other's locks hardly meet
+    for domain in (*DOMAINS[first:], *DOMAINS[:first]):
         lock = Path(tempfile.gettempdir()) / f"ros2_dynid-domain-{domain}.lock"
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

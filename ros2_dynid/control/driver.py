@@ -15,7 +15,9 @@ from ros2_dynid.model.robot import Array, Robot
 class Driver:
     """The feedforward of one robot with its reference; every time is from one clock [s]."""
 
-    def __init__(self, robot: Robot, effort_limits: Sequence[float], limited: Robot, joint_order: Sequence[str]) -> None:
+    def __init__(
+        self, robot: Robot, effort_limits: Sequence[float], limited: Robot, joint_order: Sequence[str]
+    ) -> None:
         """Limit torques to effort_limits, or to those of the robot `limited` where they are 0."""
         n = len(robot.active)
         own = np.array([limited.joints[j - 1].limits.effort for j in limited.active])
@@ -86,7 +88,7 @@ class Driver:
         return self._sent(self._feedforward.moving(points.q[0], dq, ddq, self._q, now))
 
     def tick(self, now: float) -> Array | None:
-        """Return the torque to send now, or None: nothing was ever asked for, or a streamed point has just been sent."""
+        """Return the torque to send now, or None: nothing was asked for, or a streamed point has just been sent."""
         if not self._stream or self._feedforward.model is None:
             return None
         if self._points is not None:

@@ -1,7 +1,7 @@
 """Feedforward: the torque of the identified model along a reference, without gaps or jumps (seed 004).
 
-tau = M(q) ddq + C(q, dq) + Q(q) + friction. The background part finds M, C and Q where the robot is; the synchronous part
-multiplies and adds. With generated code the complete torque is as quick, so `split` is a choice, not a need. Coulomb
+tau = M(q) ddq + C(q, dq) + Q(q) + friction. The background part finds M, C and Q where the robot is; the synchronous
+part multiplies and adds. With generated code the complete torque is as quick, so `split` is a choice, not a need. Coulomb
 friction is smoothed, Fc tanh(dq / v0), so that a reference at rest does not chatter.
 """
 
@@ -48,7 +48,7 @@ class Coefficients:
 
 
 class Model:
-    """The torque of a robot with standard parameters chi, shape (n_standard,), by generated code where there is a compiler."""
+    """The torque of a robot with standard parameters chi, by generated code where there is a compiler."""
 
     def __init__(self, robot: Robot, chi: Array) -> None:
         """Prepare the functions; a payload is added to chi by the caller."""
@@ -113,7 +113,7 @@ class Feedforward:
         return self._coefficients
 
     def moving(self, q: Array, dq: Array, ddq: Array, measured: Array | None, now: float) -> Array:
-        """Return the torque, shape (n,), for a reference at time `now` [s]; measured: position of the robot, if known."""
+        """Return the torque, shape (n,), for a reference at time `now` [s]; measured: the robot's position, if known."""
         self._ramp_from = None
         tau = self._blended(lambda model: self._torque(model, q, dq, ddq, measured), now)
         self._last = tau

@@ -1,4 +1,4 @@
-"""A motion in parts: to the start, rest there, along the trajectory; watched all the way and stopped when it goes wrong.
+"""A motion in parts: to the start, rest there, along the trajectory; watched all the way, stopped when it goes wrong.
 
 Nothing here knows how a trajectory reaches the controller or how phases are announced: `send` and `announce` do that.
 """
@@ -24,34 +24,42 @@ FASTEST = 3.0
 class Manner:
     """How to move: approach_speed as a share of the limits; settle [s] at the start; lead [s] from sending to effect.
 
-    deceleration [rad/s^2 or m/s^2]: of joints without an acceleration limit.
+    deceleration [rad/s^2 or m/s^2]: of joints without an acceleration limit. delay [s]: trajectories but for stops are
+    stamped this far ahead, so that robot and supervisor agree on their start; 0: they start on arrival.
     """
 
     approach_speed: float = 0.3
     settle: float = 0.5
     lead: float = 0.005
     deceleration: float = 5.0
+    delay: float = 0.0
 
 
 class Motion:
-    """Phases: idle, approach, settle, then the trajectory's own name, then done, or aborted. Times from one clock [s]."""
+    """Phases: idle, approach, settle, then the trajectory's own name, then done, or aborted. Times of one clock [s].
+
+    A part ends when the robot's own joint states have reached its end, however late they come.
+    """
 
     def __init__(
         self,
         robot: Robot,
         tolerances: Tolerances,
         manner: Manner,
-        send: Callable[[Reference], None],
+        send: Callable[[Reference, float | None], None],
         announce: Callable[[str, str], None],
     ) -> None:
-        """Send trajectories with `send`, tell the phase and the reason of an abort with `announce`."""
+        """Send trajectories, to start at a time [s] or on arrival (None), with `send`.
+
+        `announce` tells the phase, and the reason of an abort.
+        """
         self._robot, self._manner, self._send, self._announce = robot, manner, send, announce
         self._tolerances = tolerances
         self._supervisor = Supervisor(robot, tolerances)
         self._queue: list[tuple[str, Reference | None]] = []
         self._until = 0.0
         self._q = np.full(len(robot.active), np.nan)
-        self._heard = -np.inf
+        self._heard = self._measured_at = -np.inf
         self.phase = "idle"
 
     @property
@@ -74,22 +82,23 @@ class Motion:
         self._next(now)
         return way.duration + self._manner.settle
 
-    def observe(self, q: Array, dq: Array, now: float) -> str:
-        """Take a joint state, shape (n,); return why the robot was stopped, or nothing ("")."""
+    def observe(self, q: Array, dq: Array, now: float, measured_at: float | None = None) -> str:
+        """Take a joint state, shape (n,), that comes `now`; return why the robot was stopped, or nothing ("")."""
         self._q, self._heard = q, now
-        problem = self._supervisor.observe(q, dq, now)
+        self._measured_at = now if measured_at is None else measured_at
+        problem = self._supervisor.observe(q, dq, now, measured_at)
         if problem:
             self.abort(problem, now)
         return problem
 
     def watch(self, connection: str, now: float) -> str:
-        """Go on to the next part when one ends; `connection`: what is wrong with it. Return why the robot was stopped."""
+        """Go on to the next part when one ends, or stop if the `connection` has a problem; return why, or nothing ("")."""
         if not self.moving:
             return ""
         problem = self._supervisor.silence(now) or connection
         if problem:
             self.abort(problem, now)
-        elif now >= self._until:
+        elif min(now, self._measured_at) >= self._until:
             self._next(now)
         return problem
 
@@ -99,7 +108,7 @@ class Motion:
             return False
         q, dq = self._supervisor.reference(now)
         braking = deceleration_limits(self._robot, self._manner.deceleration)
-        self._send(stopping(q, dq, braking, self._manner.lead))
+        self._send(stopping(q, dq, braking, self._manner.lead), None)
         self._supervisor.end()
         self._queue = []
         self._enter("aborted", reason)
@@ -115,9 +124,10 @@ class Motion:
             self._until = now + self._manner.settle
         else:
             points = points.shifted(self._manner.lead)
-            self._until = now + points.duration
-            self._supervisor.begin(points, now)
-            self._send(points)
+            begin = now + self._manner.delay
+            self._until = begin + points.duration
+            self._supervisor.begin(points, begin)
+            self._send(points, begin if self._manner.delay else None)
         self._enter(phase)
 
     def _enter(self, phase: str, reason: str = "") -> None:

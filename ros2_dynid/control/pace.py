@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Pace:
-    """Periods of `period_ns` counted from `now_ns`; both clocks in ns, the stamp's being the one that messages carry."""
+    """Periods of `period_ns` counted from `now_ns`; the clock of the stamps is the one that messages carry [ns]."""
 
     def __init__(self, period_ns: int, now_ns: int, stamp_ns: int, most: int = 50) -> None:
         """Start now; after a pause of more than `most` periods the pause is dropped instead of made up for."""
@@ -24,7 +24,12 @@ class Pace:
             return 1
         return max(behind, 0)
 
+    @property
+    def stamp(self) -> int:
+        """The stamp [ns] of the last period counted."""
+        return self._stamp + self.steps * self.period_ns
+
     def count(self) -> int:
         """Count one period and return the stamp [ns] of its end."""
         self.steps += 1
-        return self._stamp + self.steps * self.period_ns
+        return self.stamp

@@ -51,12 +51,17 @@ class Reference:
             end = 0 if t <= self.t[0] else -1
             still = np.zeros(self.q.shape[1])
             return self.q[end], still, still, None if self.tau is None else self.tau[end]
-        k = int(np.searchsorted(self.t, t, side="right")) - 1
-        s = t - self.t[k]
-        c0, c1, c2, c3, c4, c5 = self.coefficients[k]
-        q = c0 + s * (c1 + s * (c2 + s * (c3 + s * (c4 + s * c5))))
-        dq = c1 + s * (2 * c2 + s * (3 * c3 + s * (4 * c4 + s * 5 * c5)))
-        ddq = 2 * c2 + s * (6 * c3 + s * (12 * c4 + s * 20 * c5))
+        k = int(self.t.searchsorted(t, side="right")) - 1
+        s = float(t - self.t[k])
+        s2, s3, s4 = s * s, s * s * s, s * s * s * s
+        powers = np.array(
+            (
+                (1.0, s, s2, s3, s4, s4 * s),
+                (0.0, 1.0, 2 * s, 3 * s2, 4 * s3, 5 * s4),
+                (0.0, 0.0, 2.0, 6 * s, 12 * s2, 20 * s3),
+            )
+        )
+        q, dq, ddq = powers @ self.coefficients[k]
         if self.tau is None:
             return q, dq, ddq, None
         share = s / (self.t[k + 1] - self.t[k])
@@ -75,7 +80,9 @@ def reference(
     """Return the reference through points at t, shape (K,) [s]; the others of shape (K, n), None where not given."""
     for name, values in (("positions", q), ("velocities", dq), ("accelerations", ddq), ("efforts", tau)):
         if values is not None and (values.ndim != 2 or len(values) != len(t) or values.shape != q.shape):
-            raise InputError(f"{name} have shape {values.shape} for {len(t)} points", "give one for each joint and point")
+            raise InputError(
+                f"{name} have shape {values.shape} for {len(t)} points", "give one for each joint and point"
+            )
         if values is not None and not np.all(np.isfinite(values)):
             raise InputError(f"{name} hold a value that is not finite", "correct the trajectory")
     if not len(t) or not np.all(np.isfinite(t)) or t[0] < 0 or np.any(np.diff(t) <= 0):
@@ -112,8 +119,12 @@ def joint_columns(robot: Robot, names: Sequence[str], source: str = "trajectory"
     missing = [name for name in robot.active_names if name not in names]
     extra = [name for name in names if name not in robot.active_names]
     if missing or extra or len(set(names)) != len(names):
-        wrong = f"lacks joint {missing[0]!r}" if missing else f"has the joint {extra[0]!r}" if extra else "repeats a joint"
-        raise InputError(f"the {source} {wrong}", f"it must name the joints {', '.join(robot.active_names)}", robot.name)
+        wrong = (
+            f"lacks joint {missing[0]!r}" if missing else f"has the joint {extra[0]!r}" if extra else "repeats a joint"
+        )
+        raise InputError(
+            f"the {source} {wrong}", f"it must name the joints {', '.join(robot.active_names)}", robot.name
+        )
     return [list(names).index(name) for name in robot.active_names]
 
 

@@ -14,8 +14,8 @@ from ros2_dynid.model.robot import Array, Robot
 class Tolerances:
     """What is still right: tracking error [rad or m], joint states not older than `stale` [s].
 
-    overshoot: how far a position [rad or m] may leave its limits and, as a share, a velocity may exceed its limit before
-    the motion is stopped: sensors are noisy and a trajectory may lead right up to a limit.
+    overshoot: how far a position [rad or m] may leave its limits, and a velocity exceed its limit as a share, before the
+    motion is stopped: sensors are noisy and a trajectory may lead right up to a limit.
     """
 
     tracking: float = 0.2
@@ -41,7 +41,7 @@ class Supervisor:
 
     def begin(self, points: Reference, now: float) -> None:
         """Expect the robot on `points` from time `now` [s] on."""
-        self._points, self._begin, self._seen = points, now, now
+        self._points, self._begin, self._seen = points, now, min(now, self._seen) if self._seen else now
         self.worst_error = 0.0
 
     def end(self) -> None:
@@ -64,8 +64,8 @@ class Supervisor:
         assert self._points is not None
         return self._begin + self._points.duration - now
 
-    def observe(self, q: Array, dq: Array, now: float) -> str:
-        """Return what is wrong with a joint state measured at time `now` [s], or nothing ("")."""
+    def observe(self, q: Array, dq: Array, now: float, measured_at: float | None = None) -> str:
+        """Return what is wrong with a joint state that comes `now` [s] and was measured_at [s], or nothing ("")."""
         self._seen = now
         if self._points is None:
             return ""
@@ -79,11 +79,16 @@ class Supervisor:
         if fast.any():
             j = int(np.argmax(fast))
             return f"joint {self._names[j]} is faster than its limit: {dq[j]:.3f}"
-        error = np.abs(q - self.reference(now)[0])
+        measured_at = now if measured_at is None else measured_at
+        if measured_at < self._begin:  # the motion has not begun for the robot
+            return ""
+        error = np.abs(q - self.reference(measured_at)[0])
         self.worst_error = max(self.worst_error, float(error.max()))
         if self.worst_error > self._tolerances.tracking:
             j = int(np.argmax(error))
-            return f"joint {self._names[j]} is {error[j]:.3f} off its reference, more than {self._tolerances.tracking:g}"
+            return (
+                f"joint {self._names[j]} is {error[j]:.3f} off its reference, more than {self._tolerances.tracking:g}"
+            )
         return ""
 
     def silence(self, now: float) -> str:

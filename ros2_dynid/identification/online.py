@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.backend import fast_regressor
@@ -75,14 +76,14 @@ class OnlineEstimator:
         if usable <= 0:
             self._tail = data
             return 0
-        # Outputs at every step-th sample from the first place where the kernel fits; the tail keeps what later ones need.
+        # Outputs at every step-th sample from where the kernel first fits; the tail keeps what later ones need.
         count = usable * self._step
         stretch = data[: length - 1 + count]
         self._tail = data[count:]
         n = len(self.robot.active)
         q, tau = stretch[:, :n], stretch[:, n:]
-        states = [_inside(q, kernel, self._step) for kernel in self._kernels]
-        return self._use(*states, _inside(tau, self._kernels[0], self._step), reference)
+        q_f, dq, ddq = (_inside(q, kernel, self._step) for kernel in self._kernels)
+        return self._use(q_f, dq, ddq, _inside(tau, self._kernels[0], self._step), reference)
 
     def _use(self, q: Array, dq: Array, ddq: Array, tau: Array, reference: IdentifiedModel | None) -> int:
         Y = np.asarray(fast_regressor(self.robot, q, dq, ddq))
@@ -112,7 +113,9 @@ class OnlineEstimator:
         found = self.state.solution
         if found.rank < len(self._base):
             return None
-        covariance = self.state.variance * found.covariance
+        b = len(self._base)
+        inverse = solve_triangular(self.state.R[:b, :b], np.eye(b))
+        covariance = self.state.variance * inverse @ inverse.T
         return model_of(
             self.robot,
             self._base,

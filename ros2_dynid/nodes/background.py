@@ -15,7 +15,10 @@ THREADS = 4
 
 
 class OneJob:
-    """At most one job of a node at a time; a second request is refused, not queued. `group`: for callbacks that wait."""
+    """At most one job of a node at a time; a second request is refused, not queued.
+
+    group: for callbacks that wait.
+    """
 
     def __init__(self, what: str) -> None:
         """`what` the job is, in words, for the refusal."""

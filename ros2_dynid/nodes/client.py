@@ -25,7 +25,7 @@ from ros2_dynid.nodes.fast import Stream
 from ros2_dynid.nodes.messages import COMMANDS, JOINT_STATES, LATCHED, trajectory_message
 from ros2_dynid.recording.live import LiveStates
 
-LEAD = 0.3
+LEAD = 1.0
 """Time [s] that a trajectory starts after it is sent, so that its start is the same for everybody."""
 
 
@@ -45,7 +45,9 @@ class Client(Node):
         self._log: list[tuple[int, Array]] | None = None
         self.recording, self.excitation_state = "", ""
         self.create_subscription(String, "recording", lambda m: setattr(self, "recording", m.data), LATCHED)
-        self.create_subscription(String, "excitation_state", lambda m: setattr(self, "excitation_state", m.data), LATCHED)
+        self.create_subscription(
+            String, "excitation_state", lambda m: setattr(self, "excitation_state", m.data), LATCHED
+        )
         self._direct = self.create_publisher(JointTrajectory, "joint_trajectory", COMMANDS)
         self._reference = self.create_publisher(JointTrajectory, "reference", COMMANDS)
         Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
@@ -103,17 +105,19 @@ class Client(Node):
         acceleration = speed * np.array([min(limit.acceleration, 5.0) for limit in limits])
         way = approach(self.position(), q, velocity, acceleration).shifted(0.01)
         self._direct.publish(trajectory_message(way, self.robot.active_names))
-        time.sleep(way.duration + 0.3)
+        end = self._live.stamp + int((way.duration + 0.3) * 1e9)
+        self.wait(lambda: self._live.stamp >= end, way.duration + 20.0, "a move")
 
     def follow(self, points: Reference, *, feedforward: bool) -> tuple[Array, Array]:
-        """Send a trajectory, to the controller or by way of the feedforward; return times (N,) [s] and positions (N, n)."""
+        """Send a trajectory, directly or by way of the feedforward; return times (N,) [s] and positions (N, n)."""
         start = time.time_ns() + int(LEAD * 1e9)
         message = trajectory_message(points, self.robot.active_names)
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(start, 1_000_000_000)
         with self._lock:
             self._log = []
         (self._reference if feedforward else self._direct).publish(message)
-        time.sleep(LEAD + points.duration + 0.05)
+        end = start + int(points.duration * 1e9)
+        self.wait(lambda: self._live.stamp >= end, LEAD + points.duration + 20.0, "a trajectory")
         with self._lock:
             log, self._log = self._log, None
         t = 1e-9 * np.array([stamp - start for stamp, _ in log])

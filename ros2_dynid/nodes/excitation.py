@@ -1,7 +1,8 @@
-"""Node excitation: plans an exciting trajectory, moves to its start, runs it, and stops the robot when anything is wrong.
+"""Node excitation: plans an exciting trajectory, moves to its start, runs it, and stops the robot when anything goes
+wrong.
 
-What it sends passes joint_trajectory_controller's checks: all joints, increasing times, zero velocity at the end. A stop
-is a new trajectory that brakes from the reference within the acceleration limits, sent by the thread that noticed.
+What it sends passes joint_trajectory_controller's checks: all joints, increasing times, zero velocity at the end. A
+stop is a new trajectory that brakes from the reference within the acceleration limits, sent by the thread that noticed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED, reference_points, t
 from ros2_dynid.nodes.parameters import EXCITATION
 from ros2_dynid.nodes.sender import Sender
 from ros2_dynid.nodes.spin import run
-from ros2_dynid.recording.live import Age, LiveStates
+from ros2_dynid.recording.live import LiveStates, StampClock
 from ros2_dynid.srv import PlanExcitation
 
 
@@ -59,18 +60,23 @@ class Excitation(ManagedNode):
 
     def on_robot(self, robot: Robot) -> None:
         """Watch this robot from now on."""
-        tolerances = Tolerances(self.value("tracking_tolerance"), self.value("stale_seconds"))
+        names = ("tracking_tolerance", "stale_seconds", "limit_overshoot")
+        tolerances = Tolerances(*(self.value(name) for name in names))
         manner = Manner(
-            self.value("approach_speed"), self.value("settle_seconds"), deceleration=self.value("stop_deceleration")
+            self.value("approach_speed"),
+            self.value("settle_seconds"),
+            deceleration=self.value("stop_deceleration"),
+            delay=self.value("start_delay"),
         )
         with self._lock:
-            self._states, self._age, self._plan = LiveStates(robot.active_names), Age(), None
+            self._states, self._clock_of_states = LiveStates(robot.active_names), StampClock()
+            self._plan = None
             self._motion = Motion(robot, tolerances, manner, self._send, self._announce)
 
     def activate(self) -> None:
         """Listen to joint states and watch."""
         period = self.value("control_period")
-        listen = Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, newest=True)
+        listen = Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, newest=True)
         self._parts = [listen, Ticker(period, self._watch)]
 
     def deactivate(self) -> None:
@@ -136,15 +142,17 @@ class Excitation(ManagedNode):
     def _run(self, chosen: Any, phase: str) -> str:
         self.known_robot()
         if self._plan is None or not self.active:
-            raise InputError("there is no plan" if self.active else "the node is inactive", "call ~/plan, or activate it")
+            raise InputError(
+                "there is no plan" if self.active else "the node is inactive", "call ~/plan, or activate it"
+            )
         begins = self._motion.start(phase, self._points(chosen(self._plan)), time.monotonic())
         return f"{phase} begins in {begins:.1f} s"
 
     def _points(self, trajectory: Trajectory) -> Reference:
         return reference_points(trajectory.sample(self.value("point_rate")))
 
-    def _send(self, points: Reference) -> None:
-        self._sender.send(points, self.known_robot().active_names)
+    def _send(self, points: Reference, begin: float | None) -> None:
+        self._sender.send(points, self._states.names, begin)
 
     def _announce(self, phase: str, reason: str) -> None:
         if (phase == "exciting") != self._announced:
@@ -157,8 +165,9 @@ class Excitation(ManagedNode):
     def _on_state(self, message: bytes) -> None:
         with self._lock:
             if self._motion is not None and self._states.take(message):
-                measured_at = time.monotonic() - self._age.of(self._states.stamp, time.time_ns())
-                self._motion.observe(self._states.q, self._states.dq, measured_at)
+                now = time.monotonic()
+                measured_at = self._clock_of_states.time_of(self._states.stamp, now)
+                self._motion.observe(self._states.q, self._states.dq, now, measured_at)
 
     def _watch(self) -> None:
         with self._lock:

@@ -6,8 +6,11 @@ Here a thread waits for one subscription alone. The callback gets serialized byt
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +20,19 @@ from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 
 STOP_SECONDS = 0.2
+
+
+def _guarded(run: Callable[[], None]) -> Callable[[], None]:
+    """Return run() such that an error in it ends the whole node: one that has lost a thread must not seem alive."""
+
+    def guarded() -> None:
+        try:
+            run()
+        except Exception:
+            traceback.print_exc()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return guarded
 
 
 class _NotForExecutors(CallbackGroup):
@@ -37,8 +53,8 @@ class _NotForExecutors(CallbackGroup):
 class Stream:
     """Calls back with every serialized message of a topic, as soon as it comes.
 
-    rest: time [s] slept after the messages there were are taken, so that the next ones come together: 1 kHz in pieces of
-    4 ms costs a quarter of single messages. newest: of messages that come together only the last one is passed on.
+    rest: time [s] slept after the messages there were are taken, so that the next ones come together: 1 kHz in pieces
+    of 4 ms costs a quarter of single messages. newest: of messages that come together only the last one is passed on.
     """
 
     def __init__(
@@ -58,7 +74,7 @@ class Stream:
             kind, topic, lambda message: None, qos, raw=True, callback_group=_NotForExecutors()
         )
         self._running = True
-        self._thread = threading.Thread(target=self._run, name=f"stream {topic}", daemon=True)
+        self._thread = threading.Thread(target=_guarded(self._run), name=f"stream {topic}", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -94,7 +110,7 @@ class Ticker:
         """Start the thread."""
         self._period, self._callback = period, callback
         self._running = True
-        self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
+        self._thread = threading.Thread(target=_guarded(self._run), name="ticker", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -25,7 +25,15 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.msg import BaseParameters, DynamicCoefficients
 from ros2_dynid.nodes.fast import Stream, Ticker, unpacked
 from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
-from ros2_dynid.nodes.messages import COMMANDS, JOINT_STATES, LATCHED, ahead, inertia_of, reference_of, trajectory_message
+from ros2_dynid.nodes.messages import (
+    COMMANDS,
+    JOINT_STATES,
+    LATCHED,
+    ahead,
+    inertia_of,
+    reference_of,
+    trajectory_message,
+)
 from ros2_dynid.nodes.model_messages import check_same_robot, model_of_message
 from ros2_dynid.nodes.parameters import FEEDFORWARD
 from ros2_dynid.nodes.spin import run
@@ -44,6 +52,7 @@ class FeedforwardNode(ManagedNode):
         self._lock = threading.RLock()
         self._driver: Driver | None = None
         self._parts: list[Any] = []
+        self._ticker: list[Ticker] = []
         self.autostart()
 
     def configure(self) -> None:
@@ -59,7 +68,7 @@ class FeedforwardNode(ManagedNode):
         self.needs_robot = bool(self.value("robot"))
         if self.value("model"):
             model = load_model(self.value("model"))
-            self._take(model.robot, model.chi, self.value("model"))
+            self._use(model.robot, model.chi, self.value("model"))
 
     def on_robot(self, robot: Robot) -> None:
         """Refuse a model of another robot that is already there."""
@@ -70,15 +79,16 @@ class FeedforwardNode(ManagedNode):
         """Listen, and tick."""
         self._parts = [
             Stream(self, JointTrajectory, "reference", self._on_reference, COMMANDS),
-            Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, newest=True),
-            Ticker(1 / self.value("rate"), self._tick),
+            Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.002, newest=True),
             Ticker(1 / self.value("background_rate"), self._background),
         ]
+        self._choose()
 
     def deactivate(self) -> None:
         """Send no more; in effort mode the last torque is gravity's."""
-        for part in self._parts:
+        for part in [*self._parts, *self._ticker]:
             part.close()
+        self._ticker = []
         with self._lock:
             if self._driver is not None and self.value("output") == "effort" and self._driver.used:
                 self._publish(self._driver.final(time.monotonic()))
@@ -91,18 +101,26 @@ class FeedforwardNode(ManagedNode):
         return OK, driver.state, {"robot": driver.robot.name, "output": self.value("output"), "sent": driver.sent}
 
     def _choose(self) -> None:
+        """Take the parameters as they are now; torques are streamed by a thread that runs only while they are."""
+        stream = self.active and self.value("output") == "effort"
+        if stream and not self._ticker:
+            self._ticker = [Ticker(1 / self.value("rate"), self._tick)]
+        elif not stream and self._ticker:
+            self._ticker.pop().close()
         with self._lock:
             if self._driver is not None:
                 names = ("gravity_only", "friction", "smoothing", "measured_gravity", "split")
                 options = Options(ramp=self.value("ramp_seconds"), **{name: self.value(name) for name in names})
                 self._driver.choose(options, self.value("timeout"), self.value("output") == "effort")
 
-    def _take(self, robot: Robot, chi: np.ndarray, source: str) -> None:
+    def _use(self, robot: Robot, chi: np.ndarray, source: str) -> None:
         if self.robot is not None:
             check_same_robot(self.robot, robot, source)
         with self._lock:
             if self._driver is None or self._driver.robot.active_names != robot.active_names:
-                self._driver = Driver(robot, self.value("effort_limits"), self.robot or robot, self.value("joint_order"))
+                self._driver = Driver(
+                    robot, self.value("effort_limits"), self.robot or robot, self.value("joint_order")
+                )
                 self._states = LiveStates(robot.active_names)
                 self._message = JointState(name=list(robot.active_names))
                 self._choose()
@@ -111,7 +129,7 @@ class FeedforwardNode(ManagedNode):
 
     def _on_parameters(self, message: BaseParameters) -> None:
         try:
-            self._take(*model_of_message(message), "base_parameters")
+            self._use(*model_of_message(message), "base_parameters")
         except DynidError as error:
             self.get_logger().error(f"base_parameters refused: {error}")
 

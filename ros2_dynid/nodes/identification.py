@@ -44,7 +44,9 @@ class Identification(ManagedNode):
         self.create_subscription(String, "recording", self._on_recording, LATCHED)
         self.create_service(ConvertUrdf, "~/convert_urdf", self._on_convert)
         self.create_service(GetBaseParameters, "~/get_base_parameters", self._on_get)
-        self.create_service(IdentifyRecording, "~/identify_recording", self._on_identify, callback_group=self._job.group)
+        self.create_service(
+            IdentifyRecording, "~/identify_recording", self._on_identify, callback_group=self._job.group
+        )
         self.create_service(IdentifyPayload, "~/identify_payload", self._on_payload, callback_group=self._job.group)
         self._action = ActionServer(
             self,

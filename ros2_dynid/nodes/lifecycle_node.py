@@ -1,4 +1,4 @@
-"""A managed node: described parameters, the robot from a parameter or from robot_description, diagnostics, autostart."""
+"""A managed node: described parameters, the robot from a parameter or robot_description, diagnostics, autostart."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class ManagedNode(LifecycleNode):
     def robot_request(self) -> dict[str, str]:
         """Return how a job in another process finds the robot."""
         path = self.value("robot")
-        return robot_request(path, "" if path else self.description_text, self.value("base_link"), self.value("tip_link"))
+        return robot_request(
+            path, "" if path else self.description_text, self.value("base_link"), self.value("tip_link")
+        )
 
     # --- what a node fills in
 

@@ -16,9 +16,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array, Robot
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL, reliability=ReliabilityPolicy.RELIABLE)
-JOINT_STATES = QoSProfile(
-    depth=2000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
-)
+JOINT_STATES = QoSProfile(depth=2000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Matches every publisher of joint states, and holds two seconds of them at 1 kHz while we are busy."""
 COMMANDS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 
@@ -111,7 +109,9 @@ def inertia_of(message: Inertia, robot: Robot, link: str) -> tuple[float, Array,
     """
     if link:
         if link not in robot.tools:
-            raise InputError(f"the robot has no last link {link!r}", f"choose from {', '.join(robot.tools)}", robot.name)
+            raise InputError(
+                f"the robot has no last link {link!r}", f"choose from {', '.join(robot.tools)}", robot.name
+            )
         joint, T = robot.tools[link]
     else:
         joint, T = next(iter(robot.tools.values()), (robot.n, np.eye(4)))

@@ -1,6 +1,7 @@
 """The demo's operator: plans, rehearses, excites, identifies, feeds forward, weighs a payload, as a person would.
 
-Reads what to do as JSON from standard input, and writes lines of JSON: {"say"} as it goes, then {"result"} or {"error"}.
+Reads what to do as JSON from standard input, and writes lines of JSON: {"say"} as it goes, then {"result"} or
+{"error"}.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Mission:
 
     def _excite(self, what: str, seed: int, rehearse: bool = True) -> tuple[Reference, str]:
         client = self._client
-        plan = client.call(PlanExcitation, "excitation/plan", seed=seed, duration=self._wanted["duration"], timeout=120.0)
+        plan = client.call(
+            PlanExcitation, "excitation/plan", seed=seed, duration=self._wanted["duration"], timeout=120.0
+        )
         say(f"{what}: {plan.duration:.1f} s, condition number {plan.cond:.0f}")
         if rehearse:
             self._run("rehearse", f"rehearsing it at {100 * self._wanted['rehearsal_speed']:.0f} % speed")
@@ -91,8 +94,13 @@ class Mission:
             "model": found.model_path,
             "stages": stages,
             "fit": {error.joint: {"rms": error.rms, "relative": error.relative} for error in parameters.fit},
-            "validation": {error.joint: {"rms": error.rms, "relative": error.relative} for error in parameters.validation},
-            "base": {parameter.name: (parameter.leader, parameter.value, parameter.std) for parameter in parameters.parameters},
+            "validation": {
+                error.joint: {"rms": error.rms, "relative": error.relative} for error in parameters.validation
+            },
+            "base": {
+                parameter.name: (parameter.leader, parameter.value, parameter.std)
+                for parameter in parameters.parameters
+            },
         }
 
     def _track(self, points: Reference) -> None:

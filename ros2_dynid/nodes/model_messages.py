@@ -21,7 +21,9 @@ GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
 def mdh_messages(robot: Robot) -> list[MdhJoint]:
     """Return the modified DH table."""
     return [
-        MdhJoint(name=joint.name, parent=joint.parent, sigma=joint.sigma, **{k: float(getattr(joint, k)) for k in GEOMETRY})
+        MdhJoint(
+            name=joint.name, parent=joint.parent, sigma=joint.sigma, **{k: float(getattr(joint, k)) for k in GEOMETRY}
+        )
         for joint in robot.joints
     ]
 
@@ -84,7 +86,11 @@ def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
         raise InputError(f"the model has the joints {theirs}", f"this robot has {ours}: load its own model", source)
     for mine, its in zip(robot.joints, other.joints, strict=True):
         values = [(getattr(mine, key), getattr(its, key)) for key in GEOMETRY]
-        if mine.sigma != its.sigma or mine.parent != its.parent or not np.allclose(*zip(*values, strict=True), atol=1e-6):
+        if (
+            mine.sigma != its.sigma
+            or mine.parent != its.parent
+            or not np.allclose(*zip(*values, strict=True), atol=1e-6)
+        ):
             raise InputError(f"the model has another geometry at joint {mine.name!r}", "identify this robot", source)
 
 

@@ -41,7 +41,7 @@ SIM_ROBOT = (
     Described("seed", 1, "chooses the true parameters and the noise", 0, 2**31 - 1),
     Described("spread", 0.15, "how far the true parameters are from the file's, as a share", 0.0, 0.5),
     Described("start", [0.0], "positions at the start [rad or m]; one number: for all joints"),
-    Described("stiffness", 5.0, "frequency of the position control [Hz]", 0.5, 20.0),
+    Described("stiffness", 8.0, "frequency of the position control [Hz]", 0.5, 20.0),
     Described("resolution", 2.4e-5, "of the encoders [rad or m]", 1e-9, 0.01),
     Described("torque_noise", 0.005, "standard deviation, as a share of the effort limit", 0.0, 0.2),
     Described("latency", 1, "control periods between command and torque", 0, 50),
@@ -57,10 +57,16 @@ EXCITATION = (
     Described("approach_speed", 0.3, "on the way to the start, as a share of the limits", 0.01, 1.0),
     Described("rehearsal_speed", 0.2, "speed of a rehearsal, as a share", 0.01, 1.0),
     Described("tracking_tolerance", 0.2, "largest tracking error [rad or m]", 1e-4, 10.0),
+    Described(
+        "limit_overshoot", 0.05, "stop beyond the position limits by this [rad or m], velocity by this share", 0.0, 1.0
+    ),
     Described("stale_seconds", 0.1, "longest silence of joint states [s]", 0.002, 10.0),
-    Described("control_period", 0.005, "how often silence and connection are looked at [s]", 0.001, 0.1),
+    Described("control_period", 0.002, "how often joint states, silence and connection are looked at [s]", 0.0005, 0.1),
     Described("stop_deceleration", 5.0, "to stop joints without an acceleration limit with [rad/s2 or m/s2]", 0.1, 1e3),
     Described("settle_seconds", 0.5, "rest at the start before the trajectory [s]", 0.0, 60.0),
+    Described(
+        "start_delay", 0.0, "stamp trajectories this far ahead [s]; 0: no stamp, they start on arrival", 0.0, 10.0
+    ),
     Described("action", "", "FollowJointTrajectory action to use instead of the topic; empty: the topic"),
 )
 
@@ -68,7 +74,9 @@ RECORDER = (
     Described("folder", "recordings", "folder for the bags; nothing is written outside of it"),
     Described("follow_excitation", True, "start and stop with the excitation's announcement on exciting"),
     Described("buffer_seconds", 60.0, "length of the ring buffer [s]", 0.0, 3600.0),
-    Described("lead_seconds", 0.0, "what the buffer held this long before a start goes into the bag too [s]", 0.0, 60.0),
+    Described(
+        "lead_seconds", 0.0, "what the buffer held this long before a start goes into the bag too [s]", 0.0, 60.0
+    ),
     Described("expected_rate", 1000.0, "of joint states, sizes the ring buffer [Hz]", 1.0, 20000.0),
 )
 
@@ -96,7 +104,9 @@ FEEDFORWARD = (
     Described("smoothing", 0.02, "speed over which Coulomb friction changes sign [rad/s or m/s]", 1e-4, 10.0),
     Described("ramp_seconds", 0.3, "of every change-over between models or to rest [s]", 0.0, 10.0),
     Described("timeout", 0.05, "a streamed reference older than this has stopped [s]", 0.001, 10.0),
-    Described("point_rate", 100.0, "points with effort in a second of a trajectory passed on, at least [Hz]", 1.0, 1000.0),
+    Described(
+        "point_rate", 100.0, "points with effort in a second of a trajectory passed on, at least [Hz]", 1.0, 1000.0
+    ),
     Described("joint_order", [""], "joints in the order of effort_commands; empty: the robot's own"),
     Described("effort_limits", [0.0], "largest torques [N.m or N], one a joint; 0: the robot's own limits"),
 )

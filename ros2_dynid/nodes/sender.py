@@ -1,10 +1,12 @@
-"""Sending trajectories to a joint trajectory controller: by topic, or by FollowJointTrajectory where control_msgs is there."""
+"""Sending trajectories to a joint trajectory controller: by topic, or by FollowJointTrajectory with control_msgs."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
+from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.reference import Reference
@@ -13,13 +15,11 @@ from ros2_dynid.nodes.messages import COMMANDS, trajectory_message
 
 
 class Sender:
-    """The way to the controller; `lead` [s] is the time that a trajectory's first point lies ahead of its sending."""
-
-    lead = 0.005
+    """The way to the controller."""
 
     def __init__(self, node: Any, topic: str, action: str) -> None:
         """Publish on `topic`, or send goals to `action` if it is named."""
-        self._topic = topic
+        self._topic, self._clock = topic, node.get_clock()
         self._client: Any = None
         self._publisher: Any = None
         self._refused = ""
@@ -34,9 +34,12 @@ class Sender:
         else:
             self._publisher = node.create_publisher(JointTrajectory, topic, COMMANDS)
 
-    def send(self, points: Reference, names: Sequence[str]) -> None:
-        """Send a trajectory; it replaces the one being followed."""
-        message = trajectory_message(points, names)
+    def send(self, points: Reference, names: Sequence[str], begin: float | None = None) -> None:
+        """Send a trajectory, which replaces the one followed; it starts on arrival, or at `begin` (monotonic) [s]."""
+        stamp = None
+        if begin is not None:
+            stamp = (self._clock.now() + Duration(nanoseconds=int(1e9 * (begin - time.monotonic())))).to_msg()
+        message = trajectory_message(points, names, stamp)
         if self._publisher is not None:
             self._publisher.publish(message)
             return

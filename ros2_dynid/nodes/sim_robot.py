@@ -6,9 +6,11 @@ controller) or effort_commands (torques straight through, as a forward command c
 
 from __future__ import annotations
 
-import threading
 import time
 from array import array
+from collections import deque
+from collections.abc import Callable
+from queue import Queue
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,7 @@ class SimRobot(ManagedNode):
         super().__init__("sim_robot", SIM_ROBOT)
         self._plant: Plant | None = None
         self._pace: Pace | None = None
-        self._lock = threading.Lock()
+        self._inbox: deque[Callable[[], None]] = deque()
         self.autostart()
 
     def configure(self) -> None:
@@ -70,7 +72,7 @@ class SimRobot(ManagedNode):
     def activate(self) -> None:
         """Let time run."""
         period = 1 / self.value("rate")
-        self._pace = Pace(round(period * 1e9), time.monotonic_ns(), time.time_ns(), most=5000)
+        self._pace = Pace(round(period * 1e9), time.monotonic_ns(), time.time_ns(), most=100)
         self._ticker = Ticker(period, self._tick)
 
     def deactivate(self) -> None:
@@ -87,9 +89,9 @@ class SimRobot(ManagedNode):
 
     def _tick(self) -> None:
         for _ in range(self._pace.due(time.monotonic_ns())):
-            with self._lock:
-                measured = self._plant.step()
-            message = self._message
+            while self._inbox:
+                self._inbox.popleft()()
+            measured, message = self._plant.step(), self._message
             stamp = message.header.stamp
             stamp.sec, stamp.nanosec = divmod(self._pace.count(), 1_000_000_000)
             message.position = array("d", measured.q)
@@ -99,34 +101,48 @@ class SimRobot(ManagedNode):
             if self._clock_out is not None:
                 self._clock_out.publish(Clock(clock=stamp))
 
+    def _between_steps(self, act: Callable[[], None]) -> None:
+        """Let the thread that simulates do something before its next step, and raise what that raises."""
+        done: Queue[Exception | None] = Queue()
+
+        def answered() -> None:
+            try:
+                act()
+            except Exception as error:
+                done.put(error)
+            else:
+                done.put(None)
+
+        self._inbox.append(answered)
+        failure = done.get(timeout=5.0)
+        if failure is not None:
+            raise failure
+
     def _on_trajectory(self, message: JointTrajectory) -> None:
         try:
             points = reference_of(message, self.robot)
-            with self._lock:
-                self._plant.follow(points, ahead(message.header.stamp, time.time_ns()))
+            self._pace.most = 10_000  # from now on a pause is made up for: time must not be lost on the way
+            self._between_steps(lambda: self._plant.follow(points, ahead(message.header.stamp, self._pace.stamp)))
         except DynidError as error:
             self.get_logger().error(f"joint_trajectory refused: {error}")
 
     def _on_efforts(self, message: Float64MultiArray) -> None:
         try:
-            with self._lock:
-                self._plant.push(np.array(message.data))
+            self._between_steps(lambda: self._plant.push(np.array(message.data)))
         except DynidError as error:
             self.get_logger().error(f"effort_commands refused: {error}")
 
     def _on_payload(self, request: SetPayload.Request, response: SetPayload.Response) -> SetPayload.Response:
         try:
             load = inertia_of(request.payload, self.robot, request.link)
-            with self._lock:
-                self._plant.sim.attach(*load)
+            self._between_steps(lambda: self._plant.sim.attach(*load))
             response.success = True
         except DynidError as error:
             response.message = str(error)
         return response
 
     def _on_emergency_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        with self._lock:
-            self._plant.brake(request.data)
+        self._between_steps(lambda: self._plant.brake(request.data))
         response.success = True
         response.message = "brakes on" if request.data else "brakes off, holding"
         return response

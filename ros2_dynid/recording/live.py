@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.compression import DamagedDataError
 from ros2_dynid.recording.layout import Layout, parse
 
@@ -84,24 +83,24 @@ class LiveStates:
         return self._shapes[-1]
 
 
-class Age:
-    """How old a stamped message is on arrival, though its sender's clock may differ from ours.
+class StampClock:
+    """Turns the stamps of messages into times of our own clock, though the sender's clock may differ from ours.
 
-    The quickest message so far is taken for one without delay; a clock that is set makes us start again.
+    The quickest message so far is taken for one without delay; a sender's clock that is set makes us start again.
     """
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        self._offset: int | None = None
+        self._offset: float | None = None
         self._last = 0
 
-    def of(self, stamp_ns: int, now_ns: int) -> float:
-        """Return the age [s] of a message stamped `stamp_ns` that came at `now_ns`."""
-        offset = now_ns - stamp_ns
+    def time_of(self, stamp_ns: int, now: float) -> float:
+        """Return when [s] a message stamped `stamp_ns` was made, if it came at `now` [s]."""
+        offset = now - 1e-9 * stamp_ns
         if self._offset is None or offset < self._offset or stamp_ns < self._last:
             self._offset = offset
         self._last = stamp_ns
-        return 1e-9 * (offset - self._offset)
+        return 1e-9 * stamp_ns + self._offset
 
 
 class LiveStatistics:

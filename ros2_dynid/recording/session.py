@@ -1,4 +1,4 @@
-"""Recording a stream of serialized joint states: a ring buffer always, a bag between begin and end, statistics of it."""
+"""Recording a stream of serialized joint states: a ring buffer always, a bag between begin and end, statistics."""
 
 from __future__ import annotations
 

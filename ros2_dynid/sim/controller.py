@@ -1,4 +1,4 @@
-"""The robot's own controller: follows a joint trajectory with PD and the trajectory's effort, or passes torques through.
+"""The robot's own controller: follows a joint trajectory with PD and the points' effort, or passes torques through.
 
 It does what ros2_control's joint_trajectory_controller does with effort command interfaces,
 tau = Kp (q_r - q) + Kd (dq_r - dq) + effort, and what forward_command_controller does.

@@ -1,8 +1,8 @@
 """A robot in modified DH form with standard parameters, as a MuJoCo model (MJCF).
 
 Body j has the frame of joint j at q_j = 0, so its joint turns about or slides along the body's z axis. MuJoCo takes
-the inertia about the centre of mass: I_C = J + m m^T / M - (m . m / M) 1 with first moment m = M c. The rotor's Ia is the
-joint's armature.
+the inertia about the centre of mass: I_C = J + m m^T / M - (m . m / M) 1 with first moment m = M c. The rotor's Ia is
+the joint's armature.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def mjcf(robot: Robot, chi: Array, step: float) -> str:
     for j, joint in enumerate(robot.joints, start=1):
         pose = np.linalg.inv(rest[joint.parent]) @ rest[j]
         x, y = pose[:3, 0], pose[:3, 1]
-        body = ET.SubElement(bodies[joint.parent], "body", name=f"link{j}", pos=_text(pose[:3, 3]), xyaxes=_text([*x, *y]))
+        body = ET.SubElement(
+            bodies[joint.parent], "body", name=f"link{j}", pos=_text(pose[:3, 3]), xyaxes=_text([*x, *y])
+        )
         parameters = chi[14 * (j - 1) : 14 * j]
         M, c, I = central_inertia(parameters)
         full = (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])

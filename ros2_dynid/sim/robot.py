@@ -1,8 +1,9 @@
 """A robot in MuJoCo behind the interface of real hardware: torques in, quantised positions and noisy torques out.
 
 One control period: the drives take the torque commanded `latency` periods ago, friction Fv dq + Fc tanh(dq / v0) + off
-acts against it, and MuJoCo integrates the links over several steps. The smoothed sign keeps the integration stable at
-standstill. Encoders round positions; velocities are their filtered differences, as a drive computes them.
+acts against it, and MuJoCo integrates the links, in steps of 1 ms at most. The smoothed sign, with v0 wide enough for
+the step and the joint's inertia, keeps the integration stable at standstill. Encoders round positions; velocities are
+their filtered differences, as a drive computes them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ros2_dynid.dynamics.inertia import inertia_matrix
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.mjcf import mjcf
 
-SUBSTEPS = 4
-"""Integration steps of MuJoCo in a control period."""
+LONGEST_STEP = 1e-3
+"""Longest integration step of MuJoCo [s]."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class Imperfections:
     """What separates the robot from its equations.
 
     resolution: of the encoders [rad or m]; torque_noise: standard deviation, as a share of the joint's effort scale;
-    latency: control periods between a command and its torque; sticking_speed: v0 of the smoothed friction [rad/s, m/s];
-    velocity_bandwidth: of the drives' velocity filter [Hz].
+    latency: control periods between a command and its torque; sticking_speed: least v0 of the smoothed friction
+    [rad/s, m/s]; velocity_bandwidth: of the drives' velocity filter [Hz].
     """
 
     resolution: float = 2 * np.pi / 2**18
@@ -68,15 +70,16 @@ class SimulatedRobot:
         self._mujoco: Any = mujoco
         self.robot, self.period, self._imperfections = robot, period, imperfections
         self._chi = chi.copy()
-        try:
-            self._model = mujoco.MjModel.from_xml_string(mjcf(robot, chi, period / SUBSTEPS))
-        except ValueError as error:
-            raise InputError(f"MuJoCo refuses the robot: {error}", "give it physically consistent links", robot.name) from None
+        self._substeps = max(1, int(np.ceil(period / LONGEST_STEP - 1e-9)))
+        self._model = self._build(chi)
         self._data = mujoco.MjData(self._model)
         if start is not None:
             self._data.qpos[:] = start
         drives = chi[: 14 * robot.n].reshape(robot.n, 14)
         self._Fv, self._Fc, self._off = drives[:, 11].copy(), drives[:, 12].copy(), drives[:, 13].copy()
+        lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(robot, chi, self._data.qpos[None])[0]))
+        self._v0 = np.maximum(imperfections.sticking_speed, self._Fc * period / self._substeps / lightest)
+        self._share = 1 - float(np.exp(-2 * np.pi * imperfections.velocity_bandwidth * period))
         effort = np.array([joint.limits.effort for joint in robot.joints])
         self.effort_limit = effort
         self._noise = imperfections.torque_noise * np.where(np.isfinite(effort), effort, 10.0)
@@ -98,10 +101,10 @@ class SimulatedRobot:
         applied = self._commands.popleft()
         if self.stopped:
             applied = np.zeros_like(applied)
-        data, v0 = self._data, self._imperfections.sticking_speed
-        for _ in range(SUBSTEPS):
+        data = self._data
+        for _ in range(self._substeps):
             dq = data.qvel
-            friction = self._Fv * dq + self._Fc * np.tanh(dq / v0) + self._off
+            friction = self._Fv * dq + self._Fc * np.tanh(dq / self._v0) + self._off
             data.qfrc_applied[:] = applied - friction
             self._mujoco.mj_step(self._model, data)
             if self.stopped:  # the brakes hold every joint
@@ -110,9 +113,9 @@ class SimulatedRobot:
         return self._measured(applied)
 
     def attach(self, mass: float, com: Array, inertia: Array, joint: int | None = None) -> None:
-        """Fix a payload to the link of `joint` (default: the last): mass [kg], centre (3,) [m] and inertia about it (3, 3).
+        """Fix a payload to the link of `joint` (default: the last), in that joint's frame; mass 0 takes it off.
 
-        Both in the frame of that joint. Mass 0 takes it off.
+        mass [kg], centre com (3,) [m], inertia about it (3, 3) [kg.m^2].
         """
         number = self.robot.n if joint is None else joint
         if not mass >= 0 or not np.all(np.isfinite(com)) or np.any(np.linalg.eigvalsh(inertia) < 0):
@@ -121,7 +124,7 @@ class SimulatedRobot:
         J = inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
         at = 14 * (number - 1)
         load[at : at + 10] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
-        loaded = self._mujoco.MjModel.from_xml_string(mjcf(self.robot, self._chi + load, self.period / SUBSTEPS))
+        loaded = self._build(self._chi + load)
         state = (self._data.qpos.copy(), self._data.qvel.copy(), self._data.time)
         self._model, self._data = loaded, self._mujoco.MjData(loaded)
         self._data.qpos[:], self._data.qvel[:], self._data.time = state
@@ -130,10 +133,17 @@ class SimulatedRobot:
         """Return what the sensors say without advancing; the torque is that of the offsets alone."""
         return Measurement(float(self._data.time), self._last.copy(), self._speed.copy(), np.zeros(self.robot.n))
 
+    def _build(self, chi: Array) -> Any:
+        """Return MuJoCo's model of the robot with standard parameters chi."""
+        try:
+            return self._mujoco.MjModel.from_xml_string(mjcf(self.robot, chi, self.period / self._substeps))
+        except ValueError as error:
+            what = f"MuJoCo refuses the robot: {error}"
+            raise InputError(what, "give it physically consistent links", self.robot.name) from None
+
     def _measured(self, applied: Array) -> Measurement:
         q = self._rounded()
-        share = 1 - np.exp(-2 * np.pi * self._imperfections.velocity_bandwidth * self.period)
-        self._speed += share * ((q - self._last) / self.period - self._speed)
+        self._speed += self._share * ((q - self._last) / self.period - self._speed)
         self._last = q
         noise = self._noise * self._rng.standard_normal(len(q))
         return Measurement(float(self._data.time), q, self._speed.copy(), applied + noise)
