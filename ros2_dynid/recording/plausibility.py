@@ -4,8 +4,8 @@ Three witnesses for each joint. Gravity: how the effort follows the gravity torq
 friction and accelerations; its scale a should be near 1, a strongly negative correlation means a reversed sign, a near
 1000 a wrong unit. Friction and inertia need the geometry only: tau_j is fitted by all rigid-body torques that any
 inertial parameters could make, Y_j chi, and by friction along dq_j; friction must brake, and the inertia M_jj(q) that
-belongs to chi must be positive. Only these two, which no a priori parameter can mislead, may call an effort reversed,
-and only if no witness defends it: parameters that are zero or poor are held against nobody.
+belongs to chi must be positive. Gravity alone never calls an effort reversed, since a priori parameters may be zero or
+poor; friction and inertia do, which no a priori parameter can mislead, but only if no witness defends the effort.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_STEPS, FEW_STEPS = 20_000, 3000
 STRONG = 0.8
 """Partial correlation from which gravity speaks clearly."""
 CLEAR = 0.5
-WELL_KNOWN = 0.02
+WELL_KNOWN = 0.002
 """Singular values below this fraction of the largest are left out of the fit."""
 OWN, MATERIAL = 0.3, 0.1
 """Part of a cause that nothing else explains, and part of the effort that this must make up, to count as evidence.
