@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ros2_dynid.excitation.trajectory import Trajectory
     from ros2_dynid.model.robot import Robot
 
+EXACT_RATE_HZ = 20.0
+EXACT_POSES = 400
+"""Rate and number of poses at which the true shapes are looked at."""
+
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
@@ -135,6 +139,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     else:
         plan = _plan(args, robot, shapes)
         trajectory, result = plan.trajectory, _figures_of(args, robot, plan)
+    result["exact_clearance"] = None
+    if shapes is not None:
+        _exact(args, robot, trajectory, result)
     save_trajectory(args.output, trajectory, args.rate)
     if args.csv:
         save_trajectory(Path(args.csv).with_suffix(".csv"), trajectory, args.rate)
@@ -164,9 +171,7 @@ def _shapes(args: argparse.Namespace, robot: Robot) -> Shapes | None:
     from ros2_dynid.excitation.collision import make_shapes, planes_of
     from ros2_dynid.excitation.shapes import file_capsules, urdf_capsules
 
-    source = args.collision
-    if source is None and not args.no_collision and Path(args.robot).suffix.lower() == ".urdf":
-        source = args.robot
+    source = _shape_source(args)
     planes = planes_of(args.floor, args.box)
     if source is None:
         if planes:
@@ -175,13 +180,41 @@ def _shapes(args: argparse.Namespace, robot: Robot) -> Shapes | None:
     if Path(source).suffix.lower() in (".yaml", ".yml"):
         capsules, notes = file_capsules(robot, source), ()
     else:
-        options = {"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)}
-        capsules, notes = urdf_capsules(robot, source, **options)
+        capsules, notes = urdf_capsules(robot, source, **_chain(args))
     if not capsules:
         if planes or args.collision:
             raise InputError("no collision shape was found", "give --collision FILE with spheres or capsules", source)
         return None
     return make_shapes(robot, capsules, planes=planes, margin=args.collision_margin, notes=notes)
+
+
+def _shape_source(args: argparse.Namespace) -> str | None:
+    """Return the file that collision shapes come from."""
+    if args.collision is None and not args.no_collision and Path(args.robot).suffix.lower() == ".urdf":
+        return str(args.robot)
+    return None if args.collision is None else str(args.collision)
+
+
+def _chain(args: argparse.Namespace) -> dict[str, Any]:
+    return {"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)}
+
+
+def _exact(args: argparse.Namespace, robot: Robot, trajectory: Trajectory, result: dict[str, Any]) -> None:
+    """Add the smallest distance of the true shapes, if they come from a URDF and coal is installed, to the result.
+
+    Pairs that the capsules keep apart cannot touch; a contact is one of the pairs that the joints hold close together,
+    where it may be the mesh that is too fat. So it is said, not refused.
+    """
+    from ros2_dynid.excitation.exact import available, exact_clearance
+
+    source = _shape_source(args)
+    if source is None or Path(source).suffix.lower() != ".urdf" or not available():
+        return
+    rate = min(EXACT_RATE_HZ, EXACT_POSES / trajectory.duration)
+    distance, what = exact_clearance(robot, source, trajectory.sample(rate).q, **_chain(args))
+    result["exact_clearance"] = distance
+    if distance <= 0.0:
+        result["notes"].append(f"the shapes of {what} touch on the way: watch them in a rehearsal")
 
 
 def _plan(args: argparse.Namespace, robot: Robot, shapes: Shapes | None) -> Plan:
@@ -299,7 +332,8 @@ def show(result: dict[str, Any], console: Console) -> None:
         ("S", "equilibrium S", ""),
         ("rows", "rows of W", ""),
         ("duration", "duration", " s"),
-        ("clearance", "smallest distance", " m"),
+        ("clearance", "smallest distance of capsules", " m"),
+        ("exact_clearance", "smallest distance of the shapes", " m"),
         ("seconds", "found in", " s"),
     ):
         if result.get(key) is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.excitation.collision import Shapes, collision_term, distances
 from ros2_dynid.excitation.limits import Bounds
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.model.robot import Array, Robot
@@ -16,21 +18,25 @@ from ros2_dynid.model.robot import Array, Robot
 Term = tuple[float, Array, Array, Array]
 """A penalty and its derivatives by q, dq and ddq, each of shape (N, n_active)."""
 PositionTerm = Callable[[Array], tuple[float, Array]]
-"""A penalty on positions alone, such as that of collisions, and its derivative by q."""
+"""A penalty on positions alone and its derivative by q."""
 
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
     """Sum of squares of the relative excess over limits that are tightened by `tight`, of torques, and of collisions.
 
-    chi: standard parameters that predict the torques, None to leave these out; extra: further terms on positions.
+    chi: standard parameters that predict the torques, None to leave these out; shapes: what must not collide.
     """
 
     robot: Robot
     bounds: Bounds
     tight: float = 0.98
     chi: Array | None = None
-    extra: tuple[PositionTerm, ...] = ()
+    shapes: Shapes | None = None
+
+    @cached_property
+    def _collisions(self) -> PositionTerm | None:
+        return None if self.shapes is None else collision_term(self.robot, self.shapes)
 
     def __call__(self, q: Array, dq: Array, ddq: Array) -> Term:
         """Return the penalty of samples, shape (N, n_active), and its gradient."""
@@ -55,7 +61,7 @@ class Penalty:
         return total, *gradients
 
     def further(self, q: Array, dq: Array, ddq: Array) -> Term:
-        """Return the penalty of torques and of the further terms."""
+        """Return the penalty of torques and of collisions."""
         total, gq = self.poses(q)
         if self.chi is None:
             return total, gq, np.zeros_like(q), np.zeros_like(q)
@@ -63,12 +69,8 @@ class Penalty:
         return total + value, gq + hq, hdq, hddq
 
     def poses(self, q: Array) -> tuple[float, Array]:
-        """Return the penalty of the further terms, which look at positions alone, and its derivative by q."""
-        total, gq = 0.0, np.zeros_like(q)
-        for term in self.extra:
-            value, part = term(q)
-            total, gq = total + value, gq + part
-        return total, gq
+        """Return the penalty of collisions, which look at positions alone, and its derivative by q."""
+        return (0.0, np.zeros_like(q)) if self._collisions is None else self._collisions(q)
 
     def torques(self, tau: Array) -> tuple[float, Array]:
         """Return the penalty of torques tau, shape (N, n_active), and its derivative by tau."""
@@ -76,16 +78,17 @@ class Penalty:
         excess = np.maximum(np.abs(tau) / limit - 1.0, 0.0)
         return float(np.sum(excess**2)), 2.0 * excess * np.sign(tau) / limit
 
-    def excess_of_groups(self, q: Array, dq: Array, ddq: Array) -> Array:
-        """Return the penalty of torques and of the further terms for each of K groups of samples, shape (K, M, n_active)."""
-        K, M, n = q.shape
-        total = np.zeros(K)
+    def able(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return for each of K groups of samples, shape (K, M, n_active), whether torques and distances are in order."""
+        K, _, n = q.shape
+        fine = np.ones(K, dtype=bool)
         if self.chi is not None:
             tau = inverse_dynamics(self.robot, self.chi, *(x.reshape(-1, n) for x in (q, dq, ddq)))
-            total += np.sum(np.maximum(np.abs(tau) / (self.tight * self.bounds.effort) - 1.0, 0.0).reshape(K, -1), axis=1)
-        for term in self.extra:
-            total += [term(group)[0] for group in q]
-        return total
+            fine &= np.all(np.abs(tau).reshape(K, -1, n) <= self.tight * self.bounds.effort, axis=(1, 2))
+        if self.shapes is not None:
+            for distance in distances(self.robot, self.shapes, q.reshape(-1, n)):
+                fine &= np.all(distance.reshape(K, -1) >= self.shapes.margin + 5e-4, axis=1)
+        return fine
 
     def _effort(self, chi: Array, q: Array, dq: Array, ddq: Array) -> Term:
         value, slope = self.torques(inverse_dynamics(self.robot, chi, q, dq, ddq))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.excitation.collision import Shapes, clearance, collision_term
+from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.criteria import condition, equilibrium, normalised
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, optimise_series
@@ -130,8 +130,7 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
         zero_first=wishes.method == "points",
         seed=wishes.seed,
     )
-    extra = () if wishes.shapes is None else (collision_term(robot, wishes.shapes),)
-    penalty = Penalty(robot, bounds, tight=0.99, chi=chi, extra=extra)
+    penalty = Penalty(robot, bounds, tight=0.99, chi=chi, shapes=wishes.shapes)
     source = "energy" if wishes.method == "points" else "torque"
     base = base_parameters(robot, source=source, groups=wishes.groups, seed=wishes.seed)
     if not len(base):

@@ -166,7 +166,7 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
 
     A segment that leaves a limit at its shortest time gets the optimised time; if that fails too, the velocities at
     its ends are lowered, at last to zero, since between points at rest a quintic stays between them; one whose torques
-    are too high takes more time. None if even that does not help.
+    are too high takes more time, and points whose way leads into a collision come nearer to the rest pose. None if even that does not help.
     """
     Q, D, u_optimised = problem.states(x)
     bounds = problem.penalty.bounds
@@ -197,6 +197,12 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
         near = np.zeros(len(Q), dtype=bool)
         near[open_[bad]] = near[open_[bad] + 1] = True
         D = np.where(near[:, None], (0.85 if attempt < ATTEMPTS // 2 else 0.0) * D, D)
+        if attempt >= ATTEMPTS // 2:  # the way between them is the trouble: nearer to the rest pose, which is safe
+            failed = open_[inside & ~able]
+            near[:] = False
+            near[failed] = near[failed + 1] = True
+            Q = np.where(near[:, None], problem.start + 0.8 * (Q - problem.start), Q)
+            near[open_[bad]] = near[open_[bad] + 1] = True
         open_ = np.flatnonzero(near[:-1] | near[1:])
     return None, Q[1:-1], D[1:-1], slowed
 
@@ -216,12 +222,10 @@ def _segments_ok(problem: SegmentProblem, Q: Array, D: Array, u: Array, which: A
     slack = 1.0 + 1e-11
     inside = finite & np.all((low >= bounds.lower - 1e-11) & (high <= bounds.upper + 1e-11), axis=1)
     inside &= np.all((v <= bounds.velocity * slack) & (w <= bounds.acceleration * slack), axis=1)
-    if penalty.chi is None and not penalty.extra:
+    if penalty.chi is None and penalty.shapes is None:
         return inside, np.ones_like(inside)
     s = np.linspace(0.0, 1.0, CHECKED)
     parts = _basis(s)
     ends = np.stack((qa, qb, u[:, None] * dqa, u[:, None] * dqb))
     q, dq, ddq = (np.einsum("em,ekj->kmj", parts[o], ends) / u[:, None, None] ** o for o in range(3))
-    only = replace(penalty, tight=0.995)
-    able = only.excess_of_groups(q, dq, ddq) <= 0.0
-    return inside, able
+    return inside, replace(penalty, tight=0.995).able(q, dq, ddq)

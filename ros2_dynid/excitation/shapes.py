@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -31,6 +31,66 @@ Capsule = tuple[str, int, Array, Array, float]
 """Link, joint that carries it (0: the base), ends in that joint's frame [m], radius [m]."""
 
 
+@dataclass(frozen=True, eq=False)
+class Solid:
+    """A collision shape: kind (sphere, cylinder, capsule, box, mesh), size [m], pose (4, 4) in the frame of its joint.
+
+    size: radius; radius and length; or three edges. triangles of a mesh: shape (k, 3, 3) [m]. joint 0 is the base.
+    """
+
+    link: str
+    joint: int
+    pose: Array
+    kind: str
+    size: tuple[float, ...] = ()
+    triangles: Array = field(default_factory=lambda: np.empty((0, 3, 3)))
+
+    def capsules(self) -> list[tuple[Array, Array, float]]:
+        """Return capsules (end, end, radius) that cover the shape, in its own frame."""
+        zero = np.zeros(3)
+        if self.kind == "sphere":
+            return [(zero, zero, self.size[0])]
+        if self.kind in ("cylinder", "capsule"):
+            end = np.array([0.0, 0.0, 0.5 * self.size[1]])
+            return [(-end, end, self.size[0])]
+        if self.kind == "box":
+            corners = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
+            return [bounding_capsule(corners * self.size)]
+        return cover(self.triangles)
+
+
+def urdf_solids(
+    robot: Robot,
+    urdf: str | Path,
+    *,
+    base_link: str | None = None,
+    tip_link: str | None = None,
+    hold: Mapping[str, float] | None = None,
+) -> tuple[list[Solid], tuple[str, ...]]:
+    """Return the <collision> shapes of a URDF on the robot's joints, and the links whose mesh was not found.
+
+    The sub-chain must be the one that the robot was read with. A mesh is looked for beside the URDF and in the packages of
+    the ROS installation that is sourced.
+    """
+    path, source = Path(urdf), str(urdf)
+    data = read_bytes(path, MAX_URDF_BYTES)
+    chain = select_chain(parse_urdf(data, source), base_link, tip_link, hold)  # refuses entities and nonsense
+    elements = {link.get("name"): link.findall("collision") for link in ElementTree.fromstring(data).iter("link")}
+    zero = frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]
+    poses = [np.eye(4), *zero]
+    solids, missing = [], []
+    for link in chain.links:
+        for element in elements.get(link.name, []):
+            pose = inverse(poses[link.carrier]) @ link.pose @ _origin(element, source)
+            found = _geometry(element, path, source)
+            if found is None:
+                missing.append(link.name)
+            elif found[0]:
+                kind, size, triangles = found
+                solids.append(Solid(link.name, link.carrier, pose, kind, size, triangles))
+    return solids, tuple(dict.fromkeys(missing))
+
+
 def urdf_capsules(
     robot: Robot,
     urdf: str | Path,
@@ -39,34 +99,17 @@ def urdf_capsules(
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
 ) -> tuple[list[Capsule], tuple[str, ...]]:
-    """Return capsules that cover the <collision> elements of a URDF, and notes on what is missing.
-
-    The sub-chain must be the one that the robot was read with. A mesh is looked for beside the URDF and in the packages of
-    the ROS installation that is sourced.
-    """
-    path = Path(urdf)
-    data = read_bytes(path, MAX_URDF_BYTES)
-    chain = select_chain(parse_urdf(data, str(urdf)), base_link, tip_link, hold)  # refuses entities and nonsense
-    elements = {link.get("name"): link.findall("collision") for link in ElementTree.fromstring(data).iter("link")}
-    zero = frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]
-    poses = [np.eye(4), *zero]
+    """Return capsules that cover the <collision> shapes of a URDF (see urdf_solids), and notes on what is missing."""
+    solids, missing = urdf_solids(robot, urdf, base_link=base_link, tip_link=tip_link, hold=hold)
     capsules: list[Capsule] = []
-    missing = []
-    for link in chain.links:
-        for element in elements.get(link.name, []):
-            in_joint = inverse(poses[link.carrier]) @ link.pose @ _origin(element, str(urdf))
-            points = _geometry(element, path, str(urdf))
-            if points is None:
-                missing.append(link.name)
-                continue
-            for a, b, radius in points:
-                ends = [(in_joint @ np.append(end, 1.0))[:3] for end in (a, b)]
-                capsules.append((link.name, link.carrier, ends[0], ends[1], radius))
-    notes = ()
-    if missing:
-        names = ", ".join(sorted(set(missing))[:6])
-        notes = (f"collisions are not checked for {names}: the mesh was not found or is not STL or OBJ",)
-    return capsules, notes
+    for solid in solids:
+        for a, b, radius in solid.capsules():
+            ends = [(solid.pose @ np.append(end, 1.0))[:3] for end in (a, b)]
+            capsules.append((solid.link, solid.joint, ends[0], ends[1], radius))
+    if not missing:
+        return capsules, ()
+    names = ", ".join(missing[:6])
+    return capsules, (f"collisions are not checked for {names}: the mesh was not found or is not STL or OBJ",)
 
 
 def file_capsules(robot: Robot, path: str | Path) -> list[Capsule]:
@@ -116,30 +159,34 @@ def _numbers(text: str, count: int, source: str) -> list[float]:
     return values
 
 
-def _geometry(element: ElementTree.Element, urdf: Path, source: str) -> list[tuple[Array, Array, float]] | None:
-    """Return capsules (end, end, radius) that cover the geometry, in the element's frame; None for a missing mesh."""
+def _geometry(
+    element: ElementTree.Element, urdf: Path, source: str
+) -> tuple[str, tuple[float, ...], Array] | None:
+    """Return kind, size and triangles of a collision element; an empty kind for none, None for a missing mesh."""
     geometry = element.find("geometry")
     shape = None if geometry is None else next(iter(geometry), None)
+    none = np.empty((0, 3, 3))
     if shape is None:
-        return []
-    zero = np.zeros(3)
+        return "", (), none
     if shape.tag == "sphere":
-        return [(zero, zero, _numbers(shape.get("radius", ""), 1, source)[0])]
+        return "sphere", tuple(_sizes(shape.get("radius", ""), 1, source)), none
     if shape.tag in ("cylinder", "capsule"):
-        (radius,), (length,) = (_numbers(shape.get(key, ""), 1, source) for key in ("radius", "length"))
-        end = np.array([0.0, 0.0, 0.5 * length])
-        return [(-end, end, radius)]
+        (radius,), (length,) = (_sizes(shape.get(key, ""), 1, source) for key in ("radius", "length"))
+        return shape.tag, (radius, length), none
     if shape.tag == "box":
-        size = np.array(_numbers(shape.get("size", ""), 3, source))
-        corners = 0.5 * size * np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
-        return [bounding_capsule(corners)]
-    if shape.tag == "mesh":
-        file = find_mesh(shape.get("filename", ""), urdf)
-        triangles = None if file is None else read_triangles(file)
-        if triangles is None or not len(triangles):
-            return None
-        return cover(triangles * np.array(_numbers(shape.get("scale", "1 1 1"), 3, source)))
-    return None
+        return "box", tuple(_sizes(shape.get("size", ""), 3, source)), none
+    file = find_mesh(shape.get("filename", ""), urdf) if shape.tag == "mesh" else None
+    triangles = None if file is None else read_triangles(file)
+    if triangles is None or not len(triangles):
+        return None
+    return "mesh", (), triangles * np.array(_numbers(shape.get("scale", "1 1 1"), 3, source))
+
+
+def _sizes(text: str, count: int, source: str) -> list[float]:
+    values = _numbers(text, count, source)
+    if min(values) <= 0:
+        raise InputError(f"a collision shape has the size {text[:40]!r}", "give positive lengths [m]", source)
+    return values
 
 
 def find_mesh(name: str, urdf: Path) -> Path | None:

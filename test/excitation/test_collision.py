@@ -1,0 +1,186 @@
+"""Collisions: distances against coal, gradients against differences, shapes that cover what they stand for."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from excitation_robots import example_urdf, three_dof
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.collision import (
+    clearance,
+    collision_term,
+    distances,
+    make_shapes,
+    planes_of,
+    random_poses,
+    segment_distance,
+)
+from ros2_dynid.excitation.exact import exact_clearance
+from ros2_dynid.excitation.limits import Caps, check_trajectory
+from ros2_dynid.excitation.plan import plan
+from ros2_dynid.excitation.shapes import bounding_capsule, cover, file_capsules, find_mesh, read_triangles, urdf_capsules
+from ros2_dynid.excitation.static import ramps, static_poses
+from ros2_dynid.model.load import load_robot
+
+coal = pytest.importorskip("coal")
+UR5 = "ur_description/urdf/ur5_robot.urdf"
+
+
+def stick(robot):
+    """Capsules on the links of the 3-dof robot: a base column, the upper arm, the forearm."""
+    return [
+        ("base", 0, np.array([0.0, 0.0, -0.5]), np.array([0.0, 0.0, -0.2]), 0.1),
+        ("upper", 2, np.zeros(3), np.array([0.5, 0.0, 0.0]), 0.05),
+        ("fore", 3, np.zeros(3), np.array([0.45, 0.0, 0.0]), 0.04),
+    ]
+
+
+def test_segments_against_coal():
+    rng = np.random.default_rng(0)
+    request, result = coal.DistanceRequest(), coal.DistanceResult()
+    for k in range(200):
+        a, b, c, d = rng.normal(size=(4, 3))
+        if k % 10 == 0:
+            d = c + (b - a)  # parallel
+        seen = segment_distance(a, b, c, d)[0]
+        bodies = []
+        for one, two in ((a, b), (c, d)):
+            z = (two - one) / np.linalg.norm(two - one)
+            x = np.linalg.svd(z[None])[2][1]
+            R = np.column_stack((x, np.cross(z, x), z))
+            bodies += [coal.Capsule(1e-3, float(np.linalg.norm(two - one))), coal.Transform3s(R, 0.5 * (one + two))]
+        result.clear()
+        assert seen - 2e-3 == pytest.approx(coal.distance(*bodies, request, result), abs=2e-5)
+
+
+def test_gradient_against_differences():
+    robot = three_dof()
+    shapes = make_shapes(robot, stick(robot), planes=planes_of(-0.4, [-0.5, 0.5, -9, 9, -9, 0.3]), margin=0.05)
+    term = collision_term(robot, shapes)
+    rng = np.random.default_rng(1)
+    q = random_poses(robot, 30, rng)
+    D = rng.normal(size=q.shape)
+    value, gradient = term(q)
+    assert value > 0
+    assert np.sum(gradient * D) == pytest.approx((term(q + 1e-6 * D)[0] - term(q - 1e-6 * D)[0]) / 2e-6, rel=1e-4)
+
+
+def test_neighbours_and_constant_pairs_are_left_out():
+    robot = three_dof()
+    shapes = make_shapes(robot, stick(robot), planes=planes_of(-1.0))
+    named = {frozenset((shapes.links[i], shapes.links[k])) for i, k in shapes.pairs}
+    assert named == {frozenset(("base", "fore")), frozenset(("base", "upper"))}  # upper is on joint 2, not next to the base
+    assert 0 not in shapes.plane_shapes
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bounding_capsules_hold_their_points(seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(80, 3)) * [1.0, 0.3, 0.1] @ np.linalg.qr(rng.normal(size=(3, 3)))[0] + rng.normal(size=3)
+    a, b, r = bounding_capsule(points)
+    assert np.all(segment_distance(a, b, points, points)[0] <= r + 1e-12)
+
+
+def test_cover_holds_every_corner_of_a_mesh():
+    triangles = read_triangles(find_mesh("package://example-robot-data/robots/ur_description/meshes/ur10/collision/forearm.stl", example_urdf(UR5)))
+    capsules = cover(triangles)
+    assert 1 <= len(capsules) <= 4
+    gaps = [segment_distance(a, b, triangles.reshape(-1, 3), triangles.reshape(-1, 3))[0] - r for a, b, r in capsules]
+    by_triangle = np.array(gaps).reshape(len(capsules), -1, 3).max(axis=2)
+    assert np.all(by_triangle.min(axis=0) <= 1e-9)  # one capsule holds all three corners, so the whole triangle
+
+
+def test_capsules_are_on_the_safe_side_of_the_meshes():
+    path = example_urdf(UR5)
+    robot = load_robot(path)
+    shapes = make_shapes(robot, urdf_capsules(robot, path)[0], margin=0.0)
+    q = random_poses(robot, 60, np.random.default_rng(2))
+    pair, _ = distances(robot, shapes, q)
+    kept = {frozenset((shapes.links[i], shapes.links[k])) for i, k in shapes.pairs}
+    for pose, capsule in zip(q, pair.min(axis=1), strict=True):
+        exact, what = exact_clearance(robot, path, pose[None])
+        if frozenset(what.split(" and ")) in kept:
+            assert capsule <= exact + 1e-6
+
+
+def test_primitives_missing_meshes_and_files(tmp_path):
+    urdf = tmp_path / "arm.urdf"
+    urdf.write_text(
+        """<robot name="arm"><link name="base"><collision><geometry><box size="0.2 0.2 0.1"/></geometry></collision></link>
+        <link name="one"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+        <collision><origin xyz="0 0 0.3"/><geometry><cylinder radius="0.05" length="0.4"/></geometry></collision></link>
+        <link name="two"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+        <collision><geometry><sphere radius="0.1"/></geometry></collision>
+        <collision><geometry><mesh filename="package://nowhere/a.stl"/></geometry></collision></link>
+        <joint name="a" type="revolute"><parent link="base"/><child link="one"/><axis xyz="0 1 0"/>
+        <limit lower="-1" upper="1" velocity="1" effort="9"/></joint>
+        <joint name="b" type="revolute"><parent link="one"/><child link="two"/><origin xyz="0 0 0.6"/><axis xyz="0 1 0"/>
+        <limit lower="-1" upper="1" velocity="1" effort="9"/></joint></robot>"""
+    )
+    robot = load_robot(urdf)
+    capsules, notes = urdf_capsules(robot, urdf)
+    assert [c[0] for c in capsules] == ["base", "one", "two"] and "two" in notes[0]
+    shapes = make_shapes(robot, capsules, margin=0.0)
+    # a straight arm: the sphere of link two at 0.6 m, the box up to 0.05 m with a capsule around it
+    a, b, _ = (np.array(x) for x in (capsules[0][2], capsules[0][3], 0))
+    wanted = segment_distance(a, b, np.array([0, 0, 0.6]), np.array([0, 0, 0.6]))[0] - capsules[0][4] - 0.1
+    assert clearance(robot, shapes, np.zeros((1, 2)))[0] == pytest.approx(wanted)
+    (tmp_path / "s.yaml").write_text("shapes: [{joint: base, at: [0, 0, 0], radius: 0.1}, {joint: b, from: [0,0,0], to: [0,0,1], radius: 0.2}]")
+    assert [c[1] for c in file_capsules(robot, tmp_path / "s.yaml")] == [0, 2]
+    for text in ("shapes: []", "shapes: [{joint: c, at: [0, 0, 0], radius: 1}]", "shapes: [{joint: a, at: [0, 0], radius: 1}]"):
+        (tmp_path / "s.yaml").write_text(text)
+        with pytest.raises(InputError):
+            file_capsules(robot, tmp_path / "s.yaml")
+
+
+def test_meshes_of_three_formats(tmp_path):
+    corners = np.random.default_rng(0).normal(size=(3, 3, 3)).astype(np.float32)
+    binary = b"\0" * 80 + struct.pack("<I", 3)
+    for triangle in corners:
+        binary += struct.pack("<12fH", 0, 0, 1, *triangle.ravel(), 0)
+    (tmp_path / "b.stl").write_bytes(binary)
+    lines = ["solid x"] + [f" vertex {x} {y} {z}" for x, y, z in corners.reshape(-1, 3)]
+    (tmp_path / "a.stl").write_text("\n".join(lines))
+    obj = [f"v {x} {y} {z}" for x, y, z in corners.reshape(-1, 3)] + ["f 1 2 3", "f 4/1 5/1 6/1", "f -3 -2 -1"]
+    (tmp_path / "o.obj").write_text("\n".join(obj))
+    for name in ("b.stl", "a.stl", "o.obj"):
+        np.testing.assert_allclose(read_triangles(tmp_path / name), corners, rtol=1e-6)
+    (tmp_path / "c.stl").write_bytes(binary[:100])
+    assert read_triangles(tmp_path / "c.stl") is None or len(read_triangles(tmp_path / "c.stl")) == 0
+
+
+def test_plans_keep_the_margin():
+    path = example_urdf(UR5)
+    robot = load_robot(path)
+    shapes = make_shapes(robot, urdf_capsules(robot, path)[0], planes=planes_of(-0.15), margin=0.03)
+    caps = Caps(position=np.pi, acceleration=8.0)
+    found = plan(robot, time_budget_s=3.0, caps=caps, shapes=shapes, groups=["inertial"])
+    assert clearance(robot, shapes, found.trajectory.sample(1000.0).q)[0] >= 0.03 - 1e-3
+    assert check_trajectory(robot, found.trajectory, margin=0.05, caps=caps) == []
+    for slow in (static_poses(robot, poses=6, caps=caps, shapes=shapes), ramps(robot, caps=caps, shapes=shapes)):
+        assert clearance(robot, shapes, slow.sample(50.0).q)[0] >= 0.03 - 1e-3
+        assert check_trajectory(robot, slow, margin=0.05, caps=caps) == []
+
+
+def test_points_keep_the_margin_too():
+    robot = three_dof()
+    shapes = make_shapes(robot, stick(robot), planes=planes_of(-0.8), margin=0.03)
+    found = plan(robot, method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=3.0)
+    assert clearance(robot, shapes, found.trajectory.sample(500.0).q)[0] >= 0.03 - 1e-3
+
+
+def test_refusals():
+    robot = three_dof()
+    shapes = make_shapes(robot, stick(robot), planes=planes_of(0.2))
+    with pytest.raises(InputError, match="no pose"):
+        plan(robot, shapes=make_shapes(robot, stick(robot), planes=planes_of(5.0)), time_budget_s=1.0)
+    with pytest.raises(InputError, match="start pose"):
+        plan(robot, shapes=shapes, start=[0.0, 0.5, 0.0], time_budget_s=1.0)
+    for bad in ([0, 1], [1, 0, 0, 1, 0, 1], [0, 1, 0, 1, 0, float("nan")]):
+        with pytest.raises(InputError):
+            planes_of(None, bad)
+    with pytest.raises(InputError):
+        make_shapes(robot, [("a", 1, np.zeros(3), np.zeros(3), -1.0)])
