@@ -67,7 +67,7 @@ def save_evidence(path: Path, sets: Mapping[str, Evidence]) -> None:
     """Write the data sets ("fit", "validation") as float32, atomically."""
     arrays = {f"{name}_{f.name}": getattr(e, f.name).astype(np.float32) for name, e in sets.items() for f in fields(e)}
     with replacing(path) as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # the stub takes allow_pickle for an array
+        np.savez_compressed(file, **arrays)
 
 
 def load_evidence(path: Path) -> dict[str, Evidence]:
