@@ -1,4 +1,4 @@
-"""dynid excite ROBOT: an exciting trajectory, safe on hardware, as a file for ros2 topic pub and the excitation node."""
+"""dynid excite ROBOT: an exciting trajectory, safe on hardware, as a file that ros2 topic pub takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.excitation.collision import Shapes
-    from ros2_dynid.excitation.plan import Plan, Wishes
+    from ros2_dynid.excitation.plan import Plan
     from ros2_dynid.excitation.trajectory import Trajectory
     from ros2_dynid.model.robot import Robot
 
@@ -28,9 +28,9 @@ def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "excite",
         help="an exciting trajectory for identification, inside all limits",
-        description="Find a trajectory that makes the base parameters easy to tell apart: a Fourier series optimised on "
-        "the torque regressor, or optimum points of the energy model joined by quintics. It starts and ends at rest and "
-        "keeps every limit, less a margin, at its exact extrema. The file is a trajectory_msgs/JointTrajectory.",
+        description="Find a trajectory that makes the base parameters easy to tell apart: a Fourier series optimised "
+        "on the torque regressor, or optimum points of the energy model joined by quintics. It starts and ends at rest "
+        "and keeps every limit, less a margin, at its exact extrema. The file is a trajectory_msgs/JointTrajectory.",
     )
     add_robot_arguments(parser)
     group = parser.add_argument_group("trajectory")
@@ -57,7 +57,11 @@ def add_parser(subparsers: Any) -> None:
     )
     group.add_argument("--weights", metavar="LIST", type=_numbers, help="factor on the torque of each joint, by commas")
     group.add_argument(
-        "--equilibrium", metavar="X", type=float, default=0.06, help="weight of S beside cond, for points (default 0.06)"
+        "--equilibrium",
+        metavar="X",
+        type=float,
+        default=0.06,
+        help="weight of S beside cond, for points (default 0.06)",
     )
     group.add_argument(
         "--optimiser",
@@ -103,7 +107,9 @@ def add_parser(subparsers: Any) -> None:
     output.add_argument("--csv", metavar="FILE", help="write it as CSV too")
     output.add_argument("--rehearsal", metavar="FILE", help="write the same path at a fraction of the speed too")
     output.add_argument("--rehearsal-speed", metavar="X", type=float, default=0.2, help="that fraction (default 0.2)")
-    output.add_argument("--figures", metavar="FILE", help="write pictures whose names begin like this, such as plan.png")
+    output.add_argument(
+        "--figures", metavar="FILE", help="write pictures whose names begin like this, such as plan.png"
+    )
     output.add_argument(
         "--noise", metavar="X", type=float, default=1.0, help="torque noise for predicted deviations [N.m] (default 1)"
     )
@@ -178,7 +184,7 @@ def _shapes(args: argparse.Namespace, robot: Robot) -> Shapes | None:
             raise InputError("a floor or a box needs shapes that stay inside", "give --collision FILE")
         return None
     if Path(source).suffix.lower() in (".yaml", ".yml"):
-        capsules, notes = file_capsules(robot, source), ()
+        capsules, notes = file_capsules(robot, source), tuple[str, ...]()
     else:
         capsules, notes = urdf_capsules(robot, source, **_chain(args))
     if not capsules:
@@ -303,7 +309,12 @@ class _Bar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[text]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[text]}"),
+        )
         self._progress = Progress(*columns, console=Console(file=sys.stderr, markup=False), transient=True)
         self._title = title
 

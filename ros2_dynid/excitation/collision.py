@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
+Numbers = NDArray[np.intp]
 DEFAULT_MARGIN_M = 0.02
 SOFTNESS_M = 0.05
 """Distance below the margin [m] that weighs 1 in the penalty."""
@@ -28,19 +30,19 @@ class Shapes:
     """Capsules on the links and planes in the base frame.
 
     joint: number of the joint that carries each capsule (0: the base), shape (m,); a, b: ends of its segment in the
-    frame of that joint, shape (m, 3) [m]; radius: shape (m,) [m]; links: names. pairs: indices that are kept apart, shape
-    (k, 2). planes: unit normal and offset, shape (l, 4): n . p >= offset + margin; plane_shapes: capsules they hold for.
-    margin: distance kept [m].
+    frame of that joint, shape (m, 3) [m]; radius: shape (m,) [m]; links: names. pairs: indices that are kept apart,
+    shape (k, 2). planes: unit normal and offset, shape (l, 4): n . p >= offset + margin; plane_shapes: capsules they
+    hold for. margin: distance kept [m].
     """
 
-    joint: Array
+    joint: Numbers
     a: Array
     b: Array
     radius: Array
     links: tuple[str, ...]
-    pairs: Array
+    pairs: Numbers
     planes: Array
-    plane_shapes: Array
+    plane_shapes: Numbers
     margin: float = DEFAULT_MARGIN_M
     notes: tuple[str, ...] = ()
 
@@ -79,7 +81,7 @@ def make_shapes(
     notes: tuple[str, ...] = (),
     seed: int = 0,
 ) -> Shapes:
-    """Return shapes from capsules (link, joint number, end, end, radius), with the pairs that can and must be kept apart.
+    """Return shapes from capsules (link, joint number, end, end, radius) with the pairs that can and must be apart.
 
     Left out are shapes of the same link, of neighbouring links, and pairs that (nearly) every pose brings together or
     none can change.
@@ -98,9 +100,7 @@ def make_shapes(
         if joint[i] != joint[k] and parents[joint[i]] != joint[k] and parents[joint[k]] != joint[i]
     ]
     moving = np.flatnonzero(joint > 0)
-    shapes = Shapes(
-        joint, a, b, radius, links, np.array(pairs, dtype=int).reshape(-1, 2), walls, moving, margin, notes
-    )
+    shapes = Shapes(joint, a, b, radius, links, np.array(pairs, dtype=int).reshape(-1, 2), walls, moving, margin, notes)
     return _without_constant(robot, shapes, seed)
 
 
@@ -139,7 +139,7 @@ def _ends(robot: Robot, shapes: Shapes, q: Array) -> tuple[Array, Array, Array]:
 
 
 def segment_distance(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array, Array]:
-    """Return the distance of segments a-b and c-d, shape (..., 3) each, and where on them (0 to 1) the nearest points are."""
+    """Return the distance of segments a-b and c-d, shape (..., 3) each, and where on them (0 to 1) they are nearest."""
     u, v, w = b - a, d - c, a - c
     uu, uv, vv = np.sum(u * u, -1), np.sum(u * v, -1), np.sum(v * v, -1)
     uw, vw = np.sum(u * w, -1), np.sum(v * w, -1)
@@ -216,7 +216,7 @@ def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callabl
     return term
 
 
-def _carried(robot: Robot) -> Array:
+def _carried(robot: Robot) -> NDArray[np.bool_]:
     """Return whether joint j moves what joint i carries, shape (n + 1, n + 1), numbers from 0 (the base)."""
     carried = np.eye(robot.n + 1, dtype=bool)
     for j, joint in enumerate(robot.joints, start=1):
@@ -225,7 +225,14 @@ def _carried(robot: Robot) -> Array:
 
 
 def _push(
-    robot: Robot, T: Array, gradient: Array, carried: Array, sample: Array, joint: Array, p: Array, force: Array
+    robot: Robot,
+    T: Array,
+    gradient: Array,
+    carried: NDArray[np.bool_],
+    sample: Numbers,
+    joint: Numbers,
+    p: Array,
+    force: Array,
 ) -> None:
     """Add J^T force to the gradient, shape (N, n), for points p on links of `joint`, each belonging to a sample."""
     for j in range(1, robot.n + 1):

@@ -1,4 +1,4 @@
-"""Pictures of a plan: the motion against its limits, the singular values, and how well each base parameter is excited."""
+"""Pictures of a plan: the motion against its limits, the singular values, and how well parameters are excited."""
 
 from __future__ import annotations
 
@@ -34,13 +34,12 @@ def save_figures(path: str | Path, robot: Robot, plan: Plan, noise: float = 1.0)
     base = Path(path)
     suffix = base.suffix or ".png"
     drawings = {
-        "motion": lambda: motion_figure(plan),
-        "singular_values": lambda: singular_figure(plan),
-        "parameters": lambda: parameter_figure(robot, plan, noise),
+        "motion": motion_figure(plan),
+        "singular_values": singular_figure(plan),
+        "parameters": parameter_figure(robot, plan, noise),
     }
     written = []
-    for name, draw in drawings.items():
-        figure = draw()
+    for name, figure in drawings.items():
         target = base.with_name(f"{base.stem}_{name}{suffix}")
         figure.savefig(target, dpi=110)
         written.append(target)

@@ -77,8 +77,8 @@ def harmonics(period: float, L: int) -> Array:
 def series_extrema(A: Array, B: Array) -> Array:
     """Return lowest and highest value of sum_l A_l cos(l x) + B_l sin(l x) for each row, shape (2, n).
 
-    The extrema are at roots of the derivative, sum of c_l z^l + conj(c_l) z^-l on the circle z = exp(i x): eigenvalues of a
-    companion matrix, polished by Newton's rule, beside a grid. Points that are no extrema do no harm to a maximum.
+    The extrema are at roots of the derivative, sum of c_l z^l + conj(c_l) z^-l on the circle z = exp(i x): eigenvalues
+    of a companion matrix, polished by Newton's rule, beside a grid. Points that are no extrema do no harm to a maximum.
     """
     l = np.arange(1, A.shape[1] + 1)
     grid = np.linspace(0.0, 2.0 * np.pi, 16 * A.shape[1], endpoint=False)
@@ -116,7 +116,7 @@ def rest_basis(L: int, fixed_start: bool = False) -> Array:
     dq(0) = 0: sum of l B_l = 0; ddq(0) = 0: sum of l^2 A_l = 0; with fixed_start also q(0) = 0: c + sum of A_l = 0.
     So k = 2 L - 1 or 2 L - 2.
     """
-    if L < (3 if fixed_start else 2):
+    if (3 if fixed_start else 2) > L:
         raise InputError(f"{L} harmonics cannot start and end at rest", "use at least 3")
     l = np.arange(1.0, L + 1)
     o = np.zeros(L)

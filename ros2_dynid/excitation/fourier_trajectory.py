@@ -1,14 +1,15 @@
 """Fourier trajectories optimised on the torque regressor of the base parameters.
 
-The series of a joint are linear in their coefficients, at rest at both ends by construction (rest_basis). The criterion is
-taken on samples of one period, limits are held by a penalty, and at the end the amplitude is reduced until the exact
-extrema keep every limit: the rest pose in the middle always does.
+The series of a joint are linear in their coefficients, at rest at both ends by construction (rest_basis). The
+criterion is taken on samples of one period, limits are held by a penalty, and at the end the amplitude is reduced
+until the exact extrema keep every limit: the rest pose in the middle always does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -144,8 +145,8 @@ class FourierProblem:
 def shrink(problem: FourierProblem, y: Array, safe: Callable[[FourierSeries], bool]) -> Array:
     """Return factor * y, the factor at most 1 and about as large as the exact limits and `safe` allow.
 
-    Positions, velocities and accelerations are linear in y, so their factor is exact; what else `safe` asks for is tried
-    with factors STEP^k. All zero means that only standing still is safe.
+    Positions, velocities and accelerations are linear in y, so their factor is exact; what else `safe` asks for is
+    tried with factors STEP^k. All zero means that only standing still is safe.
     """
     y = y * linear_factor(problem, y)
 
@@ -229,7 +230,7 @@ def optimise_series(
     y = min(found, key=lambda item: item[:2])[2]
     for k, (p, weight) in enumerate(later):
         until = 0.45 + 0.5 * (k + 1) / len(later)
-        y = descend(lambda z, p=p, w=weight: problem.cost(z, p, w), y, clock, ITERATIONS, until)  # type: ignore[misc]
+        y = descend(partial(problem.cost, p=p, weight=weight), y, clock, ITERATIONS, until)
         value, y_safe = judged(y)
         if value < best:
             best, y_best = value, y_safe

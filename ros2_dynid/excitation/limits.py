@@ -139,7 +139,7 @@ def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None)
 def peak_effort(robot: Robot, curve: Curve, chi: Array) -> Array:
     """Return the largest |tau| predicted with the standard parameters chi at each active joint, shape (n_active,)."""
     t = np.linspace(0.0, curve.duration, max(200, int(curve.duration * EFFORT_RATE_HZ)) + 1)
-    return np.abs(inverse_dynamics(robot, chi, *curve.evaluate(t))).max(axis=0)
+    return np.asarray(np.abs(inverse_dynamics(robot, chi, *curve.evaluate(t))).max(axis=0))
 
 
 def known_parameters(robot: Robot, chi: Array | None = None) -> Array | None:
@@ -157,8 +157,8 @@ def check_trajectory(
 ) -> list[Problem]:
     """Return what forbids to run the trajectory on the robot; an empty list if nothing does.
 
-    Position, velocity and acceleration are judged at the exact extrema of the curve, torque at 500 Hz with chi (default:
-    the robot's a priori parameters), and both ends must be at rest. Collisions: see collision.py.
+    Position, velocity and acceleration are judged at the exact extrema of the curve, torque at 500 Hz with chi
+    (default: the robot's a priori parameters), and both ends must be at rest. Collisions: see collision.py.
     """
     if set(trajectory.joint_names) != set(robot.active_names):
         missing = sorted(set(robot.active_names) ^ set(trajectory.joint_names))[0]
@@ -207,8 +207,14 @@ def _effort(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None) -> li
         return []
     peak = peak_effort(robot, curve, chi)
     return [
-        Problem(name, "effort", float(tau), float(limit), f"torque of joint {name!r} reaches {tau:.6g} N.m (or N) by the"
-                f" a priori parameters, the limit is {limit:.6g}")
+        Problem(
+            name,
+            "effort",
+            float(tau),
+            float(limit),
+            f"torque of joint {name!r} reaches {tau:.6g} N.m (or N) by the"
+            f" a priori parameters, the limit is {limit:.6g}",
+        )
         for name, tau, limit in zip(robot.active_names, peak, bounds.effort, strict=True)
         if tau > limit * (1.0 + 1e-9)
     ]

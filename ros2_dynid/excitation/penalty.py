@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -58,7 +59,7 @@ class Penalty:
             excess = np.maximum(np.abs(y) / limit - 1.0, 0.0)
             total += float(np.sum(excess**2))
             gradients.append((2.0 * excess * np.sign(y) / limit) @ G)
-        return total, *gradients
+        return total, gradients[0], gradients[1], gradients[2]
 
     def further(self, q: Array, dq: Array, ddq: Array) -> Term:
         """Return the penalty of torques and of collisions."""
@@ -78,8 +79,8 @@ class Penalty:
         excess = np.maximum(np.abs(tau) / limit - 1.0, 0.0)
         return float(np.sum(excess**2)), 2.0 * excess * np.sign(tau) / limit
 
-    def able(self, q: Array, dq: Array, ddq: Array) -> Array:
-        """Return for each of K groups of samples, shape (K, M, n_active), whether torques and distances are in order."""
+    def able(self, q: Array, dq: Array, ddq: Array) -> NDArray[np.bool_]:
+        """Return for each of K groups of samples, shape (K, M, n_active), whether torques and distances are fine."""
         K, _, n = q.shape
         fine = np.ones(K, dtype=bool)
         if self.chi is not None:

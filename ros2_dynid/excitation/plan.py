@@ -1,4 +1,4 @@
-"""The use case: an exciting trajectory for a robot, by optimum points or by Fourier series, checked before it is given."""
+"""The use case: an exciting trajectory for a robot, by optimum points or by Fourier series, checked before given."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from ros2_dynid.excitation.limits import (
 )
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.point_trajectory import SegmentProblem, interpolate_points, optimise_trajectory
-from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
+from ros2_dynid.excitation.pose import rest_pose
+from ros2_dynid.excitation.quintic import PiecewiseQuintic
 from ros2_dynid.excitation.search import Clock, Progress, silent
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
@@ -48,8 +49,8 @@ class Wishes:
     criterion: "cond", "normalised" or "logdet" of the torque regressor (default: cond if only inertial parameters are
     sought, else normalised, since units then differ); weights: factor on the rows of each active joint.
     equilibrium_weight: lambda2 of the points' cost, beside lambda1 = 1; optimiser: "gradient", which chooses points and
-    segment times together, or one of seed 001 ("nelder-mead", "quasi-newton", "powell"), which finds the points alone, with
-    the condition number by `measure` ("svd", "qr", "frobenius").
+    segment times together, or one of seed 001 ("nelder-mead", "quasi-newton", "powell"), which finds the points alone,
+    with the condition number by `measure` ("svd", "qr", "frobenius").
     chi: standard parameters to predict torques with (default: the robot's); shapes: what must not collide.
     """
 
@@ -230,7 +231,7 @@ def _points_curve(
 
 def _as_in_the_seed(
     problem: SegmentProblem, wishes: Wishes, rng: np.random.Generator, clock: Clock
-) -> tuple[Curve, Array, Array]:
+) -> tuple[PiecewiseQuintic, Array, Array]:
     """Return curve and points by the procedure of seed 001: points alone, interpolation, tighter limits if it fails."""
     model, full = problem.model, problem.substitution
     free = positions_that_matter(model)

@@ -8,8 +8,10 @@ extrema, and the whole is checked; where the check fails the limits are tightene
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
@@ -43,7 +45,7 @@ SHORTEST_S = 0.05
 def _basis(s: Array) -> Array:
     """Return what qa, qb, u dqa and u dqb contribute to q, u dq and u^2 ddq at relative times s, shape (3, 4, M)."""
     unit = np.eye(4)[:, :, None]
-    a = hermite(*(unit[:, k] for k in range(4)), np.ones(4))  # (4, 6, 1)
+    a = hermite(unit[:, 0], unit[:, 1], unit[:, 2], unit[:, 3], np.ones(4))  # (4, 6, 1)
     parts = []
     for _ in range(3):
         parts.append(np.stack([np.polynomial.polynomial.polyval(s, row[:, 0]) for row in a]))
@@ -74,9 +76,7 @@ class SegmentProblem:
         value, gq, gdq = self.model.log_cost(Q[1:-1], D[1:-1], p)
         excess, gQ, gD, gu = self._path_penalty(Q, D, u)
         slope_u = (weight * gu + TIME_WEIGHT) * (u - SHORTEST_S)
-        gx = self.substitution.back(
-            x[: self.substitution.size], gq + weight * gQ[1:-1], gdq + weight * gD[1:-1]
-        )
+        gx = self.substitution.back(x[: self.substitution.size], gq + weight * gQ[1:-1], gdq + weight * gD[1:-1])
         return value + weight * excess + TIME_WEIGHT * float(u.sum()), np.concatenate((gx, slope_u))
 
     def _path_penalty(self, Q: Array, D: Array, u: Array) -> tuple[float, Array, Array, Array]:
@@ -104,7 +104,9 @@ class SegmentProblem:
 _BASIS = _basis(np.linspace(0.0, 1.0, INSIDE + 2)[1:-1])
 
 
-def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock: Clock, starts: int = 3) -> tuple[PiecewiseQuintic, Array, Array]:
+def optimise_trajectory(
+    problem: SegmentProblem, rng: np.random.Generator, clock: Clock, starts: int = 3
+) -> tuple[PiecewiseQuintic, Array, Array]:
     """Return a trajectory that keeps the limits, and its points q, dq, shape (r + 1, n).
 
     Several random starts, the best of them refined with sharper criteria and heavier penalties; then the interpolation.
@@ -126,7 +128,7 @@ def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock
         problem = replace(full, penalty=replace(full.penalty, tight=tight, chi=chi))
         for k, (p, weight) in enumerate(stages if attempt == 0 else stages[-2:]):
             until = 0.3 + 0.5 * (k + 1) / len(stages) if attempt == 0 else 0.95
-            x = descend(lambda z, p=p, w=weight: problem.cost(z, p, w), x, clock, ITERATIONS, until=until)  # type: ignore[misc]
+            x = descend(partial(problem.cost, p=p, weight=weight), x, clock, ITERATIONS, until)
             Q, D, _ = problem.states(x)
             clock.report(f"p = {p:g}: cond {condition(problem.model.W(Q[1:-1], D[1:-1])):.4g}")
         curve, q, dq, slowed = _interpolated(full, x)
@@ -145,7 +147,9 @@ def optimise_trajectory(problem: SegmentProblem, rng: np.random.Generator, clock
     return best[1:]
 
 
-def interpolate_points(problem: SegmentProblem, q: Array, dq: Array) -> tuple[PiecewiseQuintic | None, Array, Array, bool]:
+def interpolate_points(
+    problem: SegmentProblem, q: Array, dq: Array
+) -> tuple[PiecewiseQuintic | None, Array, Array, bool]:
     """Return the trajectory through points found without a look at the way between them, its points, and whether
     points had to be slowed down for it; None where even that does not help.
     """
@@ -166,7 +170,8 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
 
     A segment that leaves a limit at its shortest time gets the optimised time; if that fails too, the velocities at
     its ends are lowered, at last to zero, since between points at rest a quintic stays between them; one whose torques
-    are too high takes more time, and points whose way leads into a collision come nearer to the rest pose. None if even that does not help.
+    are too high takes more time, and points whose way leads into a collision come nearer to
+    the rest pose. None if even that does not help.
     """
     Q, D, u_optimised = problem.states(x)
     bounds = problem.penalty.bounds
@@ -176,7 +181,9 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
     slowed = False
     for attempt in range(ATTEMPTS):
         Z, dZ = Q @ G.T + offset, D @ G.T
-        shortest = shortest_times(Z[open_], Z[open_ + 1], dZ[open_], dZ[open_ + 1], bounds.velocity, bounds.acceleration)
+        shortest = shortest_times(
+            Z[open_], Z[open_ + 1], dZ[open_], dZ[open_ + 1], bounds.velocity, bounds.acceleration
+        )
         u[open_] = stretch[open_] * np.maximum(shortest, SHORTEST_S)
         inside, able = _segments_ok(problem, Q, D, u, open_)
         if not attempt:
@@ -207,7 +214,9 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
     return None, Q[1:-1], D[1:-1], slowed
 
 
-def _segments_ok(problem: SegmentProblem, Q: Array, D: Array, u: Array, which: Array) -> tuple[Array, Array]:
+def _segments_ok(
+    problem: SegmentProblem, Q: Array, D: Array, u: Array, which: NDArray[np.intp]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return for the segments `which` whether they keep the limits, exactly, and torques and distances, at samples."""
     robot, bounds, penalty = problem.model.robot, problem.penalty.bounds, problem.penalty
     G, offset = constraint(robot)

@@ -1,15 +1,18 @@
 """Optimum points of the energy-difference model (seed 001, section 4).
 
 W has the rows h(point i + 1) - h(point i), so that every point is used twice; the cost is lambda1 cond(W) + lambda2 S.
-Limits vanish by the substitutions q = q_I + (q_F - q_I) sin^2 x and dq = dq_M sin x. Positions that W does not depend on
-(q1 of a robot whose first axis is vertical) are no variables.
+Limits vanish by the substitutions q = q_I + (q_F - q_I) sin^2 x and dq = dq_M sin x. Positions that W does not depend
+on (q1 of a robot whose first axis is vertical) are no variables.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ros2_dynid.dynamics.energy import energy_regressor
@@ -75,7 +78,7 @@ class Substitution:
     lower: Array
     upper: Array
     velocity: Array
-    free: Array
+    free: NDArray[np.bool_]
     fixed: Array
 
     @property
@@ -88,7 +91,8 @@ class Substitution:
         X = x.reshape(len(self.fixed), -1)
         k = int(self.free.sum())
         q = self.fixed.copy()
-        q[:, self.free] = (self.lower + (self.upper - self.lower) * np.sin(_spread(X[:, :k], self.free)) ** 2)[:, self.free]
+        lower, upper = self.lower[self.free], self.upper[self.free]
+        q[:, self.free] = lower + (upper - lower) * np.sin(X[:, :k]) ** 2
         return q, self.velocity * np.sin(X[:, k:])
 
     def back(self, x: Array, gq: Array, gdq: Array) -> Array:
@@ -105,13 +109,7 @@ class Substitution:
         return np.hstack((np.arcsin(np.sqrt(part)), np.arcsin(np.clip(dq / self.velocity, -1.0, 1.0)))).ravel()
 
 
-def _spread(X: Array, free: Array) -> Array:
-    out = np.zeros((len(X), len(free)))
-    out[:, free] = X
-    return out
-
-
-def positions_that_matter(model: EnergyModel, seed: int = 0) -> Array:
+def positions_that_matter(model: EnergyModel, seed: int = 0) -> NDArray[np.bool_]:
     """Return for each active joint whether W depends on its position, shape (n_active,), judged on random points."""
     rng = np.random.default_rng(seed)
     n = len(model.robot.active)
@@ -167,21 +165,21 @@ def optimise_points(
 def _seed_optimiser(
     model: EnergyModel, substitution: Substitution, x: Array, clock: Clock, optimiser: str, measure: str
 ) -> Array:
-    """Return the variables that one of the seed's optimisers finds, derivatives by differences, in the time there is."""
-    best = [np.inf, x]
+    """Return the variables that one of the seed's optimisers finds, derivatives by differences, in time."""
+    best: tuple[float, Array] = (np.inf, x)
 
     def cost(z: Array) -> float:
+        nonlocal best
         if clock.over():
             raise OutOfTimeError
         value = model.cost(*substitution.points(z), measure)
         if value < best[0]:
-            best[:] = [value, z.copy()]
+            best = (value, z.copy())
             clock.report(f"{optimiser}: cost {value:.4g}")
         return min(value, 1e30)
 
-    options = {"maxiter": 10**6, "adaptive": True} if optimiser == "nelder-mead" else {"maxiter": 10**6}
-    try:
-        minimize(cost, x, method=SCIPY_NAMES[optimiser], options=options)
-    except OutOfTimeError:
-        pass
-    return np.asarray(best[1])
+    options: Any = {"maxiter": 10**6} | ({"adaptive": True} if optimiser == "nelder-mead" else {})
+    method: Any = SCIPY_NAMES[optimiser]
+    with suppress(OutOfTimeError):
+        minimize(cost, x, method=method, options=options)
+    return best[1]

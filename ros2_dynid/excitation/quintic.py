@@ -1,4 +1,4 @@
-"""Piecewise fifth-order polynomials: interpolation between points (q, dq) and their exact extrema (seed 001, section 5)."""
+"""Piecewise fifth-order polynomials: interpolation between states and exact extrema (seed 001, section 5)."""
 
 from __future__ import annotations
 

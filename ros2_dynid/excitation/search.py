@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -48,22 +50,20 @@ class Clock:
 
 def descend(cost: Cost, x: Array, clock: Clock, iterations: int, until: float = 1.0) -> Array:
     """Return a better x by L-BFGS, at most `iterations` long and not beyond the fraction `until` of the budget."""
-    best = [np.inf, x]
+    best: tuple[float, Array] = (np.inf, x)
 
     def guarded(z: Array) -> tuple[float, Array]:
+        nonlocal best
         if clock.over(until):
             raise OutOfTimeError
         value, gradient = cost(z)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
             return 1e30, np.zeros_like(z)  # a step far too long: the line search turns back
         if value < best[0]:
-            best[:] = [value, z.copy()]
+            best = (value, z.copy())
         return value, gradient
 
-    try:
-        minimize(
-            guarded, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations, "maxcor": 30, "maxfun": 10**6}
-        )
-    except OutOfTimeError:
-        pass
-    return np.asarray(best[1])
+    with suppress(OutOfTimeError):
+        options: Any = {"maxiter": iterations, "maxcor": 30, "maxfun": 10**6}
+        minimize(guarded, x, jac=True, method="L-BFGS-B", options=options)
+    return best[1]

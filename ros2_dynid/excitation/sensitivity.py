@@ -1,8 +1,8 @@
 """Exact gradients of the regressors: how a weighted sum of their elements changes with q, dq and ddq.
 
-Criteria are functions f(W); with the weights C = df/dW, df/dx = d<C, Y>/dx. The recursions are run backwards (the adjoint
-method), so one call costs a small multiple of the regressor, whatever the number of joints. A name with a bar, `w_bar`,
-is the derivative of <C, Y> with respect to w. The derivative of sign(dq) is taken as 0.
+Criteria are functions f(W); with the weights C = df/dW, df/dx = d<C, Y>/dx. The recursions are run backwards (the
+adjoint method), so one call costs a small multiple of the regressor, whatever the number of joints. A name with a bar,
+`w_bar`, is the derivative of <C, Y> with respect to w. The derivative of sign(dq) is taken as 0.
 """
 
 from __future__ import annotations
@@ -221,8 +221,9 @@ def _axis(joint: Joint) -> Array:
 
 
 def _others(weights: dict[int, float], x: dict[int, Array]) -> dict[int, Array]:
-    """Return c_l (sum over j != l of c_j x_j) by joint number l."""
-    return {l: c * sum(weights[j] * x[j] for j in weights if j != l) for l, c in weights.items()}
+    """Return c_j (sum over l != j of c_l x_l) by joint number j."""
+    total = np.sum([c * x[j] for j, c in weights.items()], axis=0)
+    return {j: c * (total - c * x[j]) for j, c in weights.items()}
 
 
 def _add_drive_gradient(robot: Robot, C: Array, gdq: Array, gddq: Array) -> None:
@@ -237,8 +238,8 @@ def _add_drive_gradient(robot: Robot, C: Array, gdq: Array, gddq: Array) -> None
             inertia, column = column, column + 1
         weights = dict(coupling.weights)
         for target, c in ((gddq, C[inertia]), (gdq, C[column])):
-            for l, value in _others(weights, {j: c[j - 1] for j in weights}).items():
-                target[l - 1] += value
+            for j, value in _others(weights, {k: c[k - 1] for k in weights}).items():
+                target[j - 1] += value
         column += 2
 
 
@@ -252,6 +253,6 @@ def _add_rotor_energy_gradient(robot: Robot, C: Array, dq: Array, gdq: Array) ->
         if coupling.independent_inertia:
             inertia, column = column, column + 1
         weights = dict(coupling.weights)
-        for l, value in _others(weights, {j: dq[j - 1] for j in weights}).items():
-            gdq[l - 1] += C[inertia] * value
+        for j, value in _others(weights, {k: dq[k - 1] for k in weights}).items():
+            gdq[j - 1] += C[inertia] * value
         column += 2

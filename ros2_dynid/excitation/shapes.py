@@ -7,7 +7,6 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -69,8 +68,8 @@ def urdf_solids(
 ) -> tuple[list[Solid], tuple[str, ...]]:
     """Return the <collision> shapes of a URDF on the robot's joints, and the links whose mesh was not found.
 
-    The sub-chain must be the one that the robot was read with. A mesh is looked for beside the URDF and in the packages of
-    the ROS installation that is sourced.
+    The sub-chain must be the one that the robot was read with. A mesh is looked for beside the URDF and in the
+    packages of the ROS installation that is sourced.
     """
     path, source = Path(urdf), str(urdf)
     data = read_bytes(path, MAX_URDF_BYTES)
@@ -115,8 +114,8 @@ def urdf_capsules(
 def file_capsules(robot: Robot, path: str | Path) -> list[Capsule]:
     """Return the capsules and spheres of a YAML file: a list `shapes` of {joint, from, to, radius} [m].
 
-    joint: name of the joint that carries it, or "base"; from, to: ends in the frame of that joint (modified DH); a sphere
-    has `at` instead.
+    joint: name of the joint that carries it, or "base"; from, to: ends in the frame of that joint (modified DH); a
+    sphere has `at` instead.
     """
     source = str(path)
     data = read_yaml(Path(path))
@@ -159,9 +158,7 @@ def _numbers(text: str, count: int, source: str) -> list[float]:
     return values
 
 
-def _geometry(
-    element: ElementTree.Element, urdf: Path, source: str
-) -> tuple[str, tuple[float, ...], Array] | None:
+def _geometry(element: ElementTree.Element, urdf: Path, source: str) -> tuple[str, tuple[float, ...], Array] | None:
     """Return kind, size and triangles of a collision element; an empty kind for none, None for a missing mesh."""
     geometry = element.find("geometry")
     shape = None if geometry is None else next(iter(geometry), None)

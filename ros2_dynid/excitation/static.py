@@ -43,7 +43,7 @@ def approach(
     if outside.any():
         name = robot.active_names[int(np.flatnonzero(outside.any(axis=0))[0])]
         raise InputError(f"joint {name!r} begins or ends outside its limits", "move it inside first", robot.name)
-    t = np.array([0.0, _time_between(bounds, index, *ends, speed)])
+    t = np.array([0.0, _time_between(bounds, index, ends[0], ends[1], speed)])
     return Trajectory(robot.active_names, through_points(t, ends, np.zeros_like(ends)), "approach")
 
 
@@ -169,7 +169,9 @@ def ramps(
     return Trajectory(robot.active_names, curve, "ramps")
 
 
-def _span(robot: Robot, bounds: Bounds, shapes: Shapes | None, rest: Array, k: int, reach: float) -> tuple[float, float]:
+def _span(
+    robot: Robot, bounds: Bounds, shapes: Shapes | None, rest: Array, k: int, reach: float
+) -> tuple[float, float]:
     """Return how low and how high joint k may go while the others rest: limits, reach and collision margin."""
     j = robot.active[k] - 1
     ends = []

@@ -1,7 +1,7 @@
 """The trajectory: a curve of all active joints, sampled exactly at any rate, and its file.
 
-The file is YAML with the fields of trajectory_msgs/msg/JointTrajectory and nothing else, so `ros2 topic pub` takes it; the
-curve itself stands in a comment, so that reading the file back loses nothing. A file without that comment is read
+The file is YAML with the fields of trajectory_msgs/msg/JointTrajectory and nothing else, so `ros2 topic pub` takes it;
+the curve itself stands in a comment, so that reading the file back loses nothing. A file without that comment is read
 as a controller would: by quintics through its points.
 """
 
@@ -234,7 +234,9 @@ def _points(message: Any, source: str) -> tuple[tuple[str, ...], Array, Array, A
     if len(points) < 2:
         raise refuse(f"{len(points)} points are no trajectory")
     try:
-        t = np.array([p["time_from_start"]["sec"] + 1e-9 * p["time_from_start"]["nanosec"] for p in points], dtype=float)
+        t = np.array(
+            [p["time_from_start"]["sec"] + 1e-9 * p["time_from_start"]["nanosec"] for p in points], dtype=float
+        )
         q = np.array([p["positions"] for p in points], dtype=float)
         dq = np.array([p["velocities"] for p in points], dtype=float)
         has_ddq = all(p.get("accelerations") for p in points)

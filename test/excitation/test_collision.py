@@ -21,7 +21,14 @@ from ros2_dynid.excitation.collision import (
 from ros2_dynid.excitation.exact import exact_clearance
 from ros2_dynid.excitation.limits import Caps, check_trajectory
 from ros2_dynid.excitation.plan import plan
-from ros2_dynid.excitation.shapes import bounding_capsule, cover, file_capsules, find_mesh, read_triangles, urdf_capsules
+from ros2_dynid.excitation.shapes import (
+    bounding_capsule,
+    cover,
+    file_capsules,
+    find_mesh,
+    read_triangles,
+    urdf_capsules,
+)
 from ros2_dynid.excitation.static import ramps, static_poses
 from ros2_dynid.model.load import load_robot
 
@@ -72,7 +79,10 @@ def test_neighbours_and_constant_pairs_are_left_out():
     robot = three_dof()
     shapes = make_shapes(robot, stick(robot), planes=planes_of(-1.0))
     named = {frozenset((shapes.links[i], shapes.links[k])) for i, k in shapes.pairs}
-    assert named == {frozenset(("base", "fore")), frozenset(("base", "upper"))}  # upper is on joint 2, not next to the base
+    assert named == {
+        frozenset(("base", "fore")),
+        frozenset(("base", "upper")),
+    }  # upper is on joint 2, not next to the base
     assert 0 not in shapes.plane_shapes
 
 
@@ -85,7 +95,11 @@ def test_bounding_capsules_hold_their_points(seed):
 
 
 def test_cover_holds_every_corner_of_a_mesh():
-    triangles = read_triangles(find_mesh("package://example-robot-data/robots/ur_description/meshes/ur10/collision/forearm.stl", example_urdf(UR5)))
+    triangles = read_triangles(
+        find_mesh(
+            "package://example-robot-data/robots/ur_description/meshes/ur10/collision/forearm.stl", example_urdf(UR5)
+        )
+    )
     capsules = cover(triangles)
     assert 1 <= len(capsules) <= 4
     gaps = [segment_distance(a, b, triangles.reshape(-1, 3), triangles.reshape(-1, 3))[0] - r for a, b, r in capsules]
@@ -109,16 +123,19 @@ def test_capsules_are_on_the_safe_side_of_the_meshes():
 def test_primitives_missing_meshes_and_files(tmp_path):
     urdf = tmp_path / "arm.urdf"
     urdf.write_text(
-        """<robot name="arm"><link name="base"><collision><geometry><box size="0.2 0.2 0.1"/></geometry></collision></link>
-        <link name="one"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+        """<robot name="arm"><link name="base"><collision>
+        <geometry><box size="0.2 0.2 0.1"/></geometry></collision></link>
+        <link name="one"><inertial><mass value="1"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
         <collision><origin xyz="0 0 0.3"/><geometry><cylinder radius="0.05" length="0.4"/></geometry></collision></link>
-        <link name="two"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+        <link name="two"><inertial><mass value="1"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
         <collision><geometry><sphere radius="0.1"/></geometry></collision>
         <collision><geometry><mesh filename="package://nowhere/a.stl"/></geometry></collision></link>
         <joint name="a" type="revolute"><parent link="base"/><child link="one"/><axis xyz="0 1 0"/>
         <limit lower="-1" upper="1" velocity="1" effort="9"/></joint>
-        <joint name="b" type="revolute"><parent link="one"/><child link="two"/><origin xyz="0 0 0.6"/><axis xyz="0 1 0"/>
-        <limit lower="-1" upper="1" velocity="1" effort="9"/></joint></robot>"""
+        <joint name="b" type="revolute"><parent link="one"/><child link="two"/><origin xyz="0 0 0.6"/>
+        <axis xyz="0 1 0"/>        <limit lower="-1" upper="1" velocity="1" effort="9"/></joint></robot>"""
     )
     robot = load_robot(urdf)
     capsules, notes = urdf_capsules(robot, urdf)
@@ -128,9 +145,15 @@ def test_primitives_missing_meshes_and_files(tmp_path):
     a, b, _ = (np.array(x) for x in (capsules[0][2], capsules[0][3], 0))
     wanted = segment_distance(a, b, np.array([0, 0, 0.6]), np.array([0, 0, 0.6]))[0] - capsules[0][4] - 0.1
     assert clearance(robot, shapes, np.zeros((1, 2)))[0] == pytest.approx(wanted)
-    (tmp_path / "s.yaml").write_text("shapes: [{joint: base, at: [0, 0, 0], radius: 0.1}, {joint: b, from: [0,0,0], to: [0,0,1], radius: 0.2}]")
+    (tmp_path / "s.yaml").write_text(
+        "shapes: [{joint: base, at: [0, 0, 0], radius: 0.1}, {joint: b, from: [0,0,0], to: [0,0,1], radius: 0.2}]"
+    )
     assert [c[1] for c in file_capsules(robot, tmp_path / "s.yaml")] == [0, 2]
-    for text in ("shapes: []", "shapes: [{joint: c, at: [0, 0, 0], radius: 1}]", "shapes: [{joint: a, at: [0, 0], radius: 1}]"):
+    for text in (
+        "shapes: []",
+        "shapes: [{joint: c, at: [0, 0, 0], radius: 1}]",
+        "shapes: [{joint: a, at: [0, 0], radius: 1}]",
+    ):
         (tmp_path / "s.yaml").write_text(text)
         with pytest.raises(InputError):
             file_capsules(robot, tmp_path / "s.yaml")

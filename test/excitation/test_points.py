@@ -70,7 +70,9 @@ def test_gradient_of_points_and_times_together():
     D = rng.normal(size=x.shape)
     slope = problem.cost(x, 8.0, 0.3)[1] @ D
     h = 1e-6
-    assert slope == pytest.approx((problem.cost(x + h * D, 8.0, 0.3)[0] - problem.cost(x - h * D, 8.0, 0.3)[0]) / (2 * h), rel=1e-4)
+    assert slope == pytest.approx(
+        (problem.cost(x + h * D, 8.0, 0.3)[0] - problem.cost(x - h * D, 8.0, 0.3)[0]) / (2 * h), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("optimiser", ["gradient", "nelder-mead", "quasi-newton", "powell"])
@@ -97,7 +99,7 @@ def test_trajectory_through_points_is_safe(rows):
     robot = three_dof(2.0)
     found = plan(robot, method="points", rows=rows, groups=["inertial"], seed=1, time_budget_s=3.0)
     assert found.rows == rows and found.W.shape == (rows, 15)
-    assert found.cond == pytest.approx(condition(found.W)) and found.S == pytest.approx(equilibrium(found.W))
+    assert found.cond == pytest.approx(condition(found.W)) and pytest.approx(equilibrium(found.W)) == found.S
     assert check_trajectory(robot, found.trajectory, margin=0.05) == []
     fine = found.trajectory.sample(2000.0)
     bounds = bounds_of(robot, 0.05)
