@@ -11,6 +11,8 @@ from ros2_dynid.errors import InputError
 
 MAX_YAML = 5_000_000
 """A robot file larger than this [bytes] is refused."""
+MAX_DEPTH = 50
+"""Brackets within brackets in a YAML file."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -32,6 +34,16 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
+def check_depth(data: bytes | str) -> None:
+    """Refuse YAML nested so deeply that the C loader, which recurses, would crash [ValueError]."""
+    depth = 0
+    for event in yaml.parse(data, Loader=_Loader):
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if depth > MAX_DEPTH:
+            raise ValueError("nested too deeply")
+
+
 class _UniqueLoader(_Loader):  # type: ignore[misc]
     """A safe loader that refuses a key given twice; YAML would silently keep the last."""
 
@@ -51,6 +63,7 @@ class _UniqueLoader(_Loader):  # type: ignore[misc]
 def parse_yaml(data: bytes | str, source: str) -> Any:
     """Return the data of a YAML text; `source` names the file in errors."""
     try:
+        check_depth(data)
         return yaml.load(data, Loader=_UniqueLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.files import check_depth
 from ros2_dynid.recording.blocks import Block, Channel, Storage, distinct
 from ros2_dynid.recording.decode import JOINT_STATE, TYPES, Decoder, can_decode
 from ros2_dynid.recording.mcap_file import McapFile
@@ -19,7 +20,6 @@ from ros2_dynid.recording.sqlite_file import SqliteFile
 
 METADATA = "metadata.yaml"
 _MAX_METADATA = 4 << 20
-_MAX_DEPTH = 50
 _KINDS: dict[str, Callable[[Path], Storage]] = {"mcap": McapFile, "db3": SqliteFile, "bag": Rosbag1File}
 _PEEKED_BLOCKS = 200
 _ENOUGH = 50
@@ -129,7 +129,7 @@ def _metadata(folder: Path, warnings: list[str]) -> dict[str, Any]:
         with path.open("rb") as stream:
             text = stream.read(_MAX_METADATA)
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        _check_depth(yaml.parse(text, Loader=loader))
+        check_depth(text)
         content = yaml.load(text, Loader=loader)
         information = content["rosbag2_bagfile_information"]
         if isinstance(information, dict):
@@ -138,16 +138,6 @@ def _metadata(folder: Path, warnings: list[str]) -> dict[str, Any]:
         pass
     warnings.append("metadata.yaml is damaged: the bag's files were taken in the order of their numbers")
     return {}
-
-
-def _check_depth(events: Iterable[Any]) -> None:
-    """Refuse YAML nested so deeply that the C loader, which recurses, would crash [ValueError]."""
-    depth = 0
-    for event in events:
-        kind = type(event).__name__
-        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
-        if depth > _MAX_DEPTH:
-            raise ValueError("nested too deeply")
 
 
 def _numbers(name: str) -> list[tuple[int, str]]:

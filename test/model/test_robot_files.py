@@ -281,3 +281,11 @@ def test_a_urdf_goes_there_and_back(tmp_path):
     robot = load_robot(write(tmp_path, ARM, "arm.urdf"))
     assert isinstance(robot, Robot)
     assert same(robot_from_dict(yaml.safe_load(yaml.safe_dump(robot_to_dict(robot))), "test"), robot)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000 + "x"])
+def test_yaml_nested_without_end_is_refused_and_crashes_nothing(tmp_path, text):
+    path = tmp_path / "deep.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match="not YAML"):
+        load_robot(path)
