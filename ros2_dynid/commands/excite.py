@@ -47,7 +47,7 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument("--rows", metavar="R", type=int, help="rows of W for points (default twice the base parameters)")
     group.add_argument("--seed", metavar="N", type=int, default=0, help="of the random starts (default 0)")
     group.add_argument("--duration", metavar="S", type=float, default=10.0, help="Fourier period [s] (default 10)")
-    group.add_argument("--harmonics", metavar="N", type=int, default=5, help="of the Fourier series (default 5)")
+    group.add_argument("--harmonics", metavar="N", type=int, default=6, help="of the Fourier series (default 6)")
     group.add_argument("--periods", metavar="N", type=int, default=1, help="repetitions of the period (default 1)")
     group.add_argument(
         "--criterion",
@@ -77,7 +77,9 @@ def add_parser(subparsers: Any) -> None:
     )
     group.add_argument("--poses", metavar="N", type=int, default=20, help="static: how many (default 20)")
     group.add_argument("--hold-time", metavar="S", type=float, default=2.0, help="static: time at each pose [s]")
-    group.add_argument("--time-budget", metavar="S", type=float, help="seconds to search (default 8, for points 12)")
+    group.add_argument(
+        "--time-budget", metavar="S", type=float, help="seconds for reading and searching (default 8, points 12)"
+    )
     safety = parser.add_argument_group("safety")
     safety.add_argument(
         "--margin", metavar="X", type=float, default=0.05, help="fraction kept from every limit (default 0.05)"
@@ -143,7 +145,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.method in ("static", "ramps"):
         trajectory, result = _slow(args, robot, shapes)
     else:
-        plan = _plan(args, robot, shapes)
+        plan = _plan(args, robot, shapes, time.perf_counter() - started)
         trajectory, result = plan.trajectory, _figures_of(args, robot, plan)
     result["exact_clearance"] = None
     if shapes is not None:
@@ -152,7 +154,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.csv:
         save_trajectory(Path(args.csv).with_suffix(".csv"), trajectory, args.rate)
     if args.rehearsal:
-        save_trajectory(args.rehearsal, rehearsal(trajectory, args.rehearsal_speed), args.rate)
+        slow = rehearsal(trajectory, args.rehearsal_speed)
+        save_trajectory(args.rehearsal, slow, args.rate * args.rehearsal_speed)
     result |= {
         "robot": robot.name,
         "method": args.method,
@@ -223,16 +226,22 @@ def _exact(args: argparse.Namespace, robot: Robot, trajectory: Trajectory, resul
         result["notes"].append(f"the shapes of {what} touch on the way: watch them in a rehearsal")
 
 
-def _plan(args: argparse.Namespace, robot: Robot, shapes: Shapes | None) -> Plan:
-    from ros2_dynid.excitation.plan import Wishes, plan, validation_plan
+def _plan(args: argparse.Namespace, robot: Robot, shapes: Shapes | None, spent_s: float) -> Plan:
+    """Plan in what is left of the time budget after reading the robot."""
+    from ros2_dynid.excitation.plan import DEFAULT_BUDGET_S, Wishes, plan, validation_plan
 
+    budget = DEFAULT_BUDGET_S.get(args.method, DEFAULT_BUDGET_S["fourier"])
+    if args.time_budget is not None:
+        if not args.time_budget > 0:
+            raise InputError(f"time budget of {args.time_budget} s", "give a positive time [s]")
+        budget = args.time_budget
     make = validation_plan if args.method == "validation" else plan
     with _Bar(args.method) as progress:
         wishes = Wishes(
             method="fourier" if args.method == "validation" else args.method,
             groups=args.only,
             seed=args.seed,
-            time_budget_s=args.time_budget,
+            time_budget_s=max(budget - spent_s, 0.1 * budget),
             rows=args.rows,
             duration_s=args.duration,
             harmonics=args.harmonics,

@@ -60,7 +60,7 @@ class Wishes:
     time_budget_s: float | None = None
     rows: int | None = None
     duration_s: float = 10.0
-    harmonics: int = 5
+    harmonics: int = 6
     periods: int = 1
     margin: float = DEFAULT_MARGIN
     caps: Caps = field(default_factory=Caps)
