@@ -62,8 +62,7 @@ def demo(
         "duration": duration,
         "rehearsal_speed": 0.5,
         "payload": {"mass": payload, **PAYLOAD},
-        "slow": 3.0,
-        "fast": 1.0,
+        "speeds": {"slow": 3.0, "fast": 1.0},
     }
     folder.mkdir(parents=True)
     logs = folder / "logs"
@@ -88,13 +87,22 @@ def demo(
             arguments = [text for key, value in options.items() for text in ("-p", f"{key}:={value}")]
             processes.start(name, [f"ros2_dynid.nodes.{name}", "--ros-args", *arguments])
         found = _converse(processes, wanted, say)
-    model = load_model(found.pop("model"))
+    found["report"] = _report(Path(found["model"]).parent, say)
+    model = load_model(found["model"])
     found["truth"] = compared(robot, model, true_parameters(robot, seed))
     found["seconds"] = time.monotonic() - begin
     found["folder"] = str(folder)
     found["demands"] = judged(found, Demand())
     found["exit_code"] = 0 if all(found["demands"].values()) else 1
     return found
+
+
+def _report(folder: Path, say: Callable[[str], None]) -> str:
+    """Write the report of the identification and return its page."""
+    from ros2_dynid.report.build import write_report
+
+    say("writing the report")
+    return str(write_report(folder, figures=False))
 
 
 def _converse(processes: Processes, wanted: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ ROOMS = (
     "dynamics",
     "base_parameters",
     "codegen",
+    "control",
     "sim",
     "excitation",
     "recording",

@@ -77,4 +77,5 @@ def show(result: dict[str, Any], console: Console) -> None:
         console.print(f"open loop, {name}: {row['worst']:.1%} of the travel at worst, {row['mean']:.1%} on average")
     for demand, met in result["demands"].items():
         console.print(f"{'yes' if met else 'NO ':3s}  {demand}")
+    console.print(f"report: {result['report']}", markup=False)
     console.print(f"{result['seconds']:.0f} s; recordings, model and logs are in {result['folder']}")

@@ -1,8 +1,8 @@
 """Feedforward: the torque of the identified model along a reference, without gaps or jumps (seed 004).
 
 tau = M(q) ddq + C(q, dq) + Q(q) + friction. The background part finds M, C and Q where the robot is; the synchronous
-part multiplies and adds. With generated code the complete torque is as quick, so `split` is a choice, not a need. Coulomb
-friction is smoothed, Fc tanh(dq / v0), so that a reference at rest does not chatter.
+part multiplies and adds. With generated code the complete torque is as quick, so `split` is a choice, not a need.
+Coulomb friction is smoothed, Fc tanh(dq / v0), so that a reference at rest does not chatter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from ros2_dynid.codegen.backend import Torque, torque_function
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import without_friction
 from ros2_dynid.model.robot import Array, Robot
 
 Fv, Fc, OFF = 11, 12, 13
@@ -55,8 +54,9 @@ class Model:
         if robot.passive or robot.coupling:
             raise InputError("feedforward of closed loops and coupled motors is not supported", "use a tree robot")
         self.robot = robot
-        self._rigid: Torque = torque_function(robot, without_friction(robot, chi))
-        drives = chi[: 14 * robot.n].reshape(robot.n, 14)
+        drives, rigid = chi.reshape(robot.n, 14), chi.reshape(robot.n, 14).copy()
+        rigid[:, [Fv, Fc, OFF]] = 0.0
+        self._rigid: Torque = torque_function(robot, rigid.ravel())
         self._Fv, self._Fc, self._off = drives[:, Fv].copy(), drives[:, Fc].copy(), drives[:, OFF].copy()
         self._zero = np.zeros(robot.n)
         self._unit = np.eye(robot.n)
@@ -113,7 +113,7 @@ class Feedforward:
         return self._coefficients
 
     def moving(self, q: Array, dq: Array, ddq: Array, measured: Array | None, now: float) -> Array:
-        """Return the torque, shape (n,), for a reference at time `now` [s]; measured: the robot's position, if known."""
+        """Return the torque, shape (n,), for a reference at time `now` [s]; measured: the robot's position, or None."""
         self._ramp_from = None
         tau = self._blended(lambda model: self._torque(model, q, dq, ddq, measured), now)
         self._last = tau

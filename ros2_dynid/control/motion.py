@@ -92,7 +92,7 @@ class Motion:
         return problem
 
     def watch(self, connection: str, now: float) -> str:
-        """Go on to the next part when one ends, or stop if the `connection` has a problem; return why, or nothing ("")."""
+        """Go on to the next part when one ends, or stop if the `connection` has a problem; return why, or ""."""
         if not self.moving:
             return ""
         problem = self._supervisor.silence(now) or connection

@@ -15,12 +15,13 @@ def stopping(q: Array, dq: Array, deceleration: Array, lead: float = 0.0, step: 
     """Return the trajectory that brings joints at q, dq, shape (n,), to rest with |ddq| = deceleration, shape (n,).
 
     lead: time [s] that the joints still move on at dq before the stop can take effect (transport). Each joint stops on
-    its own, dq^2 / (2 deceleration) further on, so none is made to move longer than it needs. Points every `step` [s],
-    positions and velocities only: the cubic through them is the parabola itself.
+    its own, dq^2 / (2 deceleration) further on, so none is made to move longer than it needs. Points every `step` [s]
+    and where a joint stops, positions and velocities only: the cubic through them is the parabola itself.
     """
     braking = np.abs(dq) / deceleration
     end = max(float(braking.max()), SHORTEST)
-    t = np.append(np.arange(0.0, end - 1e-9, step), end)
+    t = np.unique(np.concatenate((np.arange(0.0, end, step), braking, [end])))  # with the instant at which each stops
+    t = np.append(t[:-1][np.diff(t) > 1e-6], end)
     s = np.minimum(t[:, None], braking)
     positions = q + lead * dq + s * dq - 0.5 * np.sign(dq) * deceleration * s**2
     velocities = dq - np.sign(dq) * deceleration * s

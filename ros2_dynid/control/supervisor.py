@@ -14,8 +14,8 @@ from ros2_dynid.model.robot import Array, Robot
 class Tolerances:
     """What is still right: tracking error [rad or m], joint states not older than `stale` [s].
 
-    overshoot: how far a position [rad or m] may leave its limits, and a velocity exceed its limit as a share, before the
-    motion is stopped: sensors are noisy and a trajectory may lead right up to a limit.
+    overshoot: how far a position [rad or m] may leave its limits, and a velocity exceed its limit as a share, before
+    the motion is stopped: sensors are noisy and a trajectory may lead right up to a limit.
     """
 
     tracking: float = 0.2

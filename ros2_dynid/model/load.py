@@ -33,7 +33,7 @@ def load_robot(
     `base_link`, `tip_link` and `hold` {joint: position [rad or m]} select a sub-chain of a URDF, with the joints left
     out held and their links lumped; `joint_limits` is a MoveIt joint_limits.yaml.
     """
-    file = _find(path)
+    file = find_robot_file(path)
     options = {"base_link": base_link, "tip_link": tip_link, "hold": dict(hold or {})}
     suffix = file.suffix.lower()
     if suffix in YAML_SUFFIXES:
@@ -72,7 +72,7 @@ def _robot_file(file: Path, options: Mapping[str, Any]) -> Robot:
     return robot if limits is None else with_joint_limits(robot, file.parent / str(limits))
 
 
-def _find(path: str | Path) -> Path:
+def find_robot_file(path: str | Path) -> Path:
     """Return the file, or the shipped robot of that bare name."""
     file = Path(path)
     text = str(path)

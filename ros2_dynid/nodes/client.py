@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from typing import Any
 
 import numpy as np
-import rclpy
-from rcl_interfaces.srv import SetParameters
-from rclpy.action import ActionClient
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.parameter import Parameter
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import approach
-from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.nodes.caller import Caller
 from ros2_dynid.nodes.fast import Stream
 from ros2_dynid.nodes.messages import COMMANDS, JOINT_STATES, LATCHED, trajectory_message
 from ros2_dynid.recording.live import LiveStates
@@ -29,11 +24,7 @@ LEAD = 1.0
 """Time [s] that a trajectory starts after it is sent, so that its start is the same for everybody."""
 
 
-class ClientError(DynidError):
-    """A node said no, or nothing."""
-
-
-class Client(Node):
+class Client(Caller):
     """Spins in a thread of its own; its methods block the caller."""
 
     def __init__(self, robot: Robot, name: str = "client") -> None:
@@ -50,47 +41,22 @@ class Client(Node):
         )
         self._direct = self.create_publisher(JointTrajectory, "joint_trajectory", COMMANDS)
         self._reference = self.create_publisher(JointTrajectory, "reference", COMMANDS)
-        Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
-        executor = SingleThreadedExecutor()
-        executor.add_node(self)
-        threading.Thread(target=executor.spin, daemon=True).start()
+        self._stream = Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self)
+        self._spinning = threading.Thread(target=self._spin, daemon=True)
+        self._spinning.start()
 
-    def call(self, kind: Any, name: str, timeout: float = 60.0, **fields: Any) -> Any:
-        """Call a service and return its response; a response without success raises."""
-        client = self.create_client(kind, name)
-        if not client.wait_for_service(20.0):
-            raise ClientError(f"service {name} does not answer; is its node running?")
-        response = _result(client.call_async(kind.Request(**fields)), timeout, name)
-        if not getattr(response, "success", True):
-            raise ClientError(f"{name}: {response.message}")
-        return response
+    def close(self) -> None:
+        """Listen no more."""
+        self._stream.close()
+        self._executor.shutdown(timeout_sec=1.0)
+        self._spinning.join(2.0)
+        self.destroy_node()
 
-    def act(self, kind: Any, name: str, goal: Any, feedback: Any = None, timeout: float = 300.0) -> Any:
-        """Send a goal and return its result; one without success raises."""
-        client = ActionClient(self, kind, name)
-        if not client.wait_for_server(20.0):
-            raise ClientError(f"action {name} does not answer; is its node running?")
-        handle = _result(client.send_goal_async(goal, feedback), timeout, name)
-        result = _result(handle.get_result_async(), timeout, name).result
-        if not result.success:
-            raise ClientError(f"{name}: {result.message}")
-        return result
-
-    def set(self, node: str, **values: Any) -> None:
-        """Set parameters of a node."""
-        wanted = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
-        response = self.call(SetParameters, f"{node}/set_parameters", parameters=wanted)
-        for result in response.results:
-            if not result.successful:
-                raise ClientError(f"{node}: {result.reason}")
-
-    def wait(self, done: Any, timeout: float, what: str) -> None:
-        """Wait until done() is true."""
-        until = time.monotonic() + timeout
-        while not done():
-            if time.monotonic() > until:
-                raise ClientError(f"{what} took longer than {timeout:g} s")
-            time.sleep(0.02)
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            self._executor.spin()
 
     def position(self) -> Array:
         """Return the measured positions, shape (n,), waiting for the first ones."""
@@ -128,16 +94,3 @@ class Client(Node):
         with self._lock:
             if self._live.take(data) and self._log is not None:
                 self._log.append((self._live.stamp, self._live.q.copy()))
-
-
-def _result(future: Any, timeout: float, name: str) -> Any:
-    done = threading.Event()
-    future.add_done_callback(lambda _: done.set())
-    if not done.wait(timeout):
-        raise ClientError(f"{name} has not answered for {timeout:g} s")
-    return future.result()
-
-
-def start_ros() -> None:
-    """Initialise rclpy for a client that handles signals itself."""
-    rclpy.init(signal_handler_options=rclpy.signals.SignalHandlerOptions.NO)

@@ -15,23 +15,21 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from ros2_dynid.confined import Folder
 from ros2_dynid.control.motion import Manner, Motion
-from ros2_dynid.control.reference import Reference, joint_columns
+from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.supervisor import Tolerances
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.excitation.limits import check_trajectory
-from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, rehearsal
+from ros2_dynid.excitation.trajectory import rehearsal
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.background import THREADS, OneJob
+from ros2_dynid.nodes.background import THREADS
 from ros2_dynid.nodes.fast import Stream, Ticker
 from ros2_dynid.nodes.lifecycle_node import ERROR, OK, WARN, ManagedNode
-from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED, reference_points, trajectory_message
+from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
 from ros2_dynid.nodes.parameters import EXCITATION
+from ros2_dynid.nodes.planning import Planner
 from ros2_dynid.nodes.sender import Sender
 from ros2_dynid.nodes.spin import run
 from ros2_dynid.recording.live import LiveStates, StampClock
-from ros2_dynid.srv import PlanExcitation
 
 
 class Excitation(ManagedNode):
@@ -42,26 +40,22 @@ class Excitation(ManagedNode):
         super().__init__("excitation", EXCITATION)
         self._lock = threading.RLock()
         self._motion: Motion | None = None
-        self._plan: Trajectory | None = None
         self._announced = False
         self._parts: list[Any] = []
         self.autostart()
 
     def configure(self) -> None:
         """Make topics and services."""
-        self._folder = Folder(self.value("folder"))
-        self._job = OneJob("planning")
+        self._planner = Planner(self)
         self._exciting = self.create_publisher(Bool, "exciting", LATCHED)
         self._state_out = self.create_publisher(String, "excitation_state", LATCHED)
         self._sender = Sender(self, "joint_trajectory", self.value("action"))
-        self.create_service(PlanExcitation, "~/plan", self._on_plan, callback_group=self._job.group)
         for name, act in (("start", self._start), ("rehearse", self._rehearse), ("stop", self._stop)):
             self.create_service(Trigger, f"~/{name}", lambda _, response, act=act: self._answer(act, response))
 
     def on_robot(self, robot: Robot) -> None:
         """Watch this robot from now on."""
-        names = ("tracking_tolerance", "stale_seconds", "limit_overshoot")
-        tolerances = Tolerances(*(self.value(name) for name in names))
+        tolerances = Tolerances(*map(self.value, ("tracking_tolerance", "stale_seconds", "limit_overshoot")))
         manner = Manner(
             self.value("approach_speed"),
             self.value("settle_seconds"),
@@ -70,7 +64,7 @@ class Excitation(ManagedNode):
         )
         with self._lock:
             self._states, self._clock_of_states = LiveStates(robot.active_names), StampClock()
-            self._plan = None
+            self._planner.trajectory = None
             self._motion = Motion(robot, tolerances, manner, self._send, self._announce)
 
     def activate(self) -> None:
@@ -83,7 +77,7 @@ class Excitation(ManagedNode):
         """Stop the robot and listen no more."""
         if self._motion is not None:
             self._motion.abort("the node was deactivated", time.monotonic())
-        self._job.cancel()
+        self._planner.close()
         for part in self._parts:
             part.close()
 
@@ -92,34 +86,7 @@ class Excitation(ManagedNode):
         if self._motion is None:
             return WARN, "no robot yet", {}
         phase = self._motion.phase
-        return ERROR if phase == "aborted" else OK, phase, {"planned": self._plan is not None}
-
-    def _on_plan(self, request: Any, response: PlanExcitation.Response) -> PlanExcitation.Response:
-        try:
-            robot, cond = self.known_robot(), float("nan")
-            if request.file:
-                path = self._folder.existing(request.file)
-            else:
-                path = self._folder.new(time.strftime("plan_%Y%m%d_%H%M%S.yaml"), unique=True)
-                wanted = {
-                    "method": request.method or self.value("method"),
-                    "seed": request.seed,
-                    "duration": request.duration or self.value("duration"),
-                    "budget": self.value("planning_seconds"),
-                }
-                cond = self._job.run("plan", robot=self.robot_request(), output=str(path), **wanted)["cond"]
-            planned = load_trajectory(path)
-            joint_columns(robot, planned.joint_names)
-            problems = check_trajectory(robot, planned)
-            if problems:
-                raise InputError(f"the trajectory is not safe: {problems[0]}", "plan another one")
-            self._plan = planned
-            response.trajectory = trajectory_message(self._points(planned), planned.joint_names)
-            response.cond, response.duration = cond, planned.duration
-            response.success, response.message = True, str(path)
-        except (DynidError, OSError) as error:
-            response.message = str(error)
-        return response
+        return ERROR if phase == "aborted" else OK, phase, {"planned": self._planner.trajectory is not None}
 
     def _answer(self, act: Any, response: Trigger.Response) -> Trigger.Response:
         try:
@@ -141,15 +108,13 @@ class Excitation(ManagedNode):
 
     def _run(self, chosen: Any, phase: str) -> str:
         self.known_robot()
-        if self._plan is None or not self.active:
+        if self._planner.trajectory is None or not self.active:
             raise InputError(
                 "there is no plan" if self.active else "the node is inactive", "call ~/plan, or activate it"
             )
-        begins = self._motion.start(phase, self._points(chosen(self._plan)), time.monotonic())
+        points = self._planner.points(chosen(self._planner.trajectory))
+        begins = self._motion.start(phase, points, time.monotonic())
         return f"{phase} begins in {begins:.1f} s"
-
-    def _points(self, trajectory: Trajectory) -> Reference:
-        return reference_points(trajectory.sample(self.value("point_rate")))
 
     def _send(self, points: Reference, begin: float | None) -> None:
         self._sender.send(points, self._states.names, begin)

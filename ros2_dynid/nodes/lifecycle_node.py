@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from std_msgs.msg import String
 
-from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.jobs import robot_request
-from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.messages import LATCHED
+from ros2_dynid.nodes.diagnostics import ERROR, OK, WARN, Diagnostics
 from ros2_dynid.nodes.parameters import COMMON, Described
+from ros2_dynid.nodes.robot_source import RobotSource
 
-OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+__all__ = ["ERROR", "OK", "WARN", "ManagedNode"]
 
 
 class ManagedNode(LifecycleNode):
@@ -30,13 +26,9 @@ class ManagedNode(LifecycleNode):
         super().__init__(name)
         for parameter in (*COMMON, *parameters):
             self.declare_parameter(parameter.name, parameter.default, parameter.descriptor())
-        self.robot: Robot | None = None
-        self.description_text = ""
-        """The URDF's text, as far as the robot came as a URDF."""
         self.active = False
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self._pulse = self.create_timer(1.0, self._publish_status)
-        self._description: Any = None
+        self._source = RobotSource(self, self.on_robot)
+        self._diagnostics = Diagnostics(self)
 
     def value(self, name: str) -> Any:
         """Return a parameter's value now."""
@@ -53,18 +45,23 @@ class ManagedNode(LifecycleNode):
         """Return the time of the node's clock [ns]: the robot's if use_sim_time is set."""
         return int(self.get_clock().now().nanoseconds)
 
+    @property
+    def robot(self) -> Robot | None:
+        """The robot, once it is known."""
+        return self._source.robot
+
+    @property
+    def description_text(self) -> str:
+        """The URDF's text, as far as the robot came as a URDF."""
+        return self._source.text
+
     def known_robot(self) -> Robot:
         """Return the robot, or refuse what needs it."""
-        if self.robot is None:
-            raise InputError("the robot is not known yet", "publish robot_description or set the parameter robot")
-        return self.robot
+        return self._source.known()
 
     def robot_request(self) -> dict[str, str]:
         """Return how a job in another process finds the robot."""
-        path = self.value("robot")
-        return robot_request(
-            path, "" if path else self.description_text, self.value("base_link"), self.value("tip_link")
-        )
+        return self._source.request()
 
     # --- what a node fills in
 
@@ -93,10 +90,11 @@ class ManagedNode(LifecycleNode):
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Make the interfaces and get the robot; bad input is one line in the log and a failed transition."""
+        self._kept = {id(entity) for entities, _ in self._entities() for entity in entities}
         try:
             self.configure()
             if self.needs_robot:
-                self._find_robot()
+                self._source.find()
         except (DynidError, OSError) as error:
             self.get_logger().error(str(error))
             return TransitionCallbackReturn.FAILURE
@@ -104,6 +102,24 @@ class ManagedNode(LifecycleNode):
             self.get_logger().fatal(f"{type(error).__name__}: {error}")
             raise
         return super().on_configure(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take down what configure() made."""
+        for entities, destroy in self._entities():
+            for entity in [entity for entity in entities if id(entity) not in self._kept]:
+                destroy(entity)
+        self._source.forget()
+        return super().on_cleanup(state)
+
+    def _entities(self) -> list[tuple[list[Any], Any]]:
+        """Return what the node has, with what destroys it."""
+        return [
+            (list(self.publishers), self.destroy_publisher),
+            (list(self.subscriptions), self.destroy_subscription),
+            (list(self.services), self.destroy_service),
+            (list(self.timers), self.destroy_timer),
+            (list(self.waitables), lambda waitable: waitable.destroy()),
+        ]
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start to act."""
@@ -116,39 +132,3 @@ class ManagedNode(LifecycleNode):
         self.deactivate()
         self.active = False
         return super().on_deactivate(state)
-
-    def _find_robot(self) -> None:
-        from ros2_dynid.model.load import load_robot
-
-        chain = {"base_link": self.value("base_link") or None, "tip_link": self.value("tip_link") or None}
-        path = self.value("robot")
-        if path:
-            robot = load_robot(path, **chain)
-            self.description_text = Path(path).read_text() if path.endswith(".urdf") else ""
-            self._take(robot)
-        elif self._description is None:
-            self._description = self.create_subscription(
-                String, "robot_description", lambda message: self._on_description(message, chain), LATCHED
-            )
-
-    def _on_description(self, message: String, chain: dict[str, Any]) -> None:
-        try:
-            robot = robot_from_urdf_string(message.data, **chain)
-            self.description_text = message.data
-            self._take(robot)
-        except DynidError as error:
-            self.get_logger().error(f"robot_description: {error}")
-
-    def _take(self, robot: Robot) -> None:
-        self.on_robot(robot)
-        self.robot = robot
-        self.get_logger().info(f"robot {robot.name}: {len(robot.active)} joints")
-
-    def _publish_status(self) -> None:
-        level, message, values = self.status()
-        name = self.get_fully_qualified_name()
-        pairs = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
-        status = DiagnosticStatus(level=level, name=name.strip("/"), message=message, hardware_id="", values=pairs)
-        array = DiagnosticArray(status=[status])
-        array.header.stamp = self.get_clock().now().to_msg()
-        self._diagnostics.publish(array)

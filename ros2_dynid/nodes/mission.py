@@ -12,23 +12,18 @@ import signal
 import sys
 from typing import Any
 
-import numpy as np
 from std_srvs.srv import Trigger
 
 from ros2_dynid.action import Identify
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.stop import quintic
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.nodes.client import Client, ClientError, start_ros
+from ros2_dynid.nodes.caller import ClientError, start_ros
+from ros2_dynid.nodes.client import Client
+from ros2_dynid.nodes.driving import open_loop, say, tracking
 from ros2_dynid.nodes.messages import inertia_message, reference_of
 from ros2_dynid.nodes.spin import end_with_parent
 from ros2_dynid.srv import IdentifyPayload, PlanExcitation, SetPayload
-
-
-def say(text: str) -> None:
-    """Tell what is going on."""
-    print(json.dumps({"say": text}), flush=True)
 
 
 class Mission:
@@ -47,9 +42,9 @@ class Mission:
         exciting, training = self._excite("exciting trajectory", seed=self._wanted["seed"])
         _, validation = self._excite("validation trajectory", seed=self._wanted["seed"] + 1, rehearse=False)
         self._identify([training], [validation])
-        self._track(exciting)
+        self._result["tracking"] = tracking(self._client, exciting)
         self._payload(training)
-        self._open_loop()
+        self._result["open_loop"] = open_loop(self._client, self._wanted["speeds"])
         return self._result
 
     def _excite(self, what: str, seed: int, rehearse: bool = True) -> tuple[Reference, str]:
@@ -103,16 +98,6 @@ class Mission:
             },
         }
 
-    def _track(self, points: Reference) -> None:
-        errors = {}
-        for name, feedforward in (("without", False), ("with", True)):
-            say(f"tracking {name} feedforward, at the same gains")
-            self._client.go(points.q[0])
-            t, q = self._client.follow(points, feedforward=feedforward)
-            errors[name] = float(np.sqrt(np.mean((q - points.sampled(t)[0]) ** 2)))
-        self._client.go(points.q[0])
-        self._result["tracking"] = {**errors, "ratio": errors["without"] / errors["with"]}
-
     def _payload(self, empty: str) -> None:
         load = self._wanted["payload"]
         message = inertia_message(load["mass"], load["com"], load["inertia"])
@@ -132,29 +117,6 @@ class Mission:
             "bag": loaded,
         }
         self._client.call(SetPayload, "sim_robot/set_payload", payload=inertia_message(0.0, [0.0] * 3, [[0.0] * 3] * 3))
-
-    def _open_loop(self) -> None:
-        """Seed 004's test: the torque alone moves the robot, no position control."""
-        client, table = self._client, {}
-        start = np.array([0.5 * sum(_range(self.robot, j)) for j in self.robot.active])
-        travel = np.array([0.2 * (_range(self.robot, j)[1] - _range(self.robot, j)[0]) for j in self.robot.active])
-        for speed, seconds in (("slow", self._wanted["slow"]), ("fast", self._wanted["fast"])):
-            for name, measured in (("reference gravity", False), ("on-line gravity", True)):
-                say(f"open loop, {speed}, {name}")
-                client.go(start - travel / 2)
-                points = quintic(start - travel / 2, start + travel / 2, seconds)
-                client.set("feedforward", output="effort", measured_gravity=measured)
-                t, q = client.follow(points, feedforward=True)
-                client.set("feedforward", output="trajectory", measured_gravity=False)
-                client.go(client.position())
-                error = np.abs(q - points.sampled(t)[0]).max(axis=0) / travel
-                table[f"{speed}, {name}"] = {"worst": float(error.max()), "mean": float(error.mean())}
-        self._result["open_loop"] = table
-
-
-def _range(robot: Any, joint: int) -> tuple[float, float]:
-    limits = robot.joints[joint - 1].limits
-    return max(limits.lower, -1.5), min(limits.upper, 1.5)
 
 
 def main() -> int:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections import deque
-from collections.abc import Callable
-from queue import Queue
 from typing import Any
 
 import numpy as np
@@ -24,6 +21,7 @@ from ros2_dynid.control.pace import Pace
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.fast import Ticker
+from ros2_dynid.nodes.inbox import Inbox
 from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
 from ros2_dynid.nodes.parameters import SIM_ROBOT
@@ -41,7 +39,7 @@ class SimRobot(ManagedNode):
         super().__init__("sim_robot", SIM_ROBOT)
         self._plant: Plant | None = None
         self._pace: Pace | None = None
-        self._inbox: deque[Callable[[], None]] = deque()
+        self._inbox = Inbox()
         self.autostart()
 
     def configure(self) -> None:
@@ -89,8 +87,7 @@ class SimRobot(ManagedNode):
 
     def _tick(self) -> None:
         for _ in range(self._pace.due(time.monotonic_ns())):
-            while self._inbox:
-                self._inbox.popleft()()
+            self._inbox.empty()
             measured, message = self._plant.step(), self._message
             stamp = message.header.stamp
             stamp.sec, stamp.nanosec = divmod(self._pace.count(), 1_000_000_000)
@@ -101,48 +98,31 @@ class SimRobot(ManagedNode):
             if self._clock_out is not None:
                 self._clock_out.publish(Clock(clock=stamp))
 
-    def _between_steps(self, act: Callable[[], None]) -> None:
-        """Let the thread that simulates do something before its next step, and raise what that raises."""
-        done: Queue[Exception | None] = Queue()
-
-        def answered() -> None:
-            try:
-                act()
-            except Exception as error:
-                done.put(error)
-            else:
-                done.put(None)
-
-        self._inbox.append(answered)
-        failure = done.get(timeout=5.0)
-        if failure is not None:
-            raise failure
-
     def _on_trajectory(self, message: JointTrajectory) -> None:
         try:
             points = reference_of(message, self.robot)
             self._pace.most = 10_000  # from now on a pause is made up for: time must not be lost on the way
-            self._between_steps(lambda: self._plant.follow(points, ahead(message.header.stamp, self._pace.stamp)))
+            self._inbox.do(lambda: self._plant.follow(points, ahead(message.header.stamp, self._pace.stamp)))
         except DynidError as error:
             self.get_logger().error(f"joint_trajectory refused: {error}")
 
     def _on_efforts(self, message: Float64MultiArray) -> None:
         try:
-            self._between_steps(lambda: self._plant.push(np.array(message.data)))
+            self._inbox.do(lambda: self._plant.push(np.array(message.data)))
         except DynidError as error:
             self.get_logger().error(f"effort_commands refused: {error}")
 
     def _on_payload(self, request: SetPayload.Request, response: SetPayload.Response) -> SetPayload.Response:
         try:
             load = inertia_of(request.payload, self.robot, request.link)
-            self._between_steps(lambda: self._plant.sim.attach(*load))
+            self._inbox.do(lambda: self._plant.sim.attach(*load))
             response.success = True
         except DynidError as error:
             response.message = str(error)
         return response
 
     def _on_emergency_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self._between_steps(lambda: self._plant.brake(request.data))
+        self._inbox.do(lambda: self._plant.brake(request.data))
         response.success = True
         response.message = "brakes on" if request.data else "brakes off, holding"
         return response

@@ -19,6 +19,8 @@ from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.mjcf import mjcf
 
+BRAKING = 0.01
+"""Time constant of the brakes [s]."""
 LONGEST_STEP = 1e-3
 """Longest integration step of MuJoCo [s]."""
 
@@ -99,17 +101,15 @@ class SimulatedRobot:
         """Advance by one control period under the motor torques commanded, shape (n,) [N.m or N]."""
         self._commands.append(np.clip(torque, -self.effort_limit, self.effort_limit))
         applied = self._commands.popleft()
+        self.steps += 1
         if self.stopped:
-            applied = np.zeros_like(applied)
+            return self._braked()
         data = self._data
         for _ in range(self._substeps):
             dq = data.qvel
             friction = self._Fv * dq + self._Fc * np.tanh(dq / self._v0) + self._off
             data.qfrc_applied[:] = applied - friction
             self._mujoco.mj_step(self._model, data)
-            if self.stopped:  # the brakes hold every joint
-                data.qvel[:] *= 0.9
-        self.steps += 1
         return self._measured(applied)
 
     def attach(self, mass: float, com: Array, inertia: Array, joint: int | None = None) -> None:
@@ -132,6 +132,14 @@ class SimulatedRobot:
     def measure(self) -> Measurement:
         """Return what the sensors say without advancing; the torque is that of the offsets alone."""
         return Measurement(float(self._data.time), self._last.copy(), self._speed.copy(), np.zeros(self.robot.n))
+
+    def _braked(self) -> Measurement:
+        """Advance by one period with the brakes on: they stop the joints within milliseconds, and hold them."""
+        data = self._data
+        data.qvel[:] *= np.exp(-self.period / BRAKING)
+        data.qpos[:] += self.period * data.qvel
+        data.time += self.period
+        return self._measured(np.zeros(self.robot.n))
 
     def _build(self, chi: Array) -> Any:
         """Return MuJoCo's model of the robot with standard parameters chi."""

@@ -1,0 +1,73 @@
+"""Calling services and actions of other nodes, one after the other, with errors instead of silence."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import rclpy
+from rcl_interfaces.srv import SetParameters
+from rclpy.action import ActionClient
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from ros2_dynid.errors import DynidError
+
+
+class ClientError(DynidError):
+    """A node said no, or nothing."""
+
+
+class Caller(Node):
+    """A node that somebody else spins; its methods block the caller."""
+
+    def call(self, kind: Any, name: str, timeout: float = 60.0, **fields: Any) -> Any:
+        """Call a service and return its response; a response without success raises."""
+        client = self.create_client(kind, name)
+        if not client.wait_for_service(20.0):
+            raise ClientError(f"service {name} does not answer; is its node running?")
+        response = _result(client.call_async(kind.Request(**fields)), timeout, name)
+        if not getattr(response, "success", True):
+            raise ClientError(f"{name}: {getattr(response, 'message', '') or 'refused'}")
+        return response
+
+    def act(self, kind: Any, name: str, goal: Any, feedback: Any = None, timeout: float = 300.0) -> Any:
+        """Send a goal and return its result; one without success raises."""
+        client = ActionClient(self, kind, name)
+        if not client.wait_for_server(20.0):
+            raise ClientError(f"action {name} does not answer; is its node running?")
+        handle = _result(client.send_goal_async(goal, feedback), timeout, name)
+        result = _result(handle.get_result_async(), timeout, name).result
+        if not result.success:
+            raise ClientError(f"{name}: {result.message}")
+        return result
+
+    def set(self, node: str, **values: Any) -> None:
+        """Set parameters of a node."""
+        wanted = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        response = self.call(SetParameters, f"{node}/set_parameters", parameters=wanted)
+        for result in response.results:
+            if not result.successful:
+                raise ClientError(f"{node}: {result.reason}")
+
+    def wait(self, done: Any, timeout: float, what: str) -> None:
+        """Wait until done() is true."""
+        until = time.monotonic() + timeout
+        while not done():
+            if time.monotonic() > until:
+                raise ClientError(f"{what} took longer than {timeout:g} s")
+            time.sleep(0.02)
+
+
+def _result(future: Any, timeout: float, name: str) -> Any:
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    if not done.wait(timeout):
+        raise ClientError(f"{name} has not answered for {timeout:g} s")
+    return future.result()
+
+
+def start_ros() -> None:
+    """Initialise rclpy for a client that handles signals itself."""
+    rclpy.init(signal_handler_options=rclpy.signals.SignalHandlerOptions.NO)

@@ -1,0 +1,61 @@
+"""The demo's drives: tracking with and without feedforward, and seed 004's open-loop test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.stop import quintic
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.nodes.client import Client
+
+TRAVEL = 0.2
+"""Share of a joint's range that the open-loop test moves it by."""
+
+
+def say(text: str) -> None:
+    """Tell what is going on."""
+    print(json.dumps({"say": text}), flush=True)
+
+
+def tracking(client: Client, points: Reference) -> dict[str, float]:
+    """Follow a trajectory without and with feedforward; return the root mean square errors [rad] and their ratio."""
+    errors = {}
+    for name, feedforward in (("without", False), ("with", True)):
+        say(f"tracking {name} feedforward, at the same gains")
+        client.go(points.q[0])
+        t, q = client.follow(points, feedforward=feedforward)
+        errors[name] = float(np.sqrt(np.mean((q - points.sampled(t)[0]) ** 2)))
+    client.go(points.q[0])
+    return {**errors, "ratio": errors["without"] / errors["with"]}
+
+
+def open_loop(client: Client, speeds: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Move by torques alone, in the times of `speeds` [s]; return the largest errors as shares of the travel.
+
+    With gravity at the reference nothing brings the robot back; on-line gravity, at the measured position, leaves it
+    balanced wherever it is.
+    """
+    table = {}
+    lower, upper = _ranges(client.robot)
+    middle, travel = (lower + upper) / 2, TRAVEL * (upper - lower)
+    for speed, seconds in speeds.items():
+        for name, measured in (("gravity at the reference", False), ("on-line gravity", True)):
+            say(f"open loop, {speed}, {name}")
+            client.go(middle - travel / 2)
+            points = quintic(middle - travel / 2, middle + travel / 2, seconds)
+            client.set("feedforward", output="effort", measured_gravity=measured)
+            t, q = client.follow(points, feedforward=True)
+            client.set("feedforward", output="trajectory", measured_gravity=False)
+            client.go(client.position())
+            error = np.abs(q - points.sampled(t)[0]).max(axis=0) / travel
+            table[f"{speed}, {name}"] = {"worst": float(error.max()), "mean": float(error.mean())}
+    return table
+
+
+def _ranges(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
+    limits = [robot.joints[j - 1].limits for j in robot.active]
+    return np.array([max(x.lower, -1.5) for x in limits]), np.array([min(x.upper, 1.5) for x in limits])

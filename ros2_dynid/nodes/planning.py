@@ -1,0 +1,68 @@
+"""The planning service of the excitation node: a plan, or a file, becomes a trajectory that is safe for the robot."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from ros2_dynid.confined import Folder
+from ros2_dynid.control.reference import Reference, joint_columns
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.excitation.limits import check_trajectory
+from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
+from ros2_dynid.nodes.background import OneJob
+from ros2_dynid.nodes.messages import reference_points, trajectory_message
+from ros2_dynid.srv import PlanExcitation
+
+
+class Planner:
+    """Answers ~/plan; `trajectory` is the last one planned or loaded."""
+
+    def __init__(self, node: Any) -> None:
+        """Offer the service of `node`; files lie in its folder."""
+        self._node = node
+        self._folder = Folder(node.value("folder"))
+        self._job = OneJob("planning")
+        self.trajectory: Trajectory | None = None
+        node.create_service(PlanExcitation, "~/plan", self._on_plan, callback_group=self._job.group)
+
+    def close(self) -> None:
+        """End a planning that goes on."""
+        self._job.cancel()
+
+    def points(self, trajectory: Trajectory) -> Reference:
+        """Return the points to be sent."""
+        return reference_points(trajectory.sample(self._node.value("point_rate")))
+
+    def _on_plan(self, request: Any, response: PlanExcitation.Response) -> PlanExcitation.Response:
+        try:
+            robot = self._node.known_robot()
+            path, cond = self._found(request)
+            planned = load_trajectory(path)
+            joint_columns(robot, planned.joint_names)
+            problems = check_trajectory(robot, planned)
+            if problems:
+                raise InputError(f"the trajectory is not safe: {problems[0]}", "plan another one")
+            response.trajectory = trajectory_message(self.points(planned), planned.joint_names)
+            response.cond, response.duration = cond, planned.duration
+            response.success, response.message = True, str(path)
+            self.trajectory = planned
+        except (DynidError, OSError) as error:
+            response.message = str(error)
+        return response
+
+    def _found(self, request: Any) -> tuple[Any, float]:
+        """Return the trajectory's file and its condition number, NaN for one that was not planned here."""
+        value = self._node.value
+        if request.file:
+            return self._folder.existing(request.file), math.nan
+        path = self._folder.new(time.strftime("plan_%Y%m%d_%H%M%S.yaml"), unique=True)
+        wanted = {
+            "method": request.method or value("method"),
+            "seed": request.seed,
+            "duration": request.duration or value("duration"),
+            "budget": value("planning_seconds"),
+        }
+        outcome = self._job.run("plan", robot=self._node.robot_request(), output=str(path), **wanted)
+        return path, float(outcome["cond"])

@@ -1,0 +1,166 @@
+"""References between points, stops within limits, and the supervisor that asks for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.interpolate import BPoly
+
+from ros2_dynid.control.motion import Manner, Motion
+from ros2_dynid.control.pace import Pace
+from ros2_dynid.control.reference import check_end, joint_columns, reference
+from ros2_dynid.control.stop import approach, quintic, stopping
+from ros2_dynid.control.supervisor import Tolerances
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.load import load_robot
+
+
+@pytest.mark.parametrize("given_to", [0, 1, 2])
+def test_between_points_it_is_scipys_hermite_polynomial(given_to):
+    rng = np.random.default_rng(given_to)
+    t = np.cumsum(rng.uniform(0.1, 0.6, 6))
+    q, dq, ddq = rng.normal(size=(3, 6, 2))
+    fields = [None if k > given_to else x for k, x in enumerate((q, dq, ddq))]
+    points = reference(t, *fields)
+    for joint in range(2):
+        known = np.stack([x[:, joint] for x in fields if x is not None], axis=1)
+        oracle = BPoly.from_derivatives(t, known)
+        for instant in rng.uniform(t[0], t[-1], 50):
+            found = [x[joint] for x in points.at(float(instant))[:3]]
+            expected = [oracle(instant, nu=k) for k in range(3)]
+            assert np.allclose(found, expected, rtol=1e-8, atol=1e-7)
+
+
+def test_effort_is_interpolated_and_the_ends_hold():
+    points = reference(np.array([1.0, 2.0]), np.array([[0.0], [1.0]]), tau=np.array([[2.0], [4.0]]))
+    assert points.at(1.25)[3] == pytest.approx([2.5])
+    assert points.at(0.0)[0] == [0.0] and points.at(9.0)[0] == [1.0] and points.at(9.0)[1] == [0.0]
+    assert points.shifted(-1.5).t == pytest.approx([0.5])
+    with pytest.raises(InputError, match="past"):
+        points.shifted(-3.0)
+
+
+def test_what_a_joint_trajectory_controller_refuses_is_refused():
+    q = np.zeros((3, 2))
+    with pytest.raises(InputError, match="do not increase"):
+        reference(np.array([0.0, 1.0, 1.0]), q)
+    with pytest.raises(InputError, match="not finite"):
+        reference(np.array([0.0, 1.0, 2.0]), q + np.nan)
+    with pytest.raises(InputError, match="shape"):
+        reference(np.array([0.0, 1.0, 2.0]), q, np.zeros((3, 1)))
+    with pytest.raises(InputError, match="end at rest"):
+        check_end(reference(np.array([0.0, 1.0, 2.0]), q, np.ones((3, 2))))
+    robot = load_robot("demo3")
+    assert joint_columns(robot, ["elbow", "waist", "shoulder"]) == [1, 2, 0]
+    for names in (["waist", "shoulder"], ["waist", "shoulder", "elbow", "gripper"], ["waist", "waist", "shoulder"]):
+        with pytest.raises(InputError, match="must name the joints"):
+            joint_columns(robot, names)
+
+
+@given(st.lists(st.floats(-3, 3), min_size=3, max_size=3), st.floats(1.0, 20.0))
+def test_a_stop_keeps_the_deceleration_and_ends_at_rest(dq, deceleration):
+    dq = np.array(dq)
+    stop = stopping(np.zeros(3), dq, np.full(3, deceleration))
+    assert np.all(stop.dq[-1] == 0.0)
+    assert np.allclose(stop.q[-1], np.sign(dq) * dq**2 / 2 / deceleration, atol=1e-9)
+    assert np.all(np.abs(np.diff(stop.dq, axis=0)) <= deceleration * np.diff(stop.t)[:, None] + 1e-9)
+    instants = np.linspace(stop.t[0] + 1e-6, stop.t[-1] - 1e-6, 50)
+    assert np.all(np.abs(stop.sampled(instants)[2]) <= deceleration * (1 + 1e-6) + 1e-6)
+
+
+def test_an_approach_uses_its_limits_and_no_more():
+    velocity, acceleration = np.array([1.0, 0.5]), np.array([2.0, 4.0])
+    way = approach(np.zeros(2), np.array([1.0, -1.0]), velocity, acceleration)
+    q, dq, ddq = way.sampled(np.linspace(0, way.duration, 4001))
+    use = max((np.abs(dq).max(axis=0) / velocity).max(), (np.abs(ddq).max(axis=0) / acceleration).max())
+    assert use == pytest.approx(1.0, abs=1e-3)
+    assert np.allclose(q[-1], [1.0, -1.0])
+
+
+class Controller:
+    """A robot that follows what is sent to it, exactly."""
+
+    def __init__(self, robot, **tolerances):
+        self.sent, self.phases = [], []
+        self.robot = robot
+        self.motion = Motion(
+            robot,
+            Tolerances(**tolerances),
+            Manner(settle=0.2),
+            lambda points, begin: self.sent.append((self.now, points)),
+            lambda phase, reason: self.phases.append((phase, reason)),
+        )
+        self.now = 0.0
+        self.q = np.array([0.0, -1.0, 0.0])
+
+    def run(self, seconds, *, error=0.0, states=True, connection=""):
+        for _ in range(round(seconds * 1000)):
+            self.now += 1e-3
+            dq = np.zeros(3)
+            if self.sent:
+                since, points = self.sent[-1]
+                self.q, dq = points.at(self.now - since)[:2]
+            if states:
+                self.motion.observe(self.q + error, dq, self.now)
+            self.motion.watch(connection, self.now)
+
+
+@pytest.fixture
+def controller():
+    made = Controller(load_robot("demo3"))
+    made.run(0.01)
+    made.motion.start("exciting", quintic(np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0), made.now)
+    return made
+
+
+def test_a_motion_goes_through_its_phases(controller):
+    controller.run(6.0)
+    assert [phase for phase, _ in controller.phases] == ["approach", "settle", "exciting", "done"]
+    assert np.allclose(controller.q, [0.6, -0.8, 0.6])
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ({"error": 0.3}, "off its reference"),
+        ({"states": False}, "no joint state"),
+        ({"connection": "nobody listens"}, "nobody listens"),
+        ({"error": np.nan}, "not a number"),
+        ({"error": np.array([0.0, 0.0, 5.0])}, "above its limit"),
+    ],
+)
+def test_trouble_stops_it_within_a_period_or_the_time_of_silence(controller, trouble, said):
+    while controller.motion.phase != "exciting":
+        controller.run(0.01)
+    controller.run(0.8)
+    before, speed = len(controller.sent), controller.sent[-1][1].at(controller.now - controller.sent[-1][0])[1]
+    start = controller.now
+    while controller.motion.moving:
+        controller.run(0.001, **trouble)
+    assert controller.now - start <= 0.102 if trouble == {"states": False} else controller.now - start <= 0.002
+    assert controller.phases[-1][0] == "aborted" and said in controller.phases[-1][1]
+    assert len(controller.sent) == before + 1
+    stop = controller.sent[-1][1]
+    assert np.allclose(stop.dq[0], speed, atol=0.1) and np.all(stop.dq[-1] == 0)
+    limits = np.array([joint.limits.acceleration for joint in controller.robot.joints])
+    assert np.all(np.abs(np.diff(stop.dq, axis=0) / np.diff(stop.t)[:, None]) <= limits * (1 + 1e-9))
+
+
+def test_a_motion_needs_joint_states_and_no_other_motion(controller):
+    with pytest.raises(InputError, match="under way"):
+        controller.motion.start("again", quintic(np.zeros(3), np.ones(3), 1.0), controller.now)
+    silent = Controller(load_robot("demo3"))
+    with pytest.raises(InputError, match="no joint states"):
+        silent.motion.start("exciting", quintic(np.zeros(3), np.ones(3), 1.0), 10.0)
+
+
+def test_a_pace_makes_up_for_short_pauses_and_drops_long_ones():
+    pace = Pace(1_000_000, 0, 5_000_000_000, most=10)
+    assert pace.due(3_500_000) == 3
+    for _ in range(3):
+        stamp = pace.count()
+    assert stamp == 5_003_000_000
+    assert pace.due(103_500_000) == 1 and pace.dropped == 99
+    assert pace.count() == 5_103_000_000

@@ -1,0 +1,91 @@
+"""Joint states straight from serialized messages, and recording sessions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rosbags.typesys import Stores, get_typestore
+
+from ros2_dynid.confined import Folder
+from ros2_dynid.errors import InputError
+from ros2_dynid.recording.live import LiveStates, LiveStatistics, StampClock, stamp_ns
+from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.session import Session
+
+STORE = get_typestore(Stores.ROS2_JAZZY)
+JointState = STORE.types["sensor_msgs/msg/JointState"]
+Header, Time = STORE.types["std_msgs/msg/Header"], STORE.types["builtin_interfaces/msg/Time"]
+
+
+def message(names, q, dq=(), tau=(), stamp=1_000_000_000):
+    arrays = [np.array(x, dtype=float) for x in (q, dq, tau)]
+    header = Header(stamp=Time(sec=stamp // 10**9, nanosec=stamp % 10**9), frame_id="")
+    return bytes(STORE.serialize_cdr(JointState(header, list(names), *arrays), JointState.__msgtype__))
+
+
+def test_permuted_partial_and_foreign_joints():
+    states = LiveStates(("a", "b"))
+    assert states.take(message(("x", "b", "a"), [9, 2, 1], [0.9, 0.2, 0.1], [90, 20, 10]))
+    assert list(states.q) == [1, 2] and list(states.dq) == [0.1, 0.2] and list(states.tau) == [10, 20]
+    assert not states.take(message(("x",), [5.0]))
+    assert not states.take(message(("a",), [7.0]))
+    assert states.take(message(("b",), [8.0], stamp=123))
+    assert list(states.q) == [7, 8] and states.stamp == 123
+    assert not states.take(b"\0\1\0\0garbage")
+
+
+def test_statistics_find_nan_jumps_and_gaps():
+    statistics, stamps, stamp = LiveStatistics(), [], 10**12
+    for k in range(1000):
+        stamp += {500: -20_000_000, 700: 8_000_000}.get(k, 1_000_000)
+        effort = [np.nan if k == 300 else 1.0]
+        data = message(("a",), [0.1], [0.0], effort, stamp)
+        assert stamp_ns(data) == stamp
+        statistics.take(data)
+        stamps.append(stamp)
+    assert statistics.period == pytest.approx(1e-3)
+    assert statistics.gaps(stamps) == (1, pytest.approx(8e-3))
+    assert statistics.jumps_back == 1 and statistics.with_nan == 1
+    assert len(statistics.problems()) == 2
+
+
+def test_a_stamp_clock_sees_through_delays_and_offsets():
+    clock, rng = StampClock(), np.random.default_rng(0)
+    for k in range(500):
+        delay = 0.0 if k == 20 else rng.exponential(0.01)
+        made = clock.time_of(10**12 + k * 1_000_000, 55.0 + k * 1e-3 + delay)
+    assert made == pytest.approx(55.0 + 0.499, abs=1e-6)
+
+
+def test_a_session_keeps_what_it_took(tmp_path):
+    session = Session("/joint_states", 50)
+    for k in range(100):
+        session.take(message(("a",), [0.1 * k], [0.0], [1.0], 10**9 + k * 10**6), 10**9 + k * 10**6)
+    assert session.buffered == 50
+    session.begin(tmp_path / "bag", since_ns=10**9 + 80 * 10**6)
+    with pytest.raises(InputError, match="already recording"):
+        session.begin(tmp_path / "other", 0)
+    for k in range(100, 200):
+        session.take(message(("a",), [0.1 * k], [0.0], [1.0], 10**9 + k * 10**6), 10**9 + k * 10**6)
+    summary = session.end()
+    assert summary.samples == 120 and summary.gaps == 0 and summary.rate == pytest.approx(1000)
+    samples = load_samples(summary.path)
+    assert np.allclose(samples.q[:, 0], 0.1 * np.arange(80, 200))
+    assert session.save(tmp_path / "buffer") == 50
+    with pytest.raises(InputError, match="nothing is being recorded"):
+        session.end()
+
+
+def test_paths_stay_in_their_folder(tmp_path):
+    folder = Folder(tmp_path / "in")
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "in" / "link").symlink_to(tmp_path)
+    (tmp_path / "in" / "bag").mkdir()
+    assert folder.existing("bag") == tmp_path / "in" / "bag"
+    assert folder.existing(str(tmp_path / "in" / "bag")) == tmp_path / "in" / "bag"
+    for name in ("../secret", str(tmp_path / "secret"), "link/secret", "", ".", "a\0b"):
+        with pytest.raises(InputError):
+            folder.existing(name)
+    with pytest.raises(InputError, match="exists already"):
+        folder.new("bag")
+    assert folder.new("bag", unique=True).name == "bag_2"

@@ -1,0 +1,68 @@
+"""Real nodes in their own processes, in a ROS domain of their own, for one test; nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import rclpy
+
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.nodes.client import Client
+from ros2_dynid.processes import Processes, own_domain
+
+
+class Graph:
+    """Starts nodes by name with parameters; `client` talks to them."""
+
+    def __init__(self, processes: Processes, folder: Path, robot: str) -> None:
+        self._processes, self.folder, self.robot_path = processes, folder, robot
+        self.robot = load_robot(robot)
+        self.client = Client(self.robot, "test_client")
+        self._folders = {
+            "recorder": {"folder": folder / "recordings"},
+            "excitation": {"folder": folder / "trajectories", "planning_seconds": 2.0, "start_delay": 0.5,
+                           "stale_seconds": 1.0, "duration": 5.0},
+            "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
+        }  # fmt: skip
+
+    def start(self, node: str, *, name: str | None = None, remap: tuple[str, ...] = (), **parameters: Any) -> Any:
+        options = {"robot": self.robot_path, **self._folders.get(node, {}), **parameters}
+        arguments = [text for key, value in options.items() if value is not None for text in ("-p", f"{key}:={value}")]
+        remaps = [text for rule in remap for text in ("-r", rule)]
+        return self._processes.start(name or node, [f"ros2_dynid.nodes.{node}", "--ros-args", *arguments, *remaps])
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextlib.contextmanager
+def graph(folder: Path, robot: str = "demo3") -> Iterator[Graph]:
+    """Yield a graph in a domain of its own; on leaving, every process is gone."""
+    with own_domain() as environment:
+        saved = {key: os.environ.get(key) for key in environment}
+        os.environ.update(environment)
+        rclpy.init()
+        try:
+            with Processes(folder, {"OMP_NUM_THREADS": "1"}) as processes:
+                made = Graph(processes, folder, robot)
+                try:
+                    yield made
+                finally:
+                    made.client.close()
+        finally:
+            rclpy.try_shutdown()
+            for key, value in saved.items():
+                if value is None:
+                    os.environ.pop(key, None)
+                else:
+                    os.environ[key] = value
