@@ -35,6 +35,8 @@ FILLED_IN = {
     "MODEL|ROBOT": "demo6", "ROBOT.urdf": "robot.urdf", "MODEL.yaml": "result/model.yaml", "MODEL": "result/model.yaml",
     "ROBOT": "robot.urdf", "BAG...": "recording", "BAG": "recording", "DIR": "folder", "[...]": "",
 }  # fmt: skip
+SEARCH_SECONDS = 1.5
+"""Time that a page's plan may take here where the page does not say."""
 LISTED = ("demo", "test", "python")
 """Commands that the script ./dynid knows beside those of the command line."""
 PREPARED = {  # what a page takes for granted, as {name there: file of the shelf}; the others find EVERYTHING
@@ -241,6 +243,11 @@ def script_of(text: str) -> str:
     for line in logical_lines(text):
         if is_left_out(line):
             continue
+        if line.startswith("ros2 "):  # needs a ROS installation
+            check_ros_command(line)
+            continue
+        if "--time-budget" not in line:  # the same search, only shorter
+            line = line.replace("dynid excite ", f"dynid excite --time-budget {SEARCH_SECONDS} ")
         if line.endswith("# refused"):
             command = line.removesuffix("# refused").rstrip()
             script += ["code=0", f"{command} || code=$?", "test $code -eq 2"]
