@@ -44,6 +44,7 @@ PREPARED = {  # what a page takes for granted, as {name there: file of the shelf
     "docs/tutorial_from_urdf.md": {},
     "docs/tutorial_from_bag.md": {},
     "docs/robot_files.md": {"robot.urdf": "two_arms.urdf"},
+    "docs/excitation.md": {name: name for name in ("robot.urdf", "robot.yaml", "shapes.yaml")},
     "docs/recordings.md": {
         "arm.urdf": "robot.urdf",
         "log.csv": "log.csv",
@@ -135,6 +136,10 @@ def shelf(tmp_path_factory):
     run([sys.executable, "-m", "ros2_dynid.cli", *arguments.split()], folder)
     (folder / "two_arms.urdf").write_text(TWO_ARMS)
     log_files(folder)
+    lifted = "base: [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1.2], [0, 0, 0, 1]]\n"
+    (folder / "robot.yaml").write_text((ROOT / "config/robots/demo3.yaml").read_text() + lifted)
+    shown = [block.text for block in blocks((ROOT / "docs/excitation.md").read_text()) if block.language == "yaml"]
+    (folder / "shapes.yaml").write_text(next((text for text in shown if text.startswith("shapes:")), ""))
     shutil.copy(ROOT / "config/robots/tx40.yaml", folder)
     reproduction = (
         "import sys; sys.path.insert(0, sys.argv[1]); from seed_002 import load_robot, simulated; "
