@@ -44,7 +44,8 @@ def generate_launch_description():
     def text(name):
         return ParameterValue(value[name], value_type=str)
 
-    shared = {name: text(name) for name in ("robot", "base_link", "tip_link")} | {"use_sim_time": switch("use_sim_time")}
+    shared = {name: text(name) for name in ("robot", "base_link", "tip_link")}
+    shared["use_sim_time"] = switch("use_sim_time")
     own = {
         "excitation": {
             "folder": PathJoinSubstitution([value["folder"], "trajectories"]),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
+import functools
 import os
 import signal
 import subprocess
@@ -19,7 +21,18 @@ from ros2_dynid.errors import DynidError
 
 PATIENCE = 1.0
 """Time [s] that processes have to end in order before they are killed."""
+PR_SET_PDEATHSIG = 1
 DOMAINS = range(20, 100)
+
+
+_libc = ctypes.CDLL(None)
+
+
+def _end_with(parent: int) -> None:
+    """Ask the kernel, in a new process, for SIGTERM when its parent dies, also by kill -9."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)
 
 
 class ProcessError(DynidError):
@@ -32,7 +45,7 @@ class Processes:
     def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
         """Write what they say to files in `logs`."""
         self._logs = logs
-        self._environment = {**os.environ, **environment, "DYNID_PARENT": str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+        self._environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
         self._running: dict[str, subprocess.Popen[str]] = {}
 
     def __enter__(self) -> Processes:
@@ -57,6 +70,7 @@ class Processes:
                 env=self._environment,
                 text=True,
                 start_new_session=True,
+                preexec_fn=functools.partial(_end_with, os.getpid()),
             )
         self._running[name] = process
         return process

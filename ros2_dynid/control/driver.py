@@ -80,12 +80,20 @@ class Driver:
             self._points, self._begin = points, now
             self._tell("following a trajectory")
             return None
-        self._points, self._streamed = None, now
-        self._tell("following streamed points")
         still = np.zeros_like(points.q[0])
         dq = still if points.dq is None else points.dq[0]
         ddq = still if points.ddq is None else points.ddq[0]
-        return self._sent(self._feedforward.moving(points.q[0], dq, ddq, self._q, now))
+        return self.streamed(points.q[0], dq, ddq, now)
+
+    def streamed(self, q: Array, dq: Array, ddq: Array, now: float) -> Array:
+        """Return the torque of a streamed point, shape (n,) each."""
+        self._points, self._streamed = None, now
+        self._tell("following streamed points")
+        return self._sent(self._feedforward.moving(q, dq, ddq, self._q, now))
+
+    def quiet(self, now: float) -> bool:
+        """Return whether `tick` has nothing to send: streamed points come by themselves, or nothing was asked for."""
+        return self._points is None and (not self.used or now - self._streamed <= self._timeout)
 
     def tick(self, now: float) -> Array | None:
         """Return the torque to send now, or None: nothing was asked for, or a streamed point has just been sent."""

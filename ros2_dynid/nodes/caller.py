@@ -27,7 +27,10 @@ class Caller(Node):
         client = self.create_client(kind, name)
         if not client.wait_for_service(20.0):
             raise ClientError(f"service {name} does not answer; is its node running?")
-        response = _result(client.call_async(kind.Request(**fields)), timeout, name)
+        try:
+            response = _result(client.call_async(kind.Request(**fields)), timeout, name)
+        finally:
+            self.destroy_client(client)
         if not getattr(response, "success", True):
             raise ClientError(f"{name}: {getattr(response, 'message', '') or 'refused'}")
         return response

@@ -16,24 +16,18 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.driver import Driver
 from ros2_dynid.control.feedforward import Options
-from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.fast import Stream, Ticker, unpacked
+from ros2_dynid.nodes.fast import Stream, Ticker
 from ros2_dynid.nodes.feedforward_services import FeedforwardServices
 from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
-from ros2_dynid.nodes.messages import (
-    COMMANDS,
-    JOINT_STATES,
-    ahead,
-    reference_of,
-    trajectory_message,
-)
+from ros2_dynid.nodes.messages import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.model_messages import check_same_robot
 from ros2_dynid.nodes.parameters import FEEDFORWARD
 from ros2_dynid.nodes.spin import run
 from ros2_dynid.nodes.torque_output import TorqueOutput
 from ros2_dynid.recording.live import LiveStates
+from ros2_dynid.recording.live_points import LivePoints
 
 
 class FeedforwardNode(ManagedNode):
@@ -46,15 +40,15 @@ class FeedforwardNode(ManagedNode):
         super().__init__("feedforward", FEEDFORWARD)
         self._lock = threading.RLock()
         self.driver: Driver | None = None
-        self.states = LiveStates(())
+        self.states, self.points = LiveStates(()), LivePoints(())
+        self.streaming = False
         self._parts: list[Any] = []
         self._ticker: list[Ticker] = []
         self.autostart()
 
     def configure(self) -> None:
         """Make topics and services; load the model file."""
-        self._trajectory = self.create_publisher(JointTrajectory, "joint_trajectory", COMMANDS)
-        self._output = TorqueOutput(self)
+        self.output = TorqueOutput(self)
         self._asked = FeedforwardServices(self, self._lock)
         self.add_post_set_parameters_callback(lambda _: self.choose())
         self.needs_robot = bool(self.value("robot"))
@@ -70,7 +64,7 @@ class FeedforwardNode(ManagedNode):
     def activate(self) -> None:
         """Listen, and tick."""
         self._parts = [
-            Stream(self, JointTrajectory, "reference", self._on_reference, COMMANDS),
+            Stream(self, JointTrajectory, "reference", self._on_reference, STREAMED),
             Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.002, newest=True),
             Ticker(1 / self.value("background_rate"), self._background),
         ]
@@ -83,7 +77,7 @@ class FeedforwardNode(ManagedNode):
         self._ticker = []
         with self._lock:
             if self.driver is not None and self.driver.used:
-                self._output.send(self.driver.final(time.monotonic()), self.driver)
+                self.output.send(self.driver.final(time.monotonic()), self.driver)
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         """Tell what it does."""
@@ -94,7 +88,7 @@ class FeedforwardNode(ManagedNode):
 
     def choose(self) -> None:
         """Take the parameters as they are now; torques are streamed by a thread that runs only while they are."""
-        stream = self.active and self.value("output") == "effort"
+        self.streaming = stream = self.active and self.value("output") == "effort"
         if stream and not self._ticker:
             self._ticker = [Ticker(1 / self.value("rate"), self._tick)]
         elif not stream and self._ticker:
@@ -111,33 +105,28 @@ class FeedforwardNode(ManagedNode):
                 self.driver.measured(self.states.q, self.states.dq)
 
     def _on_reference(self, data: bytes) -> None:
-        try:
-            now, message = time.monotonic(), unpacked(data, JointTrajectory)
-            points = reference_of(message, self._asked.needed().robot)
-            with self._lock:
-                if self.value("output") == "effort":
-                    self._output.send(
-                        self.driver.follow(points, now + ahead(message.header.stamp, self.now_ns())), self.driver
-                    )
-                else:
-                    filled = self.driver.filled(points, self.value("point_rate"))
-                    self._trajectory.publish(
-                        trajectory_message(filled, self.driver.robot.active_names, message.header.stamp)
-                    )
-        except DynidError as error:
-            self.get_logger().error(f"reference refused: {error}", throttle_duration_sec=1.0)
+        now = time.monotonic()
+        point = self.points.read(data) if self.streaming else None
+        if point is None:
+            self._asked.follow(data, now)
+            return
+        with self._lock:
+            self.output.send(self.driver.streamed(*point, now), self.driver)
 
     def _tick(self) -> None:
+        now = time.monotonic()
+        if self.driver is None or self.driver.quiet(now):
+            return
         with self._lock:
             if self.driver is not None:
-                self._output.send(self.driver.tick(time.monotonic()), self.driver)
+                self.output.send(self.driver.tick(now), self.driver)
                 for text in self.driver.news():
                     self.get_logger().info(text)
 
     def _background(self) -> None:
         with self._lock:
             if self.driver is not None:
-                self._output.send_coefficients(self.driver.background(), self.driver)
+                self.output.send_coefficients(self.driver.background(), self.driver)
 
 
 def main() -> int:

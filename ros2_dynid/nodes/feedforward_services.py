@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from trajectory_msgs.msg import JointTrajectory
+
 from ros2_dynid.control.driver import Driver
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
-from ros2_dynid.nodes.messages import LATCHED, inertia_of, reference_of, trajectory_message
+from ros2_dynid.nodes.fast import unpacked
+from ros2_dynid.nodes.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of, trajectory_message
 from ros2_dynid.nodes.model_messages import check_same_robot, model_of_message
 from ros2_dynid.recording.live import LiveStates
+from ros2_dynid.recording.live_points import LivePoints
 from ros2_dynid.srv import FillEfforts, SetPayload
 
 
@@ -21,6 +25,7 @@ class FeedforwardServices:
     def __init__(self, node: Any, lock: Any) -> None:
         """Offer the services of `node`, whose driver `lock` guards."""
         self._node, self._lock = node, lock
+        self._passed_on = node.create_publisher(JointTrajectory, "joint_trajectory", COMMANDS)
         node.create_service(FillEfforts, "~/fill_efforts", self._on_fill)
         node.create_service(SetPayload, "~/set_payload", self._on_payload)
         node.create_subscription(BaseParameters, "base_parameters", self._on_parameters, LATCHED)
@@ -34,7 +39,7 @@ class FeedforwardServices:
             if node.driver is None or node.driver.robot.active_names != robot.active_names:
                 limits, order = node.value("effort_limits"), node.value("joint_order")
                 node.driver = Driver(robot, limits, node.robot or robot, order)
-                node.states = LiveStates(robot.active_names)
+                node.states, node.points = LiveStates(robot.active_names), LivePoints(robot.active_names)
                 node.choose()
             node.driver.take(robot, chi, time.monotonic())
         node.get_logger().info(f"model of {robot.name} from {source}")
@@ -44,6 +49,22 @@ class FeedforwardServices:
         if self._node.driver is None:
             raise InputError("there is no model yet", "load one, or publish base_parameters")
         return self._node.driver
+
+    def follow(self, data: bytes, now: float) -> None:
+        """Follow a serialized JointTrajectory: by torques, or by passing it on with effort in its points."""
+        node = self._node
+        try:
+            message, driver = unpacked(data, JointTrajectory), self.needed()
+            points = reference_of(message, driver.robot)
+            with self._lock:
+                if node.streaming:
+                    begin = now + ahead(message.header.stamp, node.now_ns())
+                    node.output.send(driver.follow(points, begin), driver)
+                else:
+                    filled = driver.filled(points, node.value("point_rate"))
+                    self._passed_on.publish(trajectory_message(filled, driver.robot.active_names, message.header.stamp))
+        except DynidError as error:
+            node.get_logger().error(f"reference refused: {error}", throttle_duration_sec=1.0)
 
     def _on_parameters(self, message: BaseParameters) -> None:
         try:

@@ -19,6 +19,8 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL, relia
 JOINT_STATES = QoSProfile(depth=2000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 """Matches every publisher of joint states, and holds two seconds of them at 1 kHz while we are busy."""
 COMMANDS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+STREAMED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
+"""For references at 1 kHz: none is lost while we are busy."""
 
 
 def reference_of(message: JointTrajectory, robot: Robot) -> Reference:

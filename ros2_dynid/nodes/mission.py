@@ -22,7 +22,6 @@ from ros2_dynid.nodes.caller import ClientError, start_ros
 from ros2_dynid.nodes.client import Client
 from ros2_dynid.nodes.driving import open_loop, say, tracking
 from ros2_dynid.nodes.messages import inertia_message, reference_of
-from ros2_dynid.nodes.spin import end_with_parent
 from ros2_dynid.srv import IdentifyPayload, PlanExcitation, SetPayload
 
 
@@ -122,7 +121,6 @@ class Mission:
 def main() -> int:
     """Run the mission on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
     wanted = json.load(sys.stdin)
     try:
         start_ros()

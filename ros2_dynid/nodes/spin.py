@@ -1,16 +1,16 @@
 """The main of every node: spins in a thread, and ends in order on the first SIGINT or SIGTERM, whatever comes after.
 
-Signals are blocked in all threads and awaited by the main one, so a second SIGINT, as launch and a terminal send it
-within milliseconds, finds nobody to interrupt. A node started by the demo ends with it (DYNID_PARENT), also by kill -9.
+Signals only wake the main thread, which waits for them and does nothing else: a second SIGINT, as launch and a terminal
+send it within milliseconds, finds nothing to interrupt.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +20,9 @@ from rclpy.signals import SignalHandlerOptions
 
 from ros2_dynid.errors import DynidError
 
-ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-PR_SET_PDEATHSIG = 1
+SWITCH_SECONDS = 5e-4
+"""Longest time [s] that one Python thread keeps the others waiting: streams of 1 kHz have threads of their own."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(make_node: Callable[[], Any], threads: int = 1) -> int:
@@ -29,10 +30,8 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
 
     threads: more than one if callbacks may wait for something.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    for number in ENDING:
-        signal.signal(number, signal.SIG_DFL)  # a shell's background jobs inherit SIGINT ignored: it would be lost
-    end_with_parent()
+    wait, wake = _signals()
+    sys.setswitchinterval(SWITCH_SECONDS)
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     failures: list[str] = []
     try:
@@ -43,14 +42,12 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
         return 2
     executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     executor.add_node(node)
-    thread = threading.Thread(target=_spin, args=(executor, failures), name="spin", daemon=True)
+    thread = threading.Thread(target=_spin, args=(executor, failures, wake), name="spin", daemon=True)
     thread.start()
-    signal.sigwait(ENDING)
-    close = getattr(node, "close", None)
+    wait()
     executor.shutdown(timeout_sec=0)
     thread.join(0.5)
-    if close is not None:
-        close()
+    node.close()
     rclpy.try_shutdown()
     for failure in failures:
         print(failure, file=sys.stderr)
@@ -59,7 +56,17 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     os._exit(1 if failures else 0)  # the middleware's threads may take seconds to end; nothing is left to be saved
 
 
-def _spin(executor: Any, failures: list[str]) -> None:
+def _signals() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return what waits for the first signal that ends the process, and what ends the wait as a signal would."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for number in ENDING:
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # written to whichever thread the signal meets
+    return lambda: os.read(reader, 1), lambda: os.write(writer, b"x")
+
+
+def _spin(executor: Any, failures: list[str], wake: Callable[[], object]) -> None:
     try:
         executor.spin()
     except ExternalShutdownException:
@@ -67,18 +74,6 @@ def _spin(executor: Any, failures: list[str]) -> None:
     except BaseException as error:
         failures.append(f"{type(error).__name__}: {error}")
         if "DYNID_TRACEBACK" in os.environ:
-            import traceback
-
             traceback.print_exc()
     finally:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def end_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent dies, if the parent said so by its process number."""
-    parent = os.environ.get("DYNID_PARENT")
-    if parent is None:
-        return
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(parent):  # it died before we asked
-        os._exit(1)
+        wake()

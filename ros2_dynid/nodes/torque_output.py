@@ -31,14 +31,16 @@ class TorqueOutput:
         """Send torques, shape (n,), in the robot's order and in that of effort_commands."""
         if tau is None:
             return
-        state, stamp = self._state, self._state.header.stamp
-        if len(state.name) != len(tau):
-            state.name = list(driver.robot.active_names)
-        stamp.sec, stamp.nanosec = divmod(time.time_ns(), 1_000_000_000)
-        state.effort = array("d", tau)
-        self._command.data = array("d", driver.ordered(tau))
-        self._efforts.publish(state)
-        self._commands.publish(self._command)
+        if self._commands.get_subscription_count():
+            self._command.data = array("d", driver.ordered(tau))
+            self._commands.publish(self._command)
+        if self._efforts.get_subscription_count():
+            state, stamp = self._state, self._state.header.stamp
+            if len(state.name) != len(tau):
+                state.name = list(driver.robot.active_names)
+            stamp.sec, stamp.nanosec = divmod(time.time_ns(), 1_000_000_000)
+            state.effort = array("d", tau)
+            self._efforts.publish(state)
 
     def send_coefficients(self, found: Coefficients | None, driver: Driver) -> None:
         """Send M, C and Q."""

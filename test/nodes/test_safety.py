@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,8 @@ def moving(made):
     client.position()
     client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
     client.call(Trigger, "excitation/start")
-    client.wait(lambda: client.excitation_state == "exciting", 40.0, "the start")
+    client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
+    assert client.excitation_state == "exciting"
     begin = client._live.stamp
     client.wait(lambda: client._live.stamp > begin + 1_500_000_000, 20.0, "the motion")
     sent.clear()
@@ -73,10 +76,10 @@ def test_a_stop_call_brakes_within_the_limits(made):
 
 @pytest.mark.timeout(120)
 def test_joint_states_that_stop_stop_the_motion(made):
-    made.start("excitation", stale_seconds=0.3)
+    made.start("excitation")
     sent = moving(made)
     made.kill(made.sim)
-    made.client.wait(lambda: made.client.excitation_state.startswith("aborted"), 5.0, "the abort")
+    made.client.wait(lambda: made.client.excitation_state.startswith("aborted"), 8.0, "the abort")
     assert "no joint state" in made.client.excitation_state or "nobody listens" in made.client.excitation_state
     assert sent and sent[0].points[-1].velocities
 
@@ -122,5 +125,12 @@ def test_a_recorder_killed_and_started_again_loses_less_than_a_second(made):
     samples = load_samples(path, made.robot)
     assert samples.t[-1] - samples.t[0] > 2.0
     made.start("recorder", name="recorder_again")
-    client.wait(lambda: client.count_publishers("recording") > 0, 20.0, "the new recorder")
-    assert client.call(StartRecording, "recorder/start").path != path
+    assert answered(client).path != path
+
+
+def answered(client):
+    """Call the new recorder; the killed one's service is known until the middleware has forgotten it."""
+    for _ in range(12):
+        with contextlib.suppress(ClientError):
+            return client.call(StartRecording, "recorder/start", timeout=5.0)
+    raise AssertionError("the recorder does not answer")

@@ -9,6 +9,7 @@ from rosbags.typesys import Stores, get_typestore
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.live import LiveStates, LiveStatistics, StampClock, stamp_ns
+from ros2_dynid.recording.live_points import LivePoints
 from ros2_dynid.recording.load import load_samples
 from ros2_dynid.recording.session import Session
 
@@ -89,3 +90,32 @@ def test_paths_stay_in_their_folder(tmp_path):
     with pytest.raises(InputError, match="exists already"):
         folder.new("bag")
     assert folder.new("bag", unique=True).name == "bag_2"
+
+
+def trajectory(names, rows, stamp=0, effort=()):
+    Point, Trajectory = (STORE.types[f"trajectory_msgs/msg/JointTrajectory{part}"] for part in ("Point", ""))
+    Duration = STORE.types["builtin_interfaces/msg/Duration"]
+    points = [Point(*(np.array(x, dtype=float) for x in (*row, effort)), Duration(0, 0)) for row in rows]
+    header = Header(stamp=Time(sec=stamp, nanosec=0), frame_id="base")
+    return bytes(STORE.serialize_cdr(Trajectory(header, list(names), points), Trajectory.__msgtype__))
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "a", "b"), ("long_name_of_a_joint", "b", "c")])
+def test_streamed_points_are_read_by_their_layout(names):
+    rng = np.random.default_rng(0)
+    points = LivePoints(tuple(sorted(names)))
+    for _ in range(5):
+        row = rng.normal(size=(3, 3))
+        found = points.read(trajectory(names, [row]))
+        order = [names.index(name) for name in sorted(names)]
+        assert found is not None and np.array_equal(np.array(found), row[:, order])
+    row = rng.normal(size=(3, 3))
+    assert points.read(trajectory(names, [row, row])) is None
+    assert points.read(trajectory(names, [row], stamp=5)) is None
+    assert points.read(trajectory(names, [row], effort=[1.0, 2.0, 3.0])) is None
+    assert points.read(trajectory((*names[:2], "x"), [row])) is None
+    assert points.read(trajectory(names, [row * np.nan])) is None
+    whole = trajectory(names, [row])
+    for end in range(len(whole)):
+        assert points.read(whole[:end]) is None
+    assert points.read(whole) is not None

@@ -1,0 +1,62 @@
+"""The demo ends with all its processes, at once and without a traceback, however it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("ros2_dynid.srv")
+
+
+def members(mark: str) -> list[int]:
+    """Return the processes of this demo: those with the mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes() and (folder / "stat").read_text().split()[2] != "Z":
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("delay", [0.05, 0.3, 1.0, 3.0, 9.0])
+@pytest.mark.parametrize("how", ["interrupts", "kill"])
+def test_nothing_stays(tmp_path, delay, how):
+    if how == "kill" and delay < 1.0:
+        pytest.skip("nothing has started yet")
+    mark = f"DYNID_TEST_MARK={tmp_path}"
+    environment = {**os.environ, "DYNID_TEST_MARK": str(tmp_path)}
+    with (tmp_path / "err").open("w") as err:
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "ros2_dynid.cli", "demo", "--robot", "demo3", "-o", str(tmp_path / "out")],
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+            env=environment,
+            start_new_session=True,
+        )
+        time.sleep(delay)
+        begin = time.monotonic()
+        if how == "kill":
+            demo.kill()
+        else:
+            for _ in range(2):
+                os.killpg(demo.pid, signal.SIGINT)
+                time.sleep(0.005)
+        demo.wait(10.0)
+        while members(mark) and time.monotonic() - begin < 10.0:
+            time.sleep(0.02)
+        took = time.monotonic() - begin
+    said = (tmp_path / "err").read_text() + "".join(log.read_text() for log in tmp_path.glob("out/logs/*.log"))
+    assert not members(mark)
+    assert took < 4.0, "2 s on a machine that is not busy with other tests"
+    assert "Traceback" not in said or delay < 0.1, said
+    print(f"{how} after {delay} s: gone in {took:.2f} s")
