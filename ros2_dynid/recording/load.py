@@ -14,7 +14,8 @@ from ros2_dynid.recording.bags import Bag, choose_topics, is_bag, open_bag
 from ros2_dynid.recording.decode import Decoded, Decoder
 from ros2_dynid.recording.merge import Merger, Window
 from ros2_dynid.recording.samples import FIELDS, Samples, cut, in_order_of, missing_joint, ordered, shortened
-from ros2_dynid.recording.tables import SI, TABLES, Units, load_table
+from ros2_dynid.recording.tables import TABLES, load_table
+from ros2_dynid.recording.units import SI, Units
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Array, Robot

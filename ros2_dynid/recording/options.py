@@ -6,12 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ros2_dynid.recording.load import load_samples
-from ros2_dynid.recording.samples import Samples
-from ros2_dynid.recording.tables import ANGLE_UNITS, EFFORT_UNITS, LENGTH_UNITS, TIME_UNITS, Units, parse_columns
+from ros2_dynid.recording.units import ANGLE_UNITS, EFFORT_UNITS, LENGTH_UNITS, TIME_UNITS, Units
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
+    from ros2_dynid.recording.samples import Samples
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +45,9 @@ def read_recording(
     path: str | Path, args: argparse.Namespace, robot: Robot | None, *, in_order: bool = True
 ) -> Samples:
     """Read a recording as the options of add_reading_arguments say."""
+    from ros2_dynid.recording.load import load_samples  # here, since NumPy would slow down `dynid --help`
+    from ros2_dynid.recording.tables import parse_columns
+
     return load_samples(
         path,
         robot,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import math
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,45 +13,18 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.samples import FIELDS, SUFFIXES, Samples, missing_joint, shortened
+from ros2_dynid.recording.units import Units
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Array, Robot
 
 TABLES = (".csv", ".txt", ".tsv", ".npz")
-TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-ANGLE_UNITS = {"rad": 1.0, "deg": math.pi / 180}
-LENGTH_UNITS = {"m": 1.0, "mm": 1e-3}
-EFFORT_UNITS = {"N.m": 1.0, "mN.m": 1e-3}
 WALL_CLOCK = 1e7
 """A first time [s] beyond this is a date; t then counts from the first sample."""
 _MAX_LINE = 4 << 20
 _READ = 8 << 20
 _MAX_COLUMNS = 20_000
 _NPZ_RATIO, _NPZ_LEAST = 100, 256 << 20  # arrays larger than this many times their file, and than this, are refused
-
-
-@dataclass(frozen=True)
-class Units:
-    """Units of a table: time, angles of revolute joints (also in rates), lengths of prismatic ones, efforts."""
-
-    time: str = "s"
-    angle: str = "rad"
-    length: str = "m"
-    effort: str = "N.m"
-
-    def __post_init__(self) -> None:
-        """Refuse units that are not known."""
-        for name, known in zip(("time", "angle", "length", "effort"), self.tables(), strict=True):
-            if getattr(self, name) not in known:
-                raise InputError(f"unknown {name} unit {getattr(self, name)!r}", f"choose from {', '.join(known)}")
-
-    @staticmethod
-    def tables() -> tuple[Mapping[str, float], ...]:
-        """Return the units known for time, angle, length and effort, with their size in SI."""
-        return TIME_UNITS, ANGLE_UNITS, LENGTH_UNITS, EFFORT_UNITS
-
-
-SI = Units()
 
 
 def load_table(path: Path, robot: Robot | None, columns: Mapping[str, str] | None, units: Units) -> Samples:

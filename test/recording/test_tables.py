@@ -12,7 +12,8 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 from ros2_dynid.recording.load import load_samples
-from ros2_dynid.recording.tables import Units, parse_columns
+from ros2_dynid.recording.tables import parse_columns
+from ros2_dynid.recording.units import Units
 
 TX40 = Path("/work/shared/data/tx40/tx40_traj.npz")
 ROBOT = Robot("two", (Joint("arm.base", 0), Joint("slide", 1, sigma=PRISMATIC)))
