@@ -16,11 +16,10 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench"), str(ROOT / "test" / "support")]
 
 from oracle import pin_model, random_robot  # noqa: E402
-from timing import interleaved  # noqa: E402
-
 from ros2_dynid.base_parameters import base_parameters  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.robot import Robot  # noqa: E402
+from timing import interleaved  # noqa: E402
 
 INERTIAL = ("inertial",)
 

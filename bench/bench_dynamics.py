@@ -16,11 +16,10 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from timing import interleaved  # noqa: E402
-
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor, torque_function  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.parameters import standard_names, standard_vector  # noqa: E402
+from timing import interleaved  # noqa: E402
 
 N = 10_000
 CALLS = 2_000

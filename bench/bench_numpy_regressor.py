@@ -14,12 +14,11 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "test" / "support")]
 
 from oracle import pin_model  # noqa: E402
-from ros2_dynid.model.load import load_robot  # noqa: E402
-from timing import interleaved  # noqa: E402
-
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
 from ros2_dynid.dynamics.regressor import regressor  # noqa: E402
+from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.parameters import standard_names  # noqa: E402
+from timing import interleaved  # noqa: E402
 
 N = 10_000
 

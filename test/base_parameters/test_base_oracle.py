@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle import pin_regressor, random_robot
 
+from oracle import pin_regressor, random_robot
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.model.load import load_robot

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracle import random_robot
 
+from oracle import random_robot
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.minimal_combinations import combination_matrix
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics

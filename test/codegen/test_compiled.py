@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracle import random_robot
 
+from oracle import random_robot
 from ros2_dynid.codegen import backend, compiled
 from ros2_dynid.codegen.backend import (
     NumpyTorque,

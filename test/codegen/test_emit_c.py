@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import pin_model, random_robot
-from urdf_oracle import exact_urdf, example_urdfs
 
+from oracle import pin_model, random_robot
 from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.emit_numpy import emit_numpy
 from ros2_dynid.codegen.program import Options, chosen_parameters, program_of
@@ -22,6 +21,7 @@ from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_names
 from ros2_dynid.model.robot import Joint, Robot
+from urdf_oracle import exact_urdf, example_urdfs
 
 needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None or shutil.which("g++") is None, reason="needs gcc")
 STRICT = ["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]

@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 import pytest
-from oracle import random_robot
 
+from oracle import random_robot
 from ros2_dynid.codegen.functions import inertia_gravity, synchronous, torque, torque_with_wrench, velocity_torques
 from ros2_dynid.codegen.graph import Count, Graph, evaluate
 from ros2_dynid.codegen.newton_euler import Plan

@@ -4,13 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from urdf_oracle import example_urdfs
 
 from ros2_dynid.codegen.urdf_export import updated_urdf
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.parameters import LINK
+from urdf_oracle import example_urdfs
 
 URDF = b"""<?xml version="1.0"?>
 <!-- keep me -->

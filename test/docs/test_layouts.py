@@ -9,7 +9,6 @@ import sys
 from xml.etree import ElementTree
 
 from pages import ROOT
-
 from ros2_dynid.model.load import load_robot
 
 CONFIG = ROOT / "config"

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pages import COMMANDS, ROOT, anchors, blocks, inline_code, links, logical_lines, pages
 
+from pages import COMMANDS, ROOT, anchors, blocks, inline_code, links, logical_lines, pages
 from ros2_dynid.cli import build_parser, command_names
 
 NOT_RUN = {

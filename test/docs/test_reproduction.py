@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from pages import ROOT
 
 FOLDER = ROOT / "docs" / "reproduction"

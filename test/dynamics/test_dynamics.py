@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle import pin_model, pin_regressor, random_robot
 
+from oracle import pin_model, pin_regressor, random_robot
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.kinematics import frames

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from urdf_oracle import PinUrdf, axis_errors, exact_urdf, example_urdfs, inertial_only
 
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.kinematics import frames
@@ -13,6 +12,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string
 from ros2_dynid.model.parameters import standard_vector
+from urdf_oracle import PinUrdf, axis_errors, exact_urdf, example_urdfs, inertial_only
 
 WITHOUT_JOINTS = ("quadrotor_base.urdf", "iris_simple.urdf", "ur3.urdf")
 """Files that hold no moving joint."""

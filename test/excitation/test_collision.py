@@ -6,8 +6,8 @@ import struct
 
 import numpy as np
 import pytest
-from excitation_robots import example_urdf, three_dof
 
+from excitation_robots import example_urdf, three_dof
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import (
     clearance,

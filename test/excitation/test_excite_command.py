@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from excitation_robots import TABLE_6, example_urdf
 
+from excitation_robots import TABLE_6, example_urdf
 from ros2_dynid.cli import main
 from ros2_dynid.excitation.limits import Caps, check_trajectory
 from ros2_dynid.excitation.trajectory import load_trajectory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from excitation_robots import three_dof
 
+from excitation_robots import three_dof
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory, use_of
 from ros2_dynid.excitation.quintic import through_points

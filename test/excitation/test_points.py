@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from excitation_robots import three_dof
 
+from excitation_robots import three_dof
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.criteria import condition, equilibrium

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from urdf_text import joint, link, urdf
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
+from urdf_text import joint, link, urdf
 
 BASE, ARM = link("base"), link("arm")
 INERTIA = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'

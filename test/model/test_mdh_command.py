@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from urdf_text import joint, link, urdf
 
 from ros2_dynid.cli import main
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint
 from ros2_dynid.model.transforms import mdh_transform
+from urdf_text import joint, link, urdf
 
 
 def run(capsys, *words):

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
-from urdf_text import joint, link, urdf
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
@@ -17,6 +16,7 @@ from ros2_dynid.model.load import load_robot, shipped_robots
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
+from urdf_text import joint, link, urdf
 
 SHIPPED = sorted(shipped_robots())
 

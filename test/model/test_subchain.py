@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from urdf_oracle import PinUrdf, axis_errors, inertial_only
-from urdf_text import joint, link, urdf
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.parameters import standard_vector
+from urdf_oracle import PinUrdf, axis_errors, inertial_only
+from urdf_text import joint, link, urdf
 
 
 def two_arms():

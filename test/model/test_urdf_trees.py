@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from urdf_oracle import PinUrdf, axis_errors, exact_urdf, inertial_only
-from urdf_text import joint, link, urdf
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.parameters import standard_vector
+from urdf_oracle import PinUrdf, axis_errors, exact_urdf, inertial_only
+from urdf_text import joint, link, urdf
 
 ANGLES = st.one_of(
     st.sampled_from([0.0, 1.5708, -1.5707963, np.pi / 2, np.pi, 3.14159, 1e-6, -1e-4, 3e-5, 0.02, np.pi / 4]),

@@ -12,10 +12,10 @@ pytest.importorskip("ros2_dynid.srv")
 
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import DescribeParameters, ListParameters
-from ros_graph import graph
 
 from ros2_dynid.nodes import parameters
 from ros2_dynid.nodes.caller import ClientError
+from ros_graph import graph
 
 CONFIG = Path(__file__).parents[2] / "config"
 NODES = ("sim_robot", "excitation", "recorder", "identification", "feedforward")

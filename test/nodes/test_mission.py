@@ -10,7 +10,6 @@ pytest.importorskip("ros2_dynid.srv")
 
 from ros2_dynid.action import Identify
 from ros2_dynid.srv import ConvertUrdf, FillEfforts, GetBaseParameters, PlanExcitation
-from ros_graph import graph
 from std_srvs.srv import Trigger
 
 from ros2_dynid.base_parameters.compute import base_parameters
@@ -20,6 +19,7 @@ from ros2_dynid.nodes.messages import reference_of
 from ros2_dynid.nodes.model_messages import model_of_message
 from ros2_dynid.recording.load import load_samples
 from ros2_dynid.sim.truth import true_parameters
+from ros_graph import graph
 
 
 def run(client, service="start"):

@@ -11,10 +11,10 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from ros2_dynid.srv import StartRecording, StopRecording
-from ros_graph import graph
 from sensor_msgs.msg import JointState
 
 from ros2_dynid.recording.load import load_samples
+from ros_graph import graph
 
 
 @pytest.mark.timeout(120)

@@ -11,7 +11,6 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from ros2_dynid.srv import PlanExcitation, StartRecording
-from ros_graph import graph
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
@@ -21,6 +20,7 @@ from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.nodes.caller import ClientError
 from ros2_dynid.nodes.messages import reference_of, trajectory_message
+from ros_graph import graph
 
 
 def saved_motion(folder, robot, seconds=6.0):

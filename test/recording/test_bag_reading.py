@@ -7,6 +7,9 @@ import struct
 
 import numpy as np
 import pytest
+from rosbags.highlevel import AnyReader
+from rosbags.typesys import Stores, get_typestore
+
 from bagmaker import (
     EPOCH,
     JOINT_STATE,
@@ -20,9 +23,6 @@ from bagmaker import (
     write_bag,
     write_bag1,
 )
-from rosbags.highlevel import AnyReader
-from rosbags.typesys import Stores, get_typestore
-
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Passive, Robot
 from ros2_dynid.recording.load import Reading, iter_samples, load_samples

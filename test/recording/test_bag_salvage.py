@@ -7,9 +7,9 @@ import struct
 import lz4.frame
 import numpy as np
 import pytest
+
 from bagmaker import EPOCH, ROS1, plain_messages, write_bag, write_bag1
 from fuzz_recordings import run as fuzz
-
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording import mcap_records as mcap
 from ros2_dynid.recording import mcap_write

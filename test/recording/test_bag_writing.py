@@ -14,10 +14,10 @@ import time
 import numpy as np
 import pytest
 import yaml
-from bagmaker import EPOCH, ROS2, joint_state
 from rosbags.rosbag2 import Reader
 from rosbags.typesys import Stores, get_typestore
 
+from bagmaker import EPOCH, ROS2, joint_state
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording import encode
 from ros2_dynid.recording.definitions import describe

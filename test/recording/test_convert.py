@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bagmaker import EPOCH, ROS1, plain_messages, write_bag, write_bag1
 
+from bagmaker import EPOCH, ROS1, plain_messages, write_bag, write_bag1
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.convert import save_samples

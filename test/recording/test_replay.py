@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bagmaker import EPOCH, ROS1, ROS2, plain_messages, write_bag, write_bag1
 
+from bagmaker import EPOCH, ROS1, ROS2, plain_messages, write_bag, write_bag1
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.convert import save_samples
 from ros2_dynid.recording.load import load_samples

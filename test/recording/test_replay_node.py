@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+
 from bagmaker import plain_messages, write_bag
 
 rclpy = pytest.importorskip("rclpy")
