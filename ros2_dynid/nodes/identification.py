@@ -34,12 +34,13 @@ class Identification(ManagedNode):
         self._model: IdentifiedModel | None = None
         self._last_recording = ""
         self._online: Online | None = None
+        self._job = OneJob("an identification")
+        self._action: IdentifyAction | None = None
         self.autostart()
 
     def configure(self) -> None:
         """Make topics, services and the action."""
         self._recordings, self._models = Folder(self.value("recordings_folder")), Folder(self.value("models_folder"))
-        self._job = OneJob("an identification")
         self._out = self.create_publisher(BaseParameters, "base_parameters", LATCHED)
         self.create_subscription(String, "recording", self._on_recording, LATCHED)
         self.create_service(
@@ -47,7 +48,7 @@ class Identification(ManagedNode):
         )
         self._model_services = ModelServices(self)
         self._payload = PayloadService(self, self._job, self._recordings)
-        self._action = IdentifyAction(self, self._job, self.identify)
+        self._action = self._action or IdentifyAction(self, self._job, self.identify)
 
     def on_robot(self, robot: Robot) -> None:
         """Serve the model file for this robot."""

@@ -112,13 +112,12 @@ class ManagedNode(LifecycleNode):
         return super().on_cleanup(state)
 
     def _entities(self) -> list[tuple[list[Any], Any]]:
-        """Return what the node has, with what destroys it."""
+        """Return what the node has, with what destroys it; actions stay, as executors hang on one taken away."""
         return [
             (list(self.publishers), self.destroy_publisher),
             (list(self.subscriptions), self.destroy_subscription),
             (list(self.services), self.destroy_service),
             (list(self.timers), self.destroy_timer),
-            (list(self.waitables), lambda waitable: waitable.destroy()),
         ]
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
