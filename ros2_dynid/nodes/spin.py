@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rclpy
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
@@ -68,7 +69,12 @@ def _signals() -> tuple[Callable[[], object], Callable[[], object]]:
 
 def _spin(executor: Any, failures: list[str], wake: Callable[[], object]) -> None:
     try:
-        executor.spin()
+        while True:
+            try:
+                executor.spin()
+                break
+            except InvalidHandle:  # a cleanup took down what another thread was about to serve
+                continue
     except ExternalShutdownException:
         pass
     except BaseException as error:

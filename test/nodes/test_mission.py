@@ -8,8 +8,10 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
+from action_msgs.msg import GoalStatus
+from rclpy.action import ActionClient
 from ros2_dynid.action import Identify
-from ros2_dynid.srv import ConvertUrdf, FillEfforts, GetBaseParameters, PlanExcitation
+from ros2_dynid.srv import ConvertUrdf, FillEfforts, GetBaseParameters, PlanExcitation, StartRecording, StopRecording
 from std_srvs.srv import Trigger
 
 from ros2_dynid.base_parameters.compute import base_parameters
@@ -89,3 +91,21 @@ def test_a_second_plan_at_once_is_refused_and_cancel_ends_an_identification(tmp_
         client.wait(lambda: len(answers) == 2, 60.0, "both answers")
         assert sorted(answer.success for answer in answers) == [False, True]
         assert "already going on" in next(answer.message for answer in answers if not answer.success)
+
+        client.call(StartRecording, "recorder/start", path="still")
+        begin = client._live.stamp
+        client.wait(lambda: client._live.stamp > begin + 2_000_000_000, 20.0, "two seconds")
+        bag = client.call(StopRecording, "recorder/stop").path
+        action = ActionClient(client, Identify, "identification/identify")
+        assert action.wait_for_server(20.0)
+        ends = []
+
+        def accepted(future):
+            handle = future.result()
+            handle.get_result_async().add_done_callback(lambda done: ends.append(done.result()))
+            handle.cancel_goal_async()
+
+        action.send_goal_async(Identify.Goal(bags=[bag])).add_done_callback(accepted)
+        client.wait(lambda: bool(ends), 30.0, "the cancelled identification")
+        assert ends[0].status == GoalStatus.STATUS_CANCELED and "cancelled" in ends[0].result.message
+        assert not list((tmp_path / "models").glob("*/model.yaml"))
