@@ -104,7 +104,8 @@ def test_a_trajectory_for_another_robot_moves_nothing(made):
     missing = trajectory_message(quintic(q[:2], q[:2] + 0.5, 1.0), made.robot.active_names[:2])
     client._direct.publish(missing)
     client.wait(lambda: made.log("sim_robot").count("refused") == 2, 10.0, "the refusals")
-    assert np.allclose(client.position(), q, atol=2e-3)
+    # The trajectories ask for half a radian; under gravity the position control alone sags by a hundredth of one.
+    assert np.allclose(client.position(), q, atol=0.05)
     with pytest.raises(InputError, match="lacks joint"):
         reference_of(missing, made.robot)
 
