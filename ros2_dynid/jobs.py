@@ -15,10 +15,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ros2_dynid.errors import DynidError
-from ros2_dynid.model.robot import Robot
+
+if TYPE_CHECKING:
+    from ros2_dynid.model.robot import Robot
 
 PR_SET_PDEATHSIG = 1
 Progress = Callable[[str, float], None]
@@ -36,7 +38,7 @@ class Job:
         self.cancelled = False
         environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ros2_dynid.jobs"],
+            [sys.executable, "-m", "ros2_dynid.jobs", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -142,6 +144,8 @@ def main() -> int:
     """Work on the request on standard input."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if len(sys.argv) > 1 and os.getppid() != int(sys.argv[1]):  # the parent died before we asked
+        return 1
     request = json.load(sys.stdin)
 
     def tell(message: Mapping[str, Any]) -> None:

@@ -46,9 +46,9 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     thread = threading.Thread(target=_spin, args=(executor, failures, wake), name="spin", daemon=True)
     thread.start()
     wait()
-    executor.shutdown(timeout_sec=0)
-    thread.join(0.5)
-    node.close()
+    node.close()  # first, since it ends the jobs that callbacks of the executor may be waiting for
+    threading.Thread(target=executor.shutdown, args=(0,), daemon=True).start()
+    thread.join(0.2)
     rclpy.try_shutdown()
     for failure in failures:
         print(failure, file=sys.stderr)
