@@ -5,6 +5,11 @@ Exit codes: 0 done; 1 the command ran and says no (a demo or a test that failed)
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":  # an interrupt while the modules load ends us, without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import argparse
 import importlib
 import json
@@ -63,6 +68,8 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return _main(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:

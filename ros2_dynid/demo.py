@@ -21,7 +21,7 @@ from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.processes import Processes, own_domain
+from ros2_dynid.processes import Processes, own_domain, short_interrupts
 from ros2_dynid.sim.truth import true_parameters
 
 NODES = ("sim_robot", "excitation", "recorder", "identification", "feedforward")
@@ -99,9 +99,9 @@ def demo(
 
 def _report(folder: Path, say: Callable[[str], None]) -> str:
     """Write the report of the identification and return its page."""
-    from ros2_dynid.report.build import write_report
-
     say("writing the report")
+    with short_interrupts("dynid"):
+        from ros2_dynid.report.build import write_report
     return str(write_report(folder, figures=False))
 
 

@@ -51,9 +51,10 @@ class Job:
             self._process.stdin.close()
 
     def cancel(self) -> None:
-        """End the process; `wait` raises."""
+        """End the process and what it has started, such as a compiler; `wait` raises."""
         self.cancelled = True
-        self._process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def wait(self, progress: Progress | None = None) -> Any:
         """Pass progress on until the end and return the result, or raise JobError."""
@@ -142,8 +143,9 @@ KINDS: Mapping[str, Callable[[Mapping[str, Any], Progress], Any]] = {
 
 def main() -> int:
     """Work on the request on standard input."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))  # with a compiler that may be running
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if len(sys.argv) > 1 and os.getppid() != int(sys.argv[1]):  # the parent died before we asked
         return 1
     request = json.load(sys.stdin)

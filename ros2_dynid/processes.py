@@ -12,10 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
 from ros2_dynid.errors import DynidError
 
@@ -84,7 +84,11 @@ class Processes:
                 raise ProcessError(f"{name} ended: {why}; all it said is in {self._logs / name}.log")
 
     def close(self) -> None:
-        """Ask all to end, then make them."""
+        """Ask all to end, then make them; an interrupt meanwhile changes nothing."""
+        with ignored_interrupts():
+            self._close()
+
+    def _close(self) -> None:
         running = [process for process in self._running.values() if process.poll() is None]
         for process in running:
             with contextlib.suppress(ProcessLookupError):
@@ -104,7 +108,32 @@ class Processes:
 
 
 @contextlib.contextmanager
-def own_domain() -> Any:
+def ignored_interrupts() -> Iterator[None]:
+    """Ignore SIGINT while the block runs."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def short_interrupts(name: str) -> Iterator[None]:
+    """End the process at once on SIGINT while the block runs: for imports, which an exception leaves in disorder."""
+
+    def end(*_: object) -> None:
+        os.write(2, f"{name}: interrupted\n".encode())
+        os._exit(130)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def own_domain() -> Iterator[dict[str, str]]:
     """Yield the variables that keep DDS on this machine, in a domain that no other of ours uses meanwhile."""
     first = os.getpid() % len(DOMAINS)  # so that demos that cannot see each other's locks hardly meet
     for domain in (*DOMAINS[first:], *DOMAINS[:first]):

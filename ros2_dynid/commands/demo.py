@@ -25,10 +25,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the demo; what goes on is told on standard error."""
-    from rich.console import Console
-
-    from ros2_dynid.demo import demo
     from ros2_dynid.errors import InputError
+    from ros2_dynid.processes import short_interrupts
 
     if not args.duration > 0 or not args.payload > 0:
         raise InputError("--duration and --payload must be positive", "give seconds and kilograms above 0")
@@ -37,6 +35,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     folder = Path(args.output or time.strftime("dynid_demo_%Y%m%d_%H%M%S")).resolve()
     if folder.exists():
         raise InputError("the output exists already", "name a new folder with -o", str(folder))
+    with short_interrupts("dynid"):
+        from rich.console import Console
+
+        from ros2_dynid.demo import demo
     console = Console(stderr=True, no_color=args.no_color or None, highlight=False)
     begin = time.monotonic()
     return demo(

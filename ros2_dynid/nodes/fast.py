@@ -20,6 +20,8 @@ from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 
 STOP_SECONDS = 0.2
+ending = threading.Event()
+"""Set when the process ends: what its threads then miss is no error."""
 
 
 def _guarded(run: Callable[[], None]) -> Callable[[], None]:
@@ -29,8 +31,9 @@ def _guarded(run: Callable[[], None]) -> Callable[[], None]:
         try:
             run()
         except Exception:
-            traceback.print_exc()
-            os.kill(os.getpid(), signal.SIGTERM)
+            if not ending.is_set():
+                traceback.print_exc()
+                os.kill(os.getpid(), signal.SIGTERM)
 
     return guarded
 

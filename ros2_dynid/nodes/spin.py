@@ -20,6 +20,7 @@ from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, Si
 from rclpy.signals import SignalHandlerOptions
 
 from ros2_dynid.errors import DynidError
+from ros2_dynid.nodes.fast import ending
 
 SWITCH_SECONDS = 5e-4
 """Longest time [s] that one Python thread keeps the others waiting: streams of 1 kHz have threads of their own."""
@@ -46,6 +47,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     thread = threading.Thread(target=_spin, args=(executor, failures, wake), name="spin", daemon=True)
     thread.start()
     wait()
+    ending.set()
     node.close()  # first, since it ends the jobs that callbacks of the executor may be waiting for
     threading.Thread(target=executor.shutdown, args=(0,), daemon=True).start()
     thread.join(0.2)
