@@ -107,5 +107,7 @@ def test_a_second_plan_at_once_is_refused_and_cancel_ends_an_identification(tmp_
 
         action.send_goal_async(Identify.Goal(bags=[bag])).add_done_callback(accepted)
         client.wait(lambda: bool(ends), 30.0, "the cancelled identification")
-        assert ends[0].status == GoalStatus.STATUS_CANCELED and "cancelled" in ends[0].result.message
+        # Why the job ended may be told as its cancelling or, where it was quicker, as what it found wrong with the bag.
+        assert ends[0].status == GoalStatus.STATUS_CANCELED
+        assert not ends[0].result.success
         assert not list((tmp_path / "models").glob("*/model.yaml"))
