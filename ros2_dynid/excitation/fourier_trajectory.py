@@ -35,6 +35,8 @@ FINER = 4
 """Limits, which are cheap, are looked at on a grid that is this many times finer than the regressor's."""
 STAGES = ((4.0, 0.1), (8.0, 1.0), (16.0, 10.0), (32.0, 100.0), (64.0, 1000.0))
 """Exponent p of the smooth criterion and weight of the penalty, one stage each: first excite, then keep the limits."""
+SOFTNESS = 0.08
+"""Fraction of the velocity limit in which sign(dq) goes from 0 to 1 while searching, so that it has a slope."""
 STEP = 0.98
 ITERATIONS = 80
 """Steps of a stage."""
@@ -121,7 +123,8 @@ class FourierProblem:
         """Return log criterion + weight * penalty and its derivative by y."""
         model, penalty = self.model, self.penalty
         coarse, fine = self._coarse, self._fine  # type: ignore[attr-defined]
-        Y, back = regressor_with_gradient(model.robot, *self._samples(y, coarse))
+        softness = SOFTNESS * self.penalty.bounds.velocity
+        Y, back = regressor_with_gradient(model.robot, *self._samples(y, coarse), softness)
         Yb = Y[:, :, model.columns] * model.weights[:, None]
         value, C = model.smooth(Yb.reshape(-1, len(model.columns)), p)
         every = np.zeros(Y.shape[::-1]).transpose()

@@ -2,7 +2,7 @@
 
 Criteria are functions f(W); with the weights C = df/dW, df/dx = d<C, Y>/dx. The recursions are run backwards (the
 adjoint method), so one call costs a small multiple of the regressor, whatever the number of joints. A name with a bar,
-`w_bar`, is the derivative of <C, Y> with respect to w. The derivative of sign(dq) is taken as 0.
+`w_bar`, is the derivative of <C, Y> with respect to w. The derivative of sign(dq) is taken as 0, unless it is softened.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.coupling import IA, add_coupling_columns, add_rotor_energy
 from ros2_dynid.dynamics.energy import link_velocities
-from ros2_dynid.dynamics.friction import Fv, add_friction_columns
+from ros2_dynid.dynamics.friction import Fc, Fv, add_friction_columns
 from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, constraint, motion_of
 from ros2_dynid.dynamics.regressor import link_columns
@@ -28,10 +28,13 @@ V, W = 0, 1
 """Places of the linear and the angular part in an array of twists."""
 
 
-def regressor_with_gradient(robot: Robot, q: Array, dq: Array, ddq: Array) -> tuple[Array, TorqueBack]:
+def regressor_with_gradient(
+    robot: Robot, q: Array, dq: Array, ddq: Array, softness: Array | None = None
+) -> tuple[Array, TorqueBack]:
     """Return Y, shape (N, n_active, n_standard), and a function that gives d<C, Y>/dq, /ddq and /dddq.
 
-    C are weights of the shape of Y, the gradients have shape (N, n_active). Y = regressor(robot, q, dq, ddq).
+    C are weights of the shape of Y, the gradients have shape (N, n_active). Y = regressor(robot, q, dq, ddq); with
+    softness, shape (n,) [rad/s or m/s], the columns Fc are tanh(dq / softness) instead of sign(dq), which has a slope.
     """
     motion = motion_of(robot, q, dq, ddq)
     n, N = motion.q.shape
@@ -45,6 +48,9 @@ def regressor_with_gradient(robot: Robot, q: Array, dq: Array, ddq: Array) -> tu
             Y[14 * j + k, rows[j + 1]] = column
     add_coupling_columns(robot, Y, motion.dq, motion.ddq)
     add_friction_columns(Y, motion.dq)
+    if softness is not None:
+        for j in range(n):
+            Y[14 * j + Fc, j] = np.tanh(motion.dq[j] / softness[j])
 
     def back(C: Array) -> tuple[Array, Array, Array]:
         weights = np.ascontiguousarray(C.transpose(2, 1, 0))
@@ -52,6 +58,9 @@ def regressor_with_gradient(robot: Robot, q: Array, dq: Array, ddq: Array) -> tu
             weights = np.einsum("jk,pkt->pjt", constraint(robot)[0], weights)
         gradients = _link_gradient(robot, motion, placements, links, rows, twists, weights)
         _add_drive_gradient(robot, weights, gradients[1], gradients[2])
+        if softness is not None:
+            for j in range(n):
+                gradients[1][j] += weights[14 * j + Fc, j] * (1.0 - Y[14 * j + Fc, j] ** 2) / softness[j]
         gq, gdq, gddq = (motion.to_active(x).T for x in gradients)
         return gq, gdq, gddq
 

@@ -68,3 +68,19 @@ def test_energy_and_its_gradient(kind, seed):
                 moved[i][:, k] += sign * STEP
                 sides.append(np.sum(energy_regressor(robot, *moved) * C, axis=1))
             np.testing.assert_allclose(gradient[:, k], (sides[0] - sides[1]) / (2 * STEP), rtol=2e-6, atol=2e-6)
+
+
+def test_softened_friction_has_its_gradient():
+    robot = random_robot(7, tree=True, coupled=True, passive=True)
+    rng = np.random.default_rng(7)
+    x = list(rng.normal(size=(3, 4, len(robot.active))))
+    C = rng.normal(size=(4, len(robot.active), len(standard_names(robot))))
+    softness = np.linspace(0.3, 0.9, robot.n)
+    gradient = regressor_with_gradient(robot, *x, softness)[1](C)[1]
+    for k in range(len(robot.active)):
+        sides = []
+        for sign in (1.0, -1.0):
+            dq = x[1].copy()
+            dq[:, k] += sign * STEP
+            sides.append(np.sum(regressor_with_gradient(robot, x[0], dq, x[2], softness)[0] * C, axis=(1, 2)))
+        np.testing.assert_allclose(gradient[:, k], (sides[0] - sides[1]) / (2 * STEP), rtol=2e-6, atol=2e-6)
