@@ -123,7 +123,8 @@ class FourierProblem:
         """Return log criterion + weight * penalty and its derivative by y."""
         model, penalty = self.model, self.penalty
         coarse, fine = self._coarse, self._fine  # type: ignore[attr-defined]
-        softness = SOFTNESS * self.penalty.bounds.velocity
+        velocity = penalty.bounds.velocity
+        softness = SOFTNESS * np.where(np.isfinite(velocity), velocity, 1.0)  # a passive joint may have no limit
         Y, back = regressor_with_gradient(model.robot, *self._samples(y, coarse), softness)
         Yb = Y[:, :, model.columns] * model.weights[:, None]
         value, C = model.smooth(Yb.reshape(-1, len(model.columns)), p)
