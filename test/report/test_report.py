@@ -187,22 +187,28 @@ out.zoomed = label() !== before;
 chart.dispatchEvent(new MouseEvent("dblclick"));
 out.back = label() === before;
 out.overflow = document.documentElement.scrollWidth - window.innerWidth;
-document.body.innerHTML = "";
-document.body.append("RESULT" + JSON.stringify(out) + "END");
+parent.postMessage(JSON.stringify(out), "*");
 </script>
+"""
+FRAME = """<!doctype html>
+<iframe src="probe.html" style="width: {width}px; height: 900px; border: 0"></iframe>
+<script>addEventListener("message", (event) => document.body.append("RESULT" + event.data + "END"));</script>
 """
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: apt install chromium)")
-@pytest.mark.parametrize("width", [1280, 500])
+@pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_draws_sorts_filters_and_zooms(tmp_path, width):
+    """The page stands in a frame of that width, since a window of Chromium is never narrower than 500 pixels."""
     page = write_report(folder_of(tmp_path / "a", identified(name=HOSTILE)), figures=False)
     probe = tmp_path / "probe.html"
     probe.write_text(page.read_text().replace("</body>", PROBE + "</body>"))
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path}/profile", f"--window-size={width},900", "--dump-dom"]
-    run = subprocess.run([*command, probe.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    frame = tmp_path / "frame.html"
+    frame.write_text(FRAME.format(width=width))
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path}/profile", "--window-size=1400,1000", "--dump-dom"]
+    run = subprocess.run([*command, frame.as_uri()], capture_output=True, text=True, timeout=120, check=True)
     assert "CONSOLE" not in run.stderr, "the page must not log errors"
-    out = json.loads(re.search(r"RESULT(.*)END", run.stdout)[1])
+    out = json.loads(re.search(r"RESULT({.*})END", run.stdout)[1])
     assert out["drawn"] == "yes"
     assert out["charts"] >= 3 * 5
     assert out["sorted"] == sorted(out["sorted"])
