@@ -9,19 +9,22 @@ from ros2_dynid.model.robot import Array, Robot
 
 SHORTEST = 0.02
 """Shortest stop [s]: a joint trajectory controller needs a point in the future even for a robot at rest."""
+GRID = 1e-3
+"""Times of the points are multiples of this [s]."""
 
 
 def stopping(q: Array, dq: Array, deceleration: Array, lead: float = 0.0, step: float = 0.01) -> Reference:
     """Return the trajectory that brings joints at q, dq, shape (n,), to rest with |ddq| = deceleration, shape (n,).
 
     lead: time [s] that the joints still move on at dq before the stop can take effect (transport). Each joint stops on
-    its own, dq^2 / (2 deceleration) further on, so none is made to move longer than it needs. Points every `step` [s]
-    and where a joint stops, positions and velocities only: the cubic through them is the parabola itself.
+    its own, dq^2 / (2 deceleration) further on, so none is made to move longer than it needs; in whole milliseconds,
+    since points that nearly coincide have no exact cubic between them. Points every `step` [s] and where a joint stops,
+    positions and velocities only: the cubic through them is the parabola itself.
     """
-    braking = np.abs(dq) / deceleration
+    braking = np.ceil(np.abs(dq) / deceleration / GRID - 1e-9) * GRID
+    deceleration = np.divide(np.abs(dq), braking, out=np.array(deceleration, dtype=float), where=braking > 0)
     end = max(float(braking.max()), SHORTEST)
-    t = np.unique(np.concatenate((np.arange(0.0, end, step), braking, [end])))  # with the instant at which each stops
-    t = np.append(t[:-1][np.diff(t) > 1e-6], end)
+    t = np.unique(np.round(np.concatenate((np.arange(0.0, end, step), braking, [end])) / GRID)) * GRID
     s = np.minimum(t[:, None], braking)
     positions = q + lead * dq + s * dq - 0.5 * np.sign(dq) * deceleration * s**2
     velocities = dq - np.sign(dq) * deceleration * s
