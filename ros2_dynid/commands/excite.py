@@ -338,6 +338,11 @@ class _Bar:
         self._progress.stop()
 
 
+def _percent(value: float) -> str:
+    """Return a percentage in few digits: of a value that is nearly zero it says nothing more."""
+    return f"{value:.0f} %" if value < 1000.0 else "over 1000 %"
+
+
 def show(result: dict[str, Any], console: Console) -> None:
     """Print what the trajectory is worth for people."""
     from rich.markup import escape
@@ -356,16 +361,21 @@ def show(result: dict[str, Any], console: Console) -> None:
         ("exact_clearance", "smallest distance of the shapes", " m"),
         ("seconds", "found in", " s"),
     ):
-        if result.get(key) is not None:
-            table.add_row(text, f"{result[key]:.4g}{unit}")
+        value = result.get(key)
+        if value is not None and value < float("inf"):  # a series starts at rest: zeros in W, and S has no bound
+            table.add_row(text, f"{value:.4g}{unit}")
     for kind, fraction in result["use"].items():
         table.add_row(f"{kind} limit used", f"{100 * fraction:.1f} %")
     console.print(table)
     worst = sorted(result.get("parameters", []), key=lambda entry: -entry["relative_std"])
     weak = [entry for entry in worst if 30.0 < entry["relative_std"] < float("inf")]
     if weak:
-        names = ", ".join(f"{entry['name']} {entry['relative_std']:.0f} %" for entry in weak[:8])
-        console.print(f"badly excited (predicted standard deviation): {names}", markup=False)
+        names = ", ".join(f"{entry['name']} {_percent(entry['relative_std'])}" for entry in weak[:8])
+        console.print(
+            f"{len(weak)} of {len(worst)} base parameters will have a standard deviation above 30 % of their a priori "
+            f"value, the worst: {names}",
+            markup=False,
+        )
     console.print(f"written: {result['file']}", markup=False, soft_wrap=True)
     for line in result["notes"]:
         console.print(f"note: {line}", style="yellow", markup=False)
