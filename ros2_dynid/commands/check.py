@@ -9,6 +9,7 @@ from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 STYLES = {"green": "green", "yellow": "yellow", "red": "bold red"}
 SHOWN_PROBLEMS = 40
@@ -50,27 +51,13 @@ def show(result: dict[str, Any], console: Console) -> None:
         f"{result['samples']} samples in {result['duration']:.4g} s at {result['rate']:.5g} Hz, "
         f"jitter {1e3 * result['jitter']:.3g} ms, {result['gap_count']} gaps"
     )
-    table = Table()
-    table.add_column("joint", overflow="fold")
-    for title in (
-        "position\\[rad, m]",
-        "range used",
-        "speed max\\[rad/s, m/s]",
-        "effort rms\\[N.m, N]",
-        "effort max",
-        "",
-    ):
-        table.add_column(title, justify="right")
-    for row in result["joints"]:
-        span = f"{_number(row['position_min'])} .. {_number(row['position_max'])}"
-        coverage = "" if row["coverage"] is None else f"{100 * row['coverage']:.0f} %"
-        numbers = [_number(row[key]) for key in ("speed_max", "effort_rms", "effort_max")]
-        table.add_row(escape(row["name"]), span, coverage, *numbers, f"[{STYLES[row['level']]}]{row['level']}[/]")
-    console.print(table)
+    console.print(_joints(result["joints"]))
+    problems = Table.grid(padding=(0, 1))  # wrapped lines stay beside the level they belong to
     for problem in result["problems"][:SHOWN_PROBLEMS]:
         where = f"{problem['joint']}: " if problem["joint"] else ""
-        console.print(f"[{STYLES[problem['level']]}]{problem['level']:6}[/] {escape(where + problem['what'])}")
-        console.print(f"       {escape(problem['do'])}", style="dim")
+        problems.add_row(f"[{STYLES[problem['level']]}]{problem['level']}[/]", escape(where + problem["what"]))
+        problems.add_row("", f"[dim]{escape(problem['do'])}[/]")
+    console.print(problems)
     hidden = len(result["problems"]) - SHOWN_PROBLEMS
     if hidden > 0:
         console.print(f"... and {hidden} problems more, see --json")
@@ -78,5 +65,26 @@ def show(result: dict[str, Any], console: Console) -> None:
         console.print(f"note: {escape(note)}")
 
 
+def _joints(rows: list[dict[str, Any]]) -> Table:
+    """Return the table of the joints, which fits into 80 columns; long names fold."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    table.add_column("joint", overflow="fold", min_width=8)
+    table.add_column("", no_wrap=True)
+    titles = ("position\n\\[rad, m]", "range\nused", "speed\nmax \\[/s]", "effort\nrms", "\\[N.m, N]\nmax")
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        span = f"{_number(row['position_min'])} .. {_number(row['position_max'])}"
+        coverage = "" if row["coverage"] is None else f"{100 * row['coverage']:.0f} %"
+        numbers = [_number(row[key]) for key in ("speed_max", "effort_rms", "effort_max")]
+        level = f"[{STYLES[row['level']]}]{row['level']}[/]"
+        table.add_row(escape(row["name"]), level, span, coverage, *numbers)
+    return table
+
+
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    return "-" if value is None else f"{value:.3g}"

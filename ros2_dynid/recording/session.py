@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ class Session:
         self._buffer: deque[tuple[int, bytes]] = deque(maxlen=buffered)
         self._writer: BagWriter | None = None
         self._channel = 0
-        self._stamps: list[int] = []
+        self._stamps = array("q")  # 8 bytes a message: a recording may take hours
         self._lock = threading.Lock()
         self.statistics = LiveStatistics()
         self.failure = ""
@@ -68,7 +69,7 @@ class Session:
                 raise InputError(f"already recording into {self._writer.path}", "stop that first")
             writer = BagWriter(path)
             self._channel = writer.add_topic(self._topic)
-            self.statistics, self._stamps, self.failure = LiveStatistics(), [], ""
+            self.statistics, self._stamps, self.failure = LiveStatistics(), array("q"), ""
             for received, message in [item for item in self._buffer if item[0] >= since_ns]:
                 self._write(writer, message, received)
             self._writer = writer

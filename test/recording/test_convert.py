@@ -129,13 +129,17 @@ def test_the_command_maps_columns_and_units(tmp_path, urdf, capsys):
         assert np.allclose(archive["q"], [[np.pi / 2, 0], [np.pi / 4, np.pi]]) and np.allclose(archive["t"], [0, 0.01])
 
 
-def test_the_check_command_reads_and_exits_with_0(tmp_path, urdf, capsys):
+def test_the_check_command_reads_and_exits_with_0(tmp_path, urdf, capsys, monkeypatch):
     bag = write_bag(tmp_path / "bag", plain_messages(300)[0])
     assert main(["check", str(bag), urdf, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["rate"] == pytest.approx(1000, rel=0.01) and len(result["joints"]) == 2
     assert {"rate", "gaps", "joints", "problems"} <= set(result)
+    monkeypatch.setenv("COLUMNS", "80")  # as where the output is piped
     assert main(["check", str(bag), urdf]) == 0
-    assert "joint2" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "joint2" in text and "\u2026" not in text
+    head = next(line for line in text.splitlines() if line.startswith("joint"))
+    assert head.split() == ["joint", "[rad,", "m]", "used", "max", "[/s]", "rms", "max"]
     assert main(["check", str(tmp_path / "nothing"), urdf]) == 2
     assert capsys.readouterr().err.count("\n") == 1
