@@ -13,7 +13,7 @@ def generate_launch_description():
         DeclareLaunchArgument("robot", default_value="demo6", description="URDF, robot file or shipped robot"),
         DeclareLaunchArgument("namespace", default_value="", description="namespace of all nodes"),
         DeclareLaunchArgument("seed", default_value="1", description="chooses the robot's true parameters"),
-        DeclareLaunchArgument("folder", default_value="dynid", description="folder for recordings, plans and models"),
+        DeclareLaunchArgument("folder", default_value="~/.ros/ros2_dynid", description="folder for what is written"),
         DeclareLaunchArgument("online", default_value="false", description="identify while the robot works"),
     ]
     robot, folder = {"robot": LaunchConfiguration("robot")}, LaunchConfiguration("folder")

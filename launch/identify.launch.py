@@ -21,7 +21,7 @@ ARGUMENTS = {
     "robot_description": ("robot_description", "topic of the robot's description"),
     "effort_commands": ("effort_commands", "topic of the forward command controller, for streamed torques"),
     "action": ("", "FollowJointTrajectory action to use instead of the topic"),
-    "folder": ("dynid", "folder for recordings, plans and models"),
+    "folder": ("~/.ros/ros2_dynid", "folder for recordings, plans and models"),
     "duration": ("10.0", "length of the exciting trajectory [s]"),
     "rehearsal_speed": ("0.2", "speed of a rehearsal, as a share"),
     "tracking_tolerance": ("0.2", "largest tracking error before the robot is stopped [rad or m]"),

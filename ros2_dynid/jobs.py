@@ -153,6 +153,7 @@ def main() -> int:
     def tell(message: Mapping[str, Any]) -> None:
         print(json.dumps(message), flush=True)
 
+    tell({"stage": "starting", "progress": 0.0})  # before the modules that the work needs are loaded
     try:
         result = KINDS[request["kind"]](request, lambda stage, done: tell({"stage": stage, "progress": float(done)}))
     except (DynidError, OSError) as error:

@@ -2,8 +2,9 @@
 
     ./dynid python docs/examples/plot_layouts.py demo6 layouts
 
-Those in config/ are of the shipped arm demo6. Topics: joint_states (measured) and feedforward_effort (predicted), both
-sensor_msgs/JointState in N.m (N for sliding joints); --namespace puts a robot's name before them.
+Those in config/ are of the shipped arm demo6. Topics: joint_states (measured), feedforward/predicted and, while it
+identifies online, identification/predicted, all sensor_msgs/JointState in N.m (N for sliding joints) with the same
+joints in the same order and the same stamps; --namespace puts a robot's name before them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ros2_dynid.model.load import load_robot
 
-MEASURED, PREDICTED = "joint_states", "feedforward_effort"
-COLORS = {MEASURED: "#5b8ff9", PREDICTED: "#d9480f"}
-LABELS = {MEASURED: "measured", PREDICTED: "predicted"}
+COLORS = {"joint_states": "#5b8ff9", "feedforward/predicted": "#d9480f", "identification/predicted": "#2b8a3e"}
+LABELS = {
+    "joint_states": "measured",
+    "feedforward/predicted": "predicted by feedforward",
+    "identification/predicted": "predicted by identification",
+}
 
 
 def plotjuggler(names: tuple[str, ...], prefix: str) -> str:

@@ -132,6 +132,13 @@ class Driver:
                     ddq[end] = points.ddq[end]
         return reference(t, q, dq, ddq, self._feedforward.filled(q, dq, ddq))
 
+    def predicted(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return the torque, shape (n,), that the model and the load expect of a motion, whatever the options."""
+        model = self._feedforward.model
+        if model is None:
+            raise InputError("there is no model yet", "load one, or publish base parameters")
+        return model.rigid(q, dq, ddq) + model.friction(dq, self._feedforward.options.smoothing)
+
     def background(self) -> Coefficients | None:
         """Return M, C and Q where the robot is; the split torque uses them from now on."""
         return None if self._q is None else self._feedforward.background(self._q, self._dq)

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.codegen.backend import Torque, torque_function
+from ros2_dynid.control.smooth_friction import smooth_friction, without_friction
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array, Robot
-
-Fv, Fc, OFF = 11, 12, 13
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,12 @@ class Model:
 
     def __init__(self, robot: Robot, chi: Array) -> None:
         """Prepare the functions; a payload is added to chi by the caller."""
-        if robot.passive or robot.coupling:
-            raise InputError("feedforward of closed loops and coupled motors is not supported", "use a tree robot")
+        n = len(robot.active)
         self.robot = robot
-        drives, rigid = chi.reshape(robot.n, 14), chi.reshape(robot.n, 14).copy()
-        rigid[:, [Fv, Fc, OFF]] = 0.0
-        self._rigid: Torque = torque_function(robot, rigid.ravel())
-        self._Fv, self._Fc, self._off = drives[:, Fv].copy(), drives[:, Fc].copy(), drives[:, OFF].copy()
-        self._zero = np.zeros(robot.n)
-        self._unit = np.eye(robot.n)
+        self._rigid: Torque = torque_function(robot, without_friction(robot, chi))
+        self._friction = smooth_friction(robot, chi)
+        self._zero = np.zeros(n)
+        self._unit = np.eye(n)
 
     def gravity(self, q: Array) -> Array:
         """Return Q(q) [N.m, N]."""
@@ -70,8 +66,8 @@ class Model:
         return self._rigid.torque(q, dq, ddq)
 
     def friction(self, dq: Array, smoothing: float) -> Array:
-        """Return Fv dq + Fc tanh(dq / smoothing) + off."""
-        return self._Fv * dq + self._Fc * np.tanh(dq / smoothing) + self._off
+        """Return Fv dq + Fc tanh(dq / smoothing) + off [N.m, N]."""
+        return self._friction.torque(dq, smoothing)
 
     def coefficients(self, q: Array, dq: Array) -> Coefficients:
         """Return M, C and Q: the background part."""

@@ -24,22 +24,35 @@ class OneJob:
         """`what` the job is, in words, for the refusal."""
         self._what = what
         self._job: Job | None = None
+        self._cancelled: threading.Event | None = None
         self._lock = threading.Lock()
         self.group = ReentrantCallbackGroup()
 
-    def run(self, kind: str, progress: Callable[[str, float], None] | None = None, **request: Any) -> Any:
-        """Wait for a job and return its result, or raise DynidError."""
+    def run(
+        self,
+        kind: str,
+        progress: Callable[[str, float], None] | None = None,
+        cancelled: threading.Event | None = None,
+        **request: Any,
+    ) -> Any:
+        """Wait for a job and return its result, or raise DynidError; one that is `cancelled` already ends at once."""
         with self._lock:
             if self._job is not None:
                 raise JobError(f"{self._what} is already going on; wait for it or cancel it")
             self._job = job = Job({"kind": kind, **request})
+            self._cancelled = cancelled
         try:
+            if cancelled is not None and cancelled.is_set():
+                job.cancel()
             return job.wait(progress)
         finally:
-            self._job = None
+            with self._lock:
+                self._job = self._cancelled = None
 
-    def cancel(self) -> None:
-        """End the job there is."""
-        job = self._job
-        if job is not None:
-            job.cancel()
+    def cancel(self, whose: threading.Event | None = None) -> None:
+        """End the job there is; with `whose`, which is set first, only the one that was run with this event."""
+        if whose is not None:
+            whose.set()
+        with self._lock:
+            if self._job is not None and (whose is None or whose is self._cancelled):
+                self._job.cancel()

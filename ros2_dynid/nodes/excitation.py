@@ -49,6 +49,7 @@ class Excitation(ManagedNode):
         self._planner = Planner(self)
         self._exciting = self.create_publisher(Bool, "exciting", LATCHED)
         self._state_out = self.create_publisher(String, "excitation_state", LATCHED)
+        self._announce("idle", "")
         self._sender = Sender(self, "joint_trajectory", self.value("action"))
         for name, act in (("start", self._start), ("rehearse", self._rehearse), ("stop", self._stop)):
             self.create_service(Trigger, f"~/{name}", lambda _, response, act=act: self._answer(act, response))
@@ -109,9 +110,7 @@ class Excitation(ManagedNode):
     def _run(self, chosen: Any, phase: str) -> str:
         self.known_robot()
         if self._planner.trajectory is None or not self.active:
-            raise InputError(
-                "there is no plan" if self.active else "the node is inactive", "call ~/plan, or activate it"
-            )
+            raise InputError("there is no plan, or the node is inactive", "call ~/plan, or activate it")
         points = self._planner.points(chosen(self._planner.trajectory))
         begins = self._motion.start(phase, points, time.monotonic())
         return f"{phase} begins in {begins:.1f} s"
@@ -120,7 +119,7 @@ class Excitation(ManagedNode):
         self._sender.send(points, self._states.names, begin)
 
     def _announce(self, phase: str, reason: str) -> None:
-        if (phase == "exciting") != self._announced:
+        if phase == "idle" or (phase == "exciting") != self._announced:
             self._announced = phase == "exciting"
             self._exciting.publish(Bool(data=self._announced))
         self._state_out.publish(String(data=f"{phase}: {reason}" if reason else phase))

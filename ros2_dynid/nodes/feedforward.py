@@ -24,6 +24,7 @@ from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.messages import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.model_messages import check_same_robot
 from ros2_dynid.nodes.parameters import FEEDFORWARD
+from ros2_dynid.nodes.predicted import Predicted
 from ros2_dynid.nodes.spin import run
 from ros2_dynid.nodes.torque_output import TorqueOutput
 from ros2_dynid.recording.live import LiveStates
@@ -49,7 +50,7 @@ class FeedforwardNode(ManagedNode):
     def configure(self) -> None:
         """Make topics and services; load the model file."""
         self.output = TorqueOutput(self)
-        self._asked = FeedforwardServices(self, self._lock)
+        self._asked, self._predicted = FeedforwardServices(self, self._lock), Predicted(self)
         self.add_post_set_parameters_callback(lambda _: self.choose())
         self.needs_robot = bool(self.value("robot"))
         if self.value("model"):
@@ -103,6 +104,7 @@ class FeedforwardNode(ManagedNode):
         with self._lock:
             if self.driver is not None and self.states.take(data):
                 self.driver.measured(self.states.q, self.states.dq)
+                self._predicted.take(data, self.states, self.driver.predicted)
 
     def _on_reference(self, data: bytes) -> None:
         now = time.monotonic()

@@ -87,7 +87,7 @@ class Identification(ManagedNode):
     def _on_recording(self, message: String) -> None:
         self._last_recording = message.data
 
-    def identify(self, request: Any, progress: Any = None, **more: Any) -> str:
+    def identify(self, request: Any, progress: Any = None, cancelled: Any = None, **more: Any) -> str:
         """Run the job of a request, serve its model and return the model file's path."""
         self.known_robot()
         bags = list(request.bags) or ([self._last_recording] if self._last_recording else [])
@@ -96,6 +96,7 @@ class Identification(ManagedNode):
         result = self._job.run(
             "identify",
             progress,
+            cancelled,
             robot=self.robot_request(),
             bags=[str(self._recordings.existing(bag)) for bag in bags],
             validate=[str(self._recordings.existing(bag)) for bag in request.validation_bags],

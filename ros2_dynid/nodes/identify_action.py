@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,16 +21,28 @@ class IdentifyAction:
     def __init__(self, node: Any, job: OneJob, identify: Callable[..., str]) -> None:
         """Offer the action of `node`."""
         self._node, self._job, self._identify = node, job, identify
+        self._cancelled: dict[bytes, threading.Event] = {}
         self._server = ActionServer(
-            node, Identify, "~/identify", self._execute, cancel_callback=self._on_cancel, callback_group=job.group
+            node,
+            Identify,
+            "~/identify",
+            self._execute,
+            handle_accepted_callback=self._on_accepted,
+            cancel_callback=self._on_cancel,
+            callback_group=job.group,
         )
 
+    def _on_accepted(self, goal: Any) -> None:
+        self._cancelled[_number(goal)] = threading.Event()
+        goal.execute()
+
     def _execute(self, goal: Any) -> Identify.Result:
-        result, wanted = Identify.Result(), goal.request
+        result, wanted, cancelled = Identify.Result(), goal.request, self._cancelled[_number(goal)]
         try:
             result.model_path = self._identify(
                 wanted,
                 lambda stage, done: goal.publish_feedback(Identify.Feedback(stage=stage, progress=float(done))),
+                cancelled,
                 output=wanted.output_directory,
                 cross_validate=wanted.cross_validate,
                 essential=wanted.essential,
@@ -40,12 +54,29 @@ class IdentifyAction:
             goal.succeed()
         except (DynidError, OSError) as error:
             result.message = str(error)
-            if goal.is_cancel_requested:
+            if cancelled.is_set() and _canceling(goal):
                 goal.canceled()
             else:
                 goal.abort()
+        finally:
+            del self._cancelled[_number(goal)]
         return result
 
-    def _on_cancel(self, _: Any) -> CancelResponse:
-        self._job.cancel()
+    def _on_cancel(self, goal: Any) -> CancelResponse:
+        cancelled = self._cancelled.get(_number(goal))
+        if cancelled is None:  # it has just ended
+            return CancelResponse.REJECT
+        self._job.cancel(cancelled)
         return CancelResponse.ACCEPT
+
+
+def _canceling(goal: Any, patience: float = 2.0) -> bool:
+    """Wait until the goal knows that it is being cancelled: rclpy tells it after our callback, from another thread."""
+    until = time.monotonic() + patience
+    while not goal.is_cancel_requested and time.monotonic() < until:
+        time.sleep(0.001)
+    return bool(goal.is_cancel_requested)
+
+
+def _number(goal: Any) -> bytes:
+    return bytes(goal.goal_id.uuid)

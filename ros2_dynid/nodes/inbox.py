@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from queue import Queue
+from queue import Empty, Queue
+
+from ros2_dynid.errors import InputError
 
 
 class Inbox:
@@ -27,7 +29,10 @@ class Inbox:
                 done.put(None)
 
         self._waiting.append(answered)
-        failure = done.get(timeout=timeout)
+        try:
+            failure = done.get(timeout=timeout)
+        except Empty:
+            raise InputError(f"it was not done within {timeout:g} s", "ask again") from None
         if failure is not None:
             raise failure
 

@@ -99,6 +99,8 @@ def matrix_of(message: Transform) -> Array:
 
     T = np.eye(4)
     r, t = message.rotation, message.translation
+    if not np.isfinite((r.x, r.y, r.z, r.w, t.x, t.y, t.z)).all() or not any((r.x, r.y, r.z, r.w)):
+        raise InputError("a transform's rotation or translation is not a number, or zero", "send a unit quaternion")
     T[:3, :3] = Rotation.from_quat((r.x, r.y, r.z, r.w)).as_matrix()
     T[:3, 3] = (t.x, t.y, t.z)
     return T

@@ -11,8 +11,8 @@ import numpy as np
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.parameters import standard_names, unit_of
-from ros2_dynid.model.robot import Joint, Robot
-from ros2_dynid.msg import BaseParameter, BaseParameters, MdhJoint, TorqueError
+from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
+from ros2_dynid.msg import BaseParameter, BaseParameters, JointCoupling, MdhJoint, PassiveJoint, TorqueError
 from ros2_dynid.nodes.messages import matrix_of, transform_message
 
 GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
@@ -33,6 +33,8 @@ def model_id(model: IdentifiedModel) -> str:
     robot = model.robot
     parts = [*robot.base.ravel(), *robot.gravity]
     parts += [value for j in robot.joints for value in (j.parent, j.sigma, *(getattr(j, key) for key in GEOMETRY))]
+    parts += [value for c in robot.coupling for pair in c.weights.items() for value in (c.motor, *pair)]
+    parts += [value for p in robot.passive for pair in p.terms.items() for value in (p.joint, p.offset, *pair)]
     text = ";".join([*(j.name for j in robot.joints), *model.leaders, *(f"{part:.9g}" for part in parts)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -42,6 +44,7 @@ def model_message(model: IdentifiedModel, stamp: Any) -> BaseParameters:
     robot = model.robot
     message = BaseParameters(robot=robot.name, model_id=model_id(model), joints=mdh_messages(robot))
     message.header.stamp = stamp
+    message.couplings, message.passive = _coupling_messages(robot), _passive_messages(robot)
     message.base = transform_message(robot.base)
     message.gravity.x, message.gravity.y, message.gravity.z = map(float, robot.gravity)
     message.parameters = [
@@ -69,7 +72,21 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
         Joint(j.name, j.parent, j.sigma, **{key: getattr(j, key) for key in GEOMETRY}) for j in message.joints
     )
     gravity = np.array((message.gravity.x, message.gravity.y, message.gravity.z))
-    robot = Robot(message.robot or "robot", joints, gravity=gravity, base=matrix_of(message.base))
+    coupling = tuple(
+        Coupling(c.motor, dict(zip(c.joints, c.weights, strict=False)), c.independent_inertia)
+        for c in message.couplings
+    )
+    passive = tuple(
+        Passive(p.joint, dict(zip(p.joints, p.coefficients, strict=False)), p.offset) for p in message.passive
+    )
+    robot = Robot(
+        message.robot or "robot",
+        joints,
+        gravity=gravity,
+        base=matrix_of(message.base),
+        coupling=coupling,
+        passive=passive,
+    )
     place = {name: k for k, name in enumerate(standard_names(robot))}
     chi = np.zeros(len(place))
     for parameter in message.parameters:
@@ -84,6 +101,8 @@ def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
     if robot.active_names != other.active_names:
         ours, theirs = ", ".join(robot.active_names), ", ".join(other.active_names)
         raise InputError(f"the model has the joints {theirs}", f"this robot has {ours}: load its own model", source)
+    if [c.motor for c in robot.coupling] != [c.motor for c in other.coupling] or robot.n != other.n:
+        raise InputError("the model has other coupled motors or closed loops", "identify this robot", source)
     for mine, its in zip(robot.joints, other.joints, strict=True):
         values = [(getattr(mine, key), getattr(its, key)) for key in GEOMETRY]
         if (
@@ -92,6 +111,30 @@ def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
             or not np.allclose(*zip(*values, strict=True), atol=1e-6)
         ):
             raise InputError(f"the model has another geometry at joint {mine.name!r}", "identify this robot", source)
+
+
+def _coupling_messages(robot: Robot) -> list[JointCoupling]:
+    return [
+        JointCoupling(
+            motor=c.motor,
+            joints=list(c.weights),
+            weights=[float(weight) for weight in c.weights.values()],
+            independent_inertia=c.independent_inertia,
+        )
+        for c in robot.coupling
+    ]
+
+
+def _passive_messages(robot: Robot) -> list[PassiveJoint]:
+    return [
+        PassiveJoint(
+            joint=p.joint,
+            joints=list(p.terms),
+            coefficients=[float(coefficient) for coefficient in p.terms.values()],
+            offset=float(p.offset),
+        )
+        for p in robot.passive
+    ]
 
 
 def _errors(table: Any) -> list[TorqueError]:

@@ -8,14 +8,20 @@ from typing import Any
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
+from ros2_dynid.control.feedforward import Model
+from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.online import Drift, OnlineEstimator
+from ros2_dynid.model.robot import Array
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.fast import Stream
 from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
 from ros2_dynid.nodes.model_messages import model_message
+from ros2_dynid.nodes.predicted import Predicted
 from ros2_dynid.recording.live import LiveStates, LiveStatistics
 
 WORK_SECONDS = 0.2
+SMOOTHING = 0.02
+"""Speed [rad/s or m/s] over which Coulomb friction changes sign in a plot."""
 MEASURING = 500
 """Joint states that the rate is measured from before the estimator starts."""
 
@@ -34,6 +40,8 @@ class Online:
         self._estimates = node.create_publisher(BaseParameters, "online_parameters", LATCHED)
         self._verdict = node.create_publisher(Bool, "drift", LATCHED)
         self._told: bool | None = None
+        self._predicted = Predicted(node)
+        self._plotted: tuple[IdentifiedModel, Model] | None = None
         self._stream = Stream(node, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
         self._timer = node.create_timer(WORK_SECONDS, self._work)
 
@@ -41,6 +49,8 @@ class Online:
         """Stop listening."""
         self._stream.close()
         self._node.destroy_timer(self._timer)
+        for publisher in (self._estimates, self._verdict, self._predicted.publisher):
+            self._node.destroy_publisher(publisher)
 
     def _on_state(self, message: bytes) -> None:
         robot = self._node.robot
@@ -61,10 +71,12 @@ class Online:
                     )
             elif self._states.take(message):
                 self._estimator.take(self._states.q, self._states.tau)
+                self._predicted.take(message, self._states, None if self._plotted is None else self._torque)
 
     def _work(self) -> None:
         if self._estimator is None:
             return
+        self._plot(self._node.model)
         with self._lock:
             reference = self._node.model
             if not self._estimator.work(reference):
@@ -73,9 +85,19 @@ class Online:
             if reference is not None and reference.fit:
                 self.drift = self._estimator.drift(reference, self._node.value("drift_ratio"))
         if found is not None:
+            self._plot(self._node.model or found)
             self._estimates.publish(model_message(found, self._node.get_clock().now().to_msg()))
         if self.drift is not None and self.drift.drifting != self._told:
             self._told = self.drift.drifting
             self._verdict.publish(Bool(data=self._told))
             if self._told:
                 self._node.get_logger().warning(f"drift at joint {self.drift.joint}: payload or friction has changed")
+
+    def _plot(self, model: IdentifiedModel | None) -> None:
+        """Predict with this model from now on: the one served, or the estimate as long as there is none."""
+        if model is not None and (self._plotted is None or self._plotted[0] is not model):
+            self._plotted = model, Model(model.robot, model.chi)
+
+    def _torque(self, q: Array, dq: Array, ddq: Array) -> Array:
+        model = self._plotted[1]
+        return model.rigid(q, dq, ddq) + model.friction(dq, SMOOTHING)

@@ -49,7 +49,7 @@ SIM_ROBOT = (
 )
 
 EXCITATION = (
-    Described("folder", "trajectories", "folder for plans; files in requests must lie in it"),
+    Described("folder", "~/.ros/ros2_dynid/trajectories", "folder for plans; files in requests must lie in it"),
     Described("method", "fourier", "how to plan: points or fourier"),
     Described("duration", 10.0, "of a Fourier plan [s]", 1.0, 600.0),
     Described("planning_seconds", 8.0, "time to plan [s]", 1.0, 3600.0),
@@ -71,7 +71,7 @@ EXCITATION = (
 )
 
 RECORDER = (
-    Described("folder", "recordings", "folder for the bags; nothing is written outside of it"),
+    Described("folder", "~/.ros/ros2_dynid/recordings", "folder for the bags; nothing is written outside of it"),
     Described("follow_excitation", True, "start and stop with the excitation's announcement on exciting"),
     Described("buffer_seconds", 60.0, "length of the ring buffer [s]", 0.0, 3600.0),
     Described(
@@ -81,8 +81,8 @@ RECORDER = (
 )
 
 IDENTIFICATION = (
-    Described("recordings_folder", "recordings", "folder that bags in requests must lie in"),
-    Described("models_folder", "models", "folder for models; nothing is written outside of it"),
+    Described("recordings_folder", "~/.ros/ros2_dynid/recordings", "folder that bags in requests must lie in"),
+    Described("models_folder", "~/.ros/ros2_dynid/models", "folder for models; nothing is written outside of it"),
     Described("method", "wls", "estimator: ols, wls, irls, tls, iv, energy, sequential or recursive"),
     Described("model", "", "model file to serve from the start; empty: none"),
     Described("online", False, "estimate from every joint state while the node runs"),
@@ -90,6 +90,7 @@ IDENTIFICATION = (
     Described("online_cutoff", 15.0, "cutoff of the online filter [Hz]", 0.5, 200.0),
     Described("online_memory", 30.0, "time constant of forgetting [s]", 0.5, 3600.0),
     Described("drift_ratio", 3.0, "drift: torque error over this many times that of the model's own data", 1.1, 100.0),
+    Described("predicted_rate", 100.0, "of the predicted torque for plots on ~/predicted, at most [Hz]", 1.0, 1000.0),
 )
 
 FEEDFORWARD = (
@@ -109,4 +110,5 @@ FEEDFORWARD = (
     ),
     Described("joint_order", [""], "joints in the order of effort_commands; empty: the robot's own"),
     Described("effort_limits", [0.0], "largest torques [N.m or N], one a joint; 0: the robot's own limits"),
+    Described("predicted_rate", 100.0, "of the predicted torque for plots on ~/predicted, at most [Hz]", 1.0, 1000.0),
 )

@@ -34,6 +34,7 @@ class Recorder(ManagedNode):
         super().__init__("recorder", RECORDER)
         self._stream: Stream | None = None
         self._session: Session | None = None
+        self._following = False
         self.autostart()
 
     def configure(self) -> None:
@@ -46,7 +47,7 @@ class Recorder(ManagedNode):
         self.create_service(StopRecording, "~/stop", self._on_stop)
         self.create_service(Trigger, "~/save_buffer", self._on_save_buffer)
         self.create_subscription(Bool, "exciting", self._on_exciting, LATCHED)
-        self.create_timer(0.5, self._session.poll)
+        self.create_timer(0.5, self._poll)
 
     def activate(self) -> None:
         """Listen."""
@@ -83,6 +84,7 @@ class Recorder(ManagedNode):
         return path
 
     def _end(self) -> Summary:
+        self._following = False
         summary = self._session.end()
         self._finished.publish(String(data=str(summary.path)))
         self.get_logger().info(f"{summary.samples} joint states in {summary.path}")
@@ -118,15 +120,21 @@ class Recorder(ManagedNode):
         return response
 
     def _on_exciting(self, message: Bool) -> None:
-        if not self.active or not self.value("follow_excitation") or message.data == (self._session.path is not None):
-            return
+        """Follow the excitation; what a service began is left alone."""
         try:
-            if message.data:
+            if message.data and self.active and self.value("follow_excitation") and self._session.path is None:
                 self._begin("")
-            else:
+                self._following = True
+            elif not message.data and self._following:
                 self._end()
         except (DynidError, OSError) as error:
             self.get_logger().error(str(error))
+
+    def _poll(self) -> None:
+        self._session.poll()
+        if self._following and not self.count_publishers("exciting"):
+            self.get_logger().warning("the excitation is gone: the bag is closed")
+            self._on_exciting(Bool(data=False))
 
 
 def main() -> int:

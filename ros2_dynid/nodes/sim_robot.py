@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.pace import Pace
-from ros2_dynid.errors import DynidError
+from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.fast import Ticker
 from ros2_dynid.nodes.inbox import Inbox
@@ -86,6 +87,8 @@ class SimRobot(ManagedNode):
         return WARN if stopped or dropped else OK, message, {"steps": self._pace.steps, "dropped": dropped}
 
     def _tick(self) -> None:
+        if self._plant is None:  # its description has not come yet
+            return
         for _ in range(self._pace.due(time.monotonic_ns())):
             self._inbox.empty()
             measured, message = self._plant.step(), self._message
@@ -100,32 +103,41 @@ class SimRobot(ManagedNode):
 
     def _on_trajectory(self, message: JointTrajectory) -> None:
         try:
-            points = reference_of(message, self.robot)
-            self._pace.most = 10_000  # from now on a pause is made up for: time must not be lost on the way
-            self._inbox.do(lambda: self._plant.follow(points, ahead(message.header.stamp, self._pace.stamp)))
+            points = reference_of(message, self.known_robot())
+            if self._pace is not None:
+                self._pace.most = 10_000  # from now on a pause is made up for: time must not be lost on the way
+            self._ask(lambda: self._plant.follow(points, ahead(message.header.stamp, self._pace.stamp)))
         except DynidError as error:
             self.get_logger().error(f"joint_trajectory refused: {error}")
 
     def _on_efforts(self, message: Float64MultiArray) -> None:
         try:
-            self._inbox.do(lambda: self._plant.push(np.array(message.data)))
+            self._ask(lambda: self._plant.push(np.array(message.data)))
         except DynidError as error:
             self.get_logger().error(f"effort_commands refused: {error}")
 
     def _on_payload(self, request: SetPayload.Request, response: SetPayload.Response) -> SetPayload.Response:
+        wanted = request.payload, request.link
+        return self._answer(lambda: self._plant.sim.attach(*inertia_of(wanted[0], self.robot, wanted[1])), response)
+
+    def _on_emergency_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        said = "brakes on" if request.data else "brakes off, holding"
+        return self._answer(lambda: self._plant.brake(request.data), response, said)
+
+    def _answer(self, act: Callable[[], None], response: Any, said: str = "") -> Any:
         try:
-            load = inertia_of(request.payload, self.robot, request.link)
-            self._inbox.do(lambda: self._plant.sim.attach(*load))
-            response.success = True
+            self._ask(act)
+            response.success, response.message = True, said
         except DynidError as error:
             response.message = str(error)
         return response
 
-    def _on_emergency_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self._inbox.do(lambda: self._plant.brake(request.data))
-        response.success = True
-        response.message = "brakes on" if request.data else "brakes off, holding"
-        return response
+    def _ask(self, act: Callable[[], None]) -> None:
+        """Let the thread that steps do it between two steps, or refuse what comes while there is none."""
+        self.known_robot()
+        if not self.active:
+            raise InputError("the robot is not active", "activate sim_robot")
+        self._inbox.do(act)
 
 
 def main() -> int:

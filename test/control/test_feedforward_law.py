@@ -8,12 +8,13 @@ import pytest
 from ros2_dynid.control.driver import Driver
 from ros2_dynid.control.feedforward import Model, Options
 from ros2_dynid.control.reference import reference
+from ros2_dynid.control.smooth_friction import smooth_friction, without_friction
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import standard_names, standard_vector
 
 ROBOT = load_robot("demo3")
 CHI = standard_vector(ROBOT)
@@ -141,3 +142,33 @@ def test_order_and_refusals():
         Driver(ROBOT, [1.0, 2.0], ROBOT, [""])
     with pytest.raises(InputError, match="no model yet"):
         Driver(ROBOT, [0.0], ROBOT, [""]).filled(quintic(np.zeros(3), np.ones(3), 1.0), None)
+
+
+@pytest.mark.parametrize("name", ["tx40", "tx40_iam6", "hitachi_hpr"])
+def test_coupled_motors_and_closed_loops_are_fed_forward_too(name):
+    robot = load_robot(name)
+    n = len(robot.active)
+    rng = np.random.default_rng(4)
+    chi = rng.uniform(0.1, 1.0, len(standard_names(robot)))
+    made = Driver(robot, [1e6], robot, [""])
+    made.take(robot, chi, 0.0)
+    made.choose(Options(smoothing=1e-9), 0.05, True)
+    for k in range(10):
+        q, dq, ddq = rng.uniform(-0.5, 0.5, (3, n))
+        tau = streamed(made, q, dq, ddq, 1.0 + 1e-3 * k)
+        assert np.allclose(tau, inverse_dynamics(robot, chi, q[None], dq[None], ddq[None])[0], atol=1e-8)
+    found = Model(robot, chi).coefficients(q, dq)
+    assert np.allclose(found.M, inertia_matrix(robot, chi, q[None])[0], atol=1e-8)
+    made.choose(Options(friction=False), 0.05, True)
+    expected = inverse_dynamics(robot, without_friction(robot, chi), q[None], dq[None], ddq[None])[0]
+    assert np.allclose(streamed(made, q, dq, ddq, 2.0), expected, atol=1e-8)
+
+
+def test_smooth_friction_is_odd_and_saturates():
+    robot = load_robot("tx40")
+    chi = np.random.default_rng(5).uniform(0.1, 1.0, len(standard_names(robot)))
+    found = smooth_friction(robot, chi)
+    dq = np.linspace(-1.0, 1.0, 6)
+    forth, back = found.torque(dq, 0.02) - found.off, found.torque(-dq, 0.02) - found.off
+    assert np.allclose(forth, -back, atol=1e-12)
+    assert np.allclose(found.torque(np.zeros(6), 0.02), found.off)

@@ -11,13 +11,22 @@ pytest.importorskip("ros2_dynid.srv")
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from ros2_dynid.action import Identify
-from ros2_dynid.srv import ConvertUrdf, FillEfforts, GetBaseParameters, PlanExcitation, StartRecording, StopRecording
+from ros2_dynid.srv import (
+    ConvertUrdf,
+    FillEfforts,
+    GetBaseParameters,
+    IdentifyRecording,
+    PlanExcitation,
+    StartRecording,
+)
+from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.nodes.caller import ClientError
-from ros2_dynid.nodes.messages import reference_of
+from ros2_dynid.nodes.fast import Stream, unpacked
+from ros2_dynid.nodes.messages import JOINT_STATES, reference_of
 from ros2_dynid.nodes.model_messages import model_of_message
 from ros2_dynid.recording.load import load_samples
 from ros2_dynid.sim.truth import true_parameters
@@ -31,6 +40,37 @@ def run(client, service="start"):
     assert client.excitation_state == "done"
 
 
+def both(client, kind, name, requests):
+    """Call a service twice at once and return the answers in the order of their success: no, yes."""
+    service = client.create_client(kind, name)
+    assert service.wait_for_service(20.0)
+    answers = []
+    for request in requests:
+        service.call_async(request).add_done_callback(lambda future: answers.append(future.result()))
+    client.wait(lambda: len(answers) == 2, 60.0, "both answers")
+    return sorted(answers, key=lambda answer: answer.success)
+
+
+def cancelled_in_the_middle(client):
+    """Send a goal, cancel it when its work has begun, and return how it ended."""
+    action = ActionClient(client, Identify, "identification/identify")
+    assert action.wait_for_server(20.0)
+    handles, ends = [], []
+
+    def accepted(future):
+        handles.append(future.result())
+        future.result().get_result_async().add_done_callback(lambda done: ends.append(done.result()))
+
+    def progress(_):
+        client.wait(lambda: bool(handles), 5.0, "the goal's acceptance")
+        handles[0].cancel_goal_async()
+
+    action.send_goal_async(Identify.Goal(cross_validate=5), progress).add_done_callback(accepted)
+    client.wait(lambda: bool(ends), 30.0, "the cancelled identification")
+    action.destroy()
+    return ends[0]
+
+
 @pytest.mark.timeout(300)
 def test_from_plan_to_feedforward(tmp_path):
     with graph(tmp_path) as made:
@@ -38,7 +78,10 @@ def test_from_plan_to_feedforward(tmp_path):
             made.start(node)
         client, robot = made.client, made.robot
         client.position()
-        plan = client.call(PlanExcitation, "excitation/plan", seed=3, timeout=60.0)
+        refused, plan = both(
+            client, PlanExcitation, "excitation/plan", [PlanExcitation.Request(seed=s) for s in (3, 4)]
+        )
+        assert "already going on" in refused.message and plan.success
         assert [point.time_from_start.sec for point in plan.trajectory.points][-1] == 5
         assert np.allclose(plan.trajectory.points[-1].velocities, 0.0, atol=1e-9)
         run(client)
@@ -46,11 +89,21 @@ def test_from_plan_to_feedforward(tmp_path):
         samples = load_samples(client.recording, robot)
         assert len(samples) > 4500 and samples.tau is not None
 
+        end = cancelled_in_the_middle(client)
+        assert end.status == GoalStatus.STATUS_CANCELED
+        assert end.result.message == "cancelled; nothing was written"
+        assert not list((tmp_path / "models").glob("*/model.yaml"))
+
+        refused, first = both(client, IdentifyRecording, "identification/identify_recording",
+                              [IdentifyRecording.Request()] * 2)  # fmt: skip
+        assert "already going on" in refused.message and first.success
+
         stages = []
         result = client.act(Identify, "identification/identify", Identify.Goal(cross_validate=3),
                             lambda message: stages.append(message.feedback.stage))  # fmt: skip
-        assert stages, "an action tells its progress"
+        assert stages[0] == "starting" and len(set(stages)) > 1, "an action tells its progress"
         assert result.model_path.startswith(str(tmp_path / "models"))
+        assert len(list((tmp_path / "models").glob("*/model.yaml"))) == 2, "no result overwrites another"
         served, chi = model_of_message(client.call(GetBaseParameters, "identification/get_base_parameters").parameters)
         assert served.active_names == robot.active_names
         truth = true_parameters(robot, 1)
@@ -70,44 +123,37 @@ def test_from_plan_to_feedforward(tmp_path):
         moving = np.abs(points.dq[middle]) > 0.1
         assert np.abs(points.tau[middle] - truth_tau)[moving].max() < 0.05 * np.abs(truth_tau).max()
 
+        predicted_is_measured(client, points)
+        refused, first = both(client, StartRecording, "recorder/start", [StartRecording.Request()] * 2)
+        assert "already recording" in refused.message and first.success
         with pytest.raises(ClientError, match="no URDF"):
             client.call(ConvertUrdf, "identification/convert_urdf")
 
 
-@pytest.mark.timeout(120)
-def test_a_second_plan_at_once_is_refused_and_cancel_ends_an_identification(tmp_path):
-    with graph(tmp_path) as made:
-        for node in ("sim_robot", "excitation", "recorder", "identification"):
-            made.start(node, **({"planning_seconds": 5.0} if node == "excitation" else {}))
-        client = made.client
-        client.position()
-        service = client.create_client(PlanExcitation, "excitation/plan")
-        assert service.wait_for_service(20.0)
-        answers = []
-        for seed in (1, 2):
-            service.call_async(PlanExcitation.Request(seed=seed)).add_done_callback(
-                lambda f: answers.append(f.result())
-            )
-        client.wait(lambda: len(answers) == 2, 60.0, "both answers")
-        assert sorted(answer.success for answer in answers) == [False, True]
-        assert "already going on" in next(answer.message for answer in answers if not answer.success)
+def predicted_is_measured(client, points):
+    """Follow the trajectory with feedforward: predicted torque comes with measured stamps, close to measured torque."""
+    measured, predicted = {}, {}
 
-        client.call(StartRecording, "recorder/start", path="still")
-        begin = client._live.stamp
-        client.wait(lambda: client._live.stamp > begin + 2_000_000_000, 20.0, "two seconds")
-        bag = client.call(StopRecording, "recorder/stop").path
-        action = ActionClient(client, Identify, "identification/identify")
-        assert action.wait_for_server(20.0)
-        ends = []
+    def keep(into):
+        def take(data):
+            message = unpacked(data, JointState)
+            stamp = message.header.stamp
+            into[stamp.sec, stamp.nanosec] = list(message.name), message.effort
 
-        def accepted(future):
-            handle = future.result()
-            handle.get_result_async().add_done_callback(lambda done: ends.append(done.result()))
-            handle.cancel_goal_async()
+        return take
 
-        action.send_goal_async(Identify.Goal(bags=[bag])).add_done_callback(accepted)
-        client.wait(lambda: bool(ends), 30.0, "the cancelled identification")
-        # Why the job ended may be told as its cancelling or, where it was quicker, as what it found wrong with the bag.
-        assert ends[0].status == GoalStatus.STATUS_CANCELED
-        assert not ends[0].result.success
-        assert not list((tmp_path / "models").glob("*/model.yaml"))
+    streams = [
+        Stream(client, JointState, topic, keep(into), JOINT_STATES, rest=0.004)
+        for topic, into in (("joint_states", measured), ("feedforward/predicted", predicted))
+    ]
+    client.go(points.q[0])
+    predicted.clear()
+    client.follow(points, feedforward=True)
+    for stream in streams:
+        stream.close()
+    both_known = [stamp for stamp in predicted if stamp in measured]
+    print(f"{len(predicted)} predicted, {len(both_known)} of them with the stamps of {len(measured)} measured")
+    assert len(both_known) > 300, "at 100 Hz, with the stamps of joint states"
+    assert all(predicted[stamp][0] == measured[stamp][0] for stamp in both_known)
+    tau, model = (np.array([source[stamp][1] for stamp in both_known]) for source in (measured, predicted))
+    assert np.linalg.norm(model - tau) < 0.1 * np.linalg.norm(tau)

@@ -1,0 +1,57 @@
+"""Friction with a smooth change of sign, for any robot: coupled motors and joints of closed loops included.
+
+Whatever rubs with Coulomb friction has a speed s_k that is linear in the active joints' speeds, s = S dq: a joint's
+own, a passive joint's, a coupled motor's. By virtual work its friction acts on the active joints along the same row:
+tau = A dq + S^T (Fc tanh(S dq / v0)) + off, which for a plain tree is Fv dq + Fc tanh(dq / v0) + off joint by joint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.model.parameters import group_of, standard_names
+from ros2_dynid.model.robot import Array, Robot
+
+Fv, Fc, OFF = 11, 12, 13
+
+
+@dataclass(frozen=True)
+class SmoothFriction:
+    """A, shape (n, n): viscous; S, shape (m, n): speeds of what rubs; Fc (m,); off (n,); n active joints."""
+
+    A: Array
+    S: Array
+    Fc: Array
+    off: Array
+
+    def torque(self, dq: Array, v0: float) -> Array:
+        """Return the friction torque, shape (n,) [N.m, N], that changes sign over the speed v0 [rad/s or m/s]."""
+        return np.asarray(self.A @ dq + (self.Fc * np.tanh(self.S @ dq / v0)) @ self.S + self.off)
+
+
+def smooth_friction(robot: Robot, chi: Array) -> SmoothFriction:
+    """Return the friction of standard parameters chi, shape (n_standard,)."""
+    G, _ = constraint(robot)
+    drives = chi[: 14 * robot.n].reshape(robot.n, 14)
+    A, speeds, coulomb = np.diag(drives[:, Fv]), [np.eye(robot.n)], [drives[:, Fc]]
+    column = 14 * robot.n
+    for coupling in robot.coupling:
+        column += coupling.independent_inertia
+        w = np.zeros(robot.n)
+        for joint, weight in coupling.weights.items():
+            w[joint - 1] = weight
+        A += chi[column] * (np.outer(w, w) - np.diag(w**2))  # what a motor adds at its own joint is in Fv (seed 002)
+        speeds.append(w[None])
+        coulomb.append(chi[column + 1 : column + 2])
+        column += 2
+    S = np.concatenate(speeds) @ G
+    return SmoothFriction(G.T @ A @ G, S, np.concatenate(coulomb), drives[:, OFF] @ G)
+
+
+def without_friction(robot: Robot, chi: Array) -> Array:
+    """Return chi with friction and offsets set to zero."""
+    kept = [group_of(name) not in ("friction", "offset") for name in standard_names(robot)]
+    return np.where(kept, chi, 0.0)

@@ -1,0 +1,69 @@
+"""Predicted torque beside the measured one, as a plot wants it: a JointState like the measured one, with its stamp."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from ros2_dynid.control.prediction import MotionWindow
+from ros2_dynid.model.robot import Array
+from ros2_dynid.nodes.fast import unpacked
+from ros2_dynid.recording.live import LiveStates
+
+PLOTTED = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+class Predicted:
+    """Publishes ~/predicted while somebody listens: effort is the model's torque along the measured motion.
+
+    The joints come in the order of the measured message, so that effort[i] is the same joint in both; those that the
+    model does not know have NaN.
+    """
+
+    def __init__(self, node: Any) -> None:
+        """Advertise the topic of `node`, whose parameter predicted_rate [Hz] limits how often it is sent."""
+        self._interval = round(1e9 / node.value("predicted_rate"))
+        self.publisher = node.create_publisher(JointState, "~/predicted", PLOTTED)
+        self._window = MotionWindow()
+        self._order: tuple[int, list[str]] = (0, [])
+        self._last = 0
+
+    def take(self, data: bytes, states: LiveStates, torque: Callable[[Array, Array, Array], Array] | None) -> None:
+        """Take a serialized JointState with what it says; torque(q, dq, ddq), shape (n,), is the model's."""
+        if torque is None or not self.publisher.get_subscription_count():
+            return
+        self._window.take(states.stamp, states.q)
+        if 0 <= states.stamp - self._last < self._interval:
+            return
+        found = self._window.middle()
+        if found is None:
+            return
+        self._last = states.stamp
+        names = self._names(data, states.names)
+        place = [names.index(name) for name in states.names]
+        message = JointState(name=names)
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(found.stamp, 1_000_000_000)
+        tau = torque(found.q, found.dq, found.ddq)
+        message.position, message.velocity, message.effort = (
+            _spread(values, place, len(names)) for values in (found.q, found.dq, tau)
+        )
+        self.publisher.publish(message)
+
+    def _names(self, data: bytes, known: Sequence[str]) -> list[str]:
+        """Return the joints in the order of the measured message, or in ours if it does not carry them all."""
+        if len(data) != self._order[0]:
+            names = list(unpacked(data, JointState).name)
+            whole = set(known) <= set(names) and len(set(names)) == len(names)
+            self._order = (len(data), names if whole else list(known))
+        return self._order[1]
+
+
+def _spread(values: Array, place: list[int], count: int) -> array[float]:
+    spread = np.full(count, np.nan)
+    spread[place] = values
+    return array("d", spread)
