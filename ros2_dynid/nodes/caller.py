@@ -14,6 +14,9 @@ from rclpy.parameter import Parameter
 
 from ros2_dynid.errors import DynidError
 
+MATCHING = 0.05
+"""Time [s] for a server to find a new client too: a response before that is lost."""
+
 
 class ClientError(DynidError):
     """A node said no, or nothing."""
@@ -27,6 +30,7 @@ class Caller(Node):
         client = self.create_client(kind, name)
         if not client.wait_for_service(20.0):
             raise ClientError(f"service {name} does not answer; is its node running?")
+        time.sleep(MATCHING)
         try:
             response = _result(client.call_async(kind.Request(**fields)), timeout, name)
         finally:

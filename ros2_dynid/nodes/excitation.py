@@ -1,8 +1,7 @@
-"""Node excitation: plans an exciting trajectory, moves to its start, runs it, and stops the robot when anything goes
-wrong.
+"""Node excitation: plans an exciting trajectory, moves to its start, runs it, stops the robot if anything goes wrong.
 
-What it sends passes joint_trajectory_controller's checks: all joints, increasing times, zero velocity at the end. A
-stop is a new trajectory that brakes from the reference within the acceleration limits, sent by the thread that noticed.
+What it sends passes joint_trajectory_controller's checks. A stop is a new trajectory that brakes from the reference
+within the acceleration limits, sent by the thread that noticed.
 """
 
 from __future__ import annotations
@@ -111,6 +110,8 @@ class Excitation(ManagedNode):
         self.known_robot()
         if self._planner.trajectory is None or not self.active:
             raise InputError("there is no plan, or the node is inactive", "call ~/plan, or activate it")
+        if problem := self._sender.problem():
+            raise InputError(problem, "start the controller, or remap its topic")
         points = self._planner.points(chosen(self._planner.trajectory))
         begins = self._motion.start(phase, points, time.monotonic())
         return f"{phase} begins in {begins:.1f} s"

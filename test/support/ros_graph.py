@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import rclpy
+from lifecycle_msgs.srv import GetState
 
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.nodes.caller import ClientError
 from ros2_dynid.nodes.client import Client
 from ros2_dynid.processes import Processes, own_domain
 
@@ -36,6 +38,23 @@ class Graph:
         arguments = [text for key, value in options.items() if value is not None for text in ("-p", f"{key}:={value}")]
         remaps = [text for rule in remap for text in ("-r", rule)]
         return self._processes.start(name or node, [f"ros2_dynid.nodes.{node}", "--ros-args", *arguments, *remaps])
+
+    def ready(self, *nodes: str) -> None:
+        """Wait until the nodes are active, and until excitation and robot have found each other."""
+        for node in nodes:
+            self.client.wait(lambda node=node: self._active(node), 40.0, f"the start of {node}")
+        if {"excitation", "sim_robot"} <= set(nodes):
+            topics = ("joint_trajectory", "joint_states")
+            self.client.wait(
+                lambda: all(self.client.count_publishers(t) and self.client.count_subscribers(t) for t in topics),
+                20.0,
+                "the connection",
+            )
+
+    def _active(self, node: str) -> bool:
+        with contextlib.suppress(ClientError):  # one that has just started may not have found us yet
+            return self.client.call(GetState, f"{node}/get_state", timeout=3.0).current_state.label == "active"
+        return False
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()

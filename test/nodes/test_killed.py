@@ -1,0 +1,110 @@
+"""Every node killed with -9 and started again while the others run: nothing hangs, nothing recorded is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("ros2_dynid.srv")
+
+from ros2_dynid.srv import FillEfforts, GetBaseParameters, IdentifyRecording, PlanExcitation, StartRecording
+from std_srvs.srv import Trigger
+
+from motions import saved_motion
+from perfect import perfect_model
+from ros2_dynid.control.stop import quintic
+from ros2_dynid.nodes.messages import trajectory_message
+from ros2_dynid.recording.load import load_samples
+from ros_graph import graph
+
+
+def passed(client, seconds):
+    """Wait until joint states of some more seconds have come."""
+    begin = client._live.stamp
+    client.wait(lambda: client._live.stamp > begin + 1e9 * seconds, seconds + 20.0, f"{seconds} s of joint states")
+
+
+def jobs_of(pid):
+    """Return the processes that a node's process has started."""
+    found = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
+@pytest.mark.timeout(180)
+def test_each_node_killed_and_started_again(tmp_path):
+    with graph(tmp_path) as made:
+        client, robot = made.client, made.robot
+        saved_motion(tmp_path / "trajectories", robot)
+        perfect_model(robot, tmp_path / "model.yaml")
+        model = {"model": tmp_path / "model.yaml"}
+        sim = made.start("sim_robot", start="[0.0, -1.0, 0.0]")
+        excitation, recorder = made.start("excitation"), made.start("recorder")
+        identification, feedforward = made.start("identification", **model), made.start("feedforward")
+        made.ready("sim_robot", "excitation", "recorder", "identification", "feedforward")
+        client.position()
+
+        # The recorder: its bag is there, but for the last half second.
+        path = client.call(StartRecording, "recorder/start", path="first").path
+        passed(client, 2.5)
+        made.kill(recorder)
+        samples = load_samples(path, robot)
+        assert samples.t[-1] - samples.t[0] > 1.5 and np.diff(samples.t).max() < 1.5e-3
+        made.start("recorder", name="recorder_again")
+        made.ready("recorder")
+
+        # The excitation: the controller ends the motion at rest, and the bag of it is closed, whole.
+        client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+        client.call(Trigger, "excitation/start")
+        client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
+        passed(client, 1.5)
+        made.kill(excitation)
+        passed(client, 5.0)
+        assert np.all(np.abs(client._live.dq) < 0.05), "at rest"
+        before = client.recording
+        made.start("excitation", name="excitation_again")
+        client.wait(lambda: client.recording != before, 30.0, "the bag that the excitation had begun")
+        samples = load_samples(client.recording, robot)
+        assert samples.t[-1] - samples.t[0] > 6.0 and np.diff(samples.t).max() < 1.5e-3
+        made.ready("sim_robot", "excitation")
+
+        # The identification, in the middle of its work: the job ends with it.
+        service = client.create_client(IdentifyRecording, "identification/identify_recording")
+        assert service.wait_for_service(10.0)
+        service.call_async(IdentifyRecording.Request())
+        client.wait(lambda: bool(jobs_of(identification.pid)), 10.0, "the job")
+        jobs = jobs_of(identification.pid)
+        made.kill(identification)
+        client.wait(lambda: not any(alive(job) for job in jobs), 5.0, "the job's end")
+        made.start("identification", name="identification_again", **model)
+
+        # The feedforward: it takes the model again from whoever serves it.
+        made.kill(feedforward)
+        made.start("feedforward", name="feedforward_again")
+        made.ready("identification", "feedforward")
+        assert client.call(GetBaseParameters, "identification/get_base_parameters").parameters.robot == robot.name
+        client.wait(lambda: "from base_parameters" in made.log("feedforward_again"), 20.0, "the model")
+        q = client.position()
+        wanted = trajectory_message(quintic(q, q + 0.1, 1.0), robot.active_names)
+        assert client.call(FillEfforts, "feedforward/fill_efforts", trajectory=wanted).trajectory.points[5].effort
+
+        # The robot: everybody waits for it and goes on.
+        made.kill(sim)
+        made.start("sim_robot", name="sim_again", start="[0.0, -1.0, 0.0]")
+        made.ready("sim_robot", "excitation")
+        passed(client, 0.5)
+        client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+        until = time.monotonic() + 10.0
+        client.call(Trigger, "excitation/start")
+        client.wait(lambda: client.excitation_state == "exciting" or time.monotonic() > until, 12.0, "the motion")
+        assert client.excitation_state == "exciting"
+        client.call(Trigger, "excitation/stop")
+
+
+def alive(pid):
+    """Return whether a process runs; a zombie does not."""
+    found = subprocess.run(["ps", "-p", pid, "-o", "stat="], capture_output=True, text=True, check=False)
+    return bool(found.stdout.strip()) and "Z" not in found.stdout
