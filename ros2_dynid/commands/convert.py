@@ -30,22 +30,28 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Read, cut and write."""
-    from ros2_dynid.recording.convert import check_target, save_samples
-    from ros2_dynid.recording.options import read_recording
+    """Read, cut and write, some samples at a time."""
+    from ros2_dynid.recording.convert import check_target, save_pieces
+    from ros2_dynid.recording.load import iter_samples
+    from ros2_dynid.recording.options import reading_of
+    from ros2_dynid.recording.streamed import streamed
 
     check_target(args.output, overwrite=args.overwrite)
     robot = None if args.robot is None else robot_from_args(args)
-    samples = read_recording(args.input, args, robot)
-    notes = save_samples(samples, args.output, overwrite=args.overwrite, topic=args.out_topic)
+    reading = reading_of(args)
+    recording = streamed(
+        lambda notes: iter_samples(args.input, robot, reading=reading, notes=notes), args.start, args.end
+    )
+    outline = recording.outline
+    notes = save_pieces(outline, recording.pieces, args.output, overwrite=args.overwrite, topic=args.out_topic)
     return {
         "output": args.output,
-        "samples": len(samples),
-        "start": float(samples.t[0]),
-        "end": float(samples.t[-1]),
-        "joints": list(samples.joint_names),
-        "fields": list(samples.arrays()),
-        "notes": [*samples.notes, *notes],
+        "samples": outline.count,
+        "start": outline.first,
+        "end": outline.last,
+        "joints": list(outline.joint_names),
+        "fields": list(outline.fields),
+        "notes": [*outline.notes, *notes],
     }
 
 

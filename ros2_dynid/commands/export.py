@@ -165,12 +165,13 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> list[str]:
-    from ros2_dynid.identification.model_file import write_atomically
+    from ros2_dynid.atomic import write_bytes
 
     if folder.exists() and not folder.is_dir():
         raise InputError("it is a file", "name a folder with -o", str(folder))
+    folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
-        write_atomically(folder / name, data)
+        write_bytes(folder / name, data)
     return [str(folder / name) for name in files]
 
 

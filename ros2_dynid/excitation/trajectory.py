@@ -10,8 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import tempfile
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ros2_dynid.atomic import write_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, through_points
@@ -143,17 +142,7 @@ def save_trajectory(path: str | Path, trajectory: Trajectory, rate_hz: float | N
     """Write the trajectory atomically: CSV if the name ends in .csv, else YAML that `ros2 topic pub` takes."""
     path = Path(path)
     text = _csv_text(trajectory, rate_hz) if path.suffix.lower() == ".csv" else _yaml_text(trajectory, rate_hz)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_text(path, text)
 
 
 def _yaml_text(trajectory: Trajectory, rate_hz: float | None) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 from numpy.typing import ArrayLike
 
-from ros2_dynid.atomic import replacing
+from ros2_dynid.atomic import write_text
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -151,7 +151,8 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
         "obtained": plain(model.obtained),
     }
     text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4000, default_flow_style=None)
-    write_atomically(Path(path), text.encode())
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def load_model(path: str | Path) -> IdentifiedModel:
@@ -208,13 +209,6 @@ def is_model_file(path: str | Path) -> bool:
             return FORMAT.encode() in stream.read(4096)
     except OSError:
         return False
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, and the folders above it where they are missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        file.write(data)
 
 
 def _friction(model: IdentifiedModel) -> list[dict[str, Any]]:

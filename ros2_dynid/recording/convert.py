@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 
+from ros2_dynid.atomic import place, replacing
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.samples import FIELDS, SUFFIXES, Samples
+from ros2_dynid.recording.samples import SUFFIXES, Samples
+from ros2_dynid.recording.streamed import Outline, outline_of
 from ros2_dynid.recording.writer import BagWriter
 
 _FOREIGN = (".db3", ".bag", ".zstd", ".xlsx", ".json", ".yaml", ".yml", ".h5", ".parquet", ".npy", ".mat")
@@ -24,22 +26,27 @@ def save_samples(
     samples: Samples, path: str | Path, *, overwrite: bool = False, topic: str = "/joint_states"
 ) -> list[str]:
     """Write samples to .csv, .npz, .mcap or a rosbag2 folder (any other name); return notes on what was left out."""
+    return save_pieces(outline_of(samples), [samples], path, overwrite=overwrite, topic=topic)
+
+
+def save_pieces(
+    outline: Outline, pieces: Iterable[Samples], path: str | Path, *, overwrite: bool, topic: str = "/joint_states"
+) -> list[str]:
+    """Write the pieces of a recording, one at a time in memory, as save_samples does."""
     path = check_target(path, overwrite=overwrite)
     suffix = path.suffix.lower()
-    notes: list[str] = []
-    if suffix not in (".csv", ".npz") and samples.ddq is not None:
-        notes.append("JointState has no accelerations: they were left out")
+    counted = _counted(outline, pieces)
     if suffix == ".csv":
-        with _placed_file(path, overwrite) as new:
-            _write_csv(samples, new)
+        with replacing(path, overwrite=overwrite) as stream:
+            _write_csv(outline, counted, stream)
     elif suffix == ".npz":
-        with _placed_file(path, overwrite) as new, new.open("wb") as stream:
-            names = np.array(samples.joint_names, dtype=str)
-            content: dict[str, Any] = {"t": samples.t, "joint_names": names, **samples.arrays()}
-            np.savez(stream, **content)
+        with replacing(path, overwrite=overwrite) as stream:
+            _write_npz(outline, counted, stream, path.parent)
     else:
-        _write_bag(samples, path, overwrite, topic)
-    return notes
+        _write_bag(outline, counted, path, overwrite, topic)
+        if "ddq" in outline.fields:
+            return ["JointState has no accelerations: they were left out"]
+    return []
 
 
 def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
@@ -55,76 +62,66 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
     return path
 
 
-@contextmanager
-def _placed_file(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Give a file beside the path to write to; put it in place when all went well, remove it when not."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    new = Path(name)
-    try:
-        os.close(handle)
-        yield new
-        with new.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        new.chmod(0o666 & ~_umask())
-        if overwrite:
-            new.replace(path)
-        else:
-            _place_new(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+def _counted(outline: Outline, pieces: Iterable[Samples]) -> Iterator[Samples]:
+    """Yield at most _ROWS samples at a time, and make sure that they are as many as were announced."""
+    count = 0
+    for piece in pieces:
+        for begin in range(0, len(piece), _ROWS):
+            yield piece.take(slice(begin, begin + _ROWS))
+        count += len(piece)
+    if count != outline.count:
+        what = f"it had {outline.count} samples when it was first read and {count} when it was read again"
+        raise InputError(what, "convert it when nobody writes to it any more", outline.source)
 
 
-def _place_new(new: Path, path: Path) -> None:
-    """Give a finished file its name, unless something has taken the name meanwhile."""
-    try:
-        os.link(new, path)
-    except FileExistsError:
-        raise InputError("this exists already", "choose another name or add --overwrite", str(path)) from None
-    except OSError:  # a filesystem without links
-        new.rename(path)
+def _write_csv(outline: Outline, pieces: Iterable[Samples], stream: IO[bytes]) -> None:
+    names = ["time", *(f"{joint}.{SUFFIXES[field]}" for field in outline.fields for joint in outline.joint_names)]
+    header = ",".join(f'"{name}"' if "," in name or '"' in name else name for name in names)
+    stream.write(f"{header}\n".encode())
+    for piece in pieces:
+        arrays = piece.arrays()
+        block = np.hstack([piece.t[:, None], *(arrays[field] for field in outline.fields)])
+        stream.write("".join([",".join(map(repr, row)) + "\n" for row in block.tolist()]).encode())
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _write_npz(outline: Outline, pieces: Iterable[Samples], stream: IO[bytes], folder: Path) -> None:
+    """Write the arrays side by side to files without a name, then one after the other into the archive."""
+    shape = (outline.count, len(outline.joint_names))
+    with ExitStack() as stack:
+        files: dict[str, IO[bytes]] = {}
+        for field in ("t", *outline.fields):
+            files[field] = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+            head = {"descr": "<f8", "fortran_order": False, "shape": shape[:1] if field == "t" else shape}
+            np.lib.format.write_array_header_1_0(files[field], head)
+        for piece in pieces:
+            for field, values in {"t": piece.t, **piece.arrays()}.items():
+                files[field].write(np.ascontiguousarray(values, "<f8").tobytes())
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+            with archive.open("joint_names.npy", "w") as member:
+                np.lib.format.write_array(member, np.array(outline.joint_names, dtype=str), allow_pickle=False)
+            for field, file in files.items():
+                file.seek(0)
+                with archive.open(f"{field}.npy", "w", force_zip64=True) as member:
+                    shutil.copyfileobj(file, member, 1 << 20)
 
 
-def _write_csv(samples: Samples, path: Path) -> None:
-    arrays = samples.arrays()
-    names = ["time", *(f"{joint}.{SUFFIXES[f]}" for f in FIELDS if f in arrays for joint in samples.joint_names)]
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(",".join(f'"{name}"' if "," in name or '"' in name else name for name in names) + "\n")
-        for begin in range(0, len(samples), _ROWS):
-            rows = slice(begin, begin + _ROWS)
-            block = np.hstack([samples.t[rows, None], *(arrays[f][rows] for f in FIELDS if f in arrays)])
-            stream.writelines(",".join(map(repr, row)) + "\n" for row in block.tolist())
-
-
-def _write_bag(samples: Samples, path: Path, overwrite: bool, topic: str) -> None:
-    single = path.suffix.lower() == ".mcap"
+def _write_bag(outline: Outline, pieces: Iterable[Samples], path: Path, overwrite: bool, topic: str) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         bag = Path(folder) / "bag"
         with BagWriter(bag, name=path.name) as writer:
             channel = writer.add_topic(topic)
-            for begin in range(0, len(samples), _ROWS):
-                part = samples.take(slice(begin, begin + _ROWS))
-                if not np.isfinite(part.t).all() or np.abs(part.t).max() > 9e9:
-                    raise InputError("a time is not a number of seconds", "correct the time column", samples.source)
-                stamps = samples.start_ns + np.round(part.t * 1e9).astype(np.int64)
+            for piece in pieces:
+                if not np.isfinite(piece.t).all() or np.abs(piece.t).max() > 9e9:
+                    raise InputError("a time is not a number of seconds", "correct the time column", outline.source)
+                stamps = outline.start_ns + np.round(piece.t * 1e9).astype(np.int64)
                 if stamps.min() < 0:
-                    raise InputError(
-                        "a time lies before 1970", "shift the times so that none is negative", samples.source
-                    )
-                arrays = part.arrays()
+                    what = "a time lies before 1970"
+                    raise InputError(what, "shift the times so that none is negative", outline.source)
+                arrays = piece.arrays()
                 fields = [arrays.get(field) for field in ("q", "dq", "tau")]
-                writer.write_joint_states(channel, samples.joint_names, stamps, fields)
-        if single:
-            file = bag / f"{path.name}_0.mcap"
-            if overwrite:
-                file.replace(path)
-            else:
-                _place_new(file, path)
+                writer.write_joint_states(channel, outline.joint_names, stamps, fields)
+        if path.suffix.lower() == ".mcap":
+            place(bag / f"{path.name}_0.mcap", path, overwrite=overwrite)
         else:
             _place_folder(bag, path, Path(folder) / "old")
 

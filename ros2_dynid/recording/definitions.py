@@ -63,15 +63,13 @@ def qos_text(latched: bool) -> str:
     )
 
 
-def metadata_yaml(
+def bag_information(
     file: str, topics: Sequence[TopicInfo], start_ns: int, duration_ns: int, custom: Mapping[str, str]
-) -> str:
-    """Return metadata.yaml for a bag of one MCAP file."""
-    import yaml
-
+) -> dict[str, Any]:
+    """Return what metadata.yaml says about a bag of one MCAP file; times in ns."""
     count = sum(topic.count for topic in topics)
     begin, duration = {"nanoseconds_since_epoch": start_ns}, {"nanoseconds": duration_ns}
-    information: dict[str, Any] = {
+    return {
         "version": METADATA_VERSION,
         "storage_identifier": "mcap",
         "duration": duration,
@@ -97,5 +95,16 @@ def metadata_yaml(
         "custom_data": dict(custom),
         "ros_distro": "kilted",
     }
-    text: str = yaml.safe_dump({"rosbag2_bagfile_information": information}, sort_keys=False)
+
+
+def metadata_yaml(information: Mapping[str, Any]) -> str:
+    """Return the text of the file metadata.yaml."""
+    return embedded_yaml({"rosbag2_bagfile_information": dict(information)})
+
+
+def embedded_yaml(information: Mapping[str, Any]) -> str:
+    """Return the text that an MCAP file holds in its metadata record: the same information without the key above it."""
+    import yaml
+
+    text: str = yaml.safe_dump(dict(information), sort_keys=False)
     return text

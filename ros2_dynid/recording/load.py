@@ -14,7 +14,7 @@ from ros2_dynid.recording.bags import Bag, choose_topics, is_bag, open_bag
 from ros2_dynid.recording.decode import Decoded, Decoder
 from ros2_dynid.recording.merge import Merger, Window
 from ros2_dynid.recording.samples import FIELDS, Samples, cut, in_order_of, missing_joint, ordered, shortened
-from ros2_dynid.recording.tables import TABLES, load_table
+from ros2_dynid.recording.tables import TABLES, iter_table
 from ros2_dynid.recording.units import SI, Units
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Reading:
     columns: Mapping[str, str] | None = None
     units: Units = SI
     stamps: str = "auto"
+    start: float | None = None
+    end: float | None = None
 
 
 def load_samples(
@@ -55,8 +57,14 @@ def load_samples(
     start, end: keep start <= t <= end [s]; t counts from the first sample of a bag, and is a table's own time.
     in_order: sort and drop samples so that t strictly increases; False gives them as recorded.
     """
-    path = Path(path)
-    reading = Reading(topic, columns, units or SI, stamps)
+    return read_samples(path, robot, Reading(topic, columns, units or SI, stamps, start, end), in_order=in_order)
+
+
+def read_samples(
+    path: str | Path, robot: Robot | None = None, reading: Reading | None = None, *, in_order: bool = True
+) -> Samples:
+    """Read a recording as load_samples does, with its options in `reading`."""
+    reading = reading or Reading()
     notes: list[str] = []
     growing: dict[str, Growing] = {}
     last: Samples | None = None
@@ -72,7 +80,7 @@ def load_samples(
     samples = replace(last.with_arrays(t, known), notes=tuple(notes))
     if in_order:
         samples = ordered(samples)
-    return cut(samples, start, end)
+    return cut(samples, reading.start, reading.end)
 
 
 def iter_samples(
@@ -85,7 +93,8 @@ def iter_samples(
 ) -> Iterator[Samples]:
     """Yield a recording in order, some `chunk` samples at a time, for recordings larger than memory.
 
-    Unknown values are NaN. What there is to note is appended to `notes`, some of it only after the last samples.
+    Nothing is sorted or cut: streamed.py does that. Unknown values are NaN. What there is to note is appended to
+    `notes`, some of it only after the last samples.
     """
     path = Path(path)
     reading = reading or Reading()
@@ -95,10 +104,8 @@ def iter_samples(
     if not path.exists():
         raise InputError("there is no such file or folder", "check the path", str(path))
     if path.suffix.lower() in TABLES:
-        samples = load_table(path, robot, reading.columns, reading.units)
-        if notes is not None:
-            notes += samples.notes
-        yield samples if wanted is None else in_order_of(samples, wanted)
+        for samples in iter_table(path, robot, reading.columns, reading.units, [] if notes is None else notes):
+            yield samples if wanted is None else in_order_of(samples, wanted)
         return
     if not is_bag(path):
         what = f"the name ends in {path.suffix[:20]!r}" if path.suffix else "the name has no ending"

@@ -99,13 +99,10 @@ def ordered(samples: Samples) -> Samples:
         samples = samples.take(finite).noted(f"{np.count_nonzero(~finite)} samples without a time were dropped")
     if len(samples) < 2 or np.all(np.diff(samples.t) > 0):
         return samples
-    resets = np.flatnonzero(np.diff(samples.t) < -CLOCK_RESET) + 1
-    if resets.size:
-        edges = np.concatenate(([0], resets, [len(samples)]))
-        longest = int(np.argmax(np.diff(edges)))
-        rows = slice(int(edges[longest]), int(edges[longest + 1]))
+    rows, resets = longest_stretch(samples.t)
+    if resets:
         note = (
-            f"the clock was set back {resets.size} times: only the longest stretch is used, "
+            f"the clock was set back {resets} times: only the longest stretch is used, "
             f"{rows.stop - rows.start} of {len(samples)} samples"
         )
         samples = samples.take(rows).noted(note)
@@ -117,6 +114,14 @@ def ordered(samples: Samples) -> Samples:
         note = f"{np.count_nonzero(~first)} samples that repeat a stamp were dropped"
         samples = samples.take(first).noted(note)
     return samples
+
+
+def longest_stretch(t: Array) -> tuple[slice, int]:
+    """Return the rows of the longest stretch of times between settings of the clock, and how often it was set back."""
+    resets = np.flatnonzero(np.diff(t) < -CLOCK_RESET) + 1
+    edges = np.concatenate(([0], resets, [len(t)]))
+    longest = int(np.argmax(np.diff(edges)))
+    return slice(int(edges[longest]), int(edges[longest + 1])), int(resets.size)
 
 
 def in_order_of(samples: Samples, names: Sequence[str]) -> Samples:

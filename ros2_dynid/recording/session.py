@@ -105,9 +105,13 @@ class Session:
 
     def poll(self) -> None:
         """Bring what waits to the disk: to be called now and then, for when messages stop coming."""
-        writer = self._writer
-        if writer is not None:
-            writer.poll()
+        with self._lock:
+            if self._writer is None:
+                return
+            try:
+                self._writer.poll()
+            except DynidError as error:
+                self.failure, self._writer = str(error), None
 
     def _write(self, writer: BagWriter, message: bytes, received_ns: int) -> None:
         writer.write(self._channel, message, received_ns)

@@ -27,13 +27,26 @@ _MAX_COLUMNS = 20_000
 _NPZ_RATIO, _NPZ_LEAST = 100, 256 << 20  # arrays larger than this many times their file, and than this, are refused
 
 
-def load_table(path: Path, robot: Robot | None, columns: Mapping[str, str] | None, units: Units) -> Samples:
-    """Read a CSV or npz file; all joints it names, or those of the robot if it names none."""
+def iter_table(
+    path: Path, robot: Robot | None, columns: Mapping[str, str] | None, units: Units, notes: list[str]
+) -> Iterator[Samples]:
+    """Yield a CSV file in pieces, an npz file whole; all joints it names, or those of the robot if it names none.
+
+    What there is to note is appended to `notes`.
+    """
     names = None if robot is None else robot.active_names
-    samples = (_load_npz if path.suffix.lower() == ".npz" else _load_csv)(path, names, columns or {})
-    if not len(samples):
+    start: float | None = None
+    npz = path.suffix.lower() == ".npz"
+    for samples in _load_npz(path, names, columns or {}) if npz else _iter_csv(path, names, columns or {}, notes):
+        if not len(samples):
+            continue
+        scaled = _in_si(samples, robot, units)
+        if start is None:
+            first = float(scaled.t[0])
+            start = first if np.isfinite(first) and WALL_CLOCK < abs(first) < 9e9 else 0.0
+        yield replace(scaled, t=scaled.t - start, start_ns=round(start * 1e9)) if start else scaled
+    if start is None:
         raise InputError("the table has no samples", "give at least one row of numbers", str(path))
-    return _from_wall_clock(_in_si(samples, robot, units))
 
 
 def _in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
@@ -50,17 +63,12 @@ def _in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
     return samples.with_arrays(samples.t * time, scaled)
 
 
-def _from_wall_clock(samples: Samples) -> Samples:
-    first = samples.t[0]
-    if not (np.isfinite(first) and abs(first) > WALL_CLOCK and abs(first) < 9e9):
-        return samples
-    return replace(samples, t=samples.t - first, start_ns=round(float(first) * 1e9))
-
-
 # --- CSV ---------------------------------------------------------------------------------------------------------
 
 
-def _load_csv(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str]) -> Samples:
+def _iter_csv(
+    path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], notes: list[str]
+) -> Iterator[Samples]:
     source = str(path)
     blocks = _lines(path)
     first_lines = next(blocks, [])
@@ -73,8 +81,7 @@ def _load_csv(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, st
     places = [(field, joint) for field in FIELDS for joint in names if (field, joint) in signals]
     use = [time, *(signals[place] for place in places)]
     decimal_comma = delimiter == ";" and any("," in line for line in first_lines[skipped : skipped + 5])
-    parts: list[Array] = []
-    number, notes = skipped, []
+    number = skipped
     lines: list[str] | None = first_lines[skipped:]
     while lines is not None:
         following = next(blocks, None)
@@ -83,17 +90,21 @@ def _load_csv(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, st
             lines = lines[:-1]
         if decimal_comma:
             lines = [line.replace(",", ".") for line in lines]
-        parts.append(_numbers(lines, delimiter, use, header, number, source))
+        values = _numbers(lines, delimiter, use, header, number, source)
+        yield _of_columns(values, places, names, source)
         number += len(lines)
         lines = following
-    values = np.concatenate(parts)
+
+
+def _of_columns(values: Array, places: list[tuple[str, str]], names: tuple[str, ...], source: str) -> Samples:
+    """Return the samples of a block of numbers: time, then the (field, joint) of each place."""
     arrays: dict[str, Array] = {}
-    place = {name: k for k, name in enumerate(names)}
+    column_of = {name: k for k, name in enumerate(names)}
     for column, (field, joint) in enumerate(places, start=1):
         if field not in arrays:
             arrays[field] = np.full((len(values), len(names)), np.nan)
-        arrays[field][:, place[joint]] = values[:, column]
-    return _samples(values[:, 0].copy(), names, arrays, source).noted(*notes)
+        arrays[field][:, column_of[joint]] = values[:, column]
+    return _samples(values[:, 0].copy(), names, arrays, source)
 
 
 def _samples(t: Array, names: Sequence[str], arrays: Mapping[str, Array], source: str) -> Samples:
@@ -275,7 +286,7 @@ def _is_ours(name: str) -> bool:
 # --- npz ---------------------------------------------------------------------------------------------------------
 
 
-def _load_npz(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str]) -> Samples:
+def _load_npz(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str]) -> list[Samples]:
     """Read arrays t, q, dq, ddq, tau; other arrays are ignored; joint_names, if there, names the columns."""
     source = str(path)
     try:
@@ -311,7 +322,7 @@ def _load_npz(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, st
         joints = tuple(wanted)
     else:
         joints = tuple(f"joint{j}" for j in range(1, n + 1))
-    return _samples(t, joints, arrays, source)
+    return [_samples(t, joints, arrays, source)]
 
 
 def _check_npz(path: Path) -> None:

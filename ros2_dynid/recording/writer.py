@@ -1,9 +1,9 @@
 """Writing rosbag2 MCAP bags that a crash or a full disk cannot take away.
 
-Messages gather in a chunk for at most half a second, then the chunk goes to the kernel in one write: a process that is
-killed loses no more than that. A thread asks the disk to keep what was written, once a second, so that a power cut
-loses little more, without ever making the caller wait. A bag is always a new folder; metadata.yaml is there from the
-start and replaced at the end; some room is held in reserve, so that a full disk still takes the last chunk and the
+Messages gather in a chunk for at most a quarter of a second, then the chunk goes to the kernel in one write: a process
+that is killed loses no more than that. A thread asks the disk to keep what was written, once a second, so that a power
+cut loses little more, without ever making the caller wait. A bag is always a new folder; metadata.yaml is there from
+the start and replaced at the end; some room is held in reserve, so that a full disk still takes the last chunk and the
 index. A bag without an end (killed) is read by load_samples and, index rebuilt, by rosbag2.
 """
 
@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -28,12 +28,19 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.recording import mcap_write
 from ros2_dynid.recording.blocks import Ints
 from ros2_dynid.recording.decode import JOINT_STATE
-from ros2_dynid.recording.definitions import TopicInfo, describe, metadata_yaml, qos_text
+from ros2_dynid.recording.definitions import (
+    TopicInfo,
+    bag_information,
+    describe,
+    embedded_yaml,
+    metadata_yaml,
+    qos_text,
+)
 from ros2_dynid.recording.mcap_write import Chunk, Totals
 from ros2_dynid.version import __version__
 
 CHUNK_BYTES = 768 << 10
-CHUNK_SECONDS = 0.5
+CHUNK_SECONDS = 0.25
 SYNC_SECONDS = 1.0
 _RESERVE = 1 << 20
 
@@ -118,10 +125,12 @@ class BagWriter:
             details = {"offered_qos_profiles": qos_text(latched), "topic_type_hash": type_hash}
             self._channels.append(mcap_write.channel(key, key, topic, details))
             self._chunk.records += self._schemas[-1] + self._channels[-1]
+            with suppress(OSError):  # a full disk is met, and told, by the first chunk
+                self._write_metadata(provisional=True)  # rosbag2 plays the topics that it names, also of a killed bag
         return key
 
     def write(self, channel: int, payload: bytes, log_time: int, publish_time: int | None = None) -> None:
-        """Write one message; it reaches the file with its chunk, within half a second if poll() is called."""
+        """Write one message; it reaches the file with its chunk, within a quarter of a second if poll() is called."""
         publish_time = log_time if publish_time is None else publish_time
         data = mcap_write.message(channel, self._sequence[channel], log_time, publish_time, payload)
         with self._lock:
@@ -165,7 +174,7 @@ class BagWriter:
         self._sequence[channel] += len(stamps)
 
     def poll(self) -> None:
-        """Write the chunk if it is half a second old: call it from a timer, for when messages stop coming."""
+        """Write the chunk if it is a quarter of a second old: call it from a timer, for when messages stop coming."""
         with self._lock:
             if not self._closed and self.error is None:
                 self._flush_if_due()
@@ -254,7 +263,9 @@ class BagWriter:
             self._last,
         )
         try:
-            self._append(mcap_write.ending(self._position, totals, {"serialized_metadata": self._metadata_text()}))
+            self._append(
+                mcap_write.ending(self._position, totals, {"serialized_metadata": embedded_yaml(self._information())})
+            )
             os.fsync(self._fd)
             self._write_metadata(provisional=False)
         except OSError as error:
@@ -265,16 +276,16 @@ class BagWriter:
         finally:
             os.close(self._fd)
 
-    def _metadata_text(self) -> str:
+    def _information(self) -> dict[str, Any]:
         start = self._first if self.count else self._created
         duration = self._last - self._first if self.count else 0
-        return metadata_yaml(self._file.name, list(self._topics.values()), start, duration, self._custom)
+        return bag_information(self._file.name, list(self._topics.values()), start, duration, self._custom)
 
     def _write_metadata(self, *, provisional: bool) -> None:
         """Put metadata.yaml in place: whole or not at all."""
         target, new = self.path / "metadata.yaml", self.path / ".metadata.yaml.new"
         with new.open("w", encoding="utf-8") as stream:
-            stream.write(self._metadata_text())
+            stream.write(metadata_yaml(self._information()))
             stream.flush()
             os.fsync(stream.fileno())
         new.replace(target)

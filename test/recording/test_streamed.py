@@ -1,0 +1,83 @@
+"""A recording streamed in pieces is the one that load_samples returns whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ros2_dynid.cli import main
+from ros2_dynid.errors import InputError
+from ros2_dynid.recording.convert import save_pieces
+from ros2_dynid.recording.load import iter_samples, load_samples
+from ros2_dynid.recording.samples import Samples, cut, ordered
+from ros2_dynid.recording.streamed import outline_of, streamed
+
+
+def awkward(seed: int) -> Samples:
+    """Return samples that are late by up to 3 s in small steps, repeat stamps, lack times and a field, and a reset."""
+    rng = np.random.default_rng(seed)
+    t = np.round(np.sort(rng.uniform(0, 60, 3000)), 2)  # with repeats
+    t[rng.integers(0, 3000, 20)] = np.nan
+    for begin in rng.integers(0, 2900, 8):
+        t[begin : begin + 4] = t[begin] - np.array([0.0, 0.9, 1.8, 2.7])
+    t = np.concatenate((t, rng.permutation(np.arange(300)) * 1e-3))  # the clock is set back
+    q = rng.normal(size=(len(t), 2))
+    dq = np.full_like(q, np.nan)
+    dq[2000:] = 1.0
+    return Samples(t, ("a", "b"), q, dq, np.full_like(q, np.nan), source="awkward", start_ns=10**18)
+
+
+def in_pieces(samples: Samples, size: int):
+    """Return a reader that yields so many samples at a time; pieces without a known velocity have none."""
+
+    def read(notes: list[str]):
+        notes.append("read")
+        for begin in range(0, len(samples), size):
+            piece = samples.take(slice(begin, begin + size))
+            arrays = piece.arrays()
+            known = {field: values for field, values in arrays.items() if field == "q" or not np.isnan(values).all()}
+            yield piece.with_arrays(piece.t, known)
+
+    return read
+
+
+@pytest.mark.parametrize("size", (1, 17, 1000, 10_000))
+@pytest.mark.parametrize("cuts", ((None, None), (10.0, 40.0)))
+def test_pieces_are_the_whole(size, cuts):
+    samples = awkward(1 if size > 1 else 2)
+    expected = cut(ordered(samples), *cuts)
+    found = streamed(in_pieces(samples, size), *cuts)
+    pieces = list(found.pieces)
+    assert np.array_equal(np.concatenate([piece.t for piece in pieces]), expected.t)
+    for field in ("q", "dq"):
+        joined = np.concatenate([piece.arrays()[field] for piece in pieces])
+        assert np.array_equal(joined, expected.arrays()[field], equal_nan=True)
+    assert found.outline.fields == ("q", "dq") and found.outline.count == len(expected)
+    assert found.outline.notes == ("read", *expected.notes) and found.outline.start_ns == 10**18
+    assert (found.outline.first, found.outline.last) == (expected.t[0], expected.t[-1])
+
+
+def test_a_cut_that_leaves_nothing_is_refused():
+    with pytest.raises(InputError, match="no sample lies between"):
+        streamed(in_pieces(awkward(3), 100), 1000.0, 2000.0)
+
+
+def test_a_recording_that_grows_while_it_is_converted_leaves_nothing_behind(tmp_path):
+    samples = ordered(awkward(4))
+    for name in ("a.csv", "a.npz", "a.mcap", "bag"):
+        with pytest.raises(InputError, match="read again"):
+            save_pieces(outline_of(samples), [samples, samples.take(slice(0, 5))], tmp_path / name, overwrite=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_large_table_is_read_and_converted_in_parts(tmp_path, capsys):
+    rows = 30_000
+    q = np.random.default_rng(0).normal(size=(rows, 7))
+    samples = Samples(np.arange(rows) * 1e-3, tuple(f"j{k}" for k in range(7)), q, q + 1, None, q + 2)
+    save_pieces(outline_of(samples), [samples], tmp_path / "in.csv", overwrite=False)
+    assert sum(1 for _ in iter_samples(tmp_path / "in.csv")) > 1
+    for target in ("out.npz", "out.mcap"):
+        assert main(["convert", str(tmp_path / "in.csv"), str(tmp_path / target)]) == 0
+        read = load_samples(tmp_path / target)
+        assert np.array_equal(read.q, q) and np.array_equal(read.dq, q + 1) and np.array_equal(read.tau, q + 2)
+    capsys.readouterr()
