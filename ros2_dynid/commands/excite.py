@@ -137,19 +137,19 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     started = time.perf_counter()
     if args.seed < 0:
         raise InputError(f"--seed {args.seed} is negative", "give a whole number from 0")
+    if not 0.0 < args.rate < float("inf"):
+        raise InputError(f"--rate {args.rate}", "give a positive rate [Hz]")
     for path in (args.output, args.csv, args.rehearsal, args.figures):
         if path and not Path(path).resolve().parent.is_dir():
             raise InputError(f"there is no folder for {path}", "create it first")
     robot = robot_from_args(args)
-    shapes = _shapes(args, robot)
+    robot, shapes = _surroundings(args, robot)
     if args.method in ("static", "ramps"):
         trajectory, result = _slow(args, robot, shapes)
     else:
         plan = _plan(args, robot, shapes, time.perf_counter() - started)
         trajectory, result = plan.trajectory, _figures_of(args, robot, plan)
-    result["exact_clearance"] = None
-    if shapes is not None:
-        _exact(args, robot, trajectory, result)
+    result["exact_clearance"] = None if shapes is None else _exact(args, robot, shapes, trajectory)
     save_trajectory(args.output, trajectory, args.rate)
     if args.csv:
         save_trajectory(Path(args.csv).with_suffix(".csv"), trajectory, args.rate)
@@ -175,55 +175,43 @@ def _caps(args: argparse.Namespace) -> Any:
     return Caps(**{kind: value for kind in kinds if (value := getattr(args, f"max_{kind}")) is not None})
 
 
-def _shapes(args: argparse.Namespace, robot: Robot) -> Shapes | None:
-    """Return what must not collide: shapes of --collision, or of ROBOT if it is a URDF; floor and box."""
-    from ros2_dynid.excitation.collision import make_shapes, planes_of
-    from ros2_dynid.excitation.shapes import file_capsules, urdf_capsules
+def _surroundings(args: argparse.Namespace, robot: Robot) -> tuple[Robot, Shapes | None]:
+    """Return the robot to plan for and what must not collide."""
+    from ros2_dynid.excitation.surroundings import surroundings
 
-    source = _shape_source(args)
-    planes = planes_of(args.floor, args.box)
-    if source is None:
-        if planes:
-            raise InputError("a floor or a box needs shapes that stay inside", "give --collision FILE")
-        return None
-    if Path(source).suffix.lower() in (".yaml", ".yml"):
-        capsules, notes = file_capsules(robot, source), tuple[str, ...]()
-    else:
-        capsules, notes = urdf_capsules(robot, source, **_chain(args))
-    if not capsules:
-        if planes or args.collision:
-            raise InputError("no collision shape was found", "give --collision FILE with spheres or capsules", source)
-        return None
-    return make_shapes(robot, capsules, planes=planes, margin=args.collision_margin, notes=notes)
+    return surroundings(
+        robot,
+        _shape_source(args),
+        floor=args.floor,
+        box=args.box,
+        margin=args.collision_margin,
+        start=args.start if args.start is not None and len(args.start) == len(robot.active) else None,
+        **_chain(args),
+    )
 
 
-def _shape_source(args: argparse.Namespace) -> str | None:
-    """Return the file that collision shapes come from."""
-    if args.collision is None and not args.no_collision and Path(args.robot).suffix.lower() == ".urdf":
-        return str(args.robot)
-    return None if args.collision is None else str(args.collision)
+def _shape_source(args: argparse.Namespace) -> str | Path | None:
+    """Return the file that collision shapes come from: --collision, or the robot's URDF."""
+    from ros2_dynid.model.load import urdf_of
+
+    if args.collision is not None or args.no_collision:
+        return None if args.collision is None else str(args.collision)
+    return urdf_of(args.robot)
 
 
 def _chain(args: argparse.Namespace) -> dict[str, Any]:
     return {"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)}
 
 
-def _exact(args: argparse.Namespace, robot: Robot, trajectory: Trajectory, result: dict[str, Any]) -> None:
-    """Add the smallest distance of the true shapes, if they come from a URDF and coal is installed, to the result.
-
-    Pairs that the capsules keep apart cannot touch; a contact is one of the pairs that the joints hold close together,
-    where it may be the mesh that is too fat. So it is said, not refused.
-    """
+def _exact(args: argparse.Namespace, robot: Robot, shapes: Shapes, trajectory: Trajectory) -> float | None:
+    """Return the smallest distance [m] of links too close for capsules, in their true shapes, if coal is there."""
     from ros2_dynid.excitation.exact import available, exact_clearance
 
     source = _shape_source(args)
-    if source is None or Path(source).suffix.lower() != ".urdf" or not available():
-        return
+    if source is None or Path(source).suffix.lower() != ".urdf" or not shapes.close or not available():
+        return None
     rate = min(EXACT_RATE_HZ, EXACT_POSES / trajectory.duration)
-    distance, what = exact_clearance(robot, source, trajectory.sample(rate).q, **_chain(args))
-    result["exact_clearance"] = distance
-    if distance <= 0.0:
-        result["notes"].append(f"the shapes of {what} touch on the way: watch them in a rehearsal")
+    return exact_clearance(robot, source, trajectory.sample(rate).q, only=shapes.close, **_chain(args))[0]
 
 
 def _plan(args: argparse.Namespace, robot: Robot, shapes: Shapes | None, spent_s: float) -> Plan:
@@ -358,7 +346,7 @@ def show(result: dict[str, Any], console: Console) -> None:
         ("rows", "rows of W", ""),
         ("duration", "duration", " s"),
         ("clearance", "smallest distance of capsules", " m"),
-        ("exact_clearance", "smallest distance of the shapes", " m"),
+        ("exact_clearance", "smallest distance of close links", " m"),
         ("seconds", "found in", " s"),
     ):
         value = result.get(key)

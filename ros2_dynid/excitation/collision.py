@@ -21,6 +21,8 @@ Numbers = NDArray[np.intp]
 DEFAULT_MARGIN_M = 0.02
 SOFTNESS_M = 0.05
 """Distance below the margin [m] that weighs 1 in the penalty."""
+BLOCK, PROMISING = 1000, 500
+"""Poses looked at together, and pairs in them whose true distance is taken at once, the most promising ones first."""
 ALWAYS = 0.9
 """Pairs closer than the margin in more than this share of all poses belong together: joints hold them there."""
 
@@ -32,7 +34,7 @@ class Shapes:
     joint: number of the joint that carries each capsule (0: the base), shape (m,); a, b: ends of its segment in the
     frame of that joint, shape (m, 3) [m]; radius: shape (m,) [m]; links: names. pairs: indices that are kept apart,
     shape (k, 2). planes: unit normal and offset, shape (l, 4): n . p >= offset + margin; plane_shapes: capsules they
-    hold for. margin: distance kept [m].
+    hold for. margin: distance kept [m]. close: links that no pose takes so far apart, so that they are not kept apart.
     """
 
     joint: Numbers
@@ -45,6 +47,7 @@ class Shapes:
     plane_shapes: Numbers
     margin: float = DEFAULT_MARGIN_M
     notes: tuple[str, ...] = ()
+    close: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse shapes that are not finite or have no size."""
@@ -108,17 +111,13 @@ def _without_constant(robot: Robot, shapes: Shapes, seed: int) -> Shapes:
     """Return the shapes without the pairs whose distance no pose changes, or that are together in nearly every pose."""
     q = random_poses(robot, 400, np.random.default_rng(seed))
     pair, plane = distances(robot, shapes, q)
-    notes = list(shapes.notes)
     together = np.mean(pair < shapes.margin, axis=0) > ALWAYS if pair.size else np.zeros(len(shapes.pairs), dtype=bool)
     varies = np.ptp(pair, axis=0) > 1e-9 if pair.size else ~together
-    names = sorted({tuple(sorted((shapes.links[i], shapes.links[k]))) for i, k in shapes.pairs[together & varies]})
-    if names:
-        listed = ", ".join(f"{i} and {k}" for i, k in names[:6])
-        notes.append(f"not kept apart, since they nearly always touch: {listed}{' ...' if len(names) > 6 else ''}")
+    close = sorted({(shapes.links[i], shapes.links[k]) for i, k in shapes.pairs[together & varies]})
     held = shapes.plane_shapes
     if plane.size:
         held = held[np.any(np.ptp(plane, axis=0) > 1e-9, axis=0)]
-    return replace(shapes, pairs=shapes.pairs[varies & ~together], plane_shapes=held, notes=tuple(notes))
+    return replace(shapes, pairs=shapes.pairs[varies & ~together], plane_shapes=held, close=tuple(close))
 
 
 def random_poses(robot: Robot, count: int, rng: np.random.Generator) -> Array:
@@ -166,16 +165,47 @@ def distances(robot: Robot, shapes: Shapes, q: Array) -> tuple[Array, Array]:
 
 def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
     """Return the smallest distance at the poses q, shape (N, n_active) [m], and what comes that close to what."""
-    pair, plane = distances(robot, shapes, q)
     best, text = np.inf, "nothing"
-    if pair.size:
-        at = int(np.argmin(pair.min(axis=0)))
-        i, k = shapes.pairs[at]
-        best, text = float(pair[:, at].min()), f"{shapes.links[i]} and {shapes.links[k]}"
-    if plane.size and plane.min() < best:
-        wall, shape = np.unravel_index(int(np.argmin(plane.min(axis=0))), plane.shape[1:])
-        best, text = float(plane.min()), f"{shapes.links[shapes.plane_shapes[shape]]} and plane {int(wall) + 1}"
+    held = shapes.plane_shapes
+    for start in range(0, len(q), BLOCK):  # a slow trajectory through many points has a hundred thousand poses
+        a, b, _ = _ends(robot, shapes, q[start : start + BLOCK])
+        distance, pair = _nearest_pair(shapes, a, b, best)
+        if distance < best:
+            i, k = shapes.pairs[pair]
+            best, text = distance, f"{shapes.links[i]} and {shapes.links[k]}"
+        for wall, plane in enumerate(shapes.planes):
+            lowest = np.minimum(a[:, held] @ plane[:3], b[:, held] @ plane[:3]) - plane[3] - shapes.radius[held]
+            if lowest.size and lowest.min() < best:
+                shape = held[int(np.argmin(lowest.min(axis=0)))]
+                best, text = float(lowest.min()), f"{shapes.links[shape]} and plane {wall + 1}"
     return best, text
+
+
+def _nearest_pair(shapes: Shapes, a: Array, b: Array, best: float) -> tuple[float, int]:
+    """Return the smallest distance of a pair that is below `best`, and its number; `best` and -1 if none is."""
+    i, k = shapes.pairs.T
+    reach, middle = _reach(shapes), 0.5 * (a + b)
+    least = np.linalg.norm(middle[:, i] - middle[:, k], axis=2) - reach[i] - reach[k]  # no pair is closer than this
+    number = -1
+    while True:
+        sample, pair = np.nonzero(least < best)
+        if not len(pair):
+            return best, number
+        if len(pair) > PROMISING:
+            first = np.argpartition(least[sample, pair], PROMISING)[:PROMISING]
+            sample, pair = sample[first], pair[first]
+        one, two = i[pair], k[pair]
+        ends = a[sample, one], b[sample, one], a[sample, two], b[sample, two]
+        distance = segment_distance(*ends)[0] - shapes.radius[one] - shapes.radius[two]
+        least[sample, pair] = np.inf
+        at = int(np.argmin(distance))
+        if distance[at] < best:
+            best, number = float(distance[at]), int(pair[at])
+
+
+def _reach(shapes: Shapes) -> Array:
+    """Return how far each capsule reaches from its middle, shape (m,) [m]."""
+    return np.asarray(0.5 * np.linalg.norm(shapes.b - shapes.a, axis=1) + shapes.radius)
 
 
 def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callable[[Array], tuple[float, Array]]:
@@ -184,8 +214,8 @@ def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callabl
     G, _ = constraint(robot)
     wanted = tight * shapes.margin + 1e-3
     i, k = shapes.pairs.T
-    size = 0.5 * np.linalg.norm(shapes.b - shapes.a, axis=1) + shapes.radius
-    near = wanted + size[i] + size[k]  # capsules whose middles are farther apart need no closer look
+    reach = _reach(shapes)
+    near = wanted + reach[i] + reach[k]  # capsules whose middles are farther apart need no closer look
 
     def term(q: Array) -> tuple[float, Array]:
         a, b, T = _ends(robot, shapes, q)

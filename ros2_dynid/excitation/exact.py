@@ -1,23 +1,31 @@
-"""Distances between the true collision shapes of a URDF, meshes included, by the library coal (optional).
+"""The true collision shapes of a URDF, meshes included, by the library coal (optional).
 
-The search keeps capsules apart, which cover the shapes; pairs that the joints hold too close for capsules are left out
-there. This check looks at the shapes themselves, and at those pairs too.
+The search keeps capsules apart, which cover the shapes. Links that the joints hold too close for capsules are looked at
+here: where such a pair touches, the range of a joint between them is narrowed, so that no motion takes it there.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import MissingPackageError
 from ros2_dynid.excitation.shapes import Solid, urdf_solids
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+
+Pair = tuple[str, str]
+STEPS = 72
+"""Positions of a joint at which pairs are looked at, in a turn or in the range of a sliding joint."""
+GUARD_M = 0.004
+"""Shapes closer than this [m] count as touching, for what happens between those positions."""
 
 
 def available() -> bool:
@@ -25,44 +33,154 @@ def available() -> bool:
     return importlib.util.find_spec("coal") is not None
 
 
+def _coal() -> Any:
+    try:
+        return importlib.import_module("coal")
+    except ImportError:
+        raise MissingPackageError("coal", "measuring distances between meshes") from None
+
+
 def exact_clearance(
-    robot: Robot,
-    urdf: str | Path,
-    q: Array,
-    *,
-    base_link: str | None = None,
-    tip_link: str | None = None,
-    hold: Mapping[str, float] | None = None,
+    robot: Robot, urdf: str | Path, q: Array, *, only: Sequence[Pair] | None = None, **chain: Any
 ) -> tuple[float, str]:
     """Return the smallest distance [m] between links that are not neighbours at poses q, shape (N, n_active).
 
-    Zero or less if shapes overlap; the second value names the links. The sub-chain is the one the robot was read with.
+    Zero or less if shapes overlap; the second value names the links. `only`: the pairs of links to look at. chain: the
+    sub-chain that the robot was read with.
     """
-    try:
-        coal = importlib.import_module("coal")
-    except ImportError:
-        raise MissingPackageError("coal", "measuring distances between meshes") from None
-    solids, _ = urdf_solids(robot, urdf, base_link=base_link, tip_link=tip_link, hold=hold)
+    coal = _coal()
+    solids, _ = urdf_solids(robot, urdf, **chain)
     bodies = [_geometry(coal, solid) for solid in solids]
     parents = [0, *(joint.parent for joint in robot.joints)]
+    wanted = None if only is None else {frozenset(pair) for pair in only}
     pairs = [
         (i, k)
         for i, one in enumerate(solids)
         for k, two in enumerate(solids[:i])
         if one.joint != two.joint and parents[one.joint] != two.joint and parents[two.joint] != one.joint
+        if wanted is None or frozenset((one.link, two.link)) in wanted
     ]
     request, result = coal.DistanceRequest(), coal.DistanceResult()
     request.enable_signed_distance = True
     best, text = np.inf, "nothing"
-    for pose in frames(robot, q):
-        placed = [(np.eye(4) if solid.joint == 0 else pose[solid.joint - 1]) @ solid.pose for solid in solids]
-        poses = [coal.Transform3s(T[:3, :3], T[:3, 3]) for T in placed]
+    for frame in frames(robot, q):
+        poses = [_placed(coal, solid, frame) for solid in solids]
         for i, k in pairs:
             result.clear()
             distance = coal.distance(bodies[i], poses[i], bodies[k], poses[k], request, result)
             if distance < best:
                 best, text = float(distance), f"{solids[i].link} and {solids[k].link}"
     return best, text
+
+
+def narrowed(
+    robot: Robot, urdf: str | Path, close: Sequence[Pair], *, start: Sequence[float] | None = None, **chain: Any
+) -> tuple[Robot, tuple[str, ...]]:
+    """Return the robot with joint ranges in which links of `close` pairs do not touch, and notes on what was done.
+
+    The range is the longest one that is free whatever the other joint between the links does, and holds `start`, shape
+    (n_active,), if that is given. A pair that more than two joints move, or that touches everywhere, is only noted.
+    """
+    coal = _coal()
+    solids, _ = urdf_solids(robot, urdf, **chain)
+    notes = []
+    for pair in close:
+        between = _between(robot, *(next(s.joint for s in solids if s.link == link) for link in pair))
+        text = f"{pair[0]} and {pair[1]}"
+        if not 1 <= len(between) <= 2:
+            notes.append(f"{text} are too close to be kept apart: watch them in a rehearsal")
+            continue
+        touching = _touching(coal, robot, [s for s in solids if s.link in pair], between)
+        if not touching.any():
+            continue
+        ranges = [
+            _free_range(
+                robot,
+                j,
+                np.asarray(touching.any(axis=1 - axis)),
+                None if start is None else start[robot.active.index(j)],
+            )
+            for axis, j in enumerate(between)
+        ]
+        j, found = max(zip(between, ranges, strict=True), key=lambda item: -1.0 if item[1] is None else np.ptp(item[1]))
+        if found is None:
+            notes.append(f"{text} touch on some of their ways, which no range of a joint avoids: watch a rehearsal")
+            continue
+        joint = robot.joints[j - 1]
+        limits = replace(joint.limits, lower=found[0], upper=found[1])
+        joints = [*robot.joints[: j - 1], replace(joint, limits=limits), *robot.joints[j:]]
+        robot = replace(robot, joints=tuple(joints))
+        notes.append(f"joint {joint.name} keeps to {found[0]:.4g} .. {found[1]:.4g}: beyond, {text} would touch")
+    return robot, tuple(notes)
+
+
+def _between(robot: Robot, one: int, two: int) -> list[int]:
+    """Return the joints that move link carriers `one` and `two` against each other, none if one of them is passive."""
+    chains = []
+    for j in (one, two):
+        chain = set()
+        while j:
+            chain.add(j)
+            j = robot.joints[j - 1].parent
+        chains.append(chain)
+    between = sorted(chains[0] ^ chains[1])
+    return between if set(between) <= set(robot.active) else []
+
+
+def _grid(robot: Robot, j: int) -> tuple[Array, NDArray[np.intp]]:
+    """Return the positions of joint j that are looked at [rad or m], and the place of each in the table, below STEPS."""
+    joint = robot.joints[j - 1]
+    lower, upper = max(joint.limits.lower, -1e3), min(joint.limits.upper, 1e3)
+    if joint.sigma == PRISMATIC:
+        return np.linspace(lower, upper, STEPS), np.arange(STEPS)
+    if not np.isfinite(joint.limits.lower + joint.limits.upper):
+        lower, upper = -np.pi, np.pi
+    step = 2.0 * np.pi / STEPS
+    number = np.arange(np.ceil(lower / step), np.floor(upper / step) + 1).astype(int)
+    return step * number, number % STEPS
+
+
+def _touching(coal: Any, robot: Robot, solids: Sequence[Solid], between: Sequence[int]) -> NDArray[np.bool_]:
+    """Return where the first link's shapes touch the other's, a table over the positions of the joints between."""
+    first = [s for s in solids if s.link == solids[0].link]
+    other = [s for s in solids if s.link != solids[0].link]
+    bodies = {id(s): _geometry(coal, s) for s in solids}
+    request, result = coal.CollisionRequest(), coal.CollisionResult()
+    request.security_margin = GUARD_M
+    grids = [dict(zip(places.tolist(), values, strict=True)) for values, places in (_grid(robot, j) for j in between)]
+    cells = [(a, *rest) for a in grids[0] for rest in ([(b,) for b in grids[1]] if len(grids) > 1 else [()])]
+    q = np.zeros((len(cells), len(robot.active)))
+    for axis, j in enumerate(between):
+        q[:, robot.active.index(j)] = [grids[axis][cell[axis]] for cell in cells]
+    table = np.zeros((STEPS,) * len(between), dtype=bool)
+    for cell, frame in zip(cells, frames(robot, q), strict=True):
+        for one in first:
+            for two in other:
+                result.clear()
+                there = [part for s in (one, two) for part in (bodies[id(s)], _placed(coal, s, frame))]
+                table[cell] |= coal.collide(*there, request, result) > 0
+    return table if len(between) > 1 else table[:, None]
+
+
+def _free_range(robot: Robot, j: int, blocked: NDArray[np.bool_], start: float | None) -> tuple[float, float] | None:
+    """Return the longest range of joint j without a blocked place, the one around `start` if that is given."""
+    limits = robot.joints[j - 1].limits
+    values, places = _grid(robot, j)
+    free = ~blocked[places]
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], free, [False])).astype(int)))
+    runs = []
+    for first, behind in edges.reshape(-1, 2):
+        low = limits.lower if first == 0 else values[first]
+        high = limits.upper if behind == len(values) else values[behind - 1]
+        if high > low and (start is None or low <= start <= high):
+            runs.append((float(low), float(high)))
+    return max(runs, key=lambda run: (round(np.ptp(run), 6), run[0] <= 0.0 <= run[1]), default=None)
+
+
+def _placed(coal: Any, solid: Solid, frame: Array) -> Any:
+    """Return where a shape is, for the frames of all joints at a pose, shape (n, 4, 4)."""
+    T = (np.eye(4) if solid.joint == 0 else frame[solid.joint - 1]) @ solid.pose
+    return coal.Transform3s(T[:3, :3], T[:3, 3])
 
 
 def _geometry(coal: Any, solid: Solid) -> Any:

@@ -8,7 +8,7 @@ until the exact extrema keep every limit: the rest pose in the middle always doe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -226,9 +226,10 @@ def optimise_series(
             problem.model.robot.name,
         )
     (p, weight), *later = STAGES
+    free = replace(problem, penalty=replace(problem.penalty, shapes=None))  # collisions join when the limits weigh
     found = []
     for k, (*_, y) in enumerate(pool[:starts]):
-        y = descend(lambda z: problem.cost(z, p, weight), y, clock, ITERATIONS, until=0.1 + 0.35 * (k + 1) / starts)
+        y = descend(lambda z: free.cost(z, p, weight), y, clock, ITERATIONS, until=0.1 + 0.35 * (k + 1) / starts)
         found.append((problem.cost(y, p, 1.0)[0], k, y))
         clock.report(f"start {k + 1} of {starts}")
     y = min(found, key=lambda item: item[:2])[2]

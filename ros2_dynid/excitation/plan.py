@@ -35,6 +35,8 @@ from ros2_dynid.model.robot import Array, Robot
 
 METHODS = ("fourier", "points")
 DEFAULT_BUDGET_S = {"fourier": 8.0, "points": 12.0}
+UNSHOWN = 1e7
+"""A condition number, columns of norm 1, with which a thousandth of noise is ten thousand times the parameters."""
 CHECK_RATE_HZ = 100.0
 """Rate at which collisions are looked for along a trajectory."""
 
@@ -142,13 +144,20 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     problems = problems_of(robot, curve, penalty, wishes.shapes)
     if problems:
         raise InputError(f"no safe trajectory was found: {problems[0]}", "give more time or wider limits", robot.name)
+    cond_normalised = condition(normalised(W)[0])
+    if not cond_normalised < UNSHOWN:
+        raise InputError(
+            f"the best motion found does not show the base parameters (condition number {cond_normalised:.1e})",
+            "give wider limits, more time (--time-budget) or a longer motion (--duration)",
+            robot.name,
+        )
     clear = None if wishes.shapes is None else clearance(robot, wishes.shapes, trajectory.sample(CHECK_RATE_HZ).q)[0]
     return Plan(
         trajectory,
         wishes.method,
         condition(W),
         equilibrium(W, structural),
-        condition(normalised(W)[0]),
+        cond_normalised,
         use_of(robot, curve, bounds_of(robot, 0.0, wishes.caps), known_parameters(robot, wishes.chi)),
         clock.spent,
         len(W),

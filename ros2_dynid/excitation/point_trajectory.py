@@ -35,7 +35,7 @@ TIME_WEIGHT = 1e-3
 """Weight of the duration [1/s] beside log(cost): of two equal trajectories the shorter one."""
 ITERATIONS = 200
 """Steps of a stage."""
-ATTEMPTS = 40
+ATTEMPTS, DETOURS_AFTER = 40, 6
 CHECKED = 60
 """Samples of a segment at which torques and distances are checked."""
 SHORTEST_S = 0.05
@@ -118,7 +118,7 @@ def optimise_trajectory(
         x = _first(problem, rng)
         x = descend(lambda z: problem.cost(z, SHARPNESS[0], 1.0), x, clock, 60, until=0.3 * (k + 1) / starts)
         found.append((problem.cost(x, SHARPNESS[0], 1.0)[0], k, x))
-        clock.report(f"start {k + 1} of {starts}: cost {np.exp(min(found)[0]):.4g}")
+        clock.report(f"start {k + 1} of {starts}")
     x = min(found)[2]
     best: tuple[float, PiecewiseQuintic, Array, Array] | None = None
     stages = [(p, 9.0**k) for k, p in enumerate(SHARPNESS)]
@@ -170,13 +170,16 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
 
     A segment that leaves a limit at its shortest time gets the optimised time; if that fails too, the velocities at
     its ends are lowered, at last to zero, since between points at rest a quintic stays between them; one whose torques
-    are too high takes more time, and points whose way leads into a collision come nearer to
-    the rest pose. None if even that does not help.
+    are too high takes more time. Where the way still leads into a collision it takes a detour by the rest pose, which
+    leaves the energies of the points as they are; a point from which not even that is reached comes nearer to it. None
+    if all this does not help.
     """
     Q, D, u_optimised = problem.states(x)
     bounds = problem.penalty.bounds
     G, offset = constraint(problem.model.robot)
     u, stretch = u_optimised.copy(), np.ones(len(u_optimised))
+    points = np.ones(len(Q), dtype=bool)  # the other states are the rest pose
+    points[[0, -1]] = False
     open_ = np.arange(len(u))  # segments still to be settled
     slowed = False
     for attempt in range(ATTEMPTS):
@@ -198,20 +201,24 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
         bad = ~(inside & able)
         if not bad.any():
             t = np.concatenate(([0.0], np.cumsum(u)))
-            return through_points(t, Q, D), Q[1:-1], D[1:-1], slowed
+            return through_points(t, Q, D), Q[points], D[points], slowed
         slowed = True
-        stretch[open_[inside & ~able]] *= 1.2
+        failed = open_[inside & ~able]
+        stretch[failed] *= 1.2
         near = np.zeros(len(Q), dtype=bool)
         near[open_[bad]] = near[open_[bad] + 1] = True
         D = np.where(near[:, None], (0.85 if attempt < ATTEMPTS // 2 else 0.0) * D, D)
-        if attempt >= ATTEMPTS // 2:  # the way between them is the trouble: nearer to the rest pose, which is safe
-            failed = open_[inside & ~able]
-            near[:] = False
-            near[failed] = near[failed + 1] = True
-            Q = np.where(near[:, None], problem.start + 0.8 * (Q - problem.start), Q)
-            near[open_[bad]] = near[open_[bad] + 1] = True
         open_ = np.flatnonzero(near[:-1] | near[1:])
-    return None, Q[1:-1], D[1:-1], slowed
+        if attempt >= DETOURS_AFTER and len(failed):
+            alone = np.concatenate((failed[points[failed] & ~points[failed + 1]], failed[~points[failed]] + 1))
+            Q[alone] = problem.start + 0.8 * (Q[alone] - problem.start)
+            between = failed[points[failed] & points[failed + 1]]
+            Q, D = np.insert(Q, between + 1, problem.start, axis=0), np.insert(D, between + 1, 0.0, axis=0)
+            points = np.insert(points, between + 1, False)
+            u, stretch = np.insert(u, between, 1.0), np.insert(stretch, between, 1.0)
+            if len(between):
+                open_ = np.arange(len(u))
+    return None, Q[points], D[points], slowed
 
 
 def _segments_ok(

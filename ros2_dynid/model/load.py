@@ -15,7 +15,7 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.robot_file import robot_from_dict
 from ros2_dynid.model.urdf_xml import MAX_BYTES
 
-__all__ = ["load_robot", "robot_from_urdf_string", "shipped_robots"]
+__all__ = ["load_robot", "robot_from_urdf_string", "shipped_robots", "urdf_of"]
 
 YAML_SUFFIXES = (".yaml", ".yml")
 
@@ -87,6 +87,16 @@ def find_robot_file(path: str | Path) -> Path:
             f"give a URDF or robot file, or one of {', '.join(sorted(shipped))}",
         )
     return shipped[text]
+
+
+def urdf_of(path: str | Path) -> Path | None:
+    """Return the URDF that the file is, or that a robot file names; None for a table or a xacro file."""
+    file = find_robot_file(path)
+    if file.suffix.lower() in YAML_SUFFIXES:
+        data = parse_yaml(read_bytes(file, MAX_YAML), str(file))
+        named = data.get("urdf") if isinstance(data, Mapping) else None
+        file = file.parent / str(named) if named else Path()
+    return file if file.suffix.lower() in (".urdf", ".xml") else None
 
 
 def shipped_robots() -> dict[str, Path]:

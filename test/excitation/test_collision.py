@@ -18,7 +18,7 @@ from ros2_dynid.excitation.collision import (
     random_poses,
     segment_distance,
 )
-from ros2_dynid.excitation.exact import exact_clearance
+from ros2_dynid.excitation.exact import exact_clearance, narrowed
 from ros2_dynid.excitation.limits import Caps, check_trajectory
 from ros2_dynid.excitation.plan import plan
 from ros2_dynid.excitation.shapes import (
@@ -30,6 +30,7 @@ from ros2_dynid.excitation.shapes import (
     urdf_capsules,
 )
 from ros2_dynid.excitation.static import ramps, static_poses
+from ros2_dynid.excitation.surroundings import surroundings
 from ros2_dynid.model.load import load_robot
 
 coal = pytest.importorskip("coal")
@@ -118,6 +119,31 @@ def test_capsules_are_on_the_safe_side_of_the_meshes():
         exact, what = exact_clearance(robot, path, pose[None])
         if frozenset(what.split(" and ")) in kept:
             assert capsule <= exact + 1e-6
+
+
+def test_clearance_is_the_smallest_of_all_distances():
+    path = example_urdf(UR5)
+    robot = load_robot(path)
+    shapes = make_shapes(robot, urdf_capsules(robot, path)[0], planes=planes_of(-0.9))
+    q = random_poses(robot, 2500, np.random.default_rng(4))
+    for part in (q, q[:1], q[1:2], q[2:3]):
+        assert clearance(robot, shapes, part)[0] == pytest.approx(min(d.min() for d in distances(robot, shapes, part)))
+
+
+def test_links_too_close_for_capsules_do_not_touch_in_the_narrowed_ranges():
+    path = example_urdf(UR5)
+    robot = load_robot(path)
+    close = make_shapes(robot, urdf_capsules(robot, path)[0]).close
+    kept, shapes = surroundings(robot, path)
+    assert any("keeps to" in note for note in shapes.notes)
+    rng = np.random.default_rng(5)
+    assert exact_clearance(robot, path, random_poses(robot, 300, rng), only=close)[0] <= 0.0
+    assert exact_clearance(kept, path, random_poses(kept, 300, rng), only=close)[0] > 0.0
+    start = np.array([0.0, 0.0, 0.0, -5.0, 0.0, 0.0])  # a turn further on: the range around it
+    lower, upper = next(
+        (x.limits.lower, x.limits.upper) for x in narrowed(robot, path, close, start=start)[0].joints[3:]
+    )
+    assert lower <= -5.0 <= upper
 
 
 def test_primitives_missing_meshes_and_files(tmp_path):

@@ -74,7 +74,7 @@ def test_urdf_with_meshes_floor_and_caps(capsys, tmp_path):
     arguments = [urdf, "--time-budget", "2", "--floor", "-0.2", "--max-position", "3", "--max-acceleration", "6"]
     code, text, _ = run(capsys, *arguments, "-o", out, "--json")
     result = json.loads(text)
-    assert code == 0 and result["clearance"] >= 0.02 and result["exact_clearance"] is not None
+    assert code == 0 and result["clearance"] >= 0.02 and result["exact_clearance"] > 0.0
     caps = Caps(position=3.0, acceleration=6.0)
     assert check_trajectory(load_robot(urdf), load_trajectory(out), margin=0.05, caps=caps) == []
     assert np.abs(load_trajectory(out).curve.extrema()[0]).max() <= 3.0
@@ -93,6 +93,7 @@ def test_urdf_with_meshes_floor_and_caps(capsys, tmp_path):
         (None, ["--seed", "-1"], "seed"),
         (None, ["--floor", "0"], "--collision"),
         (None, ["--rate", "0"], "rate"),
+        (None, ["--max-position", "1e-9", "--time-budget", "0.5"], "does not show"),
         (LIMITS, [], "no position limit"),
         ("velocity: 3.0", ["--method", "points"], "no velocity limit"),
     ],
