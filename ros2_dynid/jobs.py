@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ros2_dynid.errors import DynidError
 
 if TYPE_CHECKING:
+    from ros2_dynid.excitation.collision import Shapes
     from ros2_dynid.model.robot import Robot
 
 PR_SET_PDEATHSIG = 1
@@ -89,6 +91,28 @@ def requested_robot(request: Mapping[str, str]) -> Robot:
     return robot_from_urdf_string(request["urdf"], base_link=base_link, tip_link=tip_link)
 
 
+def requested_surroundings(request: Mapping[str, str], around: Mapping[str, Any]) -> tuple[Robot, Shapes | None]:
+    """Return the robot to plan for and what must not collide.
+
+    around: collisions (whether the URDF's shapes count), margin [m], and box, x, X, y, Y, z, Z [m], None for none.
+    """
+    from ros2_dynid.excitation.surroundings import surroundings
+    from ros2_dynid.model.load import urdf_of
+
+    robot = requested_robot(request)
+    chain: dict[str, Any] = {key: request[key] or None for key in ("base_link", "tip_link")}
+    source = None
+    with contextlib.ExitStack() as stack:
+        if request["path"]:
+            source, chain = urdf_of(request["path"], **chain)
+        elif request["urdf"]:  # meshes named by package:// are found wherever the text lies
+            source = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "robot.urdf"
+            source.write_text(request["urdf"], encoding="utf-8")
+        if not around["collisions"]:
+            source = None
+        return surroundings(robot, source, box=around["box"], margin=around["margin"], **chain)
+
+
 def _identify(request: Mapping[str, Any], progress: Progress) -> Any:
     from ros2_dynid.pipeline import IdentifyOptions, identify
 
@@ -109,8 +133,10 @@ def _plan(request: Mapping[str, Any], progress: Progress) -> Any:
     from ros2_dynid.excitation.plan import plan
     from ros2_dynid.excitation.trajectory import save_trajectory
 
+    robot, shapes = requested_surroundings(request["robot"], request["around"])
     planned = plan(
-        requested_robot(request["robot"]),
+        robot,
+        shapes=shapes,
         method=request["method"],
         seed=request["seed"],
         duration_s=request["duration"],
@@ -118,7 +144,7 @@ def _plan(request: Mapping[str, Any], progress: Progress) -> Any:
         progress=lambda fraction, text: progress(text, fraction),
     )
     save_trajectory(Path(request["output"]), planned.trajectory)
-    return {"cond": planned.cond, "duration": planned.duration, "file": request["output"]}
+    return {"cond": planned.cond, "notes": list(planned.notes)}
 
 
 def _payload(request: Mapping[str, Any], progress: Progress) -> Any:

@@ -143,13 +143,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         if path and not Path(path).resolve().parent.is_dir():
             raise InputError(f"there is no folder for {path}", "create it first")
     robot = robot_from_args(args)
-    robot, shapes = _surroundings(args, robot)
+    source, chain = _shape_source(args)
+    robot, shapes = _surroundings(args, robot, source, chain)
     if args.method in ("static", "ramps"):
         trajectory, result = _slow(args, robot, shapes)
     else:
         plan = _plan(args, robot, shapes, time.perf_counter() - started)
         trajectory, result = plan.trajectory, _figures_of(args, robot, plan)
-    result["exact_clearance"] = None if shapes is None else _exact(args, robot, shapes, trajectory)
+    result["exact_clearance"] = _exact(robot, shapes, trajectory, source, chain)
     save_trajectory(args.output, trajectory, args.rate)
     if args.csv:
         save_trajectory(Path(args.csv).with_suffix(".csv"), trajectory, args.rate)
@@ -175,43 +176,45 @@ def _caps(args: argparse.Namespace) -> Any:
     return Caps(**{kind: value for kind in kinds if (value := getattr(args, f"max_{kind}")) is not None})
 
 
-def _surroundings(args: argparse.Namespace, robot: Robot) -> tuple[Robot, Shapes | None]:
+def _surroundings(
+    args: argparse.Namespace, robot: Robot, source: Path | None, chain: dict[str, Any]
+) -> tuple[Robot, Shapes | None]:
     """Return the robot to plan for and what must not collide."""
     from ros2_dynid.excitation.surroundings import surroundings
 
     return surroundings(
         robot,
-        _shape_source(args),
+        source,
         floor=args.floor,
         box=args.box,
         margin=args.collision_margin,
         start=args.start if args.start is not None and len(args.start) == len(robot.active) else None,
-        **_chain(args),
+        **chain,
     )
 
 
-def _shape_source(args: argparse.Namespace) -> str | Path | None:
-    """Return the file that collision shapes come from: --collision, or the robot's URDF."""
+def _shape_source(args: argparse.Namespace) -> tuple[Path | None, dict[str, Any]]:
+    """Return the file that collision shapes come from, --collision or the robot's URDF, and the sub-chain."""
     from ros2_dynid.model.load import urdf_of
 
-    if args.collision is not None or args.no_collision:
-        return None if args.collision is None else str(args.collision)
-    return urdf_of(args.robot)
+    source, chain = urdf_of(args.robot, base_link=args.base_link, tip_link=args.tip_link, hold=parse_hold(args.hold))
+    if args.collision is not None:
+        source = Path(args.collision)
+    return (None if args.no_collision and args.collision is None else source), chain
 
 
-def _chain(args: argparse.Namespace) -> dict[str, Any]:
-    return {"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)}
-
-
-def _exact(args: argparse.Namespace, robot: Robot, shapes: Shapes, trajectory: Trajectory) -> float | None:
+def _exact(
+    robot: Robot, shapes: Shapes | None, trajectory: Trajectory, source: Path | None, chain: dict[str, Any]
+) -> float | None:
     """Return the smallest distance [m] of links too close for capsules, in their true shapes, if coal is there."""
     from ros2_dynid.excitation.exact import available, exact_clearance
 
-    source = _shape_source(args)
-    if source is None or Path(source).suffix.lower() != ".urdf" or not shapes.close or not available():
+    if source is None or source.suffix.lower() in (".yaml", ".yml") or shapes is None:
+        return None
+    if not shapes.close or not available():
         return None
     rate = min(EXACT_RATE_HZ, EXACT_POSES / trajectory.duration)
-    return exact_clearance(robot, source, trajectory.sample(rate).q, only=shapes.close, **_chain(args))[0]
+    return exact_clearance(robot, source, trajectory.sample(rate).q, only=shapes.close, **chain)[0]
 
 
 def _plan(args: argparse.Namespace, robot: Robot, shapes: Shapes | None, spent_s: float) -> Plan:

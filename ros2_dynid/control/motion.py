@@ -67,8 +67,11 @@ class Motion:
         """Whether a motion is under way."""
         return self._supervisor.watching
 
-    def start(self, name: str, points: Reference, now: float) -> float:
-        """Begin: approach, settle, then `points` as phase `name`; return the time [s] until that begins."""
+    def start(self, name: str, points: Reference, now: float, check: Callable[[Array], None] | None = None) -> float:
+        """Begin: approach, settle, then `points` as phase `name`; return the time [s] until that begins.
+
+        check: gets the positions on the way to the start, shape (N, n), before anything moves, and raises to refuse it.
+        """
         if self.moving:
             raise InputError(f"a motion is under way ({self.phase})", "wait for its end or stop it")
         if now - self._heard > self._tolerances.stale or not np.all(np.isfinite(self._q)):
@@ -78,6 +81,8 @@ class Motion:
         velocity = speed * np.array([min(limit.velocity, FASTEST) for limit in limits])
         acceleration = speed * deceleration_limits(self._robot, self._manner.deceleration)
         way = approach(self._q.copy(), points.q[0], velocity, acceleration)
+        if check is not None:
+            check(way.q)
         self._queue = [("approach", way), ("settle", None), (name, points)]
         self._next(now)
         return way.duration + self._manner.settle

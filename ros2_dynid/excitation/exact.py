@@ -128,7 +128,7 @@ def _between(robot: Robot, one: int, two: int) -> list[int]:
 
 
 def _grid(robot: Robot, j: int) -> tuple[Array, NDArray[np.intp]]:
-    """Return the positions of joint j that are looked at [rad or m], and the place of each in the table, below STEPS."""
+    """Return the positions of joint j that are looked at [rad or m], and the place of each in the table."""
     joint = robot.joints[j - 1]
     lower, upper = max(joint.limits.lower, -1e3), min(joint.limits.upper, 1e3)
     if joint.sigma == PRISMATIC:

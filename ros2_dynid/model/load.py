@@ -89,14 +89,28 @@ def find_robot_file(path: str | Path) -> Path:
     return shipped[text]
 
 
-def urdf_of(path: str | Path) -> Path | None:
-    """Return the URDF that the file is, or that a robot file names; None for a table or a xacro file."""
+def urdf_of(
+    path: str | Path,
+    *,
+    base_link: str | None = None,
+    tip_link: str | None = None,
+    hold: Mapping[str, float] | None = None,
+) -> tuple[Path | None, dict[str, Any]]:
+    """Return the URDF that a robot comes from, None for a table or a xacro file, and the sub-chain it is read with.
+
+    A robot file that names a URDF may name base_link, tip_link and hold too.
+    """
     file = find_robot_file(path)
+    chain: dict[str, Any] = {"base_link": base_link, "tip_link": tip_link, "hold": dict(hold or {})}
     if file.suffix.lower() in YAML_SUFFIXES:
         data = parse_yaml(read_bytes(file, MAX_YAML), str(file))
-        named = data.get("urdf") if isinstance(data, Mapping) else None
-        file = file.parent / str(named) if named else Path()
-    return file if file.suffix.lower() in (".urdf", ".xml") else None
+        if not isinstance(data, Mapping) or not data.get("urdf"):
+            return None, chain
+        file = file.parent / str(data["urdf"])
+        chain = {key: chain[key] or data.get(key) for key in ("base_link", "tip_link")} | {
+            "hold": {**(data.get("hold") or {}), **chain["hold"]}
+        }
+    return (file if file.suffix.lower() in (".urdf", ".xml") else None), chain
 
 
 def shipped_robots() -> dict[str, Path]:

@@ -113,7 +113,7 @@ class Excitation(ManagedNode):
         if problem := self._sender.problem():
             raise InputError(problem, "start the controller, or remap its topic")
         points = self._planner.points(chosen(self._planner.trajectory))
-        begins = self._motion.start(phase, points, time.monotonic())
+        begins = self._motion.start(phase, points, time.monotonic(), self._planner.check_way)
         return f"{phase} begins in {begins:.1f} s"
 
     def _send(self, points: Reference, begin: float | None) -> None:

@@ -53,6 +53,9 @@ EXCITATION = (
     Described("method", "fourier", "how to plan: points or fourier"),
     Described("duration", 10.0, "of a Fourier plan [s]", 1.0, 600.0),
     Described("planning_seconds", 8.0, "time to plan [s]", 1.0, 3600.0),
+    Described("collisions", True, "keep links apart, by the collision shapes of the URDF"),
+    Described("collision_margin", 0.02, "distance kept between links and from the walls [m]", 0.0, 1.0),
+    Described("workspace", [0.0], "box to stay in, x, X, y, Y, z, Z in the base frame [m]; one number: none"),
     Described("point_rate", 100.0, "points of a trajectory in a second [Hz]", 5.0, 1000.0),
     Described("approach_speed", 0.3, "on the way to the start, as a share of the limits", 0.01, 1.0),
     Described("rehearsal_speed", 0.2, "speed of a rehearsal, as a share", 0.01, 1.0),
@@ -67,6 +70,7 @@ EXCITATION = (
     Described(
         "start_delay", 0.0, "stamp trajectories this far ahead [s]; 0: no stamp, they start on arrival", 0.0, 10.0
     ),
+    Described("priority", 40, "real-time priority of the node's threads, where the system allows it; 0: none", 0, 98),
     Described("action", "", "FollowJointTrajectory action to use instead of the topic; empty: the topic"),
 )
 
@@ -108,6 +112,7 @@ FEEDFORWARD = (
     Described(
         "point_rate", 100.0, "points with effort in a second of a trajectory passed on, at least [Hz]", 1.0, 1000.0
     ),
+    Described("priority", 40, "real-time priority of the node's threads, where the system allows it; 0: none", 0, 98),
     Described("joint_order", [""], "joints in the order of effort_commands; empty: the robot's own"),
     Described("effort_limits", [0.0], "largest torques [N.m or N], one a joint; 0: the robot's own limits"),
     Described("predicted_rate", 100.0, "of the predicted torque for plots on ~/predicted, at most [Hz]", 1.0, 1000.0),

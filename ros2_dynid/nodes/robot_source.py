@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import yaml
 from std_msgs.msg import String
 
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.jobs import robot_request
-from ros2_dynid.model.load import find_robot_file, load_robot, robot_from_urdf_string
+from ros2_dynid.model.load import load_robot, robot_from_urdf_string, urdf_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.messages import LATCHED
 
@@ -31,7 +29,8 @@ class RobotSource:
         path = self._node.value("robot")
         if path:
             robot = load_robot(path, **self._chain())
-            self.text = _urdf_text(path)
+            urdf = urdf_of(path)[0]
+            self.text = urdf.read_text(encoding="utf-8") if urdf else ""
             self._take(robot)
         elif not self._subscribed:
             self._subscribed = True
@@ -72,12 +71,3 @@ class RobotSource:
             self.robot = before
             raise
         self._node.get_logger().info(f"robot {robot.name}: {len(robot.active)} joints")
-
-
-def _urdf_text(path: str) -> str:
-    """Return the URDF that the file is, or that a robot file names; empty for a robot given by a table."""
-    file = find_robot_file(path)
-    if file.suffix.lower() in (".yaml", ".yml"):
-        named = yaml.safe_load(file.read_text(encoding="utf-8")).get("urdf")
-        file = file.parent / named if named else Path()
-    return file.read_text(encoding="utf-8") if file.suffix.lower() in (".urdf", ".xml") else ""
