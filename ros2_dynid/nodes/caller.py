@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from typing import Any
@@ -78,3 +79,10 @@ def _result(future: Any, timeout: float, name: str) -> Any:
 def start_ros() -> None:
     """Initialise rclpy for a client that handles signals itself."""
     rclpy.init(signal_handler_options=rclpy.signals.SignalHandlerOptions.NO)
+
+
+def end_ros() -> None:
+    """Leave the graph, once nobody holds a node any more: otherwise files of the middleware stay in shared memory."""
+    rclpy.try_shutdown()
+    gc.collect()
+    rclpy.get_default_context().destroy()

@@ -21,7 +21,7 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.excitation.trajectory import rehearsal
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.background import THREADS
-from ros2_dynid.nodes.fast import Stream, Ticker
+from ros2_dynid.nodes.fast import Stream, Ticker, newest
 from ros2_dynid.nodes.lifecycle_node import ERROR, OK, WARN, ManagedNode
 from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
 from ros2_dynid.nodes.parameters import EXCITATION
@@ -70,7 +70,7 @@ class Excitation(ManagedNode):
     def activate(self) -> None:
         """Listen to joint states and watch."""
         period = self.value("control_period")
-        listen = Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, newest=True)
+        listen = Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, chosen=newest)
         self._parts = [listen, Ticker(period, self._watch)]
 
     def deactivate(self) -> None:

@@ -53,11 +53,16 @@ class _NotForExecutors(CallbackGroup):
         """Nothing to end."""
 
 
+def newest(messages: list[bytes]) -> list[bytes]:
+    """Choose the last message."""
+    return messages[-1:]
+
+
 class Stream:
     """Calls back with every serialized message of a topic, as soon as it comes.
 
     rest: time [s] slept after the messages there were are taken, so that the next ones come together: 1 kHz in pieces
-    of 4 ms costs a quarter of single messages. newest: of messages that come together only the last one is passed on.
+    of 4 ms costs a quarter of single messages. chosen: which of the messages that came together are passed on.
     """
 
     def __init__(
@@ -69,10 +74,10 @@ class Stream:
         qos: QoSProfile,
         *,
         rest: float = 0.0,
-        newest: bool = False,
+        chosen: Callable[[list[bytes]], list[bytes]] | None = None,
     ) -> None:
         """Subscribe and start the thread."""
-        self._callback, self._rest, self._newest, self._node = callback, rest, newest, node
+        self._callback, self._rest, self._chosen, self._node = callback, rest, chosen, node
         self._subscription = node.create_subscription(
             kind, topic, lambda message: None, qos, raw=True, callback_group=_NotForExecutors()
         )
@@ -94,14 +99,14 @@ class Stream:
                 waiting.clear_entities()
                 waiting.add_subscription(handle)
                 waiting.wait(int(STOP_SECONDS * 1e9))
-                last = None
+                waited: list[bytes] = []
                 while self._running and (taken := handle.take_message(kind, True)) is not None:
-                    if self._newest:
-                        last = taken
-                    else:
+                    if self._chosen is None:
                         self._callback(taken[0])
-                if last is not None:
-                    self._callback(last[0])
+                    else:
+                        waited.append(taken[0])
+                for data in self._chosen(waited) if self._chosen is not None and waited else ():
+                    self._callback(data)
                 if self._rest:
                     time.sleep(self._rest)
 

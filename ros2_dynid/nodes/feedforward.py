@@ -18,7 +18,7 @@ from ros2_dynid.control.driver import Driver
 from ros2_dynid.control.feedforward import Options
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.fast import Stream, Ticker
+from ros2_dynid.nodes.fast import Stream, Ticker, newest
 from ros2_dynid.nodes.feedforward_services import FeedforwardServices
 from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.messages import JOINT_STATES, STREAMED
@@ -65,8 +65,8 @@ class FeedforwardNode(ManagedNode):
     def activate(self) -> None:
         """Listen, and tick."""
         self._parts = [
-            Stream(self, JointTrajectory, "reference", self._on_reference, STREAMED),
-            Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.002, newest=True),
+            Stream(self, JointTrajectory, "reference", self._on_reference, STREAMED, chosen=self._current),
+            Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.002, chosen=newest),
             Ticker(1 / self.value("background_rate"), self._background),
         ]
         self.choose()
@@ -92,6 +92,7 @@ class FeedforwardNode(ManagedNode):
         self.streaming = stream = self.active and self.value("output") == "effort"
         if stream and not self._ticker:
             self._ticker = [Ticker(1 / self.value("rate"), self._tick)]
+            self.prefer()
         elif not stream and self._ticker:
             self._ticker.pop().close()
         with self._lock:
@@ -105,6 +106,12 @@ class FeedforwardNode(ManagedNode):
             if self.driver is not None and self.states.take(data):
                 self.driver.measured(self.states.q, self.states.dq)
                 self._predicted.take(data, self.states, self.driver.predicted)
+
+    def _current(self, waited: list[bytes]) -> list[bytes]:
+        """Choose, of streamed points that came together, the last: torques of those before would only come late."""
+        if not self.streaming or len(waited) < 2 or self.points.read(waited[-1]) is None:
+            return waited
+        return [data for data in waited[:-1] if len(data) != len(waited[-1])] + waited[-1:]
 
     def _on_reference(self, data: bytes) -> None:
         now = time.monotonic()

@@ -11,6 +11,7 @@ from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.diagnostics import ERROR, OK, WARN, Diagnostics
 from ros2_dynid.nodes.parameters import COMMON, Described
+from ros2_dynid.nodes.priority import raise_priority
 from ros2_dynid.nodes.robot_source import RobotSource
 
 __all__ = ["ERROR", "OK", "WARN", "ManagedNode"]
@@ -29,6 +30,7 @@ class ManagedNode(LifecycleNode):
         self.active = False
         self._source = RobotSource(self, self.on_robot)
         self._diagnostics = Diagnostics(self)
+        self.create_timer(1.0, lambda: self.prefer() if self.active else None)  # threads come as they are needed
 
     def value(self, name: str) -> Any:
         """Return a parameter's value now."""
@@ -62,6 +64,12 @@ class ManagedNode(LifecycleNode):
     def robot_request(self) -> dict[str, str]:
         """Return how a job in another process finds the robot."""
         return self._source.request()
+
+    def prefer(self) -> None:
+        """Give the threads there are now the real-time priority of the parameter `priority`, if there is one."""
+        wanted = self.value("priority") if self.has_parameter("priority") else 0
+        if wanted and not raise_priority(wanted):
+            self.get_logger().info("no real-time priority: allow it by ulimit -r, or set priority to 0", once=True)
 
     # --- what a node fills in
 
@@ -124,6 +132,7 @@ class ManagedNode(LifecycleNode):
         """Start to act."""
         self.active = True
         self.activate()
+        self.prefer()
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from typing import Any
 
 from std_srvs.srv import Trigger
@@ -18,7 +19,7 @@ from ros2_dynid.action import Identify
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.nodes.caller import ClientError, start_ros
+from ros2_dynid.nodes.caller import ClientError, end_ros, start_ros
 from ros2_dynid.nodes.client import Client
 from ros2_dynid.nodes.driving import open_loop, say, tracking
 from ros2_dynid.nodes.messages import inertia_message, reference_of
@@ -34,6 +35,10 @@ class Mission:
         self.robot = load_robot(wanted["robot"])
         self._client = Client(self.robot, "mission")
         self._result: dict[str, Any] = {}
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
 
     def run(self) -> dict[str, Any]:
         """Go through all steps and return what was found."""
@@ -118,16 +123,24 @@ class Mission:
         self._client.call(SetPayload, "sim_robot/set_payload", payload=inertia_message(0.0, [0.0] * 3, [[0.0] * 3] * 3))
 
 
+def _outcome(wanted: dict[str, Any]) -> dict[str, Any]:
+    start_ros()
+    mission = Mission(wanted)
+    try:
+        return {"result": mission.run()}
+    except DynidError as error:
+        return {"error": str(error)}
+    finally:
+        mission.close()
+
+
 def main() -> int:
     """Run the mission on standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    wanted = json.load(sys.stdin)
-    try:
-        start_ros()
-        outcome = {"result": Mission(wanted).run()}
-    except DynidError as error:
-        outcome = {"error": str(error)}
-    print(json.dumps(outcome), flush=True)
+    print(json.dumps(_outcome(json.load(sys.stdin))), flush=True)
+    ending = threading.Thread(target=end_ros, daemon=True)
+    ending.start()
+    ending.join(1.0)
     os._exit(0)  # the middleware's threads may take seconds to end
 
 

@@ -6,6 +6,8 @@ send it within milliseconds, finds nothing to interrupt.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
 import sys
@@ -24,6 +26,8 @@ from ros2_dynid.nodes.fast import ending
 
 SWITCH_SECONDS = 5e-4
 """Longest time [s] that one Python thread keeps the others waiting: streams of 1 kHz have threads of their own."""
+PATIENCE = 0.8
+"""Time [s] that leaving the graph may take: those who stop a node wait about a second before they kill it."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -44,19 +48,36 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
         return 2
     executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
     executor.add_node(node)
+    gc.collect()
+    gc.freeze()  # what the modules hold is never looked through again: a pause of tens of milliseconds
     thread = threading.Thread(target=_spin, args=(executor, failures, wake), name="spin", daemon=True)
     thread.start()
     wait()
     ending.set()
     node.close()  # first, since it ends the jobs that callbacks of the executor may be waiting for
-    threading.Thread(target=executor.shutdown, args=(0,), daemon=True).start()
-    thread.join(0.2)
-    rclpy.try_shutdown()
+    last = threading.Thread(target=_leave, args=([executor, node], thread), daemon=True)
+    del executor, node
+    last.start()
+    last.join(PATIENCE)
     for failure in failures:
         print(failure, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1 if failures else 0)  # the middleware's threads may take seconds to end; nothing is left to be saved
+
+
+def _leave(parts: list[Any], spinning: threading.Thread) -> None:
+    """Take the node out of the graph: with the last reference the middleware's files in shared memory go, too."""
+    with contextlib.suppress(Exception):
+        parts[0].shutdown(0.2)
+        spinning.join(0.2)
+        parts[1].destroy_node()
+    parts.clear()
+    context = rclpy.get_default_context()
+    context.try_shutdown()
+    gc.unfreeze()
+    gc.collect()
+    context.destroy()
 
 
 def _signals() -> tuple[Callable[[], object], Callable[[], object]]:
