@@ -40,7 +40,9 @@ from ros2_dynid.identification.validation import Errors, Series, cross_validate,
 from ros2_dynid.identification.verdict import Remark, verdict
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.recording.load import Reading, iter_samples
 from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.streamed import streamed
 from ros2_dynid.report.build import write_report
 from ros2_dynid.version import __version__
 
@@ -65,6 +67,7 @@ class IdentifyOptions:
 
     essential: drop parameters that the data do not support; standard: standard parameters closest to the a priori ones;
     consistent: those that physical links can have. checks: refuse efforts of wrong sign or unit, foreign recordings.
+    reading: topic, columns, units and time of recordings that are files.
     """
 
     method: str = "wls"
@@ -74,6 +77,7 @@ class IdentifyOptions:
     standard: bool = False
     consistent: bool = False
     checks: bool = True
+    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,23 +398,23 @@ def _prepared(
     tell("reading recordings", at)
     if isinstance(recording, Samples):
         return prepare(robot, recording, options.preprocess, half=half)
-    return prepare_pieces(robot, _pieces(robot, recording, tell, at), options.preprocess, half=half)
+    return prepare_pieces(robot, _pieces(robot, recording, options.reading, tell, at), options.preprocess, half=half)
 
 
-def _pieces(robot: Robot, path: str | Path, tell: Progress, at: float) -> Iterator[Samples]:
-    """Yield a recording of any length in pieces of some minutes."""
-    from ros2_dynid.recording.load import iter_samples
-
-    notes: list[str] = []
+def _pieces(robot: Robot, path: str | Path, reading: Reading, tell: Progress, at: float) -> Iterator[Samples]:
+    """Yield a recording of any length, in order and cut, in pieces of some minutes."""
+    recording = streamed(
+        lambda notes: iter_samples(path, robot, reading=reading, notes=notes), reading.start, reading.end
+    )
     waiting: list[Samples] = []
-    for chunk in iter_samples(path, robot, notes=notes):
+    for chunk in recording.pieces:
         waiting.append(chunk)
         if sum(map(len, waiting)) >= PIECE:
             tell("reading recordings", at)
             yield _joined(waiting, ())
             waiting = []
     if waiting:
-        yield _joined(waiting, tuple(notes))
+        yield _joined(waiting, recording.outline.notes)
 
 
 def _joined(chunks: Sequence[Samples], notes: tuple[str, ...]) -> Samples:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
 from ros2_dynid.errors import InputError
+from ros2_dynid.recording.options import add_reading_arguments, reading_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +39,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--no-checks", action="store_true", help="take efforts that look wrong in sign or unit, too")
     add_preprocess_arguments(parser)
+    add_reading_arguments(parser)
 
 
 def add_preprocess_arguments(parser: argparse.ArgumentParser) -> None:
@@ -122,6 +124,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     options = IdentifyOptions(
         method=args.method,
         preprocess=preprocess_options(args),
+        reading=reading_of(args),
         cross_validate=args.cross_validate,
         essential=args.essential,
         standard=args.standard,

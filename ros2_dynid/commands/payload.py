@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
 from ros2_dynid.commands.identify import add_preprocess_arguments, preprocess_options, told
+from ros2_dynid.recording.options import add_reading_arguments, reading_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +21,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--loaded", metavar="BAG", action="append", required=True, help="recording with the load")
     parser.add_argument("--link", metavar="LINK", help="give the load in this link's frame (default: the last link's)")
     add_preprocess_arguments(parser)
+    add_reading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             args.empty,
             args.loaded,
             link=args.link,
-            options=IdentifyOptions(preprocess=preprocess_options(args)),
+            options=IdentifyOptions(preprocess=preprocess_options(args), reading=reading_of(args)),
             progress=progress,
         )
     mass, com, inertia = load.interval

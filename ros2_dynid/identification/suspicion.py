@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.stats
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
@@ -22,22 +23,34 @@ from ros2_dynid.model.robot import Array, Robot
 
 UNRELIABLE = 0.1
 """Share of noise in what the other joints predict above which they cannot tell."""
-CLEAR = 5.0
-"""A deviation counts if it is this many standard deviations."""
+LEVEL = 1e-5
+"""A deviation counts if chance makes one as large less often than this."""
+LEVEL_NEGATIVE = 1e-3
+"""The same for a factor below 0, which nothing but a wrong sign explains; a small one is also left by poor data."""
+
+
+def clear(freedom: float, level: float = LEVEL) -> float:
+    """Return how many standard deviations are no chance: 4.3 if they are well known, 8 from ten degrees of freedom."""
+    return float(scipy.stats.t.isf(level, freedom))
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Scale of a joint's effort against what the other joints say, with its standard deviation."""
+    """Scale of a joint's effort against what the other joints say, its standard deviation, and the freedom behind."""
 
     value: float
     std: float
+    freedom: float = np.inf
 
     @property
     def wrong(self) -> bool:
-        """Whether it clearly is not 1: negative, or off by more than a factor of two."""
-        certain = abs(self.value - 1.0) > CLEAR * self.std
-        return certain and not 0.5 < self.value < 2.0
+        """Whether the effort clearly follows the other joints, but clearly not by 1: negative, or off by two.
+
+        A factor near 0 says that the other joints do not tell about this one in these data, not that it is wrong.
+        """
+        follows = abs(self.value) > clear(self.freedom, LEVEL if self.value > 0 else LEVEL_NEGATIVE) * self.std
+        certain = abs(self.value - 1.0) > clear(self.freedom) * self.std
+        return follows and certain and not 0.5 < self.value < 2.0
 
 
 def factors(information: Information, without: int | None = None) -> list[Factor]:
@@ -74,9 +87,15 @@ def _factor(information: Information, j: int, shared: NDArray[np.bool_], rest: E
     width = blocks[0].R[0].shape[1] - 1
     alone = Information(tuple(blocks), (np.arange(width),), width)
     found = solve(alone.triangle(0))
-    covariance, _ = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+    covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+    freedom = min(freedom, _left_over(alone))
     std = np.sqrt(covariance[-1, -1] + found.value[-1] ** 2 * noise / signal) if found.identified[-1] else np.inf
-    return Factor(float(found.value[-1]), float(std))
+    return Factor(float(found.value[-1]), float(std), freedom)
+
+
+def _left_over(information: Information) -> float:
+    """Return how many rows there are beyond the parameters, at least 1: a fit with hardly more proves little."""
+    return float(max(information.rows.sum() - information.size, 1))
 
 
 def _only(information: Information, joints: Sequence[int]) -> Information:
@@ -101,11 +120,12 @@ def backward_friction(base: BaseParameters, robot: Robot, information: Informati
         found = solve(information.triangle(j))
         blocks = tuple(Block((b.R[j],), b.rows[j : j + 1], b.start, b.end, b.recording) for b in information.blocks)
         alone = Information(blocks, (np.arange(len(columns)),), len(columns))
-        covariance, _ = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+        covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+        freedom = min(freedom, _left_over(alone))
         speed = np.linalg.norm(information.triangle(j)[:, at], axis=0)  # both as torques
         power = float(speed @ found.value[at])
         spread = float(np.sqrt(max(speed @ covariance[np.ix_(at, at)] @ speed, 0.0)))
-        if found.identified[at].all() and power < -CLEAR * spread and power < 0:
+        if found.identified[at].all() and power < -clear(freedom) * spread and power < 0:
             guilty.append(j)
     return guilty
 
@@ -176,5 +196,6 @@ def against_prior(information: Information, prior: Array, drives: Sequence[int])
         blocks.append(Block((np.vstack(parts),), np.array([block.rows.sum()]), block.start, block.end, block.recording))
     alone = Information(tuple(blocks), (np.arange(len(free) + 1),), len(free) + 1)
     found = solve(alone.triangle(0))
-    covariance, _ = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
-    return Factor(float(found.value[-1]), float(np.sqrt(covariance[-1, -1])) if found.identified[-1] else np.inf)
+    covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+    std = float(np.sqrt(covariance[-1, -1])) if found.identified[-1] else np.inf
+    return Factor(float(found.value[-1]), std, freedom)

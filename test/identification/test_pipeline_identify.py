@@ -14,7 +14,9 @@ from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.evidence import load_evidence
 from ros2_dynid.identification.model_file import load_model
-from ros2_dynid.pipeline import Cancelled, IdentifyOptions, identify
+from ros2_dynid.identification.suspicion import factors, refuse_wrong_efforts
+from ros2_dynid.pipeline import Cancelled, IdentifyOptions, identify, read_problem
+from ros2_dynid.recording.samples import cut
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,24 @@ def test_efforts_of_wrong_sign_or_unit_name_the_joint(factors, message, tmp_path
     with pytest.raises(InputError, match=message):
         identify(robot, [replace(samples, tau=samples.tau * np.array(factors, dtype=float))], output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("begin", "seconds"), [(3.5, 2.0), (7.25, 1.5), (5.5, 1.5), (2.0, 1.5)])
+def test_a_short_stretch_of_good_data_is_not_accused(begin, seconds):
+    """Here the other joints do not tell about this one, or there are hardly more rows than parameters."""
+    robot, samples = tx40()
+    problem = read_problem(robot, [cut(samples, begin, begin + seconds)], IdentifyOptions(), lambda *_: None)
+    assert not any(factor.wrong for factor in factors(problem.information))
+    refuse_wrong_efforts(robot, problem.base, problem.information, "tx40")
+
+
+def test_a_short_stretch_of_reversed_effort_is_accused():
+    robot, samples = tx40()
+    short = cut(samples, 3.5, 6.0)
+    short = replace(short, tau=short.tau * np.array([1.0, 1, -1, 1, 1, 1]))
+    problem = read_problem(robot, [short], IdentifyOptions(), lambda *_: None)
+    with pytest.raises(InputError, match=r"joint_3.*wrong sign"):
+        refuse_wrong_efforts(robot, problem.base, problem.information, "tx40")
 
 
 @pytest.mark.parametrize("factors", [np.full(6, 1000.0), np.array([1, 1, 1, 1, 0.01, 1])])
