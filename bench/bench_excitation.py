@@ -18,13 +18,13 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.excitation.collision import clearance, make_shapes
+from ros2_dynid.excitation.collision import clearance
 from ros2_dynid.excitation.criteria import condition, normalised
 from ros2_dynid.excitation.fourier_trajectory import FourierProblem, TorqueModel, linear_factor
 from ros2_dynid.excitation.limits import Caps, bounds_of, peak_effort
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import Plan, plan
-from ros2_dynid.excitation.shapes import urdf_capsules
+from ros2_dynid.excitation.surroundings import surroundings
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Joint, Limits, Robot
@@ -108,9 +108,9 @@ def ur5(seeds: int) -> None:
     path = example("ur_description/urdf/ur5_robot.urdf")
     robot, caps = load_robot(path), Caps()
     best = random_best(robot, caps, 1000)
-    shapes = make_shapes(robot, urdf_capsules(robot, path)[0])
+    narrow, shapes = surroundings(robot, path)
     for kept in (None, shapes):
-        found = [plan(robot, seed=seed, harmonics=5, shapes=kept) for seed in range(seeds)]
+        found = [plan(narrow if kept else robot, seed=seed, harmonics=5, shapes=kept) for seed in range(seeds)]
         ours, seconds = (statistics.median(getattr(p, key) for p in found) for key in ("cond_normalised", "seconds"))
         worst = max(excess(p, robot, caps) for p in found)
         close = "-" if kept is None else min(clearance(robot, kept, p.trajectory.sample(1000.0).q)[0] for p in found)
@@ -124,10 +124,10 @@ def ur10(seeds: int, peer_s: float) -> None:
     """UR10, 36 inertial base parameters, +-pi, the URDF's velocities, 10 rad/s^2."""
     path = example("ur_description/urdf/ur10_robot.urdf")
     robot, caps = load_robot(path), Caps(position=np.pi, acceleration=10.0)
-    shapes = make_shapes(robot, urdf_capsules(robot, path)[0])
+    narrow, shapes = surroundings(robot, path)
     for kept, harmonics in ((None, 5), (None, 6), (shapes, 5), (shapes, 6)):
         found = [
-            plan(robot, seed=seed, groups=["inertial"], caps=caps, shapes=kept, harmonics=harmonics)
+            plan(narrow if kept else robot, seed=seed, groups=["inertial"], caps=caps, shapes=kept, harmonics=harmonics)
             for seed in range(seeds)
         ]
         cond, seconds = (statistics.median(getattr(p, key) for p in found) for key in ("cond", "seconds"))

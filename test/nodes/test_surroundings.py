@@ -1,4 +1,4 @@
-"""The excitation keeps the robot off its surroundings: plans stay inside, what would leave is refused, nothing moves."""
+"""The excitation keeps the robot off its surroundings: plans stay inside, ways that leave are refused."""
 
 from __future__ import annotations
 
