@@ -14,7 +14,7 @@ from ros2_dynid.recording.bags import Bag, choose_topics, is_bag, open_bag
 from ros2_dynid.recording.decode import Decoded, Decoder
 from ros2_dynid.recording.merge import Merger, Window
 from ros2_dynid.recording.samples import FIELDS, Samples, cut, in_order_of, missing_joint, ordered, shortened
-from ros2_dynid.recording.tables import TABLES, iter_table
+from ros2_dynid.recording.tables import TABLES, in_si, iter_table
 from ros2_dynid.recording.units import SI, Units
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ def iter_samples(
     if not is_bag(path):
         what = f"the name ends in {path.suffix[:20]!r}" if path.suffix else "the name has no ending"
         raise InputError(what, "give a rosbag2 folder, .mcap, .db3, .bag, .csv or .npz file", str(path))
-    yield from _bag_samples(open_bag(path), wanted, chunk, reading, [] if notes is None else notes)
+    units = replace(reading.units, time="s")  # the stamps of a bag have a unit of their own
+    for samples in _bag_samples(open_bag(path), wanted, chunk, reading, [] if notes is None else notes):
+        yield in_si(samples, robot, units)
 
 
 def _bag_samples(

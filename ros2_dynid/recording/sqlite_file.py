@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Collection, Iterator
@@ -35,6 +37,13 @@ class SqliteFile:
             self._folder = tempfile.TemporaryDirectory(prefix="dynid-")  # goes with this object
             self._database = self._unpacked(Path(self._folder.name) / "bag.db3")
         self._size = self._database.stat().st_size
+        page, whole = self._announced()
+        self._cut = whole > self._size
+        if self._cut:
+            lost = whole - self._size
+            self._warn(f"the file is cut: {lost} of {whole} bytes ({100 * lost / whole:.2g} %) are missing at its end")
+            if self._size % page:
+                self._database = self._whole_pages(page)
         with self._connect() as connection:
             try:
                 self._read_topics(connection)
@@ -50,32 +59,33 @@ class SqliteFile:
         )
         with self._connect() as connection:
             left = self._size + (1 << 20)
-            try:
-                cursor = connection.execute(query, sorted(wanted))
-                while rows := self._some(cursor):
-                    kept = [row for row in rows if isinstance(row[2], bytes) and isinstance(row[1], int)]
-                    left -= sum(len(row[2]) for row in kept) + 8 * len(rows)
-                    if left < 0:  # a damaged tree can list its pages over and over
-                        self._warn("the database is damaged: it lists more messages than it has room for")
-                        return
-                    if kept:
-                        channel, stamp, payloads = zip(*kept, strict=True)
-                        yield block_of(list(payloads), list(channel), list(stamp))
-            except _ERRORS as error:
-                self._warn(f"the database is cut or damaged: the messages after the damage are missing ({error})")
+            for rows in self._batches(connection, query, wanted):
+                kept = [row for row in rows if isinstance(row[2], bytes) and isinstance(row[1], int)]
+                left -= sum(len(row[2]) for row in kept) + 8 * len(rows)
+                if left < 0:  # a damaged tree can list its pages over and over
+                    self._warn("the database is damaged: it lists more messages than it has room for")
+                    return
+                if kept:
+                    channel, stamp, payloads = zip(*kept, strict=True)
+                    yield block_of(list(payloads), list(channel), list(stamp))
 
-    @staticmethod
-    def _some(cursor: sqlite3.Cursor) -> list[tuple[int, int, bytes]]:
-        """Return the next rows: at most _ROWS, and not much more than _BLOCK_BYTES of them."""
+    def _batches(
+        self, connection: sqlite3.Connection, query: str, wanted: Collection[int]
+    ) -> Iterator[list[tuple[int, int, bytes]]]:
+        """Yield rows up to the first damage: at most _ROWS at a time, and not much more than _BLOCK_BYTES of them."""
         rows: list[tuple[int, int, bytes]] = []
         size = 0
-        while len(rows) < _ROWS and size < _BLOCK_BYTES:
-            some = cursor.fetchmany(64)
-            rows += some
-            size += sum(len(row[2]) for row in some if isinstance(row[2], bytes))
-            if len(some) < 64:
-                break
-        return rows
+        try:
+            for row in connection.execute(query, sorted(wanted)):
+                rows.append(row)
+                size += len(row[2]) if isinstance(row[2], bytes) else 0
+                if len(rows) >= _ROWS or size >= _BLOCK_BYTES:
+                    yield rows
+                    rows, size = [], 0
+        except _ERRORS as error:
+            self._warn(f"the database is cut or damaged: messages after the damage are missing ({error})")
+        if rows:
+            yield rows
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
@@ -84,6 +94,24 @@ class SqliteFile:
     def _damaged(self, error: Exception) -> InputError:
         cure = "give a rosbag2 bag; a damaged one may be mended with: sqlite3 FILE .recover"
         return InputError(f"this is not a rosbag2 SQLite3 file or it is damaged ({error})", cure, str(self.path))
+
+    def _announced(self) -> tuple[int, int]:
+        """Return the size of a page and that of the file as its header announces them; (1, 0) if it does not."""
+        with self._database.open("rb") as stream:
+            head = stream.read(100)
+        if len(head) < 100 or not head.startswith(b"SQLite format 3\0") or head[24:28] != head[92:96]:
+            return 1, 0
+        page = int.from_bytes(head[16:18], "big")
+        page = 65536 if page == 1 else max(page, 1)
+        return page, page * int.from_bytes(head[28:32], "big")
+
+    def _whole_pages(self, page: int) -> Path:
+        """Return a copy without the part of a page at the end, which SQLite would fill up with zeros."""
+        self._folder = tempfile.TemporaryDirectory(prefix="dynid-")  # goes with this object
+        copy = Path(self._folder.name) / "cut.db3"
+        shutil.copyfile(self._database, copy)
+        os.truncate(copy, self._size - self._size % page)
+        return copy
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
@@ -98,6 +126,8 @@ class SqliteFile:
         with closing(connection):
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             try:
+                if self._cut:  # SQLite's own recovery sets this too: else it refuses a file that lacks pages
+                    connection.execute("PRAGMA writable_schema=ON")
                 for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "cache_size=-16384", "query_only=ON"):
                     connection.execute(f"PRAGMA {pragma}")
             except _ERRORS as error:
@@ -130,6 +160,7 @@ class SqliteFile:
         }
         if tables.get("topics") != "table" or tables.get("messages") != "table":
             what = "this SQLite3 file has no tables of topics and messages"
+            what += f" ({self.warnings[0]})" if self.warnings else ""
             raise InputError(what, "give a rosbag2 bag", str(self.path))
         definitions: dict[str, tuple[str, str]] = {}
         if tables.get("message_definitions") == "table":  # since ROS 2 Iron

@@ -40,7 +40,7 @@ def iter_table(
     for samples in _load_npz(path, names, columns or {}) if npz else _iter_csv(path, names, columns or {}, notes):
         if not len(samples):
             continue
-        scaled = _in_si(samples, robot, units)
+        scaled = in_si(samples, robot, units)
         if start is None:
             first = float(scaled.t[0])
             start = first if np.isfinite(first) and WALL_CLOCK < abs(first) < 9e9 else 0.0
@@ -49,7 +49,8 @@ def iter_table(
         raise InputError("the table has no samples", "give at least one row of numbers", str(path))
 
 
-def _in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
+def in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
+    """Return samples given in other units in SI; which joints are prismatic only the robot knows."""
     time, angle, length, effort = (
         table[getattr(units, name)]
         for name, table in zip(("time", "angle", "length", "effort"), Units.tables(), strict=True)

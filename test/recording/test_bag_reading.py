@@ -26,6 +26,7 @@ from bagmaker import (
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Passive, Robot
 from ros2_dynid.recording.load import Reading, iter_samples, load_samples
+from ros2_dynid.recording.units import Units
 
 
 def robot_of(names, passive=()):
@@ -398,3 +399,11 @@ def test_a_path_that_is_no_recording(tmp_path):
             (tmp_path / f"a.{ending}").write_bytes(content)
             with pytest.raises(InputError):
                 load_samples(tmp_path / f"a.{ending}")
+
+
+def test_a_bag_in_other_units(tmp_path):
+    messages, _, _, q, dq, tau = plain_messages(100)
+    bag = write_bag(tmp_path / "bag", messages)
+    samples = load_samples(bag, units=Units(time="ms", angle="deg", effort="mN.m"))
+    assert np.allclose(samples.q, np.radians(q)) and np.allclose(samples.dq, np.radians(dq))
+    assert np.allclose(samples.tau, 1e-3 * tau) and samples.t[-1] == load_samples(bag).t[-1]

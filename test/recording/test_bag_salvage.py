@@ -120,15 +120,34 @@ def test_messages_outside_chunks_with_other_records_between(tmp_path):
     assert np.array_equal(samples.q[:, 0], np.arange(5050)) and samples.notes == ()
 
 
-def test_a_truncated_ros1_bag_is_salvaged_and_a_truncated_database_names_the_cure(tmp_path):
+def test_a_truncated_ros1_bag_is_salvaged(tmp_path):
     old = write_bag1(tmp_path / "old.bag", plain_messages(9000, store=ROS1)[0])
     old.write_bytes(old.read_bytes()[: int(0.6 * old.stat().st_size)])
     samples = load_samples(old)
     assert 2000 < len(samples) < 9000 and any("cut or damaged" in note for note in samples.notes)
-    bag = write_bag(tmp_path / "lite", plain_messages(3000)[0], plugin="sqlite3")
+
+
+@pytest.mark.parametrize("share", [0.99, 0.7, 0.3])
+def test_a_truncated_database_is_read_as_far_as_it_goes(tmp_path, share):
+    messages, _, _, q, _, tau = plain_messages(3000)
+    bag = write_bag(tmp_path / "lite", messages, plugin="sqlite3")
     file = bag / "lite.db3"
-    file.write_bytes(file.read_bytes()[: int(0.7 * file.stat().st_size)])
-    with pytest.raises(InputError, match="may be mended with"):
+    size = file.stat().st_size
+    kept = file.read_bytes()[: int(share * size)]
+    file.write_bytes(kept)
+    samples = load_samples(bag)
+    assert 0.8 * share * 3000 < len(samples) < 3000
+    assert np.array_equal(samples.q, q[: len(samples)]) and np.array_equal(samples.tau, tau[: len(samples)])
+    lost = size - int(share * size)
+    assert any(f"{lost} of {size} bytes" in note for note in samples.notes)
+    assert file.read_bytes() == kept and sorted(p.name for p in bag.iterdir()) == ["lite.db3", "metadata.yaml"]
+
+
+def test_a_database_of_which_hardly_anything_is_left_is_refused(tmp_path):
+    bag = write_bag(tmp_path / "lite", plain_messages(300)[0], plugin="sqlite3")
+    file = bag / "lite.db3"
+    file.write_bytes(file.read_bytes()[:3000])
+    with pytest.raises(InputError, match=r"is not a rosbag2 SQLite3 file or it is damaged|no tables of topics"):
         load_samples(bag)
 
 
