@@ -216,12 +216,13 @@ def main(seconds: float, count: int) -> dict[str, Any]:
             node = processes.start("feedforward", ["ros2_dynid.nodes.feedforward", "--ros-args", *arguments])
             load = processes.start("load", ["timeit", "-n", "1", "-r", "1", "while True: pass"])
             cores = sorted(os.sched_getaffinity(0))
-            for core in cores:
-                processes.start(f"pauses{core}", ["feedforward_latency", "--watch", str(core)])
+            watchers = [
+                processes.start(f"pauses{core}", ["feedforward_latency", "--watch", str(core)]) for core in cores
+            ]
             bench = Bench(robot.active_names, expected)
             result = bench.paced(seconds, [Path(name) / f"pauses{core}.log" for core in cores])
-            load.kill()
-            node.terminate()
+            for process in (load, node, *watchers):
+                process.terminate()
             if not count:
                 return result
             fed = processes.start("feed", ["feedforward_latency", "--node", str(path), "--feed", str(count)], talk=True)

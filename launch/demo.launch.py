@@ -20,14 +20,19 @@ def generate_launch_description():
     recordings = PathJoinSubstitution([folder, "recordings"])
     own = {
         "sim_robot": {"seed": LaunchConfiguration("seed")},
-        "excitation": {"folder": PathJoinSubstitution([folder, "trajectories"])},
+        "excitation": {
+            "folder": PathJoinSubstitution([folder, "trajectories"]),
+            "start_delay": 1.0,  # the robot and those who watch it share one computer, which may be busy
+            "stale_seconds": 1.0,
+            "priority": 0,
+        },
         "recorder": {"folder": recordings},
         "identification": {
             "recordings_folder": recordings,
             "models_folder": PathJoinSubstitution([folder, "models"]),
             "online": LaunchConfiguration("online"),
         },
-        "feedforward": {},
+        "feedforward": {"priority": 0},
     }
     nodes = [
         Node(
@@ -40,6 +45,7 @@ def generate_launch_description():
                 robot,
                 parameters,
             ],
+            additional_env={"DYNID_END_WITH_PARENT": "1"},
             output="screen",
         )
         for name, parameters in own.items()

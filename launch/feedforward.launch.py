@@ -37,6 +37,7 @@ def generate_launch_description():
             },
         ],
         remappings=[(topic, value[topic]) for topic in topics],
+        additional_env={"DYNID_END_WITH_PARENT": "1"},
         output="screen",
     )
     declared = [

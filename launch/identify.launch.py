@@ -75,6 +75,7 @@ def generate_launch_description():
                 parameters,
             ],
             remappings=[(topic, value[topic]) for topic in topics],
+            additional_env={"DYNID_END_WITH_PARENT": "1"},
             output="screen",
         )
         for name, parameters in own.items()

@@ -76,7 +76,9 @@ def demo(
             "stale_seconds": 1.0,
             "start_delay": 1.0,
             "point_rate": 50.0,
+            "priority": 0,  # the simulated robot runs on this computer too
         },
+        "feedforward": {"priority": 0},
         "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
         "sim_robot": {"seed": seed},
     }

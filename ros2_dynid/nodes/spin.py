@@ -7,11 +7,13 @@ send it within milliseconds, finds nothing to interrupt.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +30,9 @@ SWITCH_SECONDS = 5e-4
 """Longest time [s] that one Python thread keeps the others waiting: streams of 1 kHz have threads of their own."""
 PATIENCE = 0.8
 """Time [s] that leaving the graph may take: those who stop a node wait about a second before they kill it."""
+END_WITH_PARENT = "DYNID_END_WITH_PARENT"
+"""Set by the launch files: a launch that gets SIGTERM or is killed leaves its nodes to themselves."""
+PR_SET_PDEATHSIG, SIGEV_THREAD = 1, 2
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -37,6 +42,8 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     threads: more than one if callbacks may wait for something.
     """
     wait, wake = _signals()
+    if END_WITH_PARENT in os.environ:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     sys.setswitchinterval(SWITCH_SECONDS)
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     failures: list[str] = []
@@ -55,15 +62,28 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     wait()
     ending.set()
     node.close()  # first, since it ends the jobs that callbacks of the executor may be waiting for
-    last = threading.Thread(target=_leave, args=([executor, node], thread), daemon=True)
-    del executor, node
-    last.start()
-    last.join(PATIENCE)
     for failure in failures:
         print(failure, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
+    _exit_after(PATIENCE, 1 if failures else 0)
+    last = threading.Thread(target=_leave, args=([executor, node], thread), daemon=True)
+    del executor, node
+    last.start()
+    last.join()
     os._exit(1 if failures else 0)  # the middleware's threads may take seconds to end; nothing is left to be saved
+
+
+def _exit_after(seconds: float, code: int) -> None:
+    """Let the C library end the process in `seconds`, whatever holds Python's lock by then.
+
+    Nodes that leave at once, as they do on Ctrl-C, can meet a deadlock in the middleware, inside a call of rclpy's.
+    """
+    libc = ctypes.CDLL(None)
+    event = (ctypes.c_uint64 * 8)(code, SIGEV_THREAD << 32, ctypes.cast(libc._exit, ctypes.c_void_p).value or 0)
+    timer, when = ctypes.c_void_p(), (ctypes.c_long * 4)(0, 0, int(seconds), int(1e9 * (seconds % 1)))
+    if libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) == 0:
+        libc.timer_settime(timer, 0, when, None)
 
 
 def _leave(parts: list[Any], spinning: threading.Thread) -> None:

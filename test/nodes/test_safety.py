@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from ros2_dynid.srv import PlanExcitation
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
+from jtc_checks import refusal
 from motions import saved_motion
 from perfect import perfect_model
 from ros2_dynid.control.stop import quintic
@@ -24,7 +27,13 @@ from ros_graph import graph
 def moving(made):
     """Start the slow motion and wait until it is under way; return the trajectories sent from now on."""
     client, sent = made.client, []
-    client.create_subscription(JointTrajectory, "joint_trajectory", sent.append, 10)
+    came = []
+
+    def take(message):
+        sent.append(message)
+        came.append(time.time())
+
+    client.create_subscription(JointTrajectory, "joint_trajectory", take, 10)
     client.position()
     client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
     client.call(Trigger, "excitation/start")
@@ -32,8 +41,16 @@ def moving(made):
     assert client.excitation_state == "exciting"
     begin = client._live.stamp
     client.wait(lambda: client._live.stamp > begin + 1_500_000_000, 20.0, "the motion")
+    assert len(sent) >= 2, "the approach and the motion"
+    assert_the_controller_takes(sent, came, made.robot)
     sent.clear()
     return sent
+
+
+def assert_the_controller_takes(sent, came, robot):
+    """Put all that was sent through a joint trajectory controller's own checks."""
+    for message, now in zip(sent, came, strict=True):
+        assert refusal(message, robot.active_names, now) == ""
 
 
 @pytest.mark.timeout(120)
@@ -64,6 +81,7 @@ def test_what_goes_wrong_stops_the_motion_and_what_does_not_fit_moves_nothing(tm
 def a_stop_call_brakes_within_the_limits(made, sent):
     made.client.call(Trigger, "excitation/stop")
     made.client.wait(lambda: bool(sent), 5.0, "the stop")
+    assert_the_controller_takes(sent[:1], [time.time()], made.robot)
     points = reference_of(sent[0], made.robot)
     assert points.duration < 1.0 and np.all(points.dq[-1] == 0.0)
     slowing = np.abs(np.diff(points.dq, axis=0) / np.diff(points.t)[:, None])

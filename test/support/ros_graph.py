@@ -29,7 +29,8 @@ class Graph:
         self._folders = {
             "recorder": {"folder": folder / "recordings"},
             "excitation": {"folder": folder / "trajectories", "planning_seconds": 2.0, "start_delay": 0.5,
-                           "stale_seconds": 1.0, "duration": 5.0},
+                           "stale_seconds": 1.0, "duration": 5.0, "priority": 0},
+            "feedforward": {"priority": 0},
             "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
         }  # fmt: skip
 
