@@ -74,7 +74,12 @@ def show(result: dict[str, Any], console: Console) -> None:
         f"tracking error {1e3 * tracking['without']:.2f} mrad without feedforward, {1e3 * tracking['with']:.2f} with: "
         f"{tracking['ratio']:.1f} times smaller"
     )
-    console.print(f"payload {payload['mass']:.4f} +- {payload['mass_std']:.4f} kg, really {payload['true_mass']:g} kg")
+    if "error" in payload:
+        console.print(f"payload not identified: {payload['error']}", markup=False)
+    else:
+        console.print(
+            f"payload {payload['mass']:.4f} +- {payload['mass_std']:.4f} kg, really {payload['true_mass']:g} kg"
+        )
     for name, row in result["open_loop"].items():
         console.print(f"open loop, {name}: {row['worst']:.1%} of the travel at worst, {row['mean']:.1%} on average")
     for demand, met in result["demands"].items():

@@ -1,16 +1,19 @@
-"""The demo's drives: tracking with and without feedforward, and seed 004's open-loop test."""
+"""The demo's drives: tracking with and without feedforward, seed 004's open-loop test, and the payload."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.nodes.caller import ClientError
 from ros2_dynid.nodes.client import Client
+from ros2_dynid.srv import IdentifyPayload
 
 TRAVEL = 0.2
 """Share of a joint's range that the open-loop test moves it by."""
@@ -54,6 +57,25 @@ def open_loop(client: Client, speeds: Mapping[str, float]) -> dict[str, dict[str
             error = np.abs(q - points.sampled(t)[0]).max(axis=0) / travel
             table[f"{speed}, {name}"] = {"worst": float(error.max()), "mean": float(error.mean())}
     return table
+
+
+def weighed(client: Client, empty: str, loaded: str, mass: float) -> dict[str, Any]:
+    """Identify the payload of true `mass` [kg] from two recordings; a robot that cannot show it gives the reason."""
+    say("identifying the payload")
+    bags = {"empty_bags": [empty], "loaded_bags": [loaded]}
+    try:
+        found = client.call(IdentifyPayload, "identification/identify_payload", timeout=120.0, **bags)
+    except ClientError as error:
+        say(f"this robot does not weigh it: {error}")
+        return {"true_mass": mass, "error": str(error)}
+    com = found.payload.com
+    return {
+        "mass": found.payload.m,
+        "mass_std": found.mass_std,
+        "com": [com.x, com.y, com.z],
+        "true_mass": mass,
+        "relative_error": abs(found.payload.m / mass - 1),
+    }
 
 
 def _ranges(robot: Robot) -> tuple[np.ndarray, np.ndarray]:

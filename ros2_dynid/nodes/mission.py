@@ -21,9 +21,9 @@ from ros2_dynid.errors import DynidError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.caller import ClientError, end_ros, start_ros
 from ros2_dynid.nodes.client import Client
-from ros2_dynid.nodes.driving import open_loop, say, tracking
+from ros2_dynid.nodes.driving import open_loop, say, tracking, weighed
 from ros2_dynid.nodes.messages import inertia_message, reference_of
-from ros2_dynid.srv import IdentifyPayload, PlanExcitation, SetPayload
+from ros2_dynid.srv import PlanExcitation, SetPayload
 
 
 class Mission:
@@ -108,18 +108,7 @@ class Mission:
         say(f"attaching a payload of {load['mass']} kg, which only the robot knows")
         self._client.call(SetPayload, "sim_robot/set_payload", payload=message)
         loaded = self._recorded("running the trajectory with the payload, recording")
-        say("identifying the payload")
-        bags = {"empty_bags": [empty], "loaded_bags": [loaded]}
-        found = self._client.call(IdentifyPayload, "identification/identify_payload", timeout=120.0, **bags)
-        com = found.payload.com
-        self._result["payload"] = {
-            "mass": found.payload.m,
-            "mass_std": found.mass_std,
-            "com": [com.x, com.y, com.z],
-            "true_mass": load["mass"],
-            "relative_error": abs(found.payload.m / load["mass"] - 1),
-            "bag": loaded,
-        }
+        self._result["payload"] = {**weighed(self._client, empty, loaded, load["mass"]), "bag": loaded}
         self._client.call(SetPayload, "sim_robot/set_payload", payload=inertia_message(0.0, [0.0] * 3, [[0.0] * 3] * 3))
 
 
