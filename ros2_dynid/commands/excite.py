@@ -78,7 +78,10 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument("--poses", metavar="N", type=int, default=20, help="static: how many (default 20)")
     group.add_argument("--hold-time", metavar="S", type=float, default=2.0, help="static: time at each pose [s]")
     group.add_argument(
-        "--time-budget", metavar="S", type=float, help="seconds for reading and searching (default 8, points 12)"
+        "--time-budget",
+        metavar="S",
+        type=float,
+        help="seconds for reading and searching (default 0.22 for each base parameter, points 12)",
     )
     safety = parser.add_argument_group("safety")
     safety.add_argument(
@@ -219,20 +222,18 @@ def _exact(
 
 def _plan(args: argparse.Namespace, robot: Robot, shapes: Shapes | None, spent_s: float) -> Plan:
     """Plan in what is left of the time budget after reading the robot."""
-    from ros2_dynid.excitation.plan import DEFAULT_BUDGET_S, Wishes, plan, validation_plan
+    from ros2_dynid.excitation.plan import Wishes, plan, validation_plan
 
-    budget = DEFAULT_BUDGET_S.get(args.method, DEFAULT_BUDGET_S["fourier"])
-    if args.time_budget is not None:
-        if not args.time_budget > 0:
-            raise InputError(f"time budget of {args.time_budget} s", "give a positive time [s]")
-        budget = args.time_budget
+    if args.time_budget is not None and not args.time_budget > 0:
+        raise InputError(f"time budget of {args.time_budget} s", "give a positive time [s]")
     make = validation_plan if args.method == "validation" else plan
     with _Bar(args.method) as progress:
         wishes = Wishes(
             method="fourier" if args.method == "validation" else args.method,
             groups=args.only,
             seed=args.seed,
-            time_budget_s=max(budget - spent_s, 0.1 * budget),
+            time_budget_s=args.time_budget,
+            spent_s=spent_s,
             rows=args.rows,
             duration_s=args.duration,
             harmonics=args.harmonics,

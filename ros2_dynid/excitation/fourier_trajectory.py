@@ -197,11 +197,11 @@ def optimise_series(
     clock: Clock,
     safe: Callable[[FourierSeries], bool],
     starts: int = 2,
-    candidates: int = 12,
+    candidates: int = 40,
 ) -> Array:
     """Return the coefficients of the best safe series found within the time budget.
 
-    The best of some random feasible series are improved a little, the best of these through all stages.
+    The best of some random feasible series are improved a little, then through all stages, the best of them first.
     """
 
     def judged(y: Array) -> tuple[float, Array]:
@@ -232,12 +232,15 @@ def optimise_series(
         y = descend(lambda z: free.cost(z, p, weight), y, clock, ITERATIONS, until=0.1 + 0.35 * (k + 1) / starts)
         found.append((problem.cost(y, p, 1.0)[0], k, y))
         clock.report(f"start {k + 1} of {starts}")
-    y = min(found, key=lambda item: item[:2])[2]
-    for k, (p, weight) in enumerate(later):
-        until = 0.45 + 0.5 * (k + 1) / len(later)
-        y = descend(partial(problem.cost, p=p, weight=weight), y, clock, ITERATIONS, until)
-        value, y_safe = judged(y)
-        if value < best:
-            best, y_best = value, y_safe
-        clock.report(f"{problem.model.criterion} {best:.4g}")
+    found.sort(key=lambda item: item[:2])
+    for rank, (*_, y) in enumerate(found):  # the most promising one, and the others while there is time
+        if rank and clock.over(0.85):
+            break
+        for k, (p, weight) in enumerate(later):
+            until = 0.95 if rank else 0.45 + 0.5 * (k + 1) / len(later)
+            y = descend(partial(problem.cost, p=p, weight=weight), y, clock, ITERATIONS, until)
+            value, y_safe = judged(y)
+            if value < best:
+                best, y_best = value, y_safe
+            clock.report(f"{problem.model.criterion} {best:.4g}")
     return y_best

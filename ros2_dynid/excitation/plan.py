@@ -34,7 +34,11 @@ from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
 
 METHODS = ("fourier", "points")
-DEFAULT_BUDGET_S = {"fourier": 8.0, "points": 12.0}
+POINTS_BUDGET_S = 12.0
+SECONDS_PER_PARAMETER = 0.22
+"""Default time budget of a Fourier series for each base parameter [s]."""
+START_S = {"fourier": 2.5, "points": 6.0}
+"""A random start for this much of the time budget [s]."""
 UNSHOWN = 1e7
 """A condition number, columns of norm 1, with which a thousandth of noise is ten thousand times the parameters."""
 CHECK_RATE_HZ = 100.0
@@ -47,6 +51,7 @@ class Wishes:
 
     method: "fourier" or "points"; groups: of inertial, rotor, friction, offset (all that the model shows if None).
     rows: r of the points (default: twice the base parameters); duration_s, harmonics, periods: of the Fourier series.
+    time_budget_s: default by the number of base parameters; spent_s: what of it is gone before, on reading files.
     margin: fraction kept from every limit; caps: limits beside the robot's own; start: pose at the start and the end.
     criterion: "cond", "normalised" or "logdet" of the torque regressor (default: cond if only inertial parameters are
     sought, else normalised, since units then differ); weights: factor on the rows of each active joint.
@@ -60,6 +65,7 @@ class Wishes:
     groups: Sequence[str] | None = None
     seed: int = 0
     time_budget_s: float | None = None
+    spent_s: float = 0.0
     rows: int | None = None
     duration_s: float = 10.0
     harmonics: int = 6
@@ -116,7 +122,13 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     """
     wishes = replace(wishes or Wishes(), **changes)
     _check(wishes, robot)
-    clock = Clock(wishes.time_budget_s or DEFAULT_BUDGET_S[wishes.method], wishes.progress)
+    source = "energy" if wishes.method == "points" else "torque"
+    base = base_parameters(robot, source=source, groups=wishes.groups, seed=wishes.seed)
+    if not len(base):
+        raise InputError("no base parameter is left to identify", "choose other groups (--only)", robot.name)
+    usual = POINTS_BUDGET_S if wishes.method == "points" else SECONDS_PER_PARAMETER * len(base)
+    budget = wishes.time_budget_s or usual
+    clock = Clock(max(budget - wishes.spent_s, 0.1 * budget), wishes.progress)
     bounds = bounds_of(robot, wishes.margin, wishes.caps)
     chi = known_parameters(robot, wishes.chi)
     notes = [*bounds.notes, *(wishes.shapes.notes if wishes.shapes else ())]
@@ -134,10 +146,6 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
         seed=wishes.seed,
     )
     penalty = Penalty(robot, bounds, tight=0.99, chi=chi, shapes=wishes.shapes)
-    source = "energy" if wishes.method == "points" else "torque"
-    base = base_parameters(robot, source=source, groups=wishes.groups, seed=wishes.seed)
-    if not len(base):
-        raise InputError("no base parameter is left to identify", "choose other groups (--only)", robot.name)
     make = _points_curve if wishes.method == "points" else _fourier_curve
     curve, W, structural = make(robot, wishes, base, penalty, start, clock)
     trajectory = Trajectory(robot.active_names, curve, wishes.method, wishes.rate_hz)
@@ -169,9 +177,9 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     )
 
 
-def _starts(clock: Clock) -> int:
+def _starts(clock: Clock, method: str) -> int:
     """Return how many random starts a time budget is worth."""
-    return min(max(2, int(clock.budget_s / 6.0)), 8)
+    return min(max(2, int(clock.budget_s / START_S[method])), 16)
 
 
 def _check(wishes: Wishes, robot: Robot) -> None:
@@ -232,7 +240,7 @@ def _points_curve(
     problem = SegmentProblem(model, substitution, penalty, start, start)
     rng = np.random.default_rng(wishes.seed)
     if wishes.optimiser == "gradient":
-        curve, q, dq = optimise_trajectory(problem, rng, clock, _starts(clock))
+        curve, q, dq = optimise_trajectory(problem, rng, clock, _starts(clock, "points"))
     else:
         curve, q, dq = _as_in_the_seed(problem, wishes, rng, clock)
     return curve, model.W(q, dq), None
@@ -287,7 +295,7 @@ def _fourier_curve(
     def safe(series: FourierSeries) -> bool:
         return not problems_of(robot, series, penalty, wishes.shapes)
 
-    y = optimise_series(problem, np.random.default_rng(wishes.seed), clock, safe, _starts(clock))
+    y = optimise_series(problem, np.random.default_rng(wishes.seed), clock, safe, _starts(clock, "fourier"))
     series = problem.series(y, wishes.periods)
     return series, *torque_matrix(robot, model, series)
 
