@@ -81,7 +81,7 @@ def add_parser(subparsers: Any) -> None:
         "--time-budget",
         metavar="S",
         type=float,
-        help="seconds for reading and searching (default 0.22 for each base parameter, points 12)",
+        help="seconds for reading and searching (default 45, with --only inertial 8, points 12)",
     )
     safety = parser.add_argument_group("safety")
     safety.add_argument(

@@ -34,9 +34,8 @@ from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
 
 METHODS = ("fourier", "points")
-POINTS_BUDGET_S = 12.0
-SECONDS_PER_PARAMETER = 0.22
-"""Default time budget of a Fourier series for each base parameter [s]."""
+DEFAULT_BUDGET_S = {"points": 12.0, "cond": 8.0, "normalised": 45.0, "logdet": 8.0}
+"""Time budget [s] of points and of a Fourier series by its criterion; with friction there are far more local minima."""
 START_S = {"fourier": 2.5, "points": 6.0}
 """A random start for this much of the time budget [s]."""
 UNSHOWN = 1e7
@@ -51,7 +50,7 @@ class Wishes:
 
     method: "fourier" or "points"; groups: of inertial, rotor, friction, offset (all that the model shows if None).
     rows: r of the points (default: twice the base parameters); duration_s, harmonics, periods: of the Fourier series.
-    time_budget_s: default by the number of base parameters; spent_s: what of it is gone before, on reading files.
+    time_budget_s: default DEFAULT_BUDGET_S; spent_s: what of it is gone before, on reading files.
     margin: fraction kept from every limit; caps: limits beside the robot's own; start: pose at the start and the end.
     criterion: "cond", "normalised" or "logdet" of the torque regressor (default: cond if only inertial parameters are
     sought, else normalised, since units then differ); weights: factor on the rows of each active joint.
@@ -126,8 +125,7 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     base = base_parameters(robot, source=source, groups=wishes.groups, seed=wishes.seed)
     if not len(base):
         raise InputError("no base parameter is left to identify", "choose other groups (--only)", robot.name)
-    usual = POINTS_BUDGET_S if wishes.method == "points" else SECONDS_PER_PARAMETER * len(base)
-    budget = wishes.time_budget_s or usual
+    budget = wishes.time_budget_s or DEFAULT_BUDGET_S["points" if wishes.method == "points" else criterion_of(wishes)]
     clock = Clock(max(budget - wishes.spent_s, 0.1 * budget), wishes.progress)
     bounds = bounds_of(robot, wishes.margin, wishes.caps)
     chi = known_parameters(robot, wishes.chi)
@@ -175,6 +173,13 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
         clear,
         tuple(notes),
     )
+
+
+def criterion_of(wishes: Wishes) -> str:
+    """Return the criterion of a Fourier series."""
+    if wishes.criterion is not None:
+        return wishes.criterion
+    return "cond" if wishes.groups is not None and set(wishes.groups) == {"inertial"} else "normalised"
 
 
 def _starts(clock: Clock, method: str) -> int:
@@ -279,10 +284,7 @@ def _fourier_curve(
     bounds = penalty.bounds
     lower, upper = bounds.lower[index], bounds.upper[index]
     weights = np.ones(len(index)) if wishes.weights is None else np.asarray(wishes.weights, dtype=float)
-    criterion = wishes.criterion
-    if criterion is None:
-        criterion = "cond" if wishes.groups is not None and set(wishes.groups) == {"inertial"} else "normalised"
-    model = TorqueModel(robot, tuple(base.columns(robot)), weights, criterion)
+    model = TorqueModel(robot, tuple(base.columns(robot)), weights, criterion_of(wishes))
     middle = start
     w = 2.0 * np.pi / wishes.duration_s * 0.5 * (1 + wishes.harmonics)
     reach = np.minimum(upper - middle, middle - lower)
