@@ -24,7 +24,6 @@ def generate_launch_description():
             "folder": PathJoinSubstitution([folder, "trajectories"]),
             "start_delay": 1.0,  # the robot and those who watch it share one computer, which may be busy
             "stale_seconds": 1.0,
-            "priority": 0,
         },
         "recorder": {"folder": recordings},
         "identification": {

@@ -49,7 +49,7 @@ def demo(
     folder: Path,
     *,
     seed: int = 1,
-    duration: float = 10.0,
+    duration: float = 8.0,
     payload: float = 1.5,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -72,13 +72,12 @@ def demo(
         "excitation": {
             "folder": folder / "trajectories",
             "rehearsal_speed": 0.5,
-            "planning_seconds": 6.0,
+            "planning_seconds": 5.0,
             "stale_seconds": 1.0,
             "start_delay": 1.0,
             "point_rate": 50.0,
-            "priority": 0,  # the simulated robot runs on this computer too
         },
-        "feedforward": {"priority": 0},
+        "feedforward": {"priority": 0},  # the simulated robot runs on this computer too
         "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
         "sim_robot": {"seed": seed},
     }
@@ -89,7 +88,7 @@ def demo(
             arguments = [text for key, value in options.items() for text in ("-p", f"{key}:={value}")]
             processes.start(name, [f"ros2_dynid.nodes.{name}", "--ros-args", *arguments])
         found = _converse(processes, wanted, say)
-    found["report"] = _report(Path(found["model"]).parent, say)
+    found["report"] = _report(Path(found["model"]).parent, trials_of(found), say)
     model = load_model(found["model"])
     found["truth"] = compared(robot, model, true_parameters(robot, seed))
     found["seconds"] = time.monotonic() - begin
@@ -99,12 +98,32 @@ def demo(
     return found
 
 
-def _report(folder: Path, say: Callable[[str], None]) -> str:
-    """Write the report of the identification and return its page."""
+def trials_of(found: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Return what the model was tried on, as the report shows it."""
+    tracking, payload = found["tracking"], found["payload"]
+    weighed = payload.get("error") or (
+        f"{payload['mass']:.4f} +- {payload['mass_std']:.4f} kg, really {payload['true_mass']:g} kg"
+    )
+    return {
+        "Feedforward": [
+            ("tracking without feedforward", f"{1e3 * tracking['without']:.2f} mrad root mean square"),
+            ("tracking with feedforward", f"{1e3 * tracking['with']:.2f} mrad, at the same gains"),
+            ("ratio", f"{tracking['ratio']:.1f}"),
+        ],
+        "Feedforward alone, without position control": [
+            (name, f"{row['worst']:.1%} of the travel at worst, {row['mean']:.1%} on average")
+            for name, row in found["open_loop"].items()
+        ],
+        "Payload": [("identified", weighed)],
+    }
+
+
+def _report(folder: Path, trials: dict[str, list[tuple[str, str]]], say: Callable[[str], None]) -> str:
+    """Write the report of the identification and of the trials, and return its page."""
     say("writing the report")
     with short_interrupts("dynid"):
         from ros2_dynid.report.build import write_report
-    return str(write_report(folder, figures=False))
+    return str(write_report(folder, figures=False, trials=trials))
 
 
 def _converse(processes: Processes, wanted: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:

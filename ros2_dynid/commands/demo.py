@@ -18,7 +18,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--robot", metavar="ROBOT", default="demo6", help="URDF, robot file or shipped robot (demo6)")
     parser.add_argument("--seed", type=int, default=1, help="of the true parameters, the noise and the plans (1)")
-    parser.add_argument("--duration", type=float, default=10.0, help="of the exciting trajectory [s] (10)")
+    parser.add_argument("--duration", type=float, default=8.0, help="of the exciting trajectory [s] (default 8)")
     parser.add_argument("--payload", type=float, default=1.5, help="mass of the payload to be found [kg] (1.5)")
     parser.add_argument("-o", "--output", metavar="DIR", help="new folder for what it writes (dynid_demo_DATE)")
 

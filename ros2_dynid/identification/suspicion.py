@@ -26,7 +26,11 @@ UNRELIABLE = 0.1
 LEVEL = 1e-5
 """A deviation counts if chance makes one as large less often than this."""
 LEVEL_NEGATIVE = 1e-3
-"""The same for a factor below 0, which nothing but a wrong sign explains; a small one is also left by poor data."""
+"""The same for a factor below 0, which nothing but a wrong sign explains."""
+
+
+REVERSED = -0.25
+"""An effort of the wrong sign has a factor near -1; one between this and 0 is what noise in a poor motion leaves."""
 
 
 def clear(freedom: float, level: float = LEVEL) -> float:
@@ -50,7 +54,7 @@ class Factor:
         """
         follows = abs(self.value) > clear(self.freedom, LEVEL if self.value > 0 else LEVEL_NEGATIVE) * self.std
         certain = abs(self.value - 1.0) > clear(self.freedom) * self.std
-        return follows and certain and not 0.5 < self.value < 2.0
+        return follows and certain and not REVERSED < self.value < 0.0 and not 0.5 < self.value < 2.0
 
 
 def factors(information: Information, without: int | None = None) -> list[Factor]:

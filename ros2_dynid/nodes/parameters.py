@@ -70,7 +70,7 @@ EXCITATION = (
     Described(
         "start_delay", 0.0, "stamp trajectories this far ahead [s]; 0: no stamp, they start on arrival", 0.0, 10.0
     ),
-    Described("priority", 40, "real-time priority of the node's threads, where the system allows it; 0: none", 0, 98),
+    Described("priority", 0, "real-time priority of the node's threads, where the system allows it; 0: none", 0, 98),
     Described("action", "", "FollowJointTrajectory action to use instead of the topic; empty: the topic"),
 )
 

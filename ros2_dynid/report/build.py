@@ -21,13 +21,18 @@ LEVELS = {"good": "good", "warning": "warn", "problem": "bad"}
 MODEL, DATA, PAGE = "model.yaml", "data.npz", "report.html"
 
 
-def write_report(folder: Path, *, figures: bool = True) -> Path:
-    """Write folder/report.html from its model.yaml and data.npz, with tables and figures beside it; return its path."""
+def write_report(
+    folder: Path, *, figures: bool = True, trials: Mapping[str, Sequence[tuple[str, str]]] | None = None
+) -> Path:
+    """Write folder/report.html from its model.yaml and data.npz, with tables and figures beside it; return its path.
+
+    trials: what the model was tried on, sections of names and texts by heading.
+    """
     model = load_model(model_path(folder))
     sets = load_evidence(folder / DATA) if (folder / DATA).exists() else {}
-    rows = base_rows(model)
+    table = base_rows(model)
     data: dict[str, Any] = {
-        "base": rows,
+        "base": table,
         "torque": torque_sets(model, sets),
         "cond": model.obtained.get("cond"),
         "singular_values": model.obtained.get("singular_values", []),
@@ -36,15 +41,18 @@ def write_report(folder: Path, *, figures: bool = True) -> Path:
         "consistency": consistency_rows(model),
     }
     title = f"Dynamic identification of {model.robot.name}"
-    after = definitions("How it was obtained", _how(model), "s-how")
+    after = "".join(
+        definitions(heading, rows, f"s-trial{k}") for k, (heading, rows) in enumerate((trials or {}).items())
+    )
+    after += definitions("How it was obtained", _how(model), "s-how")
     command = model.obtained.get("command")
     if command:
         after += listing("To repeat it", str(command))
     target = folder / PAGE
     write_text(target, page(title, verdict_of(model), _facts(model), data, after))
     (folder / "tables").mkdir(exist_ok=True)
-    write_text(folder / "tables" / "base_parameters.csv", csv_table(rows))
-    write_text(folder / "tables" / "base_parameters.tex", latex_table(rows, f"Base parameters of {model.robot.name}"))
+    write_text(folder / "tables" / "base_parameters.csv", csv_table(table))
+    write_text(folder / "tables" / "base_parameters.tex", latex_table(table, f"Base parameters of {model.robot.name}"))
     if figures:
         write_figures(folder / "figures", data)
     return target

@@ -89,7 +89,9 @@ def test_the_page_stands_alone_and_holds_what_was_identified(tmp_path):
 
 
 def test_hostile_names_stay_text(tmp_path):
-    text = write_report(folder_of(tmp_path / "a", identified(name=HOSTILE)), figures=False).read_text()
+    folder = folder_of(tmp_path / "a", identified(name=HOSTILE))
+    text = write_report(folder, figures=False, trials={HOSTILE: [("ratio", "7"), (HOSTILE, HOSTILE)]}).read_text()
+    assert "<td>ratio</td>" in text
     assert "<img" not in text
     assert data_of(text)["torque"]["fit"]["joints"][0]["name"] == HOSTILE
 
