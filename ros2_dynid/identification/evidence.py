@@ -6,14 +6,16 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ros2_dynid.atomic import replacing
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preprocess import Prepared
-from ros2_dynid.identification.rows import row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.model.robot import Array, Robot
+
+if TYPE_CHECKING:
+    from ros2_dynid.identification.preprocess import Prepared
 
 LIMIT = 4000
 """Rows kept of a data set: a picture shows no more, and a report of an hour stays small."""
@@ -43,6 +45,8 @@ def evidence(
 
     value, prior: base parameters of the regressor's `columns`, and last the effort's delay [s], shape (b + 1,).
     """
+    from ros2_dynid.identification.rows import row_chunks, row_count, rows_of_a_chunk, windows  # the page needs none
+
     stride = max(1, -(-sum(row_count(p) for p in prepared) // limit))
     parts: list[tuple[Array, ...]] = []
     begin, seen = 0.0, 0

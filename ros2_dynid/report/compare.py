@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
@@ -41,7 +41,7 @@ def compare(models: Mapping[str, IdentifiedModel], significance: float = SIGNIFI
         if model.robot.active_names != first.robot.active_names:
             raise InputError("its joints are not those of the first", "compare models of one type of robot", label)
     names = list(dict.fromkeys(name for model in models.values() for name in model.names))
-    bound = float(norm.isf(significance / (2 * len(names))))
+    bound = float(-ndtri(significance / (2 * len(names))))
     return [_change(name, list(models.values()), bound) for name in names]
 
 

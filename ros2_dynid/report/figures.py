@@ -2,71 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 COLOURS = {"measured": "0.55", "predicted": "tab:red", "prior": "tab:blue"}
 LABELS = {"measured": "measured", "predicted": "identified model", "prior": "a priori model"}
+FORMATS: Mapping[str, Mapping[str, Any]] = {".png": {"dpi": 160}, ".pdf": {}}
+Drawing = tuple[str, Callable[..., Any], tuple[Any, ...]]
+"""Name of the file, the function that draws it, and its arguments."""
 
 
 def write_figures(folder: Path, data: Mapping[str, Any]) -> list[Path]:
-    """Write every figure of the page's data into folder as PNG and PDF, and return their paths."""
+    """Write every figure of the page's data into folder as PNG and PDF, and return their paths.
+
+    A figure takes a fifth of a second, nearly all of it for texts, so all cores draw.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    drawings = drawings_of(data)
+    workers = min(os.cpu_count() or 1, len(drawings), 8)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return [path for paths in pool.map(partial(_save, folder), drawings) for path in paths]
+
+
+def drawings_of(data: Mapping[str, Any]) -> list[Drawing]:
+    """Return what is to be drawn of the page's data."""
+    drawings: list[Drawing] = [
+        (f"torque_{key}_joint{j}", torque_figure, (rows["t"], joint))
+        for key, rows in data.get("torque", {}).items()
+        for j, joint in enumerate(rows["joints"], start=1)
+    ]
+    drawings += [
+        (f"friction_joint{j}", friction_figure, (joint,)) for j, joint in enumerate(data.get("friction", []), start=1)
+    ]
+    spread = [(row["name"], row["percent"]) for row in data["base"] if row["percent"] is not None]
+    if spread:
+        drawings.append(("relative_std", deviation_figure, (spread,)))
+    if data.get("singular_values"):
+        drawings.append(("singular_values", singular_figure, (data["singular_values"], data["cond"])))
+    return drawings
+
+
+def _save(folder: Path, drawing: Drawing) -> list[Path]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    name, draw, arguments = drawing
+    figure = draw(*arguments)
+    FigureCanvasAgg(figure)
+    for suffix, options in FORMATS.items():
+        figure.savefig(folder / f"{name}{suffix}", **options)
+    return [folder / f"{name}{suffix}" for suffix in FORMATS]
+
+
+def _new(width: float, height: float, **parts: Any) -> tuple[Any, Any]:
+    """Return a figure of that size [inch] and its axes.
+
+    Margins and the places of labels and titles are fixed, and ticks are few: finding room for them takes most of the
+    time.
+    """
     from matplotlib.figure import Figure
 
-    def new(width: float, height: float, **parts: Any) -> tuple[Any, Any]:
-        """Return a figure of that size [inch] and its axes; margins are fixed: a layout engine takes half the time."""
-        figure = Figure(figsize=(width, height))
-        axes = figure.subplots(**parts)
-        left, bottom = 0.75 / width, 0.55 / height
-        figure.subplots_adjust(left, bottom, 1 - 0.1 / width, 1 - 0.35 / height, hspace=0.08)
-        return figure, axes
+    figure = Figure(figsize=(width, height))
+    axes = figure.subplots(**parts)
+    left, bottom = 0.75 / width, 0.55 / height
+    figure.subplots_adjust(left, bottom, 1 - 0.1 / width, 1 - 0.35 / height, hspace=0.08)
+    for one in figure.axes:
+        inner = one.get_position()
+        one.yaxis.set_label_coords(-0.6 / width / inner.width, 0.5)
+        one.xaxis.set_label_coords(0.5, -0.38 / height / inner.height)
+        one.locator_params(nbins=5)
+    return figure, axes
 
-    folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
 
-    def save(figure: Any, name: str) -> None:
-        FigureCanvasAgg(figure)
-        for suffix, options in ((".png", {"dpi": 160}), (".pdf", {})):
-            path = folder / f"{name}{suffix}"
-            figure.savefig(path, **options)
-            written.append(path)
+def torque_figure(t: Sequence[float], joint: Mapping[str, Any]) -> Any:
+    """Return measured, identified and a priori torque of a joint over time, with the residual below."""
+    figure, (above, below) = _new(7, 4, nrows=2, sharex=True, height_ratios=(2, 1))
+    for kind, colour in COLOURS.items():
+        if joint[kind]:
+            above.plot(t, _floats(joint[kind]), color=colour, lw=0.9, label=LABELS[kind])
+    above.set_title(_plain(joint["name"]), y=1.0)
+    above.set(ylabel=f"torque [{joint['unit']}]")
+    above.legend(fontsize="small", ncols=3, loc="upper right")  # "best" looks at every sample
+    measured, predicted = _floats(joint["measured"]), _floats(joint["predicted"])
+    residual = [m - p for m, p in zip(measured, predicted, strict=True)]
+    below.plot(t, residual, color="tab:purple", lw=0.7)
+    below.set(xlabel="time [s]", ylabel=f"residual [{joint['unit']}]")
+    return figure
 
-    for key, rows in data.get("torque", {}).items():
-        for j, joint in enumerate(rows["joints"], start=1):
-            figure, (above, below) = new(7, 4, nrows=2, sharex=True, height_ratios=(2, 1))
-            for kind, colour in COLOURS.items():
-                if joint[kind]:
-                    above.plot(rows["t"], _floats(joint[kind]), color=colour, lw=0.9, label=LABELS[kind])
-            above.set(title=_plain(joint["name"]), ylabel=f"torque [{joint['unit']}]")
-            above.legend(fontsize="small", ncols=3, loc="upper right")  # "best" looks at every sample
-            measured, predicted = _floats(joint["measured"]), _floats(joint["predicted"])
-            residual = [m - p for m, p in zip(measured, predicted, strict=True)]
-            below.plot(rows["t"], residual, color="tab:purple", lw=0.7)
-            below.set(xlabel="time [s]", ylabel=f"residual [{joint['unit']}]")
-            save(figure, f"torque_{key}_joint{j}")
-    for j, joint in enumerate(data.get("friction", []), start=1):
-        figure, axes = new(4, 3)
-        axes.plot(joint["x"], joint["y"], ".", ms=2, color=COLOURS["measured"])
-        axes.plot(joint["curve"]["x"], joint["curve"]["y"], color=COLOURS["predicted"])
-        axes.set(
-            title=_plain(joint["name"]), xlabel=f"speed [{joint['speed_unit']}]", ylabel=f"friction [{joint['unit']}]"
-        )
-        save(figure, f"friction_joint{j}")
-    spread = [row for row in data["base"] if row["percent"] is not None]
-    if spread:
-        figure, axes = new(max(5.0, 0.16 * len(spread)), 3)
-        axes.bar([row["name"] for row in spread], [row["percent"] for row in spread])
-        axes.set(ylabel="relative std [%]", yscale="log")
-        axes.tick_params(axis="x", rotation=90, labelsize=6)
-        save(figure, "relative_std")
-    if data.get("singular_values"):
-        figure, axes = new(4, 3)
-        axes.semilogy(range(1, len(data["singular_values"]) + 1), data["singular_values"], "o-", ms=3)
-        axes.set(xlabel="number", ylabel="singular value", title=f"cond {data['cond']:.3g}")
-        save(figure, "singular_values")
-    return written
+
+def friction_figure(joint: Mapping[str, Any]) -> Any:
+    """Return a joint's friction over its speed, measured and identified."""
+    figure, axes = _new(4, 3)
+    axes.plot(joint["x"], joint["y"], ".", ms=2, color=COLOURS["measured"])
+    axes.plot(joint["curve"]["x"], joint["curve"]["y"], color=COLOURS["predicted"])
+    axes.set_title(_plain(joint["name"]), y=1.0)
+    axes.set(xlabel=f"speed [{joint['speed_unit']}]", ylabel=f"friction [{joint['unit']}]")
+    return figure
+
+
+def deviation_figure(spread: Sequence[tuple[str, float]]) -> Any:
+    """Return the relative standard deviations of the base parameters, given as (name, percent)."""
+    figure, axes = _new(max(5.0, 0.16 * len(spread)), 3)
+    axes.bar([name for name, _ in spread], [percent for _, percent in spread])
+    axes.set(ylabel="relative std [%]", yscale="log")
+    axes.tick_params(axis="x", rotation=90, labelsize=6)
+    return figure
+
+
+def singular_figure(values: Sequence[float], cond: float) -> Any:
+    """Return the singular values."""
+    figure, axes = _new(4, 3)
+    axes.semilogy(range(1, len(values) + 1), values, "o-", ms=3)
+    axes.set_title(f"cond {cond:.3g}", y=1.0)
+    axes.set(xlabel="number", ylabel="singular value")
+    return figure
 
 
 def _floats(values: list[float | None]) -> list[float]:
