@@ -68,12 +68,12 @@ def _new(width: float, height: float, **parts: Any) -> tuple[Any, Any]:
 
     figure = Figure(figsize=(width, height))
     axes = figure.subplots(**parts)
-    left, bottom = 0.75 / width, 0.55 / height
+    left, bottom = 0.8 / width, 0.55 / height
     figure.subplots_adjust(left, bottom, 1 - 0.1 / width, 1 - 0.35 / height, hspace=0.08)
     for one in figure.axes:
         inner = one.get_position()
-        one.yaxis.set_label_coords(-0.6 / width / inner.width, 0.5)
-        one.xaxis.set_label_coords(0.5, -0.38 / height / inner.height)
+        one.yaxis.set_label_coords(-0.58 / width / inner.width, 0.5)
+        one.xaxis.set_label_coords(0.5, -0.3 / height / inner.height)
         one.locator_params(nbins=5)
     return figure, axes
 
@@ -117,6 +117,7 @@ def singular_figure(values: Sequence[float], cond: float) -> Any:
     """Return the singular values."""
     figure, axes = _new(4, 3)
     axes.semilogy(range(1, len(values) + 1), values, "o-", ms=3)
+    axes.yaxis.set_minor_formatter("")
     axes.set_title(f"cond {cond:.3g}", y=1.0)
     axes.set(xlabel="number", ylabel="singular value")
     return figure
