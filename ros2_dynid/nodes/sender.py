@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from rclpy.duration import Duration
@@ -22,7 +23,7 @@ class Sender:
         self._topic, self._clock = topic, node.get_clock()
         self._client: Any = None
         self._publisher: Any = None
-        self._refused = ""
+        self._refused, self._sent = "", 0
         if action:
             try:
                 from control_msgs.action import FollowJointTrajectory
@@ -43,19 +44,21 @@ class Sender:
         if self._publisher is not None:
             self._publisher.publish(message)
             return
-        self._refused = ""
-        self._client.send_goal_async(self._kind.Goal(trajectory=message)).add_done_callback(self._answered)
+        self._refused, self._sent = "", self._sent + 1
+        goal = self._client.send_goal_async(self._kind.Goal(trajectory=message))
+        goal.add_done_callback(partial(self._answered, self._sent))
 
-    def _answered(self, future: Any) -> None:
+    def _answered(self, number: int, future: Any) -> None:
         handle = future.result()
-        if not handle.accepted:
+        if handle.accepted:
+            handle.get_result_async().add_done_callback(partial(self._ended, number))
+        elif number == self._sent:
             self._refused = "the controller refused the trajectory"
-            return
-        handle.get_result_async().add_done_callback(self._ended)
 
-    def _ended(self, future: Any) -> None:
+    def _ended(self, number: int, future: Any) -> None:
+        """Take note of a failure, unless that goal was replaced by a later one: then it was to end early."""
         result = future.result().result
-        if result.error_code != self._kind.Result.SUCCESSFUL:
+        if number == self._sent and result.error_code != self._kind.Result.SUCCESSFUL:
             self._refused = f"the controller gave up: {result.error_string or result.error_code}"
 
     def problem(self) -> str:
