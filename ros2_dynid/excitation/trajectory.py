@@ -25,6 +25,8 @@ from ros2_dynid.model.robot import Array
 
 Curve = FourierSeries | PiecewiseQuintic
 MARK = "# ros2_dynid trajectory: "
+AT_REST = 1e-9
+"""Velocity [rad/s or m/s] below which a trajectory's ends are at rest."""
 DEFAULT_RATE_HZ = 50.0
 DIGITS = 12
 """Decimals in the file's points: far below any encoder, and limits hold to 1e-9."""
@@ -79,7 +81,10 @@ class Trajectory:
         if self.duration - t[-1] > 1e-9 * self.duration:
             t = np.append(t, self.duration)
         t[-1] = self.duration
-        return self.at(t)
+        found = self.at(t)
+        for end in (found.dq[0], found.dq[-1]):  # controllers refuse what ends with a velocity, if only of rounding
+            end[np.abs(end) < AT_REST] = 0.0
+        return found
 
     @cached_property
     def samples(self) -> Samples:
