@@ -144,7 +144,7 @@ def _plan(request: Mapping[str, Any], progress: Progress) -> Any:
         progress=lambda fraction, text: progress(text, fraction),
     )
     save_trajectory(Path(request["output"]), planned.trajectory)
-    return {"cond": planned.cond, "notes": list(planned.notes)}
+    return {"cond": planned.cond, "notes": [*robot.notes, *planned.notes]}
 
 
 def _payload(request: Mapping[str, Any], progress: Progress) -> Any:

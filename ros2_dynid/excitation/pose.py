@@ -54,20 +54,21 @@ def rest_pose(
     rng = np.random.default_rng(seed)
     first = (zero, middle) if zero_first else (middle, zero)
     poses = [*first, *rng.uniform(0.7 * lower + 0.3 * middle, 0.7 * upper + 0.3 * middle, (CANDIDATES, len(index)))]
-    faults = []
-    best: tuple[float, Array] | None = None
-    for pose in poses:
-        faults.append(fault_of(robot, bounds, shapes, chi, pose, spare=1.5))
-        if not faults[-1]:  # a trajectory needs room around its rest pose
-            room = ROOM_M if shapes is None else min(clearance(robot, shapes, pose[None])[0], ROOM_M)
-            if best is None or room > best[0]:
-                best = (room, pose)
-            if room >= ROOM_M:
-                break
-    if best is not None:
-        return np.asarray(best[1])
+    faults: list[str] = []
+    for spare in (1.5, 1.0):  # a trajectory needs room around its rest pose, but some links are never farther apart
+        best: tuple[float, Array] | None = None
+        for pose in poses:
+            faults.append(fault_of(robot, bounds, shapes, chi, pose, spare))
+            if not faults[-1]:
+                room = ROOM_M if shapes is None else min(clearance(robot, shapes, pose[None])[0], ROOM_M)
+                if best is None or room > best[0]:
+                    best = (room, pose)
+                if room >= ROOM_M:
+                    break
+        if best is not None:
+            return np.asarray(best[1])
     raise InputError(
-        f"no pose was found in which the robot can rest: in the middle of its limits {faults[0]}",
+        f"no pose was found in which the robot can rest: in the middle of its limits {faults[len(poses)]}",
         "look at the effort limits, the floor and the collision shapes, or give --start",
         robot.name,
     )

@@ -43,6 +43,9 @@ def surroundings(
             raise InputError(
                 "no collision shape was found", "give --collision FILE with spheres or capsules", str(source)
             )
+        if notes:
+            warning = "no collision shape could be read: nothing keeps the links apart"
+            robot = replace(robot, notes=(*robot.notes, warning, *notes))
         return robot, None
     shapes = make_shapes(robot, capsules, planes=planes, margin=margin, notes=notes)
     if not shapes.close:

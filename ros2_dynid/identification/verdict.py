@@ -16,6 +16,8 @@ from ros2_dynid.model.robot import Array, Robot
 
 GOOD, FAIR = 0.05, 0.10
 """Relative standard deviations below which a parameter is well, or fairly, identified."""
+FAIR_ERROR = 0.1
+"""Relative torque error up to which a model is called good."""
 LARGE_ERROR = 0.15
 POOR_CONDITION = 300.0
 LOW, HIGH = 0.005, 3.0
@@ -71,7 +73,7 @@ def verdict(
 
 def _overall(fit: Errors, validation: Errors, prior_error: float | None) -> list[Remark]:
     total, tested = fit["all"]["relative"], validation.get("all", {}).get("relative")
-    level = "good" if total < LARGE_ERROR else "problem"
+    level = "good" if total < FAIR_ERROR else "warning" if total < LARGE_ERROR else "problem"
     text = f"the torque error is {100 * total:.1f} % on the data used"
     if tested is not None:
         text += f" and {100 * tested:.1f} % on data not used"

@@ -31,7 +31,7 @@ function ticks(low, high, count = 5) {
   const step = 10 ** Math.floor(Math.log10((high - low) / count || 1));
   const nice = [1, 2, 5, 10].map((k) => k * step).find((s) => (high - low) / s <= count + 1) || step;
   const marks = [];
-  for (let v = Math.ceil(low / nice) * nice; v <= high + nice * 1e-9; v += nice) marks.push(+v.toPrecision(12));
+  for (let k = Math.ceil(low / nice); k * nice <= high + nice * 1e-9; k += 1) marks.push(+(k * nice).toPrecision(12));
   return marks;
 }
 
@@ -68,6 +68,10 @@ function picture(box, height, label, draw) {
   };
   redraws.add(redraw);
   redraw();
+  // A neighbour that comes later makes this one narrower.
+  new ResizeObserver(() => requestAnimationFrame(() => {
+    if (Math.round(root.getBoundingClientRect().width) !== root.viewBox.baseVal.width) redraw();
+  })).observe(root);
   return { root, redraw };
 }
 

@@ -13,6 +13,11 @@ from ros2_dynid.dynamics.inertia import inertia_matrix
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.robot import Measurement
 
+REACTION = 2e-3
+"""Time [s] from a measurement to its torque: a control period and the drive's latency."""
+STABLE = 0.3
+"""Largest Kd * REACTION over the inertia: at 1 the sampled damping would begin to drive the joint."""
+
 
 class TrajectoryController:
     """PD gains Kp [N.m/rad], Kd [N.m.s/rad] of shape (n,) and the trajectory that is being followed."""
@@ -55,11 +60,18 @@ class TrajectoryController:
 
 
 def pd_gains(robot: Robot, chi: Array, frequency: float = 5.0, damping: float = 0.7) -> tuple[Array, Array]:
-    """Return Kp and Kd, shape (n,), that give each joint alone `frequency` [Hz] and `damping` at its mean inertia."""
+    """Return Kp and Kd, shape (n,), that give each joint alone `frequency` [Hz] and `damping` at its mean inertia.
+
+    A joint that others yield to, as one wrist axis in line with another does, is as light as 1 / (M^-1)_jj: its gains
+    are held to what a controller of some milliseconds can do at that inertia.
+    """
     rng = np.random.default_rng(0)
     q = rng.uniform(-1.5, 1.5, (128, len(robot.active)))
-    inertia = np.einsum("tjj->tj", inertia_matrix(robot, chi, q)).mean(axis=0)
+    M = inertia_matrix(robot, chi, q)
+    inertia = np.einsum("tjj->tj", M).mean(axis=0)
     w = 2 * np.pi * frequency
+    lightest = 1.0 / np.einsum("tjj->tj", np.linalg.inv(M)).max(axis=0)
+    inertia = np.minimum(inertia, STABLE * lightest / (2 * damping * w * REACTION))
     return inertia * w**2, 2 * damping * w * inertia
 
 

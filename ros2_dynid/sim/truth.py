@@ -14,6 +14,8 @@ from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 from ros2_dynid.sim.mjcf import central_inertia
 
 SMALLEST_MASS, SMALLEST_MOMENT = 1e-3, 1e-8
+FASTEST = 1000.0
+"""Acceleration [rad/s^2 or m/s^2] that no drive exceeds at its largest effort: its rotor is not lighter than that."""
 
 
 def true_parameters(robot: Robot, seed: int, spread: float = 0.15) -> Array:
@@ -56,6 +58,7 @@ def _with_drives(robot: Robot, chi: Array, rng: np.random.Generator) -> Array:
         speed = joint.limits.velocity if np.isfinite(joint.limits.velocity) else 2.0
         if drive[0] == 0:
             drive[0] = inertia[j] * rng.uniform(0.2, 0.4) if joint.sigma != PRISMATIC else inertia[j] * 0.2
+            drive[0] = max(drive[0], effort / FASTEST)
         if drive[1] == 0 and drive[2] == 0:
             drive[1] = 0.03 * effort / speed * rng.uniform(0.7, 1.3)
             drive[2] = 0.03 * effort * rng.uniform(0.7, 1.3)
