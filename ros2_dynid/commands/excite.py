@@ -272,6 +272,7 @@ def _figures_of(args: argparse.Namespace, robot: Robot, plan: Plan) -> dict[str,
             {"name": name, "std": float(s), "relative_std": float(p)}
             for name, s, p in zip(plan.base.names, std, percent, strict=True)
         ],
+        "noise": args.noise,
         "pictures": [str(path) for path in pictures],
         "notes": [*robot.notes, *plan.notes],
     }
@@ -365,9 +366,10 @@ def show(result: dict[str, Any], console: Console) -> None:
         names = ", ".join(f"{entry['name']} {_percent(entry['relative_std'])}" for entry in weak[:8])
         console.print(
             f"{len(weak)} of {len(worst)} base parameters will have a standard deviation above 30 % of their a priori "
-            f"value, the worst: {names}",
+            f"value if the noise is {result['noise']:g} N.m (--noise), the worst: {names}",
             markup=False,
         )
-    console.print(f"written: {result['file']}", markup=False, soft_wrap=True)
+    for file in (result["file"], *result.get("pictures", [])):
+        console.print(f"written: {file}", markup=False, soft_wrap=True)
     for line in result["notes"]:
         console.print(f"note: {line}", style="yellow", markup=False)
