@@ -28,6 +28,9 @@ NODES = ("sim_robot", "excitation", "recorder", "identification", "feedforward")
 PAYLOAD = {"com": [0.02, -0.01, 0.06], "inertia": [[0.004, 0.0, 0.0], [0.0, 0.004, 0.0], [0.0, 0.0, 0.003]]}
 """Centre [m] and inertia about it [kg.m^2] of the demo's payload, in the frame of the last link."""
 
+ROOM = 0.15
+"""Share of a joint's range kept from its limits at the start: without feedforward the robot sags."""
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -79,7 +82,7 @@ def demo(
         },
         "feedforward": {"priority": 0},  # the simulated robot runs on this computer too
         "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
-        "sim_robot": {"seed": seed},
+        "sim_robot": {"seed": seed, "start": start_pose(robot)},
     }
     with own_domain() as environment, Processes(logs, environment) as processes:
         say(f"starting {', '.join(NODES)} in their own processes, ROS domain {environment['ROS_DOMAIN_ID']}")
@@ -96,6 +99,17 @@ def demo(
     found["demands"] = judged(found, Demand())
     found["exit_code"] = 0 if all(found["demands"].values()) else 1
     return found
+
+
+def start_pose(robot: Robot) -> list[float]:
+    """Return where the simulated robot stands at first: at zero, or as near to it as leaves room to sag."""
+    pose = []
+    for j in robot.active:
+        limits = robot.joints[j - 1].limits
+        room = ROOM * (limits.upper - limits.lower)
+        inside = min(max(0.0, limits.lower + room), limits.upper - room) if math.isfinite(room) else 0.0
+        pose.append(round(inside, 3))
+    return pose
 
 
 def trials_of(found: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
