@@ -27,8 +27,6 @@ LEVEL = 1e-5
 """A deviation counts if chance makes one as large less often than this."""
 LEVEL_NEGATIVE = 1e-3
 """The same for a factor below 0, which nothing but a wrong sign explains."""
-
-
 REVERSED = -0.25
 """An effort of the wrong sign has a factor near -1; one between this and 0 is what noise in a poor motion leaves."""
 

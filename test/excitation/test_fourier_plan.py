@@ -94,7 +94,7 @@ def test_same_seed_same_trajectory_and_other_seed_another():
     one, two = (plan(robot, seed=4, time_budget_s=1000.0, harmonics=3) for _ in range(2))
     other = plan(robot, seed=5, time_budget_s=1.0, harmonics=3)
     np.testing.assert_array_equal(one.trajectory.q, two.trajectory.q)
-    assert not np.array_equal(one.trajectory.q, other.trajectory.q)
+    assert np.abs(one.trajectory.q - other.trajectory.q).max() > 0.1
 
 
 def test_a_tiny_budget_still_gives_a_safe_trajectory():
