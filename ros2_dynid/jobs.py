@@ -91,12 +91,14 @@ def requested_robot(request: Mapping[str, str]) -> Robot:
     return robot_from_urdf_string(request["urdf"], base_link=base_link, tip_link=tip_link)
 
 
-def requested_surroundings(request: Mapping[str, str], around: Mapping[str, Any]) -> tuple[Robot, Shapes | None]:
-    """Return the robot to plan for and what must not collide.
+def requested_surroundings(
+    request: Mapping[str, str], around: Mapping[str, Any], *, planning: bool = True
+) -> tuple[Robot, Shapes | None]:
+    """Return what must not collide, and the robot, for `planning` with the joint ranges that close links leave it.
 
     around: collisions (whether the URDF's shapes count), margin [m], and box, x, X, y, Y, z, Z [m], None for none.
     """
-    from ros2_dynid.excitation.surroundings import surroundings
+    from ros2_dynid.excitation.surroundings import known_shapes, surroundings
     from ros2_dynid.model.load import urdf_of
 
     robot = requested_robot(request)
@@ -110,7 +112,8 @@ def requested_surroundings(request: Mapping[str, str], around: Mapping[str, Any]
             source.write_text(request["urdf"], encoding="utf-8")
         if not around["collisions"]:
             source = None
-        return surroundings(robot, source, box=around["box"], margin=around["margin"], **chain)
+        find = surroundings if planning else known_shapes
+        return find(robot, source, box=around["box"], margin=around["margin"], **chain)
 
 
 def _identify(request: Mapping[str, Any], progress: Progress) -> Any:

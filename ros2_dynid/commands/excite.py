@@ -146,14 +146,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         if path and not Path(path).resolve().parent.is_dir():
             raise InputError(f"there is no folder for {path}", "create it first")
     robot = robot_from_args(args)
-    source, chain = _shape_source(args)
-    robot, shapes = _surroundings(args, robot, source, chain)
+    robot, shapes = _surroundings(args, robot)
     if args.method in ("static", "ramps"):
         trajectory, result = _slow(args, robot, shapes)
     else:
         plan = _plan(args, robot, shapes, time.perf_counter() - started)
         trajectory, result = plan.trajectory, _figures_of(args, robot, plan)
-    result["exact_clearance"] = _exact(robot, shapes, trajectory, source, chain)
+    result["exact_clearance"] = _exact(robot, shapes, trajectory)
     save_trajectory(args.output, trajectory, args.rate)
     if args.csv:
         save_trajectory(Path(args.csv).with_suffix(".csv"), trajectory, args.rate)
@@ -179,12 +178,14 @@ def _caps(args: argparse.Namespace) -> Any:
     return Caps(**{kind: value for kind in kinds if (value := getattr(args, f"max_{kind}")) is not None})
 
 
-def _surroundings(
-    args: argparse.Namespace, robot: Robot, source: Path | None, chain: dict[str, Any]
-) -> tuple[Robot, Shapes | None]:
-    """Return the robot to plan for and what must not collide."""
+def _surroundings(args: argparse.Namespace, robot: Robot) -> tuple[Robot, Shapes | None]:
+    """Return the robot to plan for and what must not collide: shapes of --collision, or of the robot's URDF."""
     from ros2_dynid.excitation.surroundings import surroundings
+    from ros2_dynid.model.load import urdf_of
 
+    source, chain = urdf_of(args.robot, base_link=args.base_link, tip_link=args.tip_link, hold=parse_hold(args.hold))
+    if args.collision is not None or args.no_collision:
+        source = args.collision and Path(args.collision)
     return surroundings(
         robot,
         source,
@@ -196,28 +197,14 @@ def _surroundings(
     )
 
 
-def _shape_source(args: argparse.Namespace) -> tuple[Path | None, dict[str, Any]]:
-    """Return the file that collision shapes come from, --collision or the robot's URDF, and the sub-chain."""
-    from ros2_dynid.model.load import urdf_of
-
-    source, chain = urdf_of(args.robot, base_link=args.base_link, tip_link=args.tip_link, hold=parse_hold(args.hold))
-    if args.collision is not None:
-        source = Path(args.collision)
-    return (None if args.no_collision and args.collision is None else source), chain
-
-
-def _exact(
-    robot: Robot, shapes: Shapes | None, trajectory: Trajectory, source: Path | None, chain: dict[str, Any]
-) -> float | None:
+def _exact(robot: Robot, shapes: Shapes | None, trajectory: Trajectory) -> float | None:
     """Return the smallest distance [m] of links too close for capsules, in their true shapes, if coal is there."""
     from ros2_dynid.excitation.exact import available, exact_clearance
 
-    if source is None or source.suffix.lower() in (".yaml", ".yml") or shapes is None:
-        return None
-    if not shapes.close or not available():
+    if shapes is None or not shapes.solids or not available():
         return None
     rate = min(EXACT_RATE_HZ, EXACT_POSES / trajectory.duration)
-    return exact_clearance(robot, source, trajectory.sample(rate).q, only=shapes.close, **chain)[0]
+    return exact_clearance(robot, shapes.solids, trajectory.sample(rate).q, only=shapes.close)[0]
 
 
 def _plan(args: argparse.Namespace, robot: Robot, shapes: Shapes | None, spent_s: float) -> Plan:

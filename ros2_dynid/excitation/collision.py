@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.shapes import Capsule, Solid
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 Numbers = NDArray[np.intp]
@@ -34,7 +35,8 @@ class Shapes:
     joint: number of the joint that carries each capsule (0: the base), shape (m,); a, b: ends of its segment in the
     frame of that joint, shape (m, 3) [m]; radius: shape (m,) [m]; links: names. pairs: indices that are kept apart,
     shape (k, 2). planes: unit normal and offset, shape (l, 4): n . p >= offset + margin; plane_shapes: capsules they
-    hold for. margin: distance kept [m]. close: links that no pose takes so far apart, so that they are not kept apart.
+    hold for. margin: distance kept [m]. close: links that no pose takes so far apart, so that they are not kept apart;
+    solids: their true shapes, where these are known.
     """
 
     joint: Numbers
@@ -48,6 +50,7 @@ class Shapes:
     margin: float = DEFAULT_MARGIN_M
     notes: tuple[str, ...] = ()
     close: tuple[tuple[str, str], ...] = ()
+    solids: tuple[Solid, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse shapes that are not finite or have no size."""
@@ -77,7 +80,7 @@ def planes_of(floor: float | None = None, box: Sequence[float] | None = None) ->
 
 def make_shapes(
     robot: Robot,
-    capsules: list[tuple[str, int, Array, Array, float]],
+    capsules: list[Capsule],
     *,
     planes: list[tuple[Array, float]] | None = None,
     margin: float = DEFAULT_MARGIN_M,

@@ -10,7 +10,6 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import MissingPackageError
-from ros2_dynid.excitation.shapes import Solid, urdf_solids
+from ros2_dynid.excitation.shapes import Solid
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 Pair = tuple[str, str]
@@ -41,15 +40,13 @@ def _coal() -> Any:
 
 
 def exact_clearance(
-    robot: Robot, urdf: str | Path, q: Array, *, only: Sequence[Pair] | None = None, **chain: Any
+    robot: Robot, solids: Sequence[Solid], q: Array, *, only: Sequence[Pair] | None = None
 ) -> tuple[float, str]:
     """Return the smallest distance [m] between links that are not neighbours at poses q, shape (N, n_active).
 
-    Zero or less if shapes overlap; the second value names the links. `only`: the pairs of links to look at. chain: the
-    sub-chain that the robot was read with.
+    Zero or less if shapes overlap; the second value names the links. `only`: the pairs of links to look at.
     """
     coal = _coal()
-    solids, _ = urdf_solids(robot, urdf, **chain)
     bodies = [_geometry(coal, solid) for solid in solids]
     parents = [0, *(joint.parent for joint in robot.joints)]
     wanted = None if only is None else {frozenset(pair) for pair in only}
@@ -74,7 +71,7 @@ def exact_clearance(
 
 
 def narrowed(
-    robot: Robot, urdf: str | Path, close: Sequence[Pair], *, start: Sequence[float] | None = None, **chain: Any
+    robot: Robot, solids: Sequence[Solid], close: Sequence[Pair], *, start: Sequence[float] | None = None
 ) -> tuple[Robot, tuple[str, ...]]:
     """Return the robot with joint ranges in which links of `close` pairs do not touch, and notes on what was done.
 
@@ -82,7 +79,6 @@ def narrowed(
     (n_active,), if that is given. A pair that more than two joints move, or that touches everywhere, is only noted.
     """
     coal = _coal()
-    solids, _ = urdf_solids(robot, urdf, **chain)
     notes = []
     for pair in close:
         between = _between(robot, *(next(s.joint for s in solids if s.link == link) for link in pair))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -90,25 +91,27 @@ def urdf_solids(
     return solids, tuple(dict.fromkeys(missing))
 
 
-def urdf_capsules(
-    robot: Robot,
-    urdf: str | Path,
-    *,
-    base_link: str | None = None,
-    tip_link: str | None = None,
-    hold: Mapping[str, float] | None = None,
-) -> tuple[list[Capsule], tuple[str, ...]]:
+def urdf_capsules(robot: Robot, urdf: str | Path, **chain: Any) -> tuple[list[Capsule], tuple[str, ...]]:
     """Return capsules that cover the <collision> shapes of a URDF (see urdf_solids), and notes on what is missing."""
-    solids, missing = urdf_solids(robot, urdf, base_link=base_link, tip_link=tip_link, hold=hold)
+    solids, missing = urdf_solids(robot, urdf, **chain)
+    return capsules_of(solids), missing_note(missing)
+
+
+def capsules_of(solids: Sequence[Solid]) -> list[Capsule]:
+    """Return capsules that cover the shapes, in the frames of the joints that carry them."""
     capsules: list[Capsule] = []
     for solid in solids:
         for a, b, radius in solid.capsules():
             ends = [(solid.pose @ np.append(end, 1.0))[:3] for end in (a, b)]
             capsules.append((solid.link, solid.joint, ends[0], ends[1], radius))
+    return capsules
+
+
+def missing_note(missing: Sequence[str]) -> tuple[str, ...]:
+    """Return the note on links whose mesh could not be read, if there are any."""
     if not missing:
-        return capsules, ()
-    names = ", ".join(missing[:6])
-    return capsules, (f"collisions are not checked for {names}: the mesh was not found or is not STL or OBJ",)
+        return ()
+    return (f"collisions are not checked for {', '.join(missing[:6])}: the mesh was not found or is not STL or OBJ",)
 
 
 def file_capsules(robot: Robot, path: str | Path) -> list[Capsule]:

@@ -10,7 +10,7 @@ from typing import Any
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, make_shapes, planes_of
 from ros2_dynid.excitation.exact import available, narrowed
-from ros2_dynid.excitation.shapes import file_capsules, urdf_capsules
+from ros2_dynid.excitation.shapes import capsules_of, file_capsules, missing_note, urdf_solids
 from ros2_dynid.model.robot import Robot
 
 
@@ -26,10 +26,35 @@ def surroundings(
 ) -> tuple[Robot, Shapes | None]:
     """Return what must not collide, None if nothing is known, and the robot to plan for.
 
+    As known_shapes; links that the joints hold too close for capsules are looked at in their true shapes too, if coal
+    is installed: the robot returned has the joint ranges, around `start` if given, in which they do not touch.
+    """
+    robot, shapes = known_shapes(robot, source, floor=floor, box=box, margin=margin, **chain)
+    if shapes is None or not shapes.close:
+        return robot, shapes
+    if not shapes.solids or not available():
+        listed = ", ".join(f"{one} and {two}" for one, two in shapes.close[:6])
+        cure = " (the Python package coal would look at their true shapes)" if shapes.solids else ""
+        note = f"not kept apart, since their capsules nearly always touch: {listed}{cure}"
+        return robot, replace(shapes, notes=(*shapes.notes, note))
+    robot, more = narrowed(robot, shapes.solids, shapes.close, start=start)
+    return robot, replace(shapes, notes=(*shapes.notes, *more))
+
+
+def known_shapes(
+    robot: Robot,
+    source: str | Path | None,
+    *,
+    floor: float | None = None,
+    box: Sequence[float] | None = None,
+    margin: float = DEFAULT_MARGIN_M,
+    **chain: Any,
+) -> tuple[Robot, Shapes | None]:
+    """Return what must not collide, None if nothing is known, and the robot, with notes on what could not be read.
+
     source: the URDF whose collision shapes count, or a YAML file with spheres and capsules. floor: its height [m]; box:
-    x, X, y, Y, z, Z [m], both in the base frame. Links that the joints hold too close for capsules are looked at in
-    their true shapes, if coal is installed: the robot returned has the joint ranges in which they do not touch. chain:
-    base_link, tip_link and hold of the sub-chain that the robot was read with.
+    x, X, y, Y, z, Z [m], both in the base frame. chain: base_link, tip_link and hold of the sub-chain that the robot
+    was read with.
     """
     planes = planes_of(floor, box)
     if source is None:
@@ -37,7 +62,8 @@ def surroundings(
             raise InputError("a floor or a box needs shapes that stay inside", "give --collision FILE")
         return robot, None
     by_hand = Path(source).suffix.lower() in (".yaml", ".yml")
-    capsules, notes = (file_capsules(robot, source), ()) if by_hand else urdf_capsules(robot, source, **chain)
+    solids, missing = ([], ()) if by_hand else urdf_solids(robot, source, **chain)
+    capsules, notes = file_capsules(robot, source) if by_hand else capsules_of(solids), missing_note(missing)
     if not capsules:
         if planes or by_hand:
             raise InputError(
@@ -48,12 +74,5 @@ def surroundings(
             robot = replace(robot, notes=(*robot.notes, warning, *notes))
         return robot, None
     shapes = make_shapes(robot, capsules, planes=planes, margin=margin, notes=notes)
-    if not shapes.close:
-        return robot, shapes
-    if by_hand or not available():
-        listed = ", ".join(f"{one} and {two}" for one, two in shapes.close[:6])
-        cure = "" if by_hand else " (the Python package coal would look at their true shapes)"
-        note = f"not kept apart, since their capsules nearly always touch: {listed}{cure}"
-        return robot, replace(shapes, notes=(*shapes.notes, note))
-    robot, more = narrowed(robot, source, shapes.close, start=start, **chain)
-    return robot, replace(shapes, notes=(*shapes.notes, *more))
+    near = {link for pair in shapes.close for link in pair}
+    return robot, replace(shapes, solids=tuple(solid for solid in solids if solid.link in near))

@@ -73,7 +73,7 @@ class Planner:
 
     def _check(self, robot: Robot, planned: Trajectory) -> None:
         """Refuse a trajectory that breaks a limit or leads into a collision."""
-        _, self._shapes = requested_surroundings(self._node.robot_request(), self._around())
+        _, self._shapes = requested_surroundings(self._node.robot_request(), self._around(), planning=False)
         problems = [str(problem) for problem in check_trajectory(robot, planned)]
         if self._shapes is not None:
             distance, what = clearance(robot, self._shapes, planned.sample(CHECK_RATE_HZ).q)

@@ -28,6 +28,7 @@ from ros2_dynid.excitation.shapes import (
     find_mesh,
     read_triangles,
     urdf_capsules,
+    urdf_solids,
 )
 from ros2_dynid.excitation.static import ramps, static_poses
 from ros2_dynid.excitation.surroundings import surroundings
@@ -116,7 +117,7 @@ def test_capsules_are_on_the_safe_side_of_the_meshes():
     pair, _ = distances(robot, shapes, q)
     kept = {frozenset((shapes.links[i], shapes.links[k])) for i, k in shapes.pairs}
     for pose, capsule in zip(q, pair.min(axis=1), strict=True):
-        exact, what = exact_clearance(robot, path, pose[None])
+        exact, what = exact_clearance(robot, urdf_solids(robot, path)[0], pose[None])
         if frozenset(what.split(" and ")) in kept:
             assert capsule <= exact + 1e-6
 
@@ -134,14 +135,15 @@ def test_links_too_close_for_capsules_do_not_touch_in_the_narrowed_ranges():
     path = example_urdf(UR5)
     robot = load_robot(path)
     close = make_shapes(robot, urdf_capsules(robot, path)[0]).close
+    solids = urdf_solids(robot, path)[0]
     kept, shapes = surroundings(robot, path)
     assert any("keeps to" in note for note in shapes.notes)
     rng = np.random.default_rng(5)
-    assert exact_clearance(robot, path, random_poses(robot, 300, rng), only=close)[0] <= 0.0
-    assert exact_clearance(kept, path, random_poses(kept, 300, rng), only=close)[0] > 0.0
+    assert exact_clearance(robot, solids, random_poses(robot, 300, rng), only=close)[0] <= 0.0
+    assert exact_clearance(kept, solids, random_poses(kept, 300, rng), only=close)[0] > 0.0
     start = np.array([0.0, 0.0, 0.0, -5.0, 0.0, 0.0])  # a turn further on: the range around it
     lower, upper = next(
-        (x.limits.lower, x.limits.upper) for x in narrowed(robot, path, close, start=start)[0].joints[3:]
+        (x.limits.lower, x.limits.upper) for x in narrowed(robot, solids, close, start=start)[0].joints[3:]
     )
     assert lower <= -5.0 <= upper
 
