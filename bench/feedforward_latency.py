@@ -65,9 +65,9 @@ class Bench:
         from sensor_msgs.msg import JointState
         from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-        from ros2_dynid.nodes.fast import Stream
-        from ros2_dynid.nodes.messages import JOINT_STATES, STREAMED
-        from ros2_dynid.nodes.priority import raise_priority
+        from ros2_dynid.nodes.common.fast import Stream
+        from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
+        from ros2_dynid.nodes.common.priority import raise_priority
 
         sys.setswitchinterval(5e-4)
         rclpy.init()
@@ -130,7 +130,7 @@ class Bench:
         """Return each reference that was answered with the right torque, and how long that took [s]."""
         from sensor_msgs.msg import JointState
 
-        from ros2_dynid.nodes.fast import unpacked
+        from ros2_dynid.nodes.common.fast import unpacked
 
         found, k, period = [], 0, len(self._expected)
         for came, data in self._received:
@@ -168,7 +168,7 @@ def feed(path: Path, count: int) -> dict[str, float]:
     from rclpy.serialization import serialize_message
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-    from ros2_dynid.nodes.feedforward import FeedforwardNode
+    from ros2_dynid.nodes.feedforward.node import FeedforwardNode
 
     rclpy.init(args=["feed", "--ros-args", "-p", f"model:={path}", "-p", "output:=effort", "-p", "priority:=0"])
     node = FeedforwardNode()

@@ -49,7 +49,7 @@ def started(client: Any, name: str) -> str:
     """Start a recording; while DDS still remembers the killed node, a request may go there and be lost."""
     from ros2_dynid.srv import StartRecording
 
-    from ros2_dynid.nodes.caller import ClientError
+    from ros2_dynid.nodes.common.caller import ClientError
 
     for attempt in range(10):
         with contextlib.suppress(ClientError):

@@ -89,7 +89,7 @@ def caller() -> Any:
     import rclpy
     from rclpy.executors import SingleThreadedExecutor
 
-    from ros2_dynid.nodes.caller import Caller
+    from ros2_dynid.nodes.common.caller import Caller
 
     rclpy.init()
     node = Caller("bench")

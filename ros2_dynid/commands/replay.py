@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--rate {args.rate:g} is not a speed", "give a number above 0, 1 for the recording's own")
     messages = recorded_messages(args.recording, topic=args.topic, start=args.start, end=args.end)
     try:
-        from ros2_dynid.nodes.replay import replay
+        from ros2_dynid.nodes.replay.node import replay
     except ImportError as error:
         what = f"ROS 2 is not available here ({error})"
         raise InputError(what, "source a ROS 2 installation, or run ./dynid replay from a checkout") from None

@@ -218,7 +218,7 @@ def check_ros_command(line: str) -> None:
         for argument in re.findall(r"(\w+):=", line):
             assert f'"{argument}":' in (ROOT / "launch" / name).read_text(), line
     for name in re.findall(r"ros2 run ros2_dynid (\w+)", line):
-        assert name == "dynid" or (ROOT / "ros2_dynid/nodes" / f"{name}.py").is_file(), line
+        assert name == "dynid" or (ROOT / "ros2_dynid/nodes" / name / "__main__.py").is_file(), line
 
 
 def forget_output(line: str, place: Path) -> None:

@@ -13,8 +13,8 @@ pytest.importorskip("ros2_dynid.srv")
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import DescribeParameters, ListParameters
 
-from ros2_dynid.nodes import parameters
-from ros2_dynid.nodes.caller import ClientError
+from ros2_dynid.nodes.common import parameters
+from ros2_dynid.nodes.common.caller import ClientError
 from ros_graph import graph
 
 CONFIG = Path(__file__).parents[2] / "config"

@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 from motions import saved_motion
 from perfect import perfect_model
 from ros2_dynid.control.stop import quintic
-from ros2_dynid.nodes.messages import trajectory_message
+from ros2_dynid.nodes.common.messages import trajectory_message
 from ros2_dynid.recording.load import load_samples
 from ros_graph import graph
 

@@ -15,9 +15,9 @@ from std_srvs.srv import Trigger
 
 from odd_states import Oddity
 from perfect import perfect_model
-from ros2_dynid.nodes.caller import ClientError
-from ros2_dynid.nodes.fast import Stream, unpacked
-from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.caller import ClientError
+from ros2_dynid.nodes.common.fast import Stream, unpacked
+from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
 from ros2_dynid.recording.load import load_samples
 from ros_graph import graph
 

@@ -19,8 +19,8 @@ from motions import saved_motion
 from perfect import perfect_model
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.errors import InputError
-from ros2_dynid.nodes.caller import ClientError
-from ros2_dynid.nodes.messages import reference_of, trajectory_message
+from ros2_dynid.nodes.common.caller import ClientError
+from ros2_dynid.nodes.common.messages import reference_of, trajectory_message
 from ros_graph import graph
 
 

@@ -15,7 +15,7 @@ from ros2_dynid.excitation.collision import clearance
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.surroundings import surroundings
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
-from ros2_dynid.nodes.caller import ClientError
+from ros2_dynid.nodes.common.caller import ClientError
 from ros_graph import graph
 
 BODY = """<inertial><origin xyz="0.25 0 0"/><mass value="1"/>

@@ -7,8 +7,8 @@ from typing import Any
 
 from sensor_msgs.msg import JointState
 
-from ros2_dynid.nodes.fast import Stream, unpacked
-from ros2_dynid.nodes.messages import JOINT_STATES
+from ros2_dynid.nodes.common.fast import Stream, unpacked
+from ros2_dynid.nodes.common.messages import JOINT_STATES
 
 
 class Oddity:

@@ -14,8 +14,8 @@ import rclpy
 from lifecycle_msgs.srv import GetState
 
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.nodes.caller import ClientError
-from ros2_dynid.nodes.client import Client
+from ros2_dynid.nodes.common.caller import ClientError
+from ros2_dynid.nodes.common.client import Client
 from ros2_dynid.processes import Processes, own_domain
 
 

@@ -13,7 +13,7 @@ from ros2_dynid.control.driver import Driver
 from ros2_dynid.control.feedforward import Coefficients
 from ros2_dynid.model.robot import Array
 from ros2_dynid.msg import DynamicCoefficients
-from ros2_dynid.nodes.messages import COMMANDS
+from ros2_dynid.nodes.common.messages import COMMANDS
 
 
 class TorqueOutput:

@@ -12,7 +12,7 @@ from sensor_msgs.msg import JointState
 
 from ros2_dynid.control.prediction import MotionWindow
 from ros2_dynid.model.robot import Array
-from ros2_dynid.nodes.fast import unpacked
+from ros2_dynid.nodes.common.fast import unpacked
 from ros2_dynid.recording.live import LiveStates
 
 PLOTTED = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)

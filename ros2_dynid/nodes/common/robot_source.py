@@ -11,7 +11,7 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.jobs import robot_request
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string, urdf_of
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.messages import LATCHED
+from ros2_dynid.nodes.common.messages import LATCHED
 
 
 class RobotSource:

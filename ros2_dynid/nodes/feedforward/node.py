@@ -18,15 +18,15 @@ from ros2_dynid.control.driver import Driver
 from ros2_dynid.control.feedforward import Options
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.fast import Stream, Ticker, newest
-from ros2_dynid.nodes.feedforward_services import FeedforwardServices
-from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
-from ros2_dynid.nodes.messages import JOINT_STATES, STREAMED
-from ros2_dynid.nodes.model_messages import check_same_robot
-from ros2_dynid.nodes.parameters import FEEDFORWARD
-from ros2_dynid.nodes.predicted import Predicted
-from ros2_dynid.nodes.spin import run
-from ros2_dynid.nodes.torque_output import TorqueOutput
+from ros2_dynid.nodes.common.fast import Stream, Ticker, newest
+from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
+from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
+from ros2_dynid.nodes.common.model_messages import check_same_robot
+from ros2_dynid.nodes.common.parameters import FEEDFORWARD
+from ros2_dynid.nodes.common.predicted import Predicted
+from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.feedforward.services import FeedforwardServices
+from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 from ros2_dynid.recording.live import LiveStates
 from ros2_dynid.recording.live_points import LivePoints
 
@@ -141,7 +141,3 @@ class FeedforwardNode(ManagedNode):
 def main() -> int:
     """Run the node."""
     return run(FeedforwardNode)
-
-
-if __name__ == "__main__":
-    main()

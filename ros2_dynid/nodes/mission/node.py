@@ -19,10 +19,10 @@ from ros2_dynid.action import Identify
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.nodes.caller import ClientError, end_ros, start_ros
-from ros2_dynid.nodes.client import Client
-from ros2_dynid.nodes.driving import open_loop, say, tracking, weighed
-from ros2_dynid.nodes.messages import inertia_message, reference_of
+from ros2_dynid.nodes.common.caller import ClientError, end_ros, start_ros
+from ros2_dynid.nodes.common.client import Client
+from ros2_dynid.nodes.common.messages import inertia_message, reference_of
+from ros2_dynid.nodes.mission.driving import open_loop, say, tracking, weighed
 from ros2_dynid.srv import PlanExcitation, SetPayload
 
 
@@ -131,7 +131,3 @@ def main() -> int:
     ending.start()
     ending.join(1.0)
     os._exit(0)  # the middleware's threads may take seconds to end
-
-
-if __name__ == "__main__":
-    main()

@@ -11,9 +11,9 @@ from ros2_dynid.control.driver import Driver
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
-from ros2_dynid.nodes.fast import unpacked
-from ros2_dynid.nodes.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of, trajectory_message
-from ros2_dynid.nodes.model_messages import check_same_robot, model_of_message
+from ros2_dynid.nodes.common.fast import unpacked
+from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of, trajectory_message
+from ros2_dynid.nodes.common.model_messages import check_same_robot, model_of_message
 from ros2_dynid.recording.live import LiveStates
 from ros2_dynid.recording.live_points import LivePoints
 from ros2_dynid.srv import FillEfforts, SetPayload

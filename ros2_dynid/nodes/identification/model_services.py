@@ -6,8 +6,8 @@ from typing import Any
 
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.load import robot_from_urdf_string
-from ros2_dynid.nodes.messages import transform_message
-from ros2_dynid.nodes.model_messages import mdh_messages, model_message
+from ros2_dynid.nodes.common.messages import transform_message
+from ros2_dynid.nodes.common.model_messages import mdh_messages, model_message
 from ros2_dynid.srv import ConvertUrdf, GetBaseParameters
 
 

@@ -13,7 +13,7 @@ from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
 from ros2_dynid.msg import BaseParameter, BaseParameters, JointCoupling, MdhJoint, PassiveJoint, TorqueError
-from ros2_dynid.nodes.messages import matrix_of, transform_message
+from ros2_dynid.nodes.common.messages import matrix_of, transform_message
 
 GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
 

@@ -12,7 +12,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
-from ros2_dynid.nodes.messages import COMMANDS, trajectory_message
+from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
 
 
 class Sender:

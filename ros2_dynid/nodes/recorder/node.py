@@ -12,11 +12,11 @@ from std_srvs.srv import Trigger
 
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.nodes.fast import Stream
-from ros2_dynid.nodes.lifecycle_node import ERROR, OK, WARN, ManagedNode
-from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
-from ros2_dynid.nodes.parameters import RECORDER
-from ros2_dynid.nodes.spin import run
+from ros2_dynid.nodes.common.fast import Stream
+from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
+from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.parameters import RECORDER
+from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.recording.session import Session, Summary
 from ros2_dynid.srv import StartRecording, StopRecording
 
@@ -140,7 +140,3 @@ class Recorder(ManagedNode):
 def main() -> int:
     """Run the node."""
     return run(Recorder)
-
-
-if __name__ == "__main__":
-    main()

@@ -20,14 +20,14 @@ from ros2_dynid.control.supervisor import Tolerances
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.excitation.trajectory import rehearsal
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.background import THREADS
-from ros2_dynid.nodes.fast import Stream, Ticker, newest
-from ros2_dynid.nodes.lifecycle_node import ERROR, OK, WARN, ManagedNode
-from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
-from ros2_dynid.nodes.parameters import EXCITATION
-from ros2_dynid.nodes.planning import Planner
-from ros2_dynid.nodes.sender import Sender
-from ros2_dynid.nodes.spin import run
+from ros2_dynid.nodes.common.background import THREADS
+from ros2_dynid.nodes.common.fast import Stream, Ticker, newest
+from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
+from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.parameters import EXCITATION
+from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.excitation.planning import Planner
+from ros2_dynid.nodes.excitation.sender import Sender
 from ros2_dynid.recording.live import LiveStates, StampClock
 
 
@@ -143,7 +143,3 @@ class Excitation(ManagedNode):
 def main() -> int:
     """Run the node."""
     return run(Excitation, THREADS)
-
-
-if __name__ == "__main__":
-    main()

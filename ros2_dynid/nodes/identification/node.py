@@ -12,16 +12,16 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.msg import BaseParameters
-from ros2_dynid.nodes.background import THREADS, OneJob
-from ros2_dynid.nodes.identify_action import IdentifyAction
-from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
-from ros2_dynid.nodes.messages import LATCHED
-from ros2_dynid.nodes.model_messages import check_same_robot, model_message
-from ros2_dynid.nodes.model_services import ModelServices
-from ros2_dynid.nodes.online import Online
-from ros2_dynid.nodes.parameters import IDENTIFICATION
-from ros2_dynid.nodes.payload_service import PayloadService
-from ros2_dynid.nodes.spin import run
+from ros2_dynid.nodes.common.background import THREADS, OneJob
+from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
+from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.model_messages import check_same_robot, model_message
+from ros2_dynid.nodes.common.parameters import IDENTIFICATION
+from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.identification.identify_action import IdentifyAction
+from ros2_dynid.nodes.identification.model_services import ModelServices
+from ros2_dynid.nodes.identification.online import Online
+from ros2_dynid.nodes.identification.payload_service import PayloadService
 from ros2_dynid.srv import IdentifyRecording
 
 
@@ -120,7 +120,3 @@ class Identification(ManagedNode):
 def main() -> int:
     """Run the node."""
     return run(Identification, THREADS)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,8 +11,8 @@ from rclpy.action import ActionServer, CancelResponse
 
 from ros2_dynid.action import Identify
 from ros2_dynid.errors import DynidError
-from ros2_dynid.nodes.background import OneJob
-from ros2_dynid.nodes.model_messages import model_message
+from ros2_dynid.nodes.common.background import OneJob
+from ros2_dynid.nodes.common.model_messages import model_message
 
 
 class IdentifyAction:

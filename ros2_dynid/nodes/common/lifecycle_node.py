@@ -9,10 +9,10 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.diagnostics import ERROR, OK, WARN, Diagnostics
-from ros2_dynid.nodes.parameters import COMMON, Described
-from ros2_dynid.nodes.priority import raise_priority
-from ros2_dynid.nodes.robot_source import RobotSource
+from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, Diagnostics
+from ros2_dynid.nodes.common.parameters import COMMON, Described
+from ros2_dynid.nodes.common.priority import raise_priority
+from ros2_dynid.nodes.common.robot_source import RobotSource
 
 __all__ = ["ERROR", "OK", "WARN", "ManagedNode"]
 

@@ -21,12 +21,12 @@ from trajectory_msgs.msg import JointTrajectory
 from ros2_dynid.control.pace import Pace
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.fast import Ticker
-from ros2_dynid.nodes.inbox import Inbox
-from ros2_dynid.nodes.lifecycle_node import OK, WARN, ManagedNode
-from ros2_dynid.nodes.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
-from ros2_dynid.nodes.parameters import SIM_ROBOT
-from ros2_dynid.nodes.spin import run
+from ros2_dynid.nodes.common.fast import Ticker
+from ros2_dynid.nodes.common.inbox import Inbox
+from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
+from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
+from ros2_dynid.nodes.common.parameters import SIM_ROBOT
+from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.robot import Imperfections
 from ros2_dynid.srv import SetPayload
@@ -143,7 +143,3 @@ class SimRobot(ManagedNode):
 def main() -> int:
     """Run the node."""
     return run(SimRobot)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,9 +15,9 @@ from trajectory_msgs.msg import JointTrajectory
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import approach
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.nodes.caller import Caller
-from ros2_dynid.nodes.fast import Stream
-from ros2_dynid.nodes.messages import COMMANDS, JOINT_STATES, LATCHED, trajectory_message
+from ros2_dynid.nodes.common.caller import Caller
+from ros2_dynid.nodes.common.fast import Stream
+from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES, LATCHED, trajectory_message
 from ros2_dynid.recording.live import LiveStates
 
 LEAD = 1.0

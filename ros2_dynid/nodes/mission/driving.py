@@ -11,8 +11,8 @@ import numpy as np
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.caller import ClientError
-from ros2_dynid.nodes.client import Client
+from ros2_dynid.nodes.common.caller import ClientError
+from ros2_dynid.nodes.common.client import Client
 from ros2_dynid.srv import IdentifyPayload
 
 TRAVEL = 0.2

@@ -13,10 +13,10 @@ from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.online import Drift, OnlineEstimator
 from ros2_dynid.model.robot import Array
 from ros2_dynid.msg import BaseParameters
-from ros2_dynid.nodes.fast import Stream
-from ros2_dynid.nodes.messages import JOINT_STATES, LATCHED
-from ros2_dynid.nodes.model_messages import model_message
-from ros2_dynid.nodes.predicted import Predicted
+from ros2_dynid.nodes.common.fast import Stream
+from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.model_messages import model_message
+from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.recording.live import LiveStates, LiveStatistics
 
 WORK_SECONDS = 0.2

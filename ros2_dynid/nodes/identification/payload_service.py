@@ -6,8 +6,8 @@ from typing import Any
 
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import DynidError
-from ros2_dynid.nodes.background import OneJob
-from ros2_dynid.nodes.messages import inertia_message
+from ros2_dynid.nodes.common.background import OneJob
+from ros2_dynid.nodes.common.messages import inertia_message
 from ros2_dynid.srv import IdentifyPayload
 
 

@@ -24,7 +24,7 @@ from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, Si
 from rclpy.signals import SignalHandlerOptions
 
 from ros2_dynid.errors import DynidError
-from ros2_dynid.nodes.fast import ending
+from ros2_dynid.nodes.common.fast import ending
 
 SWITCH_SECONDS = 5e-4
 """Longest time [s] that one Python thread keeps the others waiting: streams of 1 kHz have threads of their own."""

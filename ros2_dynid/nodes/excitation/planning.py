@@ -14,8 +14,8 @@ from ros2_dynid.excitation.limits import check_trajectory
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
 from ros2_dynid.jobs import requested_surroundings
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.nodes.background import OneJob
-from ros2_dynid.nodes.messages import reference_points, trajectory_message
+from ros2_dynid.nodes.common.background import OneJob
+from ros2_dynid.nodes.common.messages import reference_points, trajectory_message
 from ros2_dynid.srv import PlanExcitation
 
 CHECK_RATE_HZ = 100.0

@@ -1,0 +1,7 @@
+"""`python -m ros2_dynid.nodes.feedforward`."""
+
+import sys
+
+from ros2_dynid.nodes.feedforward.node import main
+
+sys.exit(main())

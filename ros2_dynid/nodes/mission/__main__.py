@@ -1,0 +1,7 @@
+"""`python -m ros2_dynid.nodes.mission`."""
+
+import sys
+
+from ros2_dynid.nodes.mission.node import main
+
+sys.exit(main())

@@ -1,0 +1,7 @@
+"""`python -m ros2_dynid.nodes.recorder`."""
+
+import sys
+
+from ros2_dynid.nodes.recorder.node import main
+
+sys.exit(main())

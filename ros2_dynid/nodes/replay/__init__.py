@@ -1,0 +1,1 @@
+"""Replay of a recording into the nodes."""

@@ -1,0 +1,7 @@
+"""`python -m ros2_dynid.nodes.sim_robot`."""
+
+import sys
+
+from ros2_dynid.nodes.sim_robot.node import main
+
+sys.exit(main())
