@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,18 @@ CONFIG = Path(__file__).parents[2] / "config"
 NODES = ("sim_robot", "excitation", "recorder", "identification", "feedforward")
 
 
+def parameters_of(node):
+    """Return all parameters of a node, by its own table."""
+    try:
+        own = importlib.import_module(f"ros2_dynid.nodes.{node}.parameters").PARAMETERS
+    except ModuleNotFoundError:
+        own = getattr(parameters, node.upper())
+    return (*parameters.COMMON, *own)
+
+
 @pytest.mark.parametrize("node", NODES)
 def test_the_yaml_of_a_node_is_its_parameters(node):
-    table = {p.name: p.default for p in (*parameters.COMMON, *getattr(parameters, node.upper()))}
+    table = {p.name: p.default for p in parameters_of(node)}
     assert yaml.safe_load((CONFIG / f"{node}.yaml").read_text()) == {"/**": {"ros__parameters": table}}
 
 
@@ -42,12 +52,37 @@ def test_lifecycle_descriptions_and_namespaces(tmp_path):
                 assert client.call(ChangeState, f"{name}/change_state", transition=request.transition).success
             assert client.call(GetState, f"{name}/get_state").current_state.label == "active"
             listed = client.call(ListParameters, f"{name}/list_parameters").result.names
-            ours = [p.name for p in (*parameters.COMMON, *getattr(parameters, node.upper()))]
+            ours = [p.name for p in parameters_of(node)]
             assert set(ours) <= set(listed)
             described = client.call(DescribeParameters, f"{name}/describe_parameters", names=ours).descriptors
             assert all(descriptor.description for descriptor in described)
         with pytest.raises(ClientError, match="range"):
             client.set("/left/excitation", approach_speed=7.0)
+        for refused, value, reason in (
+            ("folder", "/tmp/elsewhere", "clean up first"),
+            ("expected_rate", 5.0, "clean up first"),
+            ("lead_seconds", float("nan"), "lead_seconds"),
+            ("autostart", True, "read-only"),
+        ):
+            with pytest.raises(ClientError, match=reason):
+                client.set("/left/recorder", **{refused: value})
+        with pytest.raises(ClientError, match="choose from ols, wls"):
+            client.set("/left/identification", method="nonsense")
+        with pytest.raises(ClientError, match="deactivate first"):
+            client.set("/left/identification", online=True)
+        client.set("/left/identification", method="ols")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("option", "reason"), [({"method": "nonsense"}, "choose from ols"), ({"drift_ratio": 3}, "drift_ratio")]
+)
+def test_a_parameter_without_meaning_ends_the_start_with_one_line(tmp_path, option, reason):
+    with graph(tmp_path) as made:
+        node = made.start("identification", **option)
+        assert node.wait(30.0) == 2
+        said = made.log("identification").strip()
+        assert reason in said and len(said.splitlines()) == 1, said
 
 
 @pytest.mark.timeout(60)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 
-from ros2_dynid.errors import DynidError
+from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, Diagnostics
-from ros2_dynid.nodes.common.parameters import COMMON, Described
+from ros2_dynid.nodes.common.parameters import COMMON, Described, Value
 from ros2_dynid.nodes.common.priority import raise_priority
 from ros2_dynid.nodes.common.robot_source import RobotSource
 
@@ -25,9 +28,12 @@ class ManagedNode(LifecycleNode):
     def __init__(self, name: str, parameters: Sequence[Described]) -> None:
         """Declare the parameters; a parameter out of its range ends the node with one line."""
         super().__init__(name)
-        for parameter in (*COMMON, *parameters):
-            self.declare_parameter(parameter.name, parameter.default, parameter.descriptor())
-        self.active = False
+        self._described = {parameter.name: parameter for parameter in (*COMMON, *parameters)}
+        self.active = self._configured = False
+        for parameter in self._described.values():
+            self._declare(parameter)
+        self.add_on_set_parameters_callback(self._on_set)
+        self.add_post_set_parameters_callback(self._on_changed)
         self._source = RobotSource(self, self.on_robot)
         self._diagnostics = Diagnostics(self)
         self.create_timer(1.0, lambda: self.prefer() if self.active else None)  # threads come as they are needed
@@ -71,7 +77,41 @@ class ManagedNode(LifecycleNode):
         if wanted and not raise_priority(wanted):
             self.get_logger().info("no real-time priority: allow it by ulimit -r, or set priority to 0", once=True)
 
+    # --- parameters
+
+    def _declare(self, parameter: Described) -> None:
+        try:
+            value = self.declare_parameter(parameter.name, parameter.default, parameter.descriptor()).value
+        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+            raise InputError(f"parameter {parameter.name}: {error}", "correct it", self.get_name()) from None
+        if problem := parameter.problem(value):
+            raise InputError(f"parameter {problem}", "correct it", self.get_name())
+
+    def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
+        """Refuse with one line what has no effect or no meaning; nothing is changed then."""
+        state = {"configured": self._configured, "active": self.active}
+        ours = {change.name: change.value for change in changes if change.name in self._described}
+        problems = [self._described[name].problem(value, **state) for name, value in ours.items()]
+        reason = next((problem for problem in problems if problem), "")
+        try:
+            if ours and not reason:
+                self.check_parameters(ours)
+        except DynidError as error:
+            reason = str(error)
+        return SetParametersResult(successful=not reason, reason=reason)
+
+    def _on_changed(self, changes: Sequence[Parameter]) -> None:
+        ours = {change.name: change.value for change in changes if change.name in self._described}
+        if ours:
+            self.parameters_changed(ours)
+
     # --- what a node fills in
+
+    def check_parameters(self, changes: Mapping[str, Value]) -> None:
+        """Raise DynidError to refuse new values that are in their ranges but do not fit; before they are set."""
+
+    def parameters_changed(self, changes: Mapping[str, Value]) -> None:
+        """Let new values take effect; called after they are set."""
 
     def configure(self) -> None:
         """Make publishers, subscriptions and services."""
@@ -109,6 +149,7 @@ class ManagedNode(LifecycleNode):
         except Exception as error:  # rclpy would drop it without a word
             self.get_logger().fatal(f"{type(error).__name__}: {error}")
             raise
+        self._configured = True
         return super().on_configure(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -117,6 +158,7 @@ class ManagedNode(LifecycleNode):
             for entity in [entity for entity in entities if id(entity) not in self._kept]:
                 destroy(entity)
         self._source.forget()
+        self._configured = False
         return super().on_cleanup(state)
 
     def _entities(self) -> list[tuple[list[Any], Any]]:

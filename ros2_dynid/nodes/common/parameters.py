@@ -1,51 +1,94 @@
-"""The parameters of every node: default, meaning with unit, range. config/*.yaml and docs/nodes.md show the same."""
+"""Described parameters: default, meaning with unit, range, choices, and when a change is accepted.
+
+What all nodes share is here; a node's own table is `PARAMETERS` in its package. config/*.yaml and docs/nodes.md show
+the same.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+
+Value = bool | int | float | str | list[bool] | list[int] | list[float] | list[str]
+"""What a parameter may hold."""
+
+
+class Settable(Enum):
+    """When a parameter may be changed; read_only ones only by the command line or a file, at the start."""
+
+    ALWAYS = "at any time"
+    INACTIVE = "while the node is not active"
+    UNCONFIGURED = "while the node is unconfigured"
 
 
 @dataclass(frozen=True)
 class Described:
-    """A parameter: its default, what it means with its unit, and the range it may have."""
+    """A parameter: its default, what it means with its unit, and which values it takes, and when.
+
+    lower, upper: range, of each element if it is a list; choices: the only values of a text; settable: a change in
+    another state is refused, since it would have no effect there.
+    """
 
     name: str
-    default: Any
+    default: Value
     text: str
     lower: float | None = None
     upper: float | None = None
+    choices: tuple[str, ...] = ()
+    read_only: bool = False
+    settable: Settable = Settable.ALWAYS
 
     def descriptor(self) -> ParameterDescriptor:
         """Return the descriptor that `ros2 param describe` shows."""
-        descriptor = ParameterDescriptor(description=self.text)
+        constraints = [f"one of {', '.join(self.choices)}"] if self.choices else []
+        if self.settable is not Settable.ALWAYS:
+            constraints.append(f"set it {self.settable.value}")
+        descriptor = ParameterDescriptor(
+            description=self.text, additional_constraints="; ".join(constraints), read_only=self.read_only
+        )
         if self.lower is not None and self.upper is not None:
             if isinstance(self.default, int):
                 descriptor.integer_range = [IntegerRange(from_value=int(self.lower), to_value=int(self.upper), step=0)]
-            else:
+            elif isinstance(self.default, float):
                 descriptor.floating_point_range = [FloatingPointRange(from_value=self.lower, to_value=self.upper)]
         return descriptor
 
+    def problem(self, value: Value, *, configured: bool = False, active: bool = False) -> str:
+        """Return why the value is refused in this state of the node, or nothing ("")."""
+        if (configured or active) and self.settable is Settable.UNCONFIGURED:
+            return f"{self.name} takes effect when the node is configured: clean up first"
+        if active and self.settable is Settable.INACTIVE:
+            return f"{self.name} takes effect when the node is activated: deactivate first"
+        if self.choices and value not in self.choices:
+            return f"{self.name} is {value!r}: choose from {', '.join(self.choices)}"
+        for number in value if isinstance(value, list) else [value]:
+            if not isinstance(number, (int, float)):
+                continue
+            if not math.isfinite(number):
+                return f"{self.name} is not finite: give numbers"
+            if (self.lower is not None and number < self.lower) or (self.upper is not None and number > self.upper):
+                return f"{self.name} is out of range ({self.lower:g} to {self.upper:g}): {number:g}"
+        return ""
+
 
 COMMON = (
-    Described("autostart", True, "configure and activate at start, without a lifecycle manager"),
-    Described("robot", "", "URDF or robot file (path, or name of a shipped robot); empty: wait for robot_description"),
-    Described("base_link", "", "link of the URDF that stands still; empty: its root"),
-    Described("tip_link", "", "keep only the joints between base_link and this link; empty: all"),
-)
-
-SIM_ROBOT = (
-    Described("rate", 1000.0, "control rate [Hz]", 50.0, 4000.0),
-    Described("seed", 1, "chooses the true parameters and the noise", 0, 2**31 - 1),
-    Described("spread", 0.15, "how far the true parameters are from the file's, as a share", 0.0, 0.5),
-    Described("start", [0.0], "positions at the start [rad or m]; one number: for all joints"),
-    Described("stiffness", 8.0, "frequency of the position control [Hz]", 0.5, 20.0),
-    Described("resolution", 2.4e-5, "of the encoders [rad or m]", 1e-9, 0.01),
-    Described("torque_noise", 0.005, "standard deviation, as a share of the effort limit", 0.0, 0.2),
-    Described("latency", 1, "control periods between command and torque", 0, 50),
-    Described("publish_clock", False, "publish /clock, for nodes with use_sim_time"),
+    Described("autostart", True, "configure and activate at start, without a lifecycle manager", read_only=True),
+    Described(
+        "robot",
+        "",
+        "URDF or robot file (path, or name of a shipped robot); empty: wait for robot_description",
+        settable=Settable.UNCONFIGURED,
+    ),
+    Described("base_link", "", "link of the URDF that stands still; empty: its root", settable=Settable.UNCONFIGURED),
+    Described(
+        "tip_link",
+        "",
+        "keep only the joints between base_link and this link; empty: all",
+        settable=Settable.UNCONFIGURED,
+    ),
 )
 
 EXCITATION = (
@@ -72,29 +115,6 @@ EXCITATION = (
     ),
     Described("priority", 0, "real-time priority of the node's threads, where the system allows it; 0: none", 0, 98),
     Described("action", "", "FollowJointTrajectory action to use instead of the topic; empty: the topic"),
-)
-
-RECORDER = (
-    Described("folder", "~/.ros/ros2_dynid/recordings", "folder for the bags; nothing is written outside of it"),
-    Described("follow_excitation", True, "start and stop with the excitation's announcement on exciting"),
-    Described("buffer_seconds", 60.0, "length of the ring buffer [s]", 0.0, 3600.0),
-    Described(
-        "lead_seconds", 0.0, "what the buffer held this long before a start goes into the bag too [s]", 0.0, 60.0
-    ),
-    Described("expected_rate", 1000.0, "of joint states, sizes the ring buffer [Hz]", 1.0, 20000.0),
-)
-
-IDENTIFICATION = (
-    Described("recordings_folder", "~/.ros/ros2_dynid/recordings", "folder that bags in requests must lie in"),
-    Described("models_folder", "~/.ros/ros2_dynid/models", "folder for models; nothing is written outside of it"),
-    Described("method", "wls", "estimator: ols, wls, irls, tls, iv, energy, sequential or recursive"),
-    Described("model", "", "model file to serve from the start; empty: none"),
-    Described("online", False, "estimate from every joint state while the node runs"),
-    Described("online_rate", 100.0, "rows of the online estimator in a second and joint [Hz]", 1.0, 1000.0),
-    Described("online_cutoff", 15.0, "cutoff of the online filter [Hz]", 0.5, 200.0),
-    Described("online_memory", 30.0, "time constant of forgetting [s]", 0.5, 3600.0),
-    Described("drift_ratio", 3.0, "drift: torque error over this many times that of the model's own data", 1.1, 100.0),
-    Described("predicted_rate", 100.0, "of the predicted torque for plots on ~/predicted, at most [Hz]", 1.0, 1000.0),
 )
 
 FEEDFORWARD = (

@@ -16,11 +16,11 @@ from ros2_dynid.nodes.common.background import THREADS, OneJob
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import LATCHED
 from ros2_dynid.nodes.common.model_messages import check_same_robot, model_message
-from ros2_dynid.nodes.common.parameters import IDENTIFICATION
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.identification.identify_action import IdentifyAction
 from ros2_dynid.nodes.identification.model_services import ModelServices
 from ros2_dynid.nodes.identification.online import Online
+from ros2_dynid.nodes.identification.parameters import PARAMETERS
 from ros2_dynid.nodes.identification.payload_service import PayloadService
 from ros2_dynid.srv import IdentifyRecording
 
@@ -30,7 +30,7 @@ class Identification(ManagedNode):
 
     def __init__(self) -> None:
         """Declare parameters and start."""
-        super().__init__("identification", IDENTIFICATION)
+        super().__init__("identification", PARAMETERS)
         self._model: IdentifiedModel | None = None
         self._last_recording = ""
         self._online: Online | None = None

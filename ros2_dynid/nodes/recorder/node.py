@@ -15,8 +15,8 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
-from ros2_dynid.nodes.common.parameters import RECORDER
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.recorder.parameters import PARAMETERS
 from ros2_dynid.recording.session import Session, Summary
 from ros2_dynid.srv import StartRecording, StopRecording
 
@@ -31,7 +31,7 @@ class Recorder(ManagedNode):
 
     def __init__(self) -> None:
         """Declare parameters and start."""
-        super().__init__("recorder", RECORDER)
+        super().__init__("recorder", PARAMETERS)
         self._stream: Stream | None = None
         self._session: Session | None = None
         self._following = False

@@ -25,8 +25,8 @@ from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.inbox import Inbox
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
-from ros2_dynid.nodes.common.parameters import SIM_ROBOT
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.sim_robot.parameters import PARAMETERS
 from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.robot import Imperfections
 from ros2_dynid.srv import SetPayload
@@ -37,7 +37,7 @@ class SimRobot(ManagedNode):
 
     def __init__(self) -> None:
         """Declare parameters and start."""
-        super().__init__("sim_robot", SIM_ROBOT)
+        super().__init__("sim_robot", PARAMETERS)
         self._plant: Plant | None = None
         self._pace: Pace | None = None
         self._inbox = Inbox()

@@ -1,0 +1,43 @@
+"""Parameters of the node identification."""
+
+from __future__ import annotations
+
+from ros2_dynid.identification.estimators import METHODS
+from ros2_dynid.nodes.common.parameters import Described, Settable
+
+PARAMETERS = (
+    Described(
+        "recordings_folder",
+        "~/.ros/ros2_dynid/recordings",
+        "folder that bags in requests must lie in",
+        settable=Settable.UNCONFIGURED,
+    ),
+    Described(
+        "models_folder",
+        "~/.ros/ros2_dynid/models",
+        "folder for models; nothing is written outside of it",
+        settable=Settable.UNCONFIGURED,
+    ),
+    Described("method", "wls", "estimator: ols, wls, irls, tls, iv, energy, sequential or recursive", choices=METHODS),
+    Described("model", "", "model file to serve from the start; empty: none", settable=Settable.UNCONFIGURED),
+    Described("online", False, "estimate from every joint state while the node runs", settable=Settable.INACTIVE),
+    Described(
+        "online_rate",
+        100.0,
+        "rows of the online estimator in a second and joint [Hz]",
+        1.0,
+        1000.0,
+        settable=Settable.INACTIVE,
+    ),
+    Described("online_cutoff", 15.0, "cutoff of the online filter [Hz]", 0.5, 200.0, settable=Settable.INACTIVE),
+    Described("online_memory", 30.0, "time constant of forgetting [s]", 0.5, 3600.0, settable=Settable.INACTIVE),
+    Described("drift_ratio", 3.0, "drift: torque error over this many times that of the model's own data", 1.1, 100.0),
+    Described(
+        "predicted_rate",
+        100.0,
+        "of the predicted torque for plots on ~/predicted, at most [Hz]",
+        1.0,
+        1000.0,
+        settable=Settable.INACTIVE,
+    ),
+)

@@ -1,0 +1,33 @@
+"""Parameters of the node sim_robot."""
+
+from __future__ import annotations
+
+from ros2_dynid.nodes.common.parameters import Described, Settable
+
+PARAMETERS = (
+    Described("rate", 1000.0, "control rate [Hz]", 50.0, 4000.0, settable=Settable.UNCONFIGURED),
+    Described("seed", 1, "chooses the true parameters and the noise", 0, 2**31 - 1, settable=Settable.UNCONFIGURED),
+    Described(
+        "spread",
+        0.15,
+        "how far the true parameters are from the file's, as a share",
+        0.0,
+        0.5,
+        settable=Settable.UNCONFIGURED,
+    ),
+    Described(
+        "start", [0.0], "positions at the start [rad or m]; one number: for all joints", settable=Settable.UNCONFIGURED
+    ),
+    Described("stiffness", 8.0, "frequency of the position control [Hz]", 0.5, 20.0, settable=Settable.UNCONFIGURED),
+    Described("resolution", 2.4e-5, "of the encoders [rad or m]", 1e-9, 0.01, settable=Settable.UNCONFIGURED),
+    Described(
+        "torque_noise",
+        0.005,
+        "standard deviation, as a share of the effort limit",
+        0.0,
+        0.2,
+        settable=Settable.UNCONFIGURED,
+    ),
+    Described("latency", 1, "control periods between command and torque", 0, 50, settable=Settable.UNCONFIGURED),
+    Described("publish_clock", False, "publish /clock, for nodes with use_sim_time", settable=Settable.UNCONFIGURED),
+)
