@@ -43,7 +43,7 @@ def main() -> None:
     args = parser.parse_args()
 
     robot = load_robot(args.robot)
-    motion = load_trajectory(args.trajectory).sample(1 / PERIOD)
+    motion = load_trajectory(args.trajectory).ordered(robot.active_names).sample(1 / PERIOD)
     plant = Plant(
         robot,
         seed=args.seed,
@@ -58,7 +58,7 @@ def main() -> None:
         plant.sim.attach(args.load, np.array([0.0, 0.0, LOAD_SIZE]), inertia)
     for _ in range(round(SETTLE / PERIOD)):
         plant.step()
-    plant.follow(reference(motion.t, motion.q, motion.dq, motion.ddq))
+    plant.follow(reference(robot.active_names, motion.t, motion.q, motion.dq, motion.ddq))
     measured = [plant.step() for _ in motion.t][:: round(1 / (PERIOD * args.rate))]
 
     q, dq, tau = (np.array([getattr(m, name) for m in measured]) for name in ("q", "dq", "tau"))

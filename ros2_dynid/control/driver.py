@@ -130,7 +130,7 @@ class Driver:
                 dq[end] = points.dq[end]
                 if points.ddq is not None:
                     ddq[end] = points.ddq[end]
-        return reference(t, q, dq, ddq, self._feedforward.filled(q, dq, ddq))
+        return reference(points.joint_names, t, q, dq, ddq, self._feedforward.filled(q, dq, ddq))
 
     def predicted(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return the torque, shape (n,), that the model and the load expect of a motion, whatever the options."""

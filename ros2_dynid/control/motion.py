@@ -80,7 +80,8 @@ class Motion:
         limits = [self._robot.joints[j - 1].limits for j in self._robot.active]
         velocity = speed * np.array([min(limit.velocity, FASTEST) for limit in limits])
         acceleration = speed * deceleration_limits(self._robot, self._manner.deceleration)
-        way = approach(self._q.copy(), points.q[0], velocity, acceleration)
+        points = points.ordered(self._robot.active_names)
+        way = approach(points.joint_names, self._q.copy(), points.q[0], velocity, acceleration)
         if check is not None:
             check(way.q)
         self._queue = [("approach", way), ("settle", None), (name, points)]
@@ -113,7 +114,7 @@ class Motion:
             return False
         q, dq = self._supervisor.reference(now)
         braking = deceleration_limits(self._robot, self._manner.deceleration)
-        self._send(stopping(q, dq, braking, self._manner.lead), None)
+        self._send(stopping(self._robot.active_names, q, dq, braking, self._manner.lead), None)
         self._supervisor.end()
         self._queue = []
         self._enter("aborted", reason)

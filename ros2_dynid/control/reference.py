@@ -7,21 +7,24 @@ positions, 3 with velocities, 5 with accelerations too. Before the first point a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.joint_order import joint_order
+from ros2_dynid.model.robot import Array
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Points of a trajectory: t, shape (K,) [s], increasing; q, dq, ddq, tau, shape (K, n), None where not given.
+    """Points of the joints named: t, shape (K,) [s], increasing; q, dq, ddq, tau, shape (K, n), None where not given.
 
     coefficients: of the polynomials, shape (K - 1, 6, n), in the time since the segment's start, lowest power first.
+    The arrays are read-only: a reference may pass from thread to thread.
     """
 
+    joint_names: tuple[str, ...]
     t: Array
     q: Array
     dq: Array | None
@@ -41,9 +44,18 @@ class Reference:
         if first >= len(t):
             raise InputError("the trajectory lies in the past", "give it a later stamp")
         if first == 0:
-            return replace(self, t=t)
-        kept = [None if x is None else x[first:] for x in (self.dq, self.ddq, self.tau)]
-        return reference(t[first:], self.q[first:], *kept)
+            return Reference(self.joint_names, _kept(t), self.q, self.dq, self.ddq, self.tau, self.coefficients)
+        rest = [None if x is None else x[first:] for x in (self.dq, self.ddq, self.tau)]
+        return reference(self.joint_names, t[first:], self.q[first:], *rest)
+
+    def ordered(self, names: Sequence[str], what: str = "trajectory") -> Reference:
+        """Return the same motion with its joints in the order of `names`, which must be the same joints."""
+        if tuple(names) == self.joint_names:
+            return self
+        order = joint_order(names, self.joint_names, what)
+        values = [None if x is None else x[:, order] for x in (self.q, self.dq, self.ddq, self.tau)]
+        assert values[0] is not None
+        return reference(tuple(names), self.t, values[0], *values[1:])
 
     def at(self, t: float) -> tuple[Array, Array, Array, Array | None]:
         """Return q, dq, ddq, each of shape (n,), and tau (n,) or None at time t [s], at rest outside the points."""
@@ -75,19 +87,39 @@ class Reference:
 
 
 def reference(
-    t: Array, q: Array, dq: Array | None = None, ddq: Array | None = None, tau: Array | None = None
+    joint_names: Sequence[str],
+    t: Array,
+    q: Array,
+    dq: Array | None = None,
+    ddq: Array | None = None,
+    tau: Array | None = None,
 ) -> Reference:
     """Return the reference through points at t, shape (K,) [s]; the others of shape (K, n), None where not given."""
+    names = tuple(joint_names)
+    if len(set(names)) != len(names):
+        raise InputError("the trajectory names a joint twice", "name every joint once")
     for name, values in (("positions", q), ("velocities", dq), ("accelerations", ddq), ("efforts", tau)):
-        if values is not None and (values.ndim != 2 or len(values) != len(t) or values.shape != q.shape):
+        if values is not None and (values.ndim != 2 or len(values) != len(t) or values.shape[1] != len(names)):
             raise InputError(
-                f"{name} have shape {values.shape} for {len(t)} points", "give one for each joint and point"
+                f"{name} have shape {values.shape} for {len(t)} points of {len(names)} joints",
+                "give one for each joint and point",
             )
         if values is not None and not np.all(np.isfinite(values)):
             raise InputError(f"{name} hold a value that is not finite", "correct the trajectory")
     if not len(t) or not np.all(np.isfinite(t)) or t[0] < 0 or np.any(np.diff(t) <= 0):
         raise InputError("the times of the points do not increase from 0 on", "give each point a later time_from_start")
-    return Reference(t, q, dq, ddq, tau, _polynomials(np.diff(t)[:, None], q, dq, ddq))
+    c = _polynomials(np.diff(t)[:, None], q, dq, ddq)
+    given = [None if x is None else _kept(x) for x in (dq, ddq, tau)]
+    return Reference(names, _kept(t), _kept(q), given[0], given[1], given[2], _kept(c))
+
+
+def _kept(values: Array) -> Array:
+    """Return values that nobody can write to any more: a copy, unless they are read-only and own their memory."""
+    if not values.flags.writeable and values.flags.owndata:
+        return values
+    kept = np.array(values, dtype=float)
+    kept.setflags(write=False)
+    return kept
 
 
 def _polynomials(T: Array, q: Array, dq: Array | None, ddq: Array | None) -> Array:
@@ -112,20 +144,6 @@ def _polynomials(T: Array, q: Array, dq: Array | None, ddq: Array | None) -> Arr
     c[:, 4] = (-15 * p + 7 * v * T - a * T**2) / T**4
     c[:, 5] = (6 * p - 3 * v * T + a * T**2 / 2) / T**5
     return c
-
-
-def joint_columns(robot: Robot, names: Sequence[str], source: str = "trajectory") -> list[int]:
-    """Return where the robot's active joints stand among `names`, which may be permuted but must be exactly those."""
-    missing = [name for name in robot.active_names if name not in names]
-    extra = [name for name in names if name not in robot.active_names]
-    if missing or extra or len(set(names)) != len(names):
-        wrong = (
-            f"lacks joint {missing[0]!r}" if missing else f"has the joint {extra[0]!r}" if extra else "repeats a joint"
-        )
-        raise InputError(
-            f"the {source} {wrong}", f"it must name the joints {', '.join(robot.active_names)}", robot.name
-        )
-    return [list(names).index(name) for name in robot.active_names]
 
 
 def check_end(points: Reference) -> None:

@@ -164,9 +164,7 @@ def check_trajectory(
         missing = sorted(set(robot.active_names) ^ set(trajectory.joint_names))[0]
         text = f"joint {missing!r} is in the trajectory or in the robot, but not in both"
         return [Problem(missing, "names", np.nan, np.nan, text)]
-    order = [trajectory.joint_names.index(name) for name in robot.active_names]
-    select = np.eye(len(order))[order]
-    curve = trajectory.curve.mapped(select, np.zeros(len(order)))
+    curve = trajectory.ordered(robot.active_names).curve
     bounds = bounds_of(robot, margin, caps)
     return [*_rest_problems(robot, curve), *limit_problems(robot, curve, bounds), *_effort(robot, curve, bounds, chi)]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from ros2_dynid.atomic import write_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, through_points
+from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array
 
 Curve = FourierSeries | PiecewiseQuintic
@@ -64,6 +66,14 @@ class Trajectory:
     def duration(self) -> float:
         """Length of the trajectory [s]."""
         return self.curve.duration
+
+    def ordered(self, names: Sequence[str]) -> Trajectory:
+        """Return the same motion with its joints in the order of `names`, which must be the same joints."""
+        if tuple(names) == self.joint_names:
+            return self
+        order = joint_order(names, self.joint_names)
+        curve = self.curve.mapped(np.eye(len(order))[order], np.zeros(len(order)))
+        return replace(self, joint_names=tuple(names), curve=curve)
 
     def at(self, t: Array) -> Samples:
         """Return the exact state at times t [s]."""

@@ -18,6 +18,22 @@ _STAMP = {"<": struct.Struct("<iI"), ">": struct.Struct(">iI")}
 _FEW = 16
 
 
+@dataclass(frozen=True, eq=False)
+class State:
+    """A joint state of the joints named: q, dq, tau, shape (n,), read-only, NaN where nothing is known; stamp [ns]."""
+
+    joint_names: tuple[str, ...]
+    q: NDArray[np.float64]
+    dq: NDArray[np.float64]
+    tau: NDArray[np.float64]
+    stamp: int = 0
+
+    def __post_init__(self) -> None:
+        """Let nobody write to it any more: it may pass from thread to thread."""
+        for values in (self.q, self.dq, self.tau):
+            values.setflags(write=False)
+
+
 @dataclass(frozen=True)
 class _Shape:
     """A layout with the places of the joints sought: mine[k] among ours is theirs[k] among the message's."""
@@ -35,36 +51,57 @@ def stamp_ns(message: bytes) -> int:
 
 
 class LiveStates:
-    """The joints named, out of messages that may be permuted, partial or carry others: q, dq, tau, shape (n,).
+    """The joints named, out of messages that may be permuted, partial or carry others.
 
-    A joint's value stays NaN until a message carries it.
+    A joint's value is NaN until a message carries it. `state` is the last complete one: a new value each time.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         """Read the joints named."""
         self.names = tuple(names)
-        self.q, self.dq, self.tau = (np.full(len(self.names), np.nan) for _ in range(3))
-        self.stamp = 0
+        self._values = np.full((3, len(self.names)), np.nan)
         self._seen = np.zeros(len(self.names), dtype=bool)
         self._shapes: list[_Shape] = []
+        self.state = State(self.names, *self._values.copy())
 
-    def take(self, message: bytes) -> bool:
-        """Take in a serialized JointState; return whether all joints have been seen since it last said so."""
+    def take(self, message: bytes) -> State | None:
+        """Take in a serialized JointState; return the state once all joints have come since the last one, else None."""
         shape = self._shape_of(message)
         if shape is None or not len(shape.mine):
-            return False
+            return None
         layout = shape.layout
-        for target, (offset, count) in zip((self.q, self.dq, self.tau), layout.arrays, strict=True):
+        for row, (offset, count) in zip(self._values, layout.arrays, strict=True):
             if count == len(layout.names):
-                target[shape.mine] = np.frombuffer(message, layout.byte_order + "f8", count, offset)[shape.theirs]
-        self.stamp = stamp_ns(message)
-        if len(shape.mine) == len(self.names):
-            return True
-        self._seen[shape.mine] = True
-        if not self._seen.all():
-            return False
+                row[shape.mine] = np.frombuffer(message, layout.byte_order + "f8", count, offset)[shape.theirs]
+            else:
+                row[shape.mine] = np.nan
+        if len(shape.mine) < len(self.names):
+            self._seen[shape.mine] = True
+            if not self._seen.all():
+                return None
         self._seen[:] = False
-        return True
+        self.state = State(self.names, *self._values.copy(), stamp_ns(message))
+        return self.state
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Positions of the last complete state, shape (n,) [rad or m]."""
+        return self.state.q
+
+    @property
+    def dq(self) -> NDArray[np.float64]:
+        """Velocities of the last complete state, shape (n,)."""
+        return self.state.dq
+
+    @property
+    def tau(self) -> NDArray[np.float64]:
+        """Efforts of the last complete state, shape (n,) [N.m or N]."""
+        return self.state.tau
+
+    @property
+    def stamp(self) -> int:
+        """Stamp of the last complete state [ns]."""
+        return self.state.stamp
 
     def _shape_of(self, message: bytes) -> _Shape | None:
         for shape in self._shapes:

@@ -86,4 +86,4 @@ def _led_in(points: Reference, q: Array, dq: Array) -> Reference:
     tau = None if points.tau is None else before(points.tau[0], points.tau)
     q_all = before(q, points.q)
     assert q_all is not None
-    return reference(t, q_all, before(dq, points.dq), before(at_start, points.ddq), tau)
+    return reference(points.joint_names, t, q_all, before(dq, points.dq), before(at_start, points.ddq), tau)

@@ -31,7 +31,7 @@ def driver():
 
 
 def streamed(driver, q, dq, ddq, now):
-    return driver.follow(reference(np.zeros(1), q[None], dq[None], ddq[None]), now)
+    return driver.follow(reference(driver.robot.active_names, np.zeros(1), q[None], dq[None], ddq[None]), now)
 
 
 def test_it_is_inverse_dynamics_with_friction(driver):
@@ -106,7 +106,7 @@ def test_new_parameters_and_a_payload_come_without_a_jump(driver):
 
 
 def test_when_the_reference_stops_it_ramps_to_gravity_where_the_robot_is_and_says_so(driver):
-    way = quintic(np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0)
+    way = quintic(ROBOT.active_names, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0)
     driver.follow(way, 0.0)
     torques = [tau for k in range(2000) if (tau := driver.tick(1e-3 * k)) is not None]
     assert np.allclose(torques[-1], gravity_torque(ROBOT, CHI, MEASURED[None])[0])
@@ -124,7 +124,7 @@ def test_a_streamed_reference_that_stops_is_noticed(driver):
 
 def test_efforts_of_a_whole_trajectory(driver):
     driver.choose(Options(), 0.05, False)
-    way = quintic(np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0, points=5)
+    way = quintic(ROBOT.active_names, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0, points=5)
     dense = driver.filled(way, 100.0)
     assert len(dense.t) > 100 and dense.t[-1] == way.t[-1]
     k = len(dense.t) // 2
@@ -141,7 +141,7 @@ def test_order_and_refusals():
     with pytest.raises(InputError, match="effort limits"):
         Driver(ROBOT, [1.0, 2.0], ROBOT, [""])
     with pytest.raises(InputError, match="no model yet"):
-        Driver(ROBOT, [0.0], ROBOT, [""]).filled(quintic(np.zeros(3), np.ones(3), 1.0), None)
+        Driver(ROBOT, [0.0], ROBOT, [""]).filled(quintic(ROBOT.active_names, np.zeros(3), np.ones(3), 1.0), None)
 
 
 @pytest.mark.parametrize("name", ["tx40", "tx40_iam6", "hitachi_hpr"])

@@ -10,11 +10,14 @@ from scipy.interpolate import BPoly
 
 from ros2_dynid.control.motion import Manner, Motion
 from ros2_dynid.control.pace import Pace
-from ros2_dynid.control.reference import check_end, joint_columns, reference
+from ros2_dynid.control.reference import check_end, reference
 from ros2_dynid.control.stop import approach, quintic, stopping
 from ros2_dynid.control.supervisor import Tolerances
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.load import load_robot
+
+NAMES = ("waist", "shoulder", "elbow")
 
 
 @pytest.mark.parametrize("given_to", [0, 1, 2])
@@ -23,7 +26,7 @@ def test_between_points_it_is_scipys_hermite_polynomial(given_to):
     t = np.cumsum(rng.uniform(0.1, 0.6, 6))
     q, dq, ddq = rng.normal(size=(3, 6, 2))
     fields = [None if k > given_to else x for k, x in enumerate((q, dq, ddq))]
-    points = reference(t, *fields)
+    points = reference(("a", "b"), t, *fields)
     for joint in range(2):
         known = np.stack([x[:, joint] for x in fields if x is not None], axis=1)
         oracle = BPoly.from_derivatives(t, known)
@@ -34,7 +37,7 @@ def test_between_points_it_is_scipys_hermite_polynomial(given_to):
 
 
 def test_effort_is_interpolated_and_the_ends_hold():
-    points = reference(np.array([1.0, 2.0]), np.array([[0.0], [1.0]]), tau=np.array([[2.0], [4.0]]))
+    points = reference(("a",), np.array([1.0, 2.0]), np.array([[0.0], [1.0]]), tau=np.array([[2.0], [4.0]]))
     assert points.at(1.25)[3] == pytest.approx([2.5])
     assert points.at(0.0)[0] == [0.0] and points.at(9.0)[0] == [1.0] and points.at(9.0)[1] == [0.0]
     assert points.shifted(-1.5).t == pytest.approx([0.5])
@@ -45,25 +48,52 @@ def test_effort_is_interpolated_and_the_ends_hold():
 def test_what_a_joint_trajectory_controller_refuses_is_refused():
     q = np.zeros((3, 2))
     with pytest.raises(InputError, match="do not increase"):
-        reference(np.array([0.0, 1.0, 1.0]), q)
+        reference(("a", "b"), np.array([0.0, 1.0, 1.0]), q)
     with pytest.raises(InputError, match="not finite"):
-        reference(np.array([0.0, 1.0, 2.0]), q + np.nan)
+        reference(("a", "b"), np.array([0.0, 1.0, 2.0]), q + np.nan)
     with pytest.raises(InputError, match="shape"):
-        reference(np.array([0.0, 1.0, 2.0]), q, np.zeros((3, 1)))
+        reference(("a", "b"), np.array([0.0, 1.0, 2.0]), q, np.zeros((3, 1)))
     with pytest.raises(InputError, match="end at rest"):
-        check_end(reference(np.array([0.0, 1.0, 2.0]), q, np.ones((3, 2))))
+        check_end(reference(("a", "b"), np.array([0.0, 1.0, 2.0]), q, np.ones((3, 2))))
     robot = load_robot("demo3")
-    assert joint_columns(robot, ["elbow", "waist", "shoulder"]) == [1, 2, 0]
-    for names in (["waist", "shoulder"], ["waist", "shoulder", "elbow", "gripper"], ["waist", "waist", "shoulder"]):
-        with pytest.raises(InputError, match="must name the joints"):
-            joint_columns(robot, names)
+    assert robot.active_names == NAMES
+    assert joint_order(NAMES, ["elbow", "waist", "shoulder"]) == [1, 2, 0]
+    for names, said in (
+        (["waist", "shoulder"], "the state lacks 'elbow'"),
+        (["waist", "shoulder", "elbow", "gripper", "torch"], "has besides 'gripper', 'torch'"),
+        (["waist", "waist", "shoulder"], "lacks 'elbow' and repeats 'waist'"),
+    ):
+        with pytest.raises(InputError, match=f"{said}.*must name the joints waist, shoulder, elbow"):
+            joint_order(NAMES, names, "state")
+
+
+def test_values_carry_their_joints_and_are_never_written_again():
+    rng = np.random.default_rng(0)
+    t, names = np.array([0.0, 0.5, 1.5]), ("elbow", "waist", "shoulder")
+    mine = [rng.normal(size=(3, 3)) for _ in range(4)]
+    points = reference(names, t, *mine)
+    again = points.ordered(NAMES)
+    for instant in (0.2, 0.7, 1.4):
+        for before, after in zip(points.at(instant), again.at(instant), strict=True):
+            assert dict(zip(names, before, strict=True)) == pytest.approx(dict(zip(NAMES, after, strict=True)))
+    assert again.joint_names == NAMES and again.ordered(names).q == pytest.approx(points.q)
+    with pytest.raises(InputError, match="lacks 'torch'"):
+        points.ordered(("torch", *NAMES))
+    with pytest.raises(InputError, match="twice"):
+        reference(("waist", "waist", "elbow"), t, mine[0])
+    for held in (points, again, points.shifted(0.3), points.shifted(-0.6)):
+        for values in (held.t, held.q, held.dq, held.ddq, held.tau, held.coefficients):
+            with pytest.raises(ValueError, match="read-only"):
+                values[0] = 1.0
+    mine[0][0, 0] = np.nan
+    assert np.all(np.isfinite(points.q)), "what the caller writes later does not reach it"
 
 
 @given(st.lists(st.floats(-3, 3), min_size=3, max_size=3), st.floats(1.0, 20.0))
 @example([0.0, 0.0, 2.160022823743862], 1.0)
 def test_a_stop_keeps_the_deceleration_and_ends_at_rest(dq, deceleration):
     dq = np.array(dq)
-    stop = stopping(np.zeros(3), dq, np.full(3, deceleration))
+    stop = stopping(NAMES, np.zeros(3), dq, np.full(3, deceleration))
     assert np.all(stop.dq[-1] == 0.0)
     further = np.sign(dq) * stop.q[-1] - dq**2 / 2 / deceleration
     assert np.all((further > -1e-9) & (further <= np.abs(dq) * 5e-4 + 1e-9)), "a joint brakes up to 1 ms longer"
@@ -75,7 +105,7 @@ def test_a_stop_keeps_the_deceleration_and_ends_at_rest(dq, deceleration):
 
 def test_an_approach_uses_its_limits_and_no_more():
     velocity, acceleration = np.array([1.0, 0.5]), np.array([2.0, 4.0])
-    way = approach(np.zeros(2), np.array([1.0, -1.0]), velocity, acceleration)
+    way = approach(NAMES[:2], np.zeros(2), np.array([1.0, -1.0]), velocity, acceleration)
     q, dq, ddq = way.sampled(np.linspace(0, way.duration, 4001))
     use = max((np.abs(dq).max(axis=0) / velocity).max(), (np.abs(ddq).max(axis=0) / acceleration).max())
     assert use == pytest.approx(1.0, abs=1e-3)
@@ -114,7 +144,7 @@ class Controller:
 def controller():
     made = Controller(load_robot("demo3"))
     made.run(0.01)
-    made.motion.start("exciting", quintic(np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0), made.now)
+    made.motion.start("exciting", quintic(NAMES, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0), made.now)
     return made
 
 
@@ -153,10 +183,10 @@ def test_trouble_stops_it_within_a_period_or_the_time_of_silence(controller, tro
 
 def test_a_motion_needs_joint_states_and_no_other_motion(controller):
     with pytest.raises(InputError, match="under way"):
-        controller.motion.start("again", quintic(np.zeros(3), np.ones(3), 1.0), controller.now)
+        controller.motion.start("again", quintic(NAMES, np.zeros(3), np.ones(3), 1.0), controller.now)
     silent = Controller(load_robot("demo3"))
     with pytest.raises(InputError, match="no joint states"):
-        silent.motion.start("exciting", quintic(np.zeros(3), np.ones(3), 1.0), 10.0)
+        silent.motion.start("exciting", quintic(NAMES, np.zeros(3), np.ones(3), 1.0), 10.0)
 
 
 def test_a_pace_makes_up_for_short_pauses_and_drops_long_ones():

@@ -26,7 +26,7 @@ def motion(seconds):
     q = np.array([0.0, -1.0, 0.0]) + envelope * np.sin(phase)
     dq = np.gradient(q, 0.02, axis=0)
     dq[[0, -1]] = 0.0
-    return reference(t, q, dq)
+    return reference(("waist", "shoulder", "elbow"), t, q, dq)
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ def test_each_node_killed_and_started_again(tmp_path):
         assert client.call(GetBaseParameters, "identification/get_base_parameters").parameters.robot == robot.name
         client.wait(lambda: "from base_parameters" in made.log("feedforward_again"), 20.0, "the model")
         q = client.position()
-        wanted = trajectory_message(quintic(q, q + 0.1, 1.0), robot.active_names)
+        wanted = trajectory_message(quintic(robot.active_names, q, q + 0.1, 1.0))
         assert client.call(FillEfforts, "feedforward/fill_efforts", trajectory=wanted).trajectory.points[5].effort
 
         # The robot: everybody waits for it and goes on.

@@ -96,9 +96,9 @@ def a_trajectory_for_another_robot_moves_nothing(made):
     client.wait(lambda: bool(np.all(np.abs(client._live.dq) < 0.05)), 10.0, "rest")
     q = client.position()
     names = made.robot.active_names
-    strange = trajectory_message(quintic(q[:2], q[:2] + 0.5, 1.0), ("left", "right"))
-    missing = trajectory_message(quintic(q[:2], q[:2] + 0.5, 1.0), names[:2])
-    more = trajectory_message(quintic(np.append(q, 0), np.append(q, 0) + 0.5, 1.0), (*names, "gripper"))
+    strange = trajectory_message(quintic(("left", "right"), q[:2], q[:2] + 0.5, 1.0))
+    missing = trajectory_message(quintic(names[:2], q[:2], q[:2] + 0.5, 1.0))
+    more = trajectory_message(quintic((*names, "gripper"), np.append(q, 0), np.append(q, 0) + 0.5, 1.0))
     for wrong in (strange, missing, more):
         client._direct.publish(wrong)
         client._reference.publish(wrong)
@@ -106,5 +106,5 @@ def a_trajectory_for_another_robot_moves_nothing(made):
     client.wait(lambda: "reference refused" in made.log("feedforward"), 10.0, "the refusals")
     # The trajectories ask for half a radian; under gravity the position control alone sags by a hundredth of one.
     assert np.allclose(client.position(), q, atol=0.05)
-    with pytest.raises(InputError, match="lacks joint"):
+    with pytest.raises(InputError, match="lacks 'elbow'"):
         reference_of(missing, made.robot)

@@ -28,10 +28,15 @@ def test_permuted_partial_and_foreign_joints():
     states = LiveStates(("a", "b"))
     assert states.take(message(("x", "b", "a"), [9, 2, 1], [0.9, 0.2, 0.1], [90, 20, 10]))
     assert list(states.q) == [1, 2] and list(states.dq) == [0.1, 0.2] and list(states.tau) == [10, 20]
+    before = states.state
+    with pytest.raises(ValueError, match="read-only"):
+        before.q[0] = 3.0
     assert not states.take(message(("x",), [5.0]))
     assert not states.take(message(("a",), [7.0]))
     assert states.take(message(("b",), [8.0], stamp=123))
-    assert list(states.q) == [7, 8] and states.stamp == 123
+    assert list(states.q) == [7, 8] and states.stamp == 123 and states.state.joint_names == ("a", "b")
+    assert np.isnan(states.dq).all(), "what a message does not say is not known any more"
+    assert list(before.q) == [1, 2] and before.stamp == 1_000_000_000, "a state is a value: nothing writes into it"
     assert not states.take(b"\0\1\0\0garbage")
 
 

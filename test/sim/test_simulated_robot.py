@@ -80,7 +80,7 @@ def plant(**imperfections):
 
 def test_it_follows_a_trajectory_and_measures_like_hardware():
     made = plant(resolution=1e-4, torque_noise=0.01)
-    made.follow(quintic(np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.7, 0.6]), 2.0))
+    made.follow(quintic(made.robot.active_names, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.7, 0.6]), 2.0))
     rows = [made.step() for _ in range(2500)]
     q = np.array([row.q for row in rows])
     assert np.allclose(q[-1], [0.5, -0.7, 0.6], atol=0.05)

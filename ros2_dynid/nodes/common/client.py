@@ -69,15 +69,15 @@ class Client(Caller):
         limits = [self.robot.joints[j - 1].limits for j in self.robot.active]
         velocity = speed * np.array([min(limit.velocity, 3.0) for limit in limits])
         acceleration = speed * np.array([min(limit.acceleration, 5.0) for limit in limits])
-        way = approach(self.position(), q, velocity, acceleration).shifted(0.01)
-        self._direct.publish(trajectory_message(way, self.robot.active_names))
+        way = approach(self.robot.active_names, self.position(), q, velocity, acceleration).shifted(0.01)
+        self._direct.publish(trajectory_message(way))
         end = self._live.stamp + int((way.duration + 0.3) * 1e9)
         self.wait(lambda: self._live.stamp >= end, way.duration + 20.0, "a move")
 
     def follow(self, points: Reference, *, feedforward: bool) -> tuple[Array, Array]:
         """Send a trajectory, directly or by way of the feedforward; return times (N,) [s] and positions (N, n)."""
         start = time.time_ns() + int(LEAD * 1e9)
-        message = trajectory_message(points, self.robot.active_names)
+        message = trajectory_message(points)
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(start, 1_000_000_000)
         with self._lock:
             self._log = []

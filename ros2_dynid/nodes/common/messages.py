@@ -11,8 +11,9 @@ from geometry_msgs.msg import Inertia, Transform
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from ros2_dynid.control.reference import Reference, joint_columns, reference
+from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL, reliability=ReliabilityPolicy.RELIABLE)
@@ -25,7 +26,7 @@ STREAMED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
 
 def reference_of(message: JointTrajectory, robot: Robot) -> Reference:
     """Return the trajectory in the robot's joint order, or refuse it as a joint trajectory controller would."""
-    columns = joint_columns(robot, message.joint_names)
+    columns = joint_order(robot.active_names, message.joint_names, source=robot.name)
     if not message.points:
         raise InputError("the trajectory has no points", "give at least one")
     t = np.array([seconds(point.time_from_start) for point in message.points])
@@ -42,17 +43,17 @@ def reference_of(message: JointTrajectory, robot: Robot) -> Reference:
     q = column("positions")
     if q is None:
         raise InputError("the trajectory has no positions", "give positions in every point")
-    return reference(t, q, column("velocities"), column("accelerations"), column("effort"))
+    return reference(robot.active_names, t, q, column("velocities"), column("accelerations"), column("effort"))
 
 
-def reference_points(samples: Any) -> Reference:
-    """Return the reference through the samples t, q, dq, ddq of a planned trajectory."""
-    return reference(samples.t, samples.q, samples.dq, samples.ddq)
+def reference_points(joint_names: Sequence[str], samples: Any) -> Reference:
+    """Return the reference through the samples t, q, dq, ddq of a planned trajectory of the joints named."""
+    return reference(joint_names, samples.t, samples.q, samples.dq, samples.ddq)
 
 
-def trajectory_message(points: Reference, names: Sequence[str], stamp: Any = None) -> JointTrajectory:
-    """Return the message of a trajectory of the joints named; without a stamp it starts when it arrives."""
-    message = JointTrajectory(joint_names=list(names))
+def trajectory_message(points: Reference, stamp: Any = None) -> JointTrajectory:
+    """Return the message of a trajectory; without a stamp it starts when it arrives."""
+    message = JointTrajectory(joint_names=list(points.joint_names))
     if stamp is not None:
         message.header.stamp = stamp
     fields = {"positions": points.q, "velocities": points.dq, "accelerations": points.ddq, "effort": points.tau}

@@ -117,7 +117,7 @@ class Excitation(ManagedNode):
         return f"{phase} begins in {begins:.1f} s"
 
     def _send(self, points: Reference, begin: float | None) -> None:
-        self._sender.send(points, self._states.names, begin)
+        self._sender.send(points, begin)
 
     def _announce(self, phase: str, reason: str) -> None:
         if phase == "idle" or (phase == "exciting") != self._announced:
@@ -129,10 +129,10 @@ class Excitation(ManagedNode):
 
     def _on_state(self, message: bytes) -> None:
         with self._lock:
-            if self._motion is not None and self._states.take(message):
+            if self._motion is not None and (state := self._states.take(message)) is not None:
                 now = time.monotonic()
-                measured_at = self._clock_of_states.time_of(self._states.stamp, now)
-                self._motion.observe(self._states.q, self._states.dq, now, measured_at)
+                measured_at = self._clock_of_states.time_of(state.stamp, now)
+                self._motion.observe(state.q, state.dq, now, measured_at)
 
     def _watch(self) -> None:
         with self._lock:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ros2_dynid.confined import Folder
-from ros2_dynid.control.reference import Reference, joint_columns
+from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.limits import check_trajectory
@@ -42,7 +42,7 @@ class Planner:
 
     def points(self, trajectory: Trajectory) -> Reference:
         """Return the points to be sent."""
-        return reference_points(trajectory.sample(self._node.value("point_rate")))
+        return reference_points(trajectory.joint_names, trajectory.sample(self._node.value("point_rate")))
 
     def check_way(self, q: Array) -> None:
         """Refuse a way to the start, shape (N, n_active), on which the robot would touch itself or leave its box."""
@@ -60,10 +60,9 @@ class Planner:
         try:
             robot = self._node.known_robot()
             path, cond = self._found(request)
-            planned = load_trajectory(path)
-            joint_columns(robot, planned.joint_names)
+            planned = load_trajectory(path).ordered(robot.active_names)
             self._check(robot, planned)
-            response.trajectory = trajectory_message(self.points(planned), planned.joint_names)
+            response.trajectory = trajectory_message(self.points(planned))
             response.cond, response.duration = cond, planned.duration
             response.success, response.message = True, str(path)
             self.trajectory = planned

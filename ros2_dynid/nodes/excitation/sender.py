@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -35,12 +34,12 @@ class Sender:
         else:
             self._publisher = node.create_publisher(JointTrajectory, topic, COMMANDS)
 
-    def send(self, points: Reference, names: Sequence[str], begin: float | None = None) -> None:
+    def send(self, points: Reference, begin: float | None = None) -> None:
         """Send a trajectory, which replaces the one followed; it starts on arrival, or at `begin` (monotonic) [s]."""
         stamp = None
         if begin is not None:
             stamp = (self._clock.now() + Duration(nanoseconds=int(1e9 * (begin - time.monotonic())))).to_msg()
-        message = trajectory_message(points, names, stamp)
+        message = trajectory_message(points, stamp)
         if self._publisher is not None:
             self._publisher.publish(message)
             return

@@ -62,7 +62,7 @@ class FeedforwardServices:
                     node.output.send(driver.follow(points, begin), driver)
                 else:
                     filled = driver.filled(points, node.value("point_rate"))
-                    self._passed_on.publish(trajectory_message(filled, driver.robot.active_names, message.header.stamp))
+                    self._passed_on.publish(trajectory_message(filled, message.header.stamp))
         except DynidError as error:
             node.get_logger().error(f"reference refused: {error}", throttle_duration_sec=1.0)
 
@@ -76,7 +76,7 @@ class FeedforwardServices:
         try:
             driver, wanted = self.needed(), request.trajectory
             points = driver.filled(reference_of(wanted, driver.robot), None)
-            response.trajectory = trajectory_message(points, driver.robot.active_names, wanted.header.stamp)
+            response.trajectory = trajectory_message(points, wanted.header.stamp)
             response.success = True
         except DynidError as error:
             response.message = str(error)

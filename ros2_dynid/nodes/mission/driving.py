@@ -49,7 +49,7 @@ def open_loop(client: Client, speeds: Mapping[str, float]) -> dict[str, dict[str
         for name, measured in (("gravity at the reference", False), ("on-line gravity", True)):
             say(f"open loop, {speed}, {name}")
             client.go(middle - travel / 2)
-            points = quintic(middle - travel / 2, middle + travel / 2, seconds)
+            points = quintic(client.robot.active_names, middle - travel / 2, middle + travel / 2, seconds)
             client.set("feedforward", output="effort", measured_gravity=measured)
             t, q = client.follow(points, feedforward=True)
             client.set("feedforward", output="trajectory", measured_gravity=False)
