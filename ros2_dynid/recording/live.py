@@ -80,7 +80,8 @@ class LiveStates:
             if not self._seen.all():
                 return None
         self._seen[:] = False
-        self.state = State(self.names, *self._values.copy(), stamp_ns(message))
+        q, dq, tau = self._values.copy()
+        self.state = State(self.names, q, dq, tau, stamp_ns(message))
         return self.state
 
     @property
