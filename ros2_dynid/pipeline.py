@@ -40,6 +40,7 @@ from ros2_dynid.identification.validation import Errors, Series, cross_validate,
 from ros2_dynid.identification.verdict import Remark, verdict
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.notes import Note
 from ros2_dynid.recording.load import Reading, iter_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.streamed import streamed
@@ -354,7 +355,7 @@ def provenance(
         "sigma": found.sigma.tolist(),
         "delay": {"value": float(found.value[-1]), "std": float(found.std[-1])},
         "verdict": [asdict(remark) for remark in remarks],
-        "notes": [note for p in prepared for note in p.notes],
+        "notes": [note.text for p in prepared for note in p.notes],
         "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},
     }
 
@@ -417,7 +418,7 @@ def _pieces(robot: Robot, path: str | Path, reading: Reading, tell: Progress, at
         yield _joined(waiting, recording.outline.notes)
 
 
-def _joined(chunks: Sequence[Samples], notes: tuple[str, ...]) -> Samples:
+def _joined(chunks: Sequence[Samples], notes: tuple[Note, ...]) -> Samples:
     def together(name: str) -> Array | None:
         parts = [getattr(chunk, name) for chunk in chunks]
         return None if any(part is None for part in parts) else np.concatenate(parts)

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "end": outline.last,
         "joints": list(outline.joint_names),
         "fields": list(outline.fields),
-        "notes": [*outline.notes, *notes],
+        "notes": [*map(str, outline.notes), *notes],
     }
 
 

@@ -27,6 +27,7 @@ from ros2_dynid.identification.signals import (
     spectrum,
 )
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.notes import Note, remark, repaired
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
 
 MOTION_TO_ROWS = 4.0
@@ -120,7 +121,7 @@ class Prepared:
     position_noise: Array
     filter: Filter
     source: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     cutoffs: Cutoffs | None = None
 
 
@@ -346,12 +347,11 @@ def _finite(samples: Samples) -> Samples:
         for j, name in enumerate(samples.joint_names)
         if not (np.isfinite(samples.q[:, j]).all() and np.isfinite(samples.tau[:, j]).all())
     )
-    return samples.take(good).noted(
-        f"{bad} samples with values that are not finite were dropped (joint {first!r} first)"
-    )
+    text = f"{bad} samples with values that are not finite were dropped (joint {first!r} first)"
+    return samples.take(good).noted(repaired(text))
 
 
-def _even(samples: Samples) -> tuple[list[dict[str, Array]], float, tuple[str, ...]]:
+def _even(samples: Samples) -> tuple[list[dict[str, Array]], float, tuple[Note, ...]]:
     """Return stretches on an even grid, their rate [Hz] and notes. Samples must be in order and finite."""
     t = samples.t
     if len(t) < 16:
@@ -360,7 +360,7 @@ def _even(samples: Samples) -> tuple[list[dict[str, Array]], float, tuple[str, .
     if not period > 0:
         raise InputError("the time stamps do not advance", "record with a running clock", samples.source)
     edges = np.concatenate(([0], np.flatnonzero(np.diff(t) > GAP * period) + 1, [len(t)]))
-    notes = [f"{len(edges) - 2} gaps split the recording"] if len(edges) > 2 else []
+    notes = [remark(f"{len(edges) - 2} gaps split the recording")] if len(edges) > 2 else []
     assert samples.tau is not None
     pieces, jittered = [], 0
     # The median of rounded stamps is coarse: the longest stretch's mean period is the better clock.
@@ -386,7 +386,7 @@ def _even(samples: Samples) -> tuple[list[dict[str, Array]], float, tuple[str, .
     if not pieces:
         raise InputError("gaps cut the recording into shreds", "record without losing samples", samples.source)
     if jittered:
-        notes.append(f"uneven stamps: resampled to {1.0 / period:.5g} Hz")
+        notes.append(repaired(f"uneven stamps: resampled to {1.0 / period:.5g} Hz"))
     return pieces, 1.0 / period, tuple(notes)
 
 
@@ -444,7 +444,7 @@ def _filtered_sign(
 
 def _velocity_sources(
     piece: dict[str, Array], rate: float, cutoffs: Cutoffs, options: PreprocessOptions, names: tuple[str, ...]
-) -> tuple[tuple[str, ...], list[str]]:
+) -> tuple[tuple[str, ...], list[Note]]:
     """Return for each joint "position" or "measured", and notes on measured velocities that disagree.
 
     Measured velocity is better where it has no gain or delay against the positions, and less noise at the cut-off.
@@ -469,8 +469,10 @@ def _velocity_sources(
         off = float(np.std(measured[:, j] - dq[:, j])) / max(float(np.std(dq[:, j])), 1e-300)
         if off > 0.2:
             notes.append(
-                f"joint {names[j]!r}: the recorded velocity does not fit the position (gain {gain:.2f}, late by "
-                f"{1e3 * delay / max(abs(gain), 1e-9):.1f} ms): not used"
+                remark(
+                    f"joint {names[j]!r}: the recorded velocity does not fit the position (gain {gain:.2f}, late by "
+                    f"{1e3 * delay / max(abs(gain), 1e-9):.1f} ms): not used"
+                )
             )
         agrees = abs(gain - 1.0) < 2e-3 and abs(delay) * 2.0 * np.pi * cutoffs.row < 0.02 and off < 0.01
         quieter = noise_dq[j] < 0.25 * omega**2 * noise_q[j] / 3.0

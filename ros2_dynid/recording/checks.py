@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Robot
+from ros2_dynid.notes import NoteKind
 from ros2_dynid.recording import signals
 from ros2_dynid.recording.plausibility import Evidence, effort_evidence
 from ros2_dynid.recording.problems import RED, YELLOW, Problem, worst
@@ -56,7 +57,7 @@ def _checked(samples: Samples, robot: Robot | None) -> dict[str, Any]:
         "missing_samples": timing.missing,
         "joints": rows,
         "problems": [problem.as_dict() for problem in problems],
-        "notes": list(samples.notes),
+        "notes": [note.text for note in samples.notes],
     }
 
 
@@ -64,11 +65,11 @@ def _notes(samples: Samples) -> list[Problem]:
     """What the reader noted about damage is a problem of the recording too."""
     found = []
     for note in samples.notes:
-        if any(word in note for word in ("cut", "damaged", "not closed", "missing", "could not be decoded")):
+        if note.kind is NoteKind.DAMAGE:
             do = "the rest is usable; stop recordings properly to keep all"
-            found.append(Problem("damaged", YELLOW, note, do))
-        elif "header stamps are not set" in note:
-            found.append(Problem("stamps", YELLOW, note, "let the driver stamp its messages when it samples"))
+            found.append(Problem("damaged", YELLOW, note.text, do))
+        elif note.kind is NoteKind.STAMPS:
+            found.append(Problem("stamps", YELLOW, note.text, "let the driver stamp its messages when it samples"))
     return found
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.notes import Note, NoteKind, damage, remark, repaired
 from ros2_dynid.recording.bags import Bag, choose_topics, is_bag, open_bag
 from ros2_dynid.recording.decode import Decoded, Decoder
 from ros2_dynid.recording.merge import Merger, Window
@@ -65,7 +66,7 @@ def read_samples(
 ) -> Samples:
     """Read a recording as load_samples does, with its options in `reading`."""
     reading = reading or Reading()
-    notes: list[str] = []
+    notes: list[Note] = []
     growing: dict[str, Growing] = {}
     last: Samples | None = None
     for samples in iter_samples(path, robot, reading=reading, notes=notes):
@@ -89,7 +90,7 @@ def iter_samples(
     *,
     chunk: int = CHUNK,
     reading: Reading | None = None,
-    notes: list[str] | None = None,
+    notes: list[Note] | None = None,
 ) -> Iterator[Samples]:
     """Yield a recording in order, some `chunk` samples at a time, for recordings larger than memory.
 
@@ -116,7 +117,7 @@ def iter_samples(
 
 
 def _bag_samples(
-    bag: Bag, wanted: Sequence[str] | None, chunk: int, reading: Reading, notes: list[str]
+    bag: Bag, wanted: Sequence[str] | None, chunk: int, reading: Reading, notes: list[Note]
 ) -> Iterator[Samples]:
     source = str(bag.path)
     topics = choose_topics(bag, wanted, reading.topic)
@@ -148,34 +149,34 @@ def _bag_samples(
             raise InputError(what, "record all publishers of joint states at the same time", source)
         what = f"there is no joint state on {', '.join(topics)}" + (f" ({warnings[0]})" if warnings else "")
         raise InputError(what, "record the robot's joint states", source)
-    notes += bag.file_warnings()
+    notes += map(damage, bag.file_warnings())
     messages = sum(channel.count for channel in bag.channels if channel.count > 0)
     if bag.announced is not None and 0 < messages < bag.announced:
-        notes.append(
-            f"{bag.announced - messages} of the {bag.announced} messages announced by metadata.yaml are missing"
-        )
+        missed = f"{bag.announced - messages} of the {bag.announced} messages announced by metadata.yaml are missing"
+        notes.append(damage(missed))
     if failed:
-        notes.append(f"{failed} messages could not be decoded and were left out ({reason[:120]})")
+        notes.append(damage(f"{failed} messages could not be decoded and were left out ({reason[:120]})"))
     notes += _merge_notes(merger, topics, wanted)
 
 
-def _merge_notes(merger: Merger, topics: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
+def _merge_notes(merger: Merger, topics: Sequence[str], wanted: Sequence[str] | None) -> list[Note]:
     notes = []
     if merger.stamps == "bag":
-        notes.append("the header stamps are not set: the times are those of recording, with the jitter of transport")
+        text = "the header stamps are not set: the times are those of recording, with the jitter of transport"
+        notes.append(Note(NoteKind.STAMPS, text))
     if merger.unstamped:
-        notes.append(f"{merger.unstamped} messages without a stamp were left out")
+        notes.append(repaired(f"{merger.unstamped} messages without a stamp were left out"))
     if merger.interpolated:
         joints = shortened(sorted(merger.interpolated))
-        notes.append(f"joint states come in parts: {joints} interpolated at the times of the other joints")
+        notes.append(repaired(f"joint states come in parts: {joints} interpolated at the times of the other joints"))
     if merger.dropped:
-        notes.append(f"{merger.dropped} samples were left out, since not all joints were published then")
+        notes.append(repaired(f"{merger.dropped} samples were left out, since not all joints were published then"))
     if len(topics) > 1:
-        notes.append(f"joint states of several topics were joined: {', '.join(topics[:10])}")
+        notes.append(remark(f"joint states of several topics were joined: {', '.join(topics[:10])}"))
     if wanted is not None:
         extra = [name for name in merger.seen if name not in wanted]
         if extra:
-            notes.append(f"joints that the robot has not were ignored: {shortened(extra)}")
+            notes.append(remark(f"ignored joints not in the robot: {shortened(extra)}"))
     return notes
 
 

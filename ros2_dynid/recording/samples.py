@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
+from ros2_dynid.notes import Note, repaired
 
 FIELDS = ("q", "dq", "ddq", "tau")
 """The signals of a joint: position [rad or m], its two derivatives [/s, /s^2] and effort [N.m or N]."""
@@ -34,7 +35,7 @@ class Samples:
     ddq: Array | None = None
     tau: Array | None = None
     source: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     start_ns: int = 0
 
     def __post_init__(self) -> None:
@@ -66,7 +67,7 @@ class Samples:
         """Return the samples of the rows given."""
         return self.with_arrays(self.t[rows], {field: array[rows] for field, array in self.arrays().items()})
 
-    def noted(self, *notes: str) -> Samples:
+    def noted(self, *notes: Note) -> Samples:
         """Return the samples with further notes."""
         return replace(self, notes=(*self.notes, *notes)) if notes else self
 
@@ -96,22 +97,26 @@ def ordered(samples: Samples) -> Samples:
     """
     finite = np.isfinite(samples.t)
     if not finite.all():
-        samples = samples.take(finite).noted(f"{np.count_nonzero(~finite)} samples without a time were dropped")
+        samples = samples.take(finite).noted(
+            repaired(f"{np.count_nonzero(~finite)} samples without a time were dropped")
+        )
     if len(samples) < 2 or np.all(np.diff(samples.t) > 0):
         return samples
     rows, resets = longest_stretch(samples.t)
     if resets:
-        note = (
+        note = repaired(
             f"the clock was set back {resets} times: only the longest stretch is used, "
             f"{rows.stop - rows.start} of {len(samples)} samples"
         )
         samples = samples.take(rows).noted(note)
     late = int(np.count_nonzero(np.diff(samples.t) < 0))
     if late:
-        samples = samples.take(np.argsort(samples.t, kind="stable")).noted(f"{late} late samples were sorted in")
+        samples = samples.take(np.argsort(samples.t, kind="stable")).noted(
+            repaired(f"{late} late samples were sorted in")
+        )
     first = np.concatenate(([True], np.diff(samples.t) > 0))
     if not first.all():
-        note = f"{np.count_nonzero(~first)} samples that repeat a stamp were dropped"
+        note = repaired(f"{np.count_nonzero(~first)} samples that repeat a stamp were dropped")
         samples = samples.take(first).noted(note)
     return samples
 

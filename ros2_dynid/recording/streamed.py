@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.model.robot import Array
+from ros2_dynid.notes import Note
 from ros2_dynid.recording.samples import FIELDS, Samples, cut, longest_stretch, ordered
 
 
@@ -23,7 +24,7 @@ class Outline:
     last: float
     start_ns: int
     source: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def outline_of(samples: Samples) -> Outline:
@@ -44,13 +45,13 @@ class Streamed:
 
 
 def streamed(
-    read: Callable[[list[str]], Iterable[Samples]], start: float | None = None, end: float | None = None
+    read: Callable[[list[Note]], Iterable[Samples]], start: float | None = None, end: float | None = None
 ) -> Streamed:
     """Return a recording in order and cut to start <= t <= end [s]; of the first reading only the times are kept.
 
     read(notes) reads the recording from its beginning, as iter_samples does, and appends what there is to note.
     """
-    notes: list[str] = []
+    notes: list[Note] = []
     times: list[Array] = []
     known = {"q"}
     piece: Samples | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.notes import Note, damage
 from ros2_dynid.recording.samples import FIELDS, SUFFIXES, Samples, missing_joint, shortened
 from ros2_dynid.recording.units import Units
 
@@ -28,7 +29,7 @@ _NPZ_RATIO, _NPZ_LEAST = 100, 256 << 20  # arrays larger than this many times th
 
 
 def iter_table(
-    path: Path, robot: Robot | None, columns: Mapping[str, str] | None, units: Units, notes: list[str]
+    path: Path, robot: Robot | None, columns: Mapping[str, str] | None, units: Units, notes: list[Note]
 ) -> Iterator[Samples]:
     """Yield a CSV file in pieces, an npz file whole; all joints it names, or those of the robot if it names none.
 
@@ -68,7 +69,7 @@ def in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
 
 
 def _iter_csv(
-    path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], notes: list[str]
+    path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], notes: list[Note]
 ) -> Iterator[Samples]:
     source = str(path)
     blocks = _lines(path)
@@ -87,7 +88,7 @@ def _iter_csv(
     while lines is not None:
         following = next(blocks, None)
         if following is None and lines and len(_cells(lines[-1], delimiter)) < len(header):
-            notes.append("the last line is cut and was left out")
+            notes.append(damage("the last line is cut and was left out"))
             lines = lines[:-1]
         if decimal_comma:
             lines = [line.replace(",", ".") for line in lines]

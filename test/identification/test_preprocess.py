@@ -42,7 +42,7 @@ def test_uneven_stamps_are_resampled():
     t = samples.t + rng.uniform(-0.3, 0.3, len(samples.t)) / 500.0
     q = a * np.sin(w * t[:, None])
     p = prepare(ROBOT, replace(samples, t=t, q=q))
-    assert any("uneven" in note for note in p.notes)
+    assert any("uneven" in note.text for note in p.notes)
     assert np.allclose(p.ddq, -a * w**2 * np.sin(w * p.t[:, None]), atol=2e-2 * np.max(a * w**2))
 
 
@@ -60,7 +60,7 @@ def test_some_nan_are_dropped_with_a_note():
     samples, _ = smooth()
     q = samples.q.copy()
     q[100, 2] = np.nan
-    assert any("not finite" in note and "'" in note for note in prepare(ROBOT, replace(samples, q=q)).notes)
+    assert any("not finite" in note.text and "'" in note.text for note in prepare(ROBOT, replace(samples, q=q)).notes)
 
 
 def test_good_measured_velocity_is_used_and_a_late_one_is_not():

@@ -86,7 +86,7 @@ def test_bare_file_and_folder_without_metadata(tmp_path, plugin, ending, compres
     (bag / "metadata.yaml").unlink()
     samples = load_samples(bag)
     assert_equal(samples, stamps, names, q, dq, tau)
-    assert any("metadata.yaml" in note for note in samples.notes)
+    assert any("metadata.yaml" in note.text for note in samples.notes)
     (file,) = bag.glob(f"bag.{ending}*")
     assert_equal(load_samples(file), stamps, names, q, dq, tau)
 
@@ -107,7 +107,7 @@ def test_damaged_metadata_is_a_warning(tmp_path):
     (bag / "metadata.yaml").write_text("rosbag2_bagfile_information: [")
     samples = load_samples(bag)
     assert_equal(samples, stamps, names, q, dq, tau)
-    assert "damaged" in samples.notes[0]
+    assert "damaged" in samples.notes[0].text
 
 
 def test_joints_come_in_the_robots_order_and_others_are_ignored(tmp_path):
@@ -115,7 +115,7 @@ def test_joints_come_in_the_robots_order_and_others_are_ignored(tmp_path):
     bag = write_bag(tmp_path / "bag", messages)
     samples = load_samples(bag, robot_of(["joint3", "joint1"]))
     assert_equal(samples, stamps, ["joint3", "joint1"], q[:, [2, 0]], dq[:, [2, 0]], tau[:, [2, 0]])
-    assert "joint2, joint4" in samples.notes[0]
+    assert "joint2, joint4" in samples.notes[0].text
     with_passive = load_samples(bag, robot_of(["joint3", "free", "joint1"], passive=["free"]))
     assert with_passive.joint_names == ("joint3", "joint1")
 
@@ -205,7 +205,7 @@ def test_partial_publishers_are_merged(tmp_path, topics, chunk):
         assert np.array_equal(np.isnan(values), np.zeros_like(values, bool))
         assert np.abs(values - truth).max() < 3e-5  # 5 ms of linear interpolation: h^2/8 |x''|
     samples = load_samples(bag, robot)
-    assert any("interpolated" in note and "b1, b2" in note for note in samples.notes)
+    assert any("interpolated" in note.text and "b1, b2" in note.text for note in samples.notes)
 
 
 def test_position_and_effort_from_different_publishers(tmp_path):
@@ -232,7 +232,7 @@ def test_no_interpolation_across_a_gap(tmp_path):
     samples = load_samples(write_bag(tmp_path / "bag", messages), robot_of(["a", "b"]))
     assert not np.any((samples.t > 1.001) & (samples.t < 1.999))
     assert np.array_equal(samples.q[:, 0], samples.q[:, 1])
-    assert any("left out" in note for note in samples.notes)
+    assert any("left out" in note.text for note in samples.notes)
 
 
 def test_bag_stamps_where_all_header_stamps_are_zero(tmp_path):
@@ -242,7 +242,7 @@ def test_bag_stamps_where_all_header_stamps_are_zero(tmp_path):
     ]
     samples = load_samples(write_bag(tmp_path / "bag", messages))
     assert_equal(samples, stamps, ("a", "b"), q, dq, tau)
-    assert "not set" in samples.notes[0]
+    assert "not set" in samples.notes[0].text
 
 
 def test_stamps_can_be_chosen(tmp_path):
@@ -276,7 +276,7 @@ def test_late_repeated_and_reset_stamps(tmp_path):
         )
     )
     assert np.array_equal(samples.q[:, 0], np.arange(300))
-    assert "set back" in samples.notes[0]
+    assert "set back" in samples.notes[0].text
 
 
 def test_topic_by_name_and_by_type(tmp_path):
@@ -375,7 +375,7 @@ def test_undecodable_messages_are_counted_and_left_out(tmp_path):
     samples = load_samples(tmp_path / "bag")
     keep = np.setdiff1d(np.arange(50), [7, 20])
     assert np.array_equal(samples.q, q[keep])
-    assert any("2 messages could not be decoded" in note for note in samples.notes)
+    assert any("2 messages could not be decoded" in note.text for note in samples.notes)
 
 
 def test_chunks_are_yielded_as_they_come(tmp_path):

@@ -68,8 +68,10 @@ def test_a_truncated_mcap_is_read_up_to_its_last_whole_chunk(tmp_path):
         file.write_bytes(data[:place])
         samples = load_samples(tmp_path / "bag")
         assert np.array_equal(samples.q[:, 0], np.arange(300 * whole))
-        assert any("after the last whole chunk, are missing" in note for note in samples.notes)
-        assert f"{3000 - 300 * whole} of the 3000 messages announced by metadata.yaml are missing" in samples.notes
+        assert any("after the last whole chunk, are missing" in note.text for note in samples.notes)
+        assert f"{3000 - 300 * whole} of the 3000 messages announced by metadata.yaml are missing" in map(
+            str, samples.notes
+        )
 
 
 def test_zeros_at_the_end_as_after_a_power_cut(tmp_path):
@@ -77,7 +79,7 @@ def test_zeros_at_the_end_as_after_a_power_cut(tmp_path):
     data = file.read_bytes()
     file.write_bytes(data[: starts[6]] + bytes(100_000))
     samples = load_samples(file)
-    assert len(samples) == 1800 and any("are missing" in note for note in samples.notes)
+    assert len(samples) == 1800 and any("are missing" in note.text for note in samples.notes)
 
 
 def test_a_damaged_chunk_is_left_out_and_the_others_read(tmp_path):
@@ -87,7 +89,7 @@ def test_a_damaged_chunk_is_left_out_and_the_others_read(tmp_path):
     file.write_bytes(data)
     samples = load_samples(file)
     assert np.array_equal(samples.q[:, 0], np.delete(np.arange(3000), np.arange(900, 1200)))
-    assert any("damaged chunk of 0.299 s was left out (its checksum is wrong)" in note for note in samples.notes)
+    assert any("damaged chunk of 0.299 s was left out (its checksum is wrong)" in note.text for note in samples.notes)
 
 
 def test_a_broken_frame_is_stepped_over_by_the_index(tmp_path):
@@ -97,7 +99,7 @@ def test_a_broken_frame_is_stepped_over_by_the_index(tmp_path):
     file.write_bytes(data)
     samples = load_samples(file)
     assert len(samples) == 2700
-    assert any("are damaged and were left out" in note for note in samples.notes)
+    assert any("are damaged and were left out" in note.text for note in samples.notes)
 
 
 @pytest.mark.parametrize("compression", ["", "lz4", "zstd"])
@@ -124,7 +126,7 @@ def test_a_truncated_ros1_bag_is_salvaged(tmp_path):
     old = write_bag1(tmp_path / "old.bag", plain_messages(9000, store=ROS1)[0])
     old.write_bytes(old.read_bytes()[: int(0.6 * old.stat().st_size)])
     samples = load_samples(old)
-    assert 2000 < len(samples) < 9000 and any("cut or damaged" in note for note in samples.notes)
+    assert 2000 < len(samples) < 9000 and any("cut or damaged" in note.text for note in samples.notes)
 
 
 @pytest.mark.parametrize("share", [0.99, 0.7, 0.3])
@@ -139,7 +141,7 @@ def test_a_truncated_database_is_read_as_far_as_it_goes(tmp_path, share):
     assert 0.8 * share * 3000 < len(samples) < 3000
     assert np.array_equal(samples.q, q[: len(samples)]) and np.array_equal(samples.tau, tau[: len(samples)])
     lost = size - int(share * size)
-    assert any(f"{lost} of {size} bytes" in note for note in samples.notes)
+    assert any(f"{lost} of {size} bytes" in note.text for note in samples.notes)
     assert file.read_bytes() == kept and sorted(p.name for p in bag.iterdir()) == ["lite.db3", "metadata.yaml"]
 
 
@@ -207,7 +209,7 @@ def test_metadata_nested_without_end_does_not_crash(tmp_path):
     for text in ("[" * 100_000, "- " * 100_000, "{a: " * 50_000):
         (tmp_path / "bag/metadata.yaml").write_text(text)
         samples = load_samples(tmp_path / "bag")
-        assert len(samples) == 3000 and "damaged" in samples.notes[0]
+        assert len(samples) == 3000 and "damaged" in samples.notes[0].text
     assert file.exists()
 
 

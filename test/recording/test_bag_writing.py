@@ -127,7 +127,7 @@ def test_messages_reach_the_file_within_a_second_without_close(tmp_path):
     writer.poll()
     samples = load_samples(tmp_path / "bag")
     assert len(samples) == 3
-    assert any("not closed" in note for note in samples.notes)
+    assert any("not closed" in note.text for note in samples.notes)
     writer.close()
     assert load_samples(tmp_path / "bag").notes == ()
 

@@ -7,6 +7,7 @@ import pytest
 
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
+from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.convert import save_pieces
 from ros2_dynid.recording.load import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples, cut, ordered
@@ -30,8 +31,8 @@ def awkward(seed: int) -> Samples:
 def in_pieces(samples: Samples, size: int):
     """Return a reader that yields so many samples at a time; pieces without a known velocity have none."""
 
-    def read(notes: list[str]):
-        notes.append("read")
+    def read(notes: list[Note]):
+        notes.append(remark("read"))
         for begin in range(0, len(samples), size):
             piece = samples.take(slice(begin, begin + size))
             arrays = piece.arrays()
@@ -53,7 +54,7 @@ def test_pieces_are_the_whole(size, cuts):
         joined = np.concatenate([piece.arrays()[field] for piece in pieces])
         assert np.array_equal(joined, expected.arrays()[field], equal_nan=True)
     assert found.outline.fields == ("q", "dq") and found.outline.count == len(expected)
-    assert found.outline.notes == ("read", *expected.notes) and found.outline.start_ns == 10**18
+    assert found.outline.notes == (remark("read"), *expected.notes) and found.outline.start_ns == 10**18
     assert (found.outline.first, found.outline.last) == (expected.t[0], expected.t[-1])
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
+from ros2_dynid.notes import damage
 from ros2_dynid.recording.load import load_samples
 from ros2_dynid.recording.tables import parse_columns
 from ros2_dynid.recording.units import Units
@@ -53,7 +54,7 @@ def test_empty_cells_are_nan_and_a_cut_last_line_is_left_out(tmp_path):
     text = "time,j.position,j.effort\n0,1,\n1,2,5\n2,3"
     samples = load_samples(write(tmp_path / "a.csv", text))
     assert len(samples) == 2 and np.isnan(samples.tau[0, 0]) and samples.tau[1, 0] == 5
-    assert samples.notes == ("the last line is cut and was left out",)
+    assert samples.notes == (damage("the last line is cut and was left out"),)
 
 
 def test_units(tmp_path):

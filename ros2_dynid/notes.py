@@ -1,0 +1,46 @@
+"""Notes: what a step did to the data or found in them, in one line each, with a kind that programs can match on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class NoteKind(str, Enum):
+    """What a note is about."""
+
+    DAMAGE = "damage"
+    """Part of the recording is lost: cut off, damaged or undecodable."""
+    STAMPS = "stamps"
+    """The times are not those of sampling."""
+    REPAIRED = "repaired"
+    """Samples were dropped, sorted, resampled or interpolated."""
+    REMARK = "remark"
+    """Nothing is wrong, but the reader should know."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One note: its kind and a sentence."""
+
+    kind: NoteKind
+    text: str
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.text
+
+
+def damage(text: str) -> Note:
+    """Return a note on lost data."""
+    return Note(NoteKind.DAMAGE, text)
+
+
+def repaired(text: str) -> Note:
+    """Return a note on data that were mended."""
+    return Note(NoteKind.REPAIRED, text)
+
+
+def remark(text: str) -> Note:
+    """Return a note on what the reader should know."""
+    return Note(NoteKind.REMARK, text)
