@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 
 
 @contextmanager
@@ -44,7 +44,9 @@ def place(new: Path, path: Path, *, overwrite: bool) -> None:
     try:
         os.link(new, path)
     except FileExistsError:
-        raise InputError("this exists already", "choose another name or add --overwrite", str(path)) from None
+        raise InputError(
+            "this exists already", Text("choose another name, or allow it: ", Option("overwrite", True)), str(path)
+        ) from None
     except OSError:  # a filesystem without links
         new.rename(path)
     else:

@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ros2_dynid import commands
-from ros2_dynid.errors import DynidError
+from ros2_dynid.commands.shared.flags import as_flag
+from ros2_dynid.errors import DynidError, Text
 from ros2_dynid.version import __version__
 
 ORDER = ("demo", "mdh", "base", "excite", "check", "convert", "identify", "payload", "gains")
@@ -38,7 +39,7 @@ class _Parser(argparse.ArgumentParser):
 
 def command_names() -> list[str]:
     """Return the names of the command files there are, in the order of the help page."""
-    found = [m.name for m in pkgutil.iter_modules(commands.__path__) if m.name not in ("common",)]
+    found = [m.name for m in pkgutil.iter_modules(commands.__path__) if m.name != "shared"]
     return sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
@@ -83,15 +84,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str]) -> int:
     args = build_parser().parse_args(argv)
     try:
-        result = args.module.run(args)
+        result = _flagged(args.module.run(args))
     except DynidError as error:
-        print(f"dynid {args.command}: {error}", file=sys.stderr)
+        print(f"dynid {args.command}: {error.render(as_flag)}", file=sys.stderr)
         return 2
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         reason = error.strerror or error
         print(
-            f"dynid {args.command}: {where}{reason}; check the path, its rights and the free space",
+            f"dynid {args.command}: {where}{reason}; check the path, its permissions and the free space",
             file=sys.stderr,
         )
         return 2
@@ -103,6 +104,15 @@ def _main(argv: Sequence[str]) -> int:
         args.module.show(result, Console(no_color=args.no_color or None, highlight=False))
     sys.stdout.flush()
     return int(result.get("exit_code", 0))
+
+
+def _flagged(value: Any) -> Any:
+    """Return a result whose texts name the options as they are typed here."""
+    if isinstance(value, dict):
+        return {key: _flagged(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_flagged(item) for item in value)
+    return value.render(as_flag) if isinstance(value, Text) else value
 
 
 def _plain(value: Any) -> Any:

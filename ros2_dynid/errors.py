@@ -1,10 +1,81 @@
-"""The one error family: every error is a single line that says what is wrong and what to do, and carries its data."""
+"""The one error family: every error is a single line that says what is wrong and what to do, and carries its data.
+
+A text that asks for an option names the request's field and a value (`Option`), not how some caller writes it: the
+command line renders a flag, a node `gains: {elbow: -1}`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Scalar: TypeAlias = str | float | bool
+OptionValue: TypeAlias = Scalar | Sequence[Scalar] | Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A field of a request, and the value that it should have (None: the text only names the field)."""
+
+    key: str
+    value: OptionValue | None = None
+
+
+Style: TypeAlias = Callable[[Option], str]
+"""How a caller writes an option."""
+
+
+def as_field(option: Option) -> str:
+    """Return `key: value` as a request writes it, in YAML: gains: {elbow: -1}."""
+    return option.key if option.value is None else f"{option.key}: {_plain(option.value)}"
+
+
+def _plain(value: OptionValue) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {scalar_text(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, str | float | int):
+        return scalar_text(value)
+    return "[" + ", ".join(scalar_text(item) for item in value) + "]"
+
+
+def scalar_text(value: Scalar) -> str:
+    """Return a single value as a person writes it: true, 0.5, rad."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+class Text(str):
+    """A line of text that names options. As a plain string it names fields; `render` lets the caller's style decide."""
+
+    parts: tuple[str | Option, ...]
+
+    def __new__(cls, *parts: str | Option) -> Text:
+        """Join texts (which may name options themselves) and options."""
+        flat: list[str | Option] = []
+        for part in parts:
+            flat += part.parts if isinstance(part, Text) else [one_line(part) if isinstance(part, str) else part]
+        text = super().__new__(cls, "".join(one_line(as_field(p)) if isinstance(p, Option) else p for p in flat))
+        text.parts = tuple(flat)
+        return text
+
+    def render(self, style: Style) -> str:
+        """Return the line with each option in a style."""
+        return "".join(one_line(style(part)) if isinstance(part, Option) else part for part in self.parts)
 
 
 class DynidError(Exception):
     """Something went wrong that the user can be told about in one line."""
+
+    def __init__(self, text: str = "") -> None:
+        """Keep the line."""
+        self.text = Text(text)
+        super().__init__(str(self.text))
+
+    def render(self, style: Style) -> str:
+        """Return the line with each option in a style."""
+        return self.text.render(style)
 
 
 class InputError(DynidError):
@@ -12,9 +83,8 @@ class InputError(DynidError):
 
     def __init__(self, what: str, cure: str, source: str | None = None) -> None:
         """Say `what` is wrong, the `cure`, and the file or element (`source`) it was found in."""
-        self.what, self.cure, self.source = one_line(what), one_line(cure), source
-        where = f"{one_line(source)}: " if source else ""
-        super().__init__(f"{where}{self.what}; {self.cure}")
+        self.what, self.cure, self.source = Text(what), Text(cure), source
+        super().__init__(Text(f"{source}: " if source else "", self.what, "; ", self.cure))
 
 
 class RankError(DynidError):
@@ -23,7 +93,7 @@ class RankError(DynidError):
     def __init__(self, what: str, cure: str, *, rank: int, expected: int, tolerance: float) -> None:
         """Keep the numerical `rank` found with the absolute `tolerance`, and the rank `expected`."""
         self.rank, self.expected, self.tolerance = rank, expected, tolerance
-        super().__init__(f"{one_line(what)} (rank {rank} of {expected} at tolerance {tolerance:.1e}); {one_line(cure)}")
+        super().__init__(Text(what, f" (rank {rank} of {expected} at tolerance {tolerance:.1e}); ", cure))
 
 
 class MissingPackageError(DynidError):

@@ -11,6 +11,7 @@ from ros2_dynid.base_parameters.numeric import by_qr, in_order
 from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.transfer import typical_length, units
+from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import Robot
 
 TOLERANCE = 1e-10
@@ -42,7 +43,7 @@ def closed_form(
     beta = tidy(found.beta / size[None, :] * size[leaders, None], size, leaders, noise_level(kept))
     warnings = doubts(kept, dropped)
     if found.doubt:
-        warnings.append(f"{found.doubt}; set --tolerance")
+        warnings.append(Text(f"{found.doubt}; set ", Option("tolerance")))
     gap = kept / dropped if dropped > 0.0 else np.inf
     return build(names, leaders, beta, source=source, method="closed-form", gap=gap, warnings=warnings)
 
@@ -51,12 +52,18 @@ def doubts(kept: float, dropped: float) -> list[str]:
     """Return a warning if the smallest relative pivot kept and the largest one dropped are not far apart."""
     if dropped > 0.0 and kept / dropped < CLEAR:
         return [
-            f"the count is not clear-cut: {kept:.1e} was kept and {dropped:.1e} dropped; "
-            "check the robot's geometry for axes that are almost parallel, or set --tolerance"
+            Text(
+                f"the count is not clear-cut: {kept:.1e} was kept and {dropped:.1e} dropped; "
+                "check the robot's geometry for axes that are almost parallel, or set ",
+                Option("tolerance"),
+            )
         ]
     if kept < 1e-6:
         return [
-            f"a base parameter hangs on a misalignment of only {kept:.1e}; "
-            "if the axes are meant to be aligned, correct the geometry or set --tolerance higher"
+            Text(
+                f"a base parameter hangs on a misalignment of only {kept:.1e}; "
+                "if the axes are meant to be aligned, correct the geometry or set a higher ",
+                Option("tolerance"),
+            )
         ]
     return []

@@ -31,7 +31,7 @@ from ros2_dynid.base_parameters.sampling import (
 from ros2_dynid.base_parameters.scaling import scaled_points
 from ros2_dynid.base_parameters.selection import chosen_names, preference
 from ros2_dynid.base_parameters.transfer import units
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Robot
 
@@ -104,7 +104,7 @@ def _sampled(
     beta = found.beta / size[None, :] * size[found.leaders, None]
     warnings = doubts(found.kept, found.dropped)
     if found.doubt:
-        warnings.append(f"{found.doubt}; set --tolerance")
+        warnings.append(Text(f"{found.doubt}; set ", Option("tolerance")))
     return build(
         names,
         found.leaders,

@@ -16,7 +16,7 @@ import numpy as np
 
 from ros2_dynid.base_parameters.reduced_form import noise_level, tidy
 from ros2_dynid.base_parameters.transfer import moved, placements, typical_length, units
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.parameters import select_groups
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
@@ -50,7 +50,11 @@ def combination_matrix(robot: Robot) -> tuple[tuple[str, ...], Array, list[str]]
     if robot.passive:
         raise InputError("closed loops are not covered by Theorem 2", "use the numerical methods", robot.name)
     if not np.any(robot.gravity):
-        raise InputError("Theorem 2 takes gravity for granted", "use --method closed-form without it", robot.name)
+        raise InputError(
+            "Theorem 2 takes gravity for granted",
+            Text("use ", Option("method", "closed-form"), " without it"),
+            robot.name,
+        )
     names = select_groups(robot, ("inertial",))
     bodies = _composite_constants(robot)
     paths = _paths(robot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.parameters import GROUPS, PER_JOINT, group_of, select_groups, split_name
 from ros2_dynid.model.robot import Robot
 
@@ -22,7 +22,7 @@ def chosen_names(robot: Robot, source: str, groups: Sequence[str] | None) -> tup
     if wrong:
         raise InputError(
             f"{' and '.join(wrong)} cannot be found from the {source} model",
-            "use --from torque, or --only inertial,rotor",
+            Text("use ", Option("source", "torque"), ", or ", Option("groups", ("inertial", "rotor"))),
         )
     return select_groups(robot, groups), None
 
@@ -41,7 +41,7 @@ def preference(names: Sequence[str], order: Sequence[str] | None) -> list[int]:
         found = [place[name] for name in _expanded(item, names) if name in place]
         if not found:
             raise InputError(
-                f"--order names {item!r}, which no parameter taken part in matches",
+                Text(Option("order"), f" names {item!r}, which matches no parameter that takes part"),
                 "use a name (ZZ1), a kind (Ia), a group (rotor) or a joint's number (6)",
             )
         taken.update(dict.fromkeys(found))

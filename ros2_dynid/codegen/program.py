@@ -26,7 +26,7 @@ from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.parameters import GROUPS, LINK, group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
@@ -60,7 +60,9 @@ def chosen_parameters(robot: Robot, only: Sequence[str] | None) -> tuple[tuple[s
         unknown = [name for name in only if name not in names]
         if unknown:
             cure = f"give groups ({', '.join(GROUPS)}) or standard parameters such as ZZ1"
-            raise InputError(f"--only {unknown[0]!r} is neither", cure, robot.name)
+            raise InputError(
+                Text(Option("groups", unknown[0]), " is neither a group nor a parameter"), cure, robot.name
+            )
         chosen = tuple(dict.fromkeys(only))
         return chosen, np.array([chi[names.index(name)] for name in chosen])
     if only is None:
@@ -135,8 +137,10 @@ def tool_of(robot: Robot, name: str | None) -> tuple[int, Array, str]:
     if name is None:
         return robot.n, np.eye(4), f"the frame of joint {robot.joints[-1].name}"
     if name not in robot.tools:
-        known = ", ".join(sorted(robot.tools)) or "none: leave --tool out for the last joint's frame"
-        raise InputError(f"the robot has no tool link {name!r}", f"choose from {known}", robot.name)
+        cure = f"choose from {', '.join(sorted(robot.tools))}"
+        if not robot.tools:
+            cure = Text("leave ", Option("tool"), " out for the last joint's frame")
+        raise InputError(f"the robot has no tool link {name!r}", cure, robot.name)
     joint, pose = robot.tools[name]
     return joint, pose, f"link {name}"
 

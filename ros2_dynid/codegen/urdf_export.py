@@ -14,7 +14,7 @@ from xml.parsers import expat
 import numpy as np
 
 from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.inertia import Inertia, merged
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.subchain import select_chain
@@ -81,7 +81,7 @@ def updated_urdf(
             body = rest.moved(inverse(into @ own.pose))
             fault = "negative mass" if body.mass < 0 else body.fault()
             if fault:
-                notes.append(f"link {own.name!r}: {fault}; ask identify for --consistent parameters")
+                notes.append(Text(f"link {own.name!r}: {fault}; identify with ", Option("consistent", True)))
             edits += _inertial_edits(text, places.links[own.name], body)
         friction = {
             attribute: parameters[f"{kind}{number}"]

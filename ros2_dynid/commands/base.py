@@ -7,7 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,15 +26,15 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("recording", metavar="BAG", help="rosbag2 folder or file, ROS 1 bag, CSV or npz file")
     add_robot_arguments(parser)
-    from ros2_dynid.recording.options import add_reading_arguments
+    from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments
 
     add_reading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Read and check the recording."""
+    from ros2_dynid.commands.shared.reading_arguments import read_recording
     from ros2_dynid.recording.checks import check_samples
-    from ros2_dynid.recording.options import read_recording
 
     robot = robot_from_args(args)
     return check_samples(read_recording(args.recording, args, robot, in_order=False), robot)

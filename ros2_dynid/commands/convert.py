@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,16 +24,16 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
     parser.add_argument("--out-topic", metavar="TOPIC", default="/joint_states", help="topic of a bag that is written")
     add_robot_arguments(parser, positional=False, required=False)
-    from ros2_dynid.recording.options import add_reading_arguments
+    from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments
 
     add_reading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Read, cut and write, some samples at a time."""
+    from ros2_dynid.commands.shared.reading_arguments import reading_of
     from ros2_dynid.recording.convert import check_target, save_pieces
     from ros2_dynid.recording.load import iter_samples
-    from ros2_dynid.recording.options import reading_of
     from ros2_dynid.recording.streamed import streamed
 
     check_target(args.output, overwrite=args.overwrite)

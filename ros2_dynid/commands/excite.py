@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ros2_dynid.commands.common import add_robot_arguments, parse_hold, robot_from_args
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, parse_hold, robot_from_args
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.options import add_reading_arguments, reading_of
 
 if TYPE_CHECKING:
     from rich.console import Console

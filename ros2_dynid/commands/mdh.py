@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
-from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ros2_dynid.commands.common import add_robot_arguments, robot_from_args
 from ros2_dynid.commands.identify import add_preprocess_arguments, preprocess_options, told
-from ros2_dynid.recording.options import add_reading_arguments, reading_of
+from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 
 if TYPE_CHECKING:
     from rich.console import Console

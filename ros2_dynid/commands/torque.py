@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ros2_dynid.commands.common import add_robot_arguments, parse_hold
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, parse_hold
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:

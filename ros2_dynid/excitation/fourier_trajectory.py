@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.criteria import (
     condition,
     minus_log_det,
@@ -222,7 +222,11 @@ def optimise_series(
     if not np.isfinite(best):
         raise InputError(
             "no motion about the start pose is safe",
-            "choose another start pose (--start), or look at the limits, the floor and the collision shapes",
+            Text(
+                "choose another start pose (",
+                Option("start"),
+                "), or check the limits, the floor and the collision shapes",
+            ),
             problem.model.robot.name,
         )
     (p, weight), *later = STAGES

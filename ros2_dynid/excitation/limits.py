@@ -8,7 +8,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.trajectory import Curve, Trajectory
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
@@ -82,14 +82,14 @@ def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = 
                 if not known:
                     raise InputError(
                         f"joint {joint.name!r} has no {kind} limit",
-                        f"add it to the robot file or give --max-{kind}",
+                        Text("add it to the robot file, or give ", Option(f"max_{kind}")),
                         robot.name,
                     )
             if not (upper > lower and velocity > 0 and acceleration > 0):
                 raise InputError(
                     f"joint {joint.name!r} cannot move: position {lower:.4g} to {upper:.4g}, velocity {velocity:.4g},"
                     f" acceleration {acceleration:.4g}",
-                    f"correct its limits, or hold it: --hold {joint.name}=VALUE",
+                    Text("correct its limits, or hold it: ", Option("hold", {joint.name: "VALUE"})),
                     robot.name,
                 )
             if not np.isfinite(acceleration):
@@ -98,8 +98,12 @@ def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = 
         rows.append((lower, upper, velocity, acceleration, min(own.effort, caps.effort)))
     if unknown:
         notes.append(
-            f"no acceleration limit is known for {', '.join(unknown)}: full speed is reached in {SPEED_UP_TIME_S} s at"
-            " the soonest (--max-acceleration sets it)"
+            Text(
+                f"no acceleration limit is known for {', '.join(unknown)}: full speed is reached in {SPEED_UP_TIME_S} s"
+                " at the soonest (",
+                Option("max_acceleration"),
+                " sets it)",
+            )
         )
     lower_, upper_, velocity_, acceleration_, effort_ = np.array(rows).T
     half = np.where(np.isfinite(upper_ - lower_), 0.5 * margin * (upper_ - lower_), 0.0)

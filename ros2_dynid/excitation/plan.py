@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.criteria import condition, equilibrium, normalised
 from ros2_dynid.excitation.fourier import FourierSeries
@@ -124,7 +124,9 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     source = "energy" if wishes.method == "points" else "torque"
     base = base_parameters(robot, source=source, groups=wishes.groups, seed=wishes.seed)
     if not len(base):
-        raise InputError("no base parameter is left to identify", "choose other groups (--only)", robot.name)
+        raise InputError(
+            "no base parameter is left to identify", Text("choose other groups: ", Option("groups")), robot.name
+        )
     budget = wishes.time_budget_s or DEFAULT_BUDGET_S["points" if wishes.method == "points" else criterion_of(wishes)]
     clock = Clock(max(budget - wishes.spent_s, 0.1 * budget), wishes.progress)
     bounds = bounds_of(robot, wishes.margin, wishes.caps)
@@ -154,7 +156,13 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     if not cond_normalised < UNSHOWN:
         raise InputError(
             f"the best motion found does not show the base parameters (condition number {cond_normalised:.1e})",
-            "give wider limits, more time (--time-budget) or a longer motion (--duration)",
+            Text(
+                "give wider limits, more time (",
+                Option("time_budget"),
+                ") or a longer motion (",
+                Option("duration"),
+                ")",
+            ),
             robot.name,
         )
     clear = None if wishes.shapes is None else clearance(robot, wishes.shapes, trajectory.sample(CHECK_RATE_HZ).q)[0]
@@ -272,7 +280,9 @@ def _as_in_the_seed(
         if (curve is not None and not slowed) or clock.over((k + 2) / len(tries)):
             break
     if best is None:
-        raise InputError("the points found cannot be joined inside the limits", "use --optimiser gradient")
+        raise InputError(
+            "the points found cannot be joined inside the limits", Text("use ", Option("optimiser", "gradient"))
+        )
     return best[1:]
 
 

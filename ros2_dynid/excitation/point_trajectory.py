@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.motion import constraint
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.criteria import condition
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.points import SHARPNESS, EnergyModel, Substitution
@@ -141,7 +141,7 @@ def optimise_trajectory(
     if best is None:
         raise InputError(
             "no trajectory through optimum points keeps all limits",
-            "give more time (--time-budget), wider limits, or another start pose",
+            Text("give more time (", Option("time_budget"), "), wider limits, or another start pose"),
             problem.model.robot.name,
         )
     return best[1:]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.limits import Bounds
 from ros2_dynid.model.robot import Array, Robot
@@ -42,12 +42,14 @@ def rest_pose(
             raise InputError(
                 f"the start pose puts joint {robot.active_names[k]!r} at {pose[k]:.6g}, outside {lower[k]:.6g} to"
                 f" {upper[k]:.6g} (limits less the margin)",
-                "choose a start pose inside, or a smaller --margin",
+                Text("choose a start pose inside, or a smaller ", Option("margin")),
                 robot.name,
             )
         fault = fault_of(robot, bounds, shapes, chi, pose)
         if fault:
-            raise InputError(f"at the start pose {fault}", "choose another start pose (--start)", robot.name)
+            raise InputError(
+                f"at the start pose {fault}", Text("choose another start pose: ", Option("start")), robot.name
+            )
         return pose
     middle = 0.5 * (lower + upper)
     zero = np.where((lower <= 0.0) & (upper >= 0.0), 0.0, middle)
@@ -69,7 +71,7 @@ def rest_pose(
             return np.asarray(best[1])
     raise InputError(
         f"no pose was found in which the robot can rest: in the middle of its limits {faults[len(poses)]}",
-        "look at the effort limits, the floor and the collision shapes, or give --start",
+        Text("check the effort limits, the floor and the collision shapes, or give ", Option("start")),
         robot.name,
     )
 

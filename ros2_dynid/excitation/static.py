@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.limits import DEFAULT_MARGIN, Bounds, Caps, bounds_of, known_parameters
 from ros2_dynid.excitation.pose import fault_of, rest_pose
@@ -101,7 +101,9 @@ def static_poses(
     while len(tour) > 1 and not way_is_clear(robot, shapes, tour[-1], rest):
         tour.pop()
     if len(tour) < 2:
-        raise InputError("no safe pose can be reached from the start pose", "choose another one (--start)", robot.name)
+        raise InputError(
+            "no safe pose can be reached from the start pose", Text("choose another one: ", Option("start")), robot.name
+        )
     states, times = [rest], [0.0]
     for a, b in zip(tour, [*tour[1:], rest], strict=True):
         states += [b, b]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, make_shapes, planes_of
 from ros2_dynid.excitation.exact import available, narrowed
 from ros2_dynid.excitation.shapes import capsules_of, file_capsules, missing_note, urdf_solids
@@ -59,7 +59,9 @@ def known_shapes(
     planes = planes_of(floor, box)
     if source is None:
         if planes:
-            raise InputError("a floor or a box needs shapes that stay inside", "give --collision FILE")
+            raise InputError(
+                "a floor or a box needs shapes that stay inside", Text("give ", Option("collision", "FILE"))
+            )
         return robot, None
     by_hand = Path(source).suffix.lower() in (".yaml", ".yml")
     solids, missing = ([], ()) if by_hand else urdf_solids(robot, source, **chain)
@@ -67,7 +69,9 @@ def known_shapes(
     if not capsules:
         if planes or by_hand:
             raise InputError(
-                "no collision shape was found", "give --collision FILE with spheres or capsules", str(source)
+                "no collision shape was found",
+                Text("give ", Option("collision", "FILE"), " with spheres or capsules"),
+                str(source),
             )
         if notes:
             warning = "no collision shape could be read: nothing keeps the links apart"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ros2_dynid.errors import InputError, MissingPackageError
+from ros2_dynid.errors import InputError, MissingPackageError, Option, Text
 from ros2_dynid.model.files import MAX_YAML, parse_yaml, read_bytes
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
@@ -57,7 +57,17 @@ def _robot_file(file: Path, options: Mapping[str, Any]) -> Robot:
     data = parse_yaml(read_bytes(file, MAX_YAML), str(file))
     if isinstance(data, Mapping) and data.get("urdf") is None and any(options.values()):
         raise InputError(
-            "the robot is given by a table", "choose sub-chains (--base-link, --tip-link, --hold) of a URDF", str(file)
+            "the robot is given by a table",
+            Text(
+                "choose sub-chains (",
+                Option("base_link"),
+                ", ",
+                Option("tip_link"),
+                ", ",
+                Option("hold"),
+                ") of a URDF",
+            ),
+            str(file),
         )
 
     def read_urdf(path: str, given: Mapping[str, Any]) -> Robot:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.robot import Array
 from ros2_dynid.model.transforms import rotation_about, transform
 from ros2_dynid.model.urdf import UrdfJoint, UrdfTree, name_list
@@ -144,7 +144,9 @@ def _motions(tree: UrdfTree, hold: Mapping[str, float], wanted: set[str], notes:
         elif not joint.moves:
             if joint.parent != tree.root:
                 raise InputError(
-                    f"joint {joint.name!r} is {joint.type}", f"hold it: --hold {joint.name}=0", tree.source
+                    f"joint {joint.name!r} is {joint.type}",
+                    Text("hold it: ", Option("hold", {joint.name: 0})),
+                    tree.source,
                 )
             notes.append(f"{joint.type} joint {joint.name!r} of the base is held")
             motions[joint.name] = _Motion(0.0, {})

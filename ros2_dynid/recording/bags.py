@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.files import check_depth
 from ros2_dynid.recording.blocks import Block, Channel, Storage, distinct
 from ros2_dynid.recording.decode import JOINT_STATE, TYPES, Decoder, can_decode
@@ -193,7 +193,7 @@ def _by_joints(bag: Bag, topics: Sequence[str], wanted: Sequence[str] | None) ->
         if len(choice) == 1:
             return choice
     if whole:
-        cure = f"name one with --topic: {', '.join(whole[:10])}"
+        cure = Text("choose one (", Option("topic"), f"): {', '.join(whole[:10])}")
         raise InputError(f"{len(whole)} topics carry joint states", cure, str(bag.path))
     return carrying or tuple(topics)
 

@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from ros2_dynid.atomic import place, replacing
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.recording.samples import SUFFIXES, Samples
 from ros2_dynid.recording.streamed import Outline, outline_of
 from ros2_dynid.recording.writer import BagWriter
@@ -56,7 +56,9 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
     if suffix in _FOREIGN:
         raise InputError(f"cannot write {suffix} files", "name a .csv, .npz or .mcap file, or a folder", str(path))
     if path.exists() and not overwrite:
-        raise InputError("this exists already", "choose another name or add --overwrite", str(path))
+        raise InputError(
+            "this exists already", Text("choose another name, or allow it: ", Option("overwrite", True)), str(path)
+        )
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}", "make it first", str(path))
     return path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.notes import Note, NoteKind, damage, remark, repaired
 from ros2_dynid.recording.bags import Bag, choose_topics, is_bag, open_bag
 from ros2_dynid.recording.decode import Decoded, Decoder
@@ -195,7 +195,7 @@ def _windows(
                 joint_sets.add(frozenset(item.names))
                 if len(joint_sets) > _MOST_JOINT_SETS:
                     what = f"topic {channel.topic} names other joints from message to message"
-                    raise InputError(what, "name another topic with --topic", str(bag.path))
+                    raise InputError(what, Text("choose another topic (", Option("topic"), ")"), str(bag.path))
                 decoded.setdefault(channel.topic, []).append(replace(item, rows=rows[item.rows]))
         for topic, items in decoded.items():
             merger.add(topic, items, block.stamp)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import REVOLUTE, Array, Joint
 from ros2_dynid.recording.problems import RED, YELLOW, Problem
 
@@ -134,11 +135,12 @@ def check_coverage(signal: Signal, joint: Joint | None) -> list[Problem]:
     if np.isfinite(allowed) and (low < lower - margin or high > upper + margin):
         what = f"positions from {low:.4g} to {high:.4g} {signal.unit} leave the limits {lower:.4g} to {upper:.4g}"
         degrees = sigma == REVOLUTE and max(-low, high) > 2 * np.pi
-        do = "they look like degrees: convert with --angle-unit deg" if degrees else "check zero offset, sign and unit"
+        in_degrees = Text("they look like degrees: set ", Option("angle_unit", "deg"))
+        do = in_degrees if degrees else "check zero offset, sign and unit"
         return [Problem("position_unit" if degrees else "limits", RED if degrees else YELLOW, what, do, signal.joint)]
     if span < LEAST_MOTION[sigma]:
         what = f"the joint stood still: it moved {span:.2g} {signal.unit}"
-        do = "move it too, or hold it with --hold: what a joint never does cannot be identified"
+        do = Text("move it too, or hold it (", Option("hold"), "): what a joint never does cannot be identified")
         return [Problem("coverage", RED, what, do, signal.joint)]
     if span < SMALL_MOTION[sigma] or (np.isfinite(allowed) and span < 0.05 * allowed):
         what = f"the joint moved only {span:.3g} {signal.unit}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.notes import Note, damage
 from ros2_dynid.recording.samples import FIELDS, SUFFIXES, Samples, missing_joint, shortened
 from ros2_dynid.recording.units import Units
@@ -193,7 +193,7 @@ def _assigned(
     chosen |= {ours: places[theirs] for ours, theirs in mapped.items()}
     time = next((chosen[name] for name in ("time", "t", "Time") if name in chosen), None)
     if time is None:
-        cure = f"name it with --columns time=HEADER; the header has {shortened(header)}"
+        cure = Text("map it: ", Option("columns", {"time": "HEADER"}), f"; the header has {shortened(header)}")
         raise InputError("no column is called time", cure, source)
     signals: dict[tuple[str, str], int] = {}
     for name, column in chosen.items():
@@ -201,7 +201,9 @@ def _assigned(
         if joint and suffix in suffixes:
             signals[suffixes[suffix], joint] = column
     if not signals:
-        cure = f"call columns NAME.position or map them with --columns; the header has {shortened(header)}"
+        cure = Text(
+            "call columns NAME.position or map them (", Option("columns"), f"); the header has {shortened(header)}"
+        )
         raise InputError("no column is a joint's", cure, source)
     return time, signals
 

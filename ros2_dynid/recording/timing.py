@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.problems import RED, YELLOW, Problem
 from ros2_dynid.recording.samples import CLOCK_RESET
@@ -96,6 +97,8 @@ def _order_problems(steps: Array) -> list[Problem]:
         found.append(Problem("backward", level, what, do))
     if resets:
         what = f"the clock was set back {resets} times, by up to {-float(steps.min()):.3g} s"
-        do = "only the longest stretch is used; record again with a steady clock, or read with --stamps bag"
+        do = Text(
+            "only the longest stretch is used; record again with a steady clock, or use ", Option("stamps", "bag")
+        )
         found.append(Problem("backward", RED, what, do))
     return found

@@ -93,11 +93,11 @@ REFUSED = {
     ),
     "floating in the middle": (
         urdf(BASE, ARM, link("c"), joint("j1", "base", "arm"), joint("j2", "arm", "c", type="floating")),
-        ("'j2'", "floating", "--hold j2=0"),
+        ("'j2'", "floating", "hold: {j2: 0}"),
     ),
     "planar in the middle": (
         urdf(BASE, ARM, link("c"), joint("j1", "base", "arm"), joint("j2", "arm", "c", type="planar")),
-        ("'j2'", "planar", "--hold j2=0"),
+        ("'j2'", "planar", "hold: {j2: 0}"),
     ),
     "a joint twice": (
         urdf(BASE, ARM, link("c"), joint("j1", "base", "arm"), joint("j1", "arm", "c")),

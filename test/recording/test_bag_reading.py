@@ -292,7 +292,7 @@ def test_topic_by_name_and_by_type(tmp_path):
     with pytest.raises(InputError, match="robot_description has type std_msgs/msg/String"):
         load_samples(bag, topic="/robot_description")
     ambiguous = write_bag(tmp_path / "two", [(t.replace("states", "x"), s, m) for t, s, m in [*messages, *commands]])
-    with pytest.raises(InputError, match="2 topics carry joint states; name one with --topic"):
+    with pytest.raises(InputError, match=r"2 topics carry joint states; choose one \(topic\)"):
         load_samples(ambiguous, robot_of(names))
     empty = write_bag(tmp_path / "none", other)
     with pytest.raises(InputError, match="no joint states, only /robot_description"):

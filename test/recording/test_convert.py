@@ -57,7 +57,7 @@ def test_accelerations_and_missing_signals(tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_is_overwritten_unless_asked(tmp_path, form):
     save_samples(some(), tmp_path / form)
-    with pytest.raises(InputError, match="exists already; choose another name or add --overwrite"):
+    with pytest.raises(InputError, match=r"exists already; choose another name, or allow it: overwrite: true"):
         save_samples(some(10), tmp_path / form)
     assert len(load_samples(tmp_path / form)) == 500
     save_samples(some(10), tmp_path / form, overwrite=True)
