@@ -28,10 +28,10 @@ DOMAINS = range(20, 100)
 _libc = ctypes.CDLL(None)
 
 
-def _end_with(parent: int) -> None:
-    """Ask the kernel, in a new process, for SIGTERM when its parent dies, also by kill -9."""
+def end_with_parent(parent: int | None = None) -> None:
+    """Ask the kernel for SIGTERM when the parent of this process dies, also by kill -9; end if `parent` has already."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before we asked
+    if parent is not None and os.getppid() != parent:
         os._exit(1)
 
 
@@ -70,7 +70,7 @@ class Processes:
                 env=self._environment,
                 text=True,
                 start_new_session=True,
-                preexec_fn=functools.partial(_end_with, os.getpid()),
+                preexec_fn=functools.partial(end_with_parent, os.getpid()),
             )
         self._running[name] = process
         return process

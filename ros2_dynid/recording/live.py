@@ -150,6 +150,7 @@ class LiveStatistics:
         self.jumps_back = 0
         self.with_nan = 0
         self.without_effort = 0
+        self._nan: dict[tuple[str, str], int] = {}
         self.first_ns = self.last_ns = 0
         self._intervals = np.zeros(4096)
         self._longest = 0.0
@@ -174,7 +175,17 @@ class LiveStatistics:
         if not efforts:
             self.without_effort += 1
         values = np.frombuffer(message, shape.layout.byte_order + "f8", (at - start) // 8 + efforts, start)
-        self.with_nan += bool(np.isnan(values).any()) if n else 0
+        if n and np.isnan(values).any():
+            self.with_nan += 1
+            self._count_nan(message, shape.layout)
+
+    def _count_nan(self, message: bytes, layout: Layout) -> None:
+        for field, (offset, count) in zip(("position", "velocity", "effort"), layout.arrays, strict=True):
+            if count == len(layout.names):
+                values = np.frombuffer(message, layout.byte_order + "f8", count, offset)
+                for k in np.flatnonzero(np.isnan(values)):
+                    key = field, layout.names[k]
+                    self._nan[key] = self._nan.get(key, 0) + 1
 
     @property
     def period(self) -> float:
@@ -196,8 +207,20 @@ class LiveStatistics:
         found = []
         if self.jumps_back:
             found.append(f"the clock jumped back {self.jumps_back} times")
-        if self.with_nan:
-            found.append(f"{self.with_nan} of {self.count} joint states hold NaN")
+        found += self._nan_problems()
         if self.without_effort:
             found.append(f"{self.without_effort} of {self.count} joint states have no effort")
+        return found
+
+    def _nan_problems(self) -> list[str]:
+        """Return which values of which joints are NaN, and in how many messages: joints alike in one line."""
+        alike: dict[tuple[str, int], list[str]] = {}
+        for (field, joint), count in self._nan.items():
+            alike.setdefault((field, count), []).append(joint)
+        found = []
+        for (field, count), joints in alike.items():
+            line = f"{field} of {', '.join(joints)} is NaN in {count} of {self.count} joint states"
+            if count == self.count:
+                line += f": the hardware has no {field} state interface for it, or the broadcaster does not claim it"
+            found.append(line)
         return found

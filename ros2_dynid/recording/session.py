@@ -8,9 +8,9 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.errors import InputError
 from ros2_dynid.recording.live import LiveStatistics, stamp_ns
-from ros2_dynid.recording.writer import BagWriter
+from ros2_dynid.recording.writer import BagWriter, WriteError
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Session:
         self._stamps = array("q")  # 8 bytes a message: a recording may take hours
         self._lock = threading.Lock()
         self.statistics = LiveStatistics()
-        self.failure = ""
+        self.failure: WriteError | None = None
+        self._told = True
 
     @property
     def path(self) -> Path | None:
@@ -59,19 +60,20 @@ class Session:
                 return
             try:
                 self._write(self._writer, message, received_ns)
-            except DynidError as error:
-                self.failure, self._writer = str(error), None
+            except WriteError as error:
+                self._fail(error)
 
     def begin(self, path: Path, since_ns: int) -> None:
-        """Begin a bag with what the buffer received since `since_ns`."""
+        """Begin a bag with what the buffer received since `since_ns`; its beginning is on the disk on return."""
         with self._lock:
             if self._writer is not None:
                 raise InputError(f"already recording into {self._writer.path}", "stop that first")
             writer = BagWriter(path)
             self._channel = writer.add_topic(self._topic)
-            self.statistics, self._stamps, self.failure = LiveStatistics(), array("q"), ""
+            self.statistics, self._stamps, self.failure = LiveStatistics(), array("q"), None
             for received, message in [item for item in self._buffer if item[0] >= since_ns]:
                 self._write(writer, message, received)
+            writer.flush()
             self._writer = writer
 
     def end(self) -> Summary:
@@ -79,7 +81,7 @@ class Session:
         with self._lock:
             writer, self._writer = self._writer, None
         if writer is None:
-            raise InputError(self.failure or "nothing is being recorded", "start a recording")
+            raise self.failure or InputError("nothing is being recorded", "start a recording")
         writer.close()
         statistics = self.statistics
         gaps, longest = statistics.gaps(self._stamps)
@@ -97,21 +99,30 @@ class Session:
         """Write the ring buffer into a bag of its own and return the number of messages."""
         with self._lock:
             held = list(self._buffer)
+        if not held:
+            raise InputError("nothing is buffered", "check the topic joint_states and the parameter buffer_seconds")
         with BagWriter(path) as writer:
             channel = writer.add_topic(self._topic)
             for received, message in held:
                 writer.write(channel, message, received)
         return len(held)
 
-    def poll(self) -> None:
-        """Bring what waits to the disk: to be called now and then, for when messages stop coming."""
+    def poll(self) -> WriteError | None:
+        """Bring what waits to the disk: to be called now and then, for when messages stop coming.
+
+        A bag that could not be written on since the last call is returned, once.
+        """
         with self._lock:
-            if self._writer is None:
-                return
-            try:
-                self._writer.poll()
-            except DynidError as error:
-                self.failure, self._writer = str(error), None
+            if self._writer is not None:
+                try:
+                    self._writer.poll()
+                except WriteError as error:
+                    self._fail(error)
+            news, self._told = None if self._told else self.failure, True
+        return news
+
+    def _fail(self, error: WriteError) -> None:
+        self.failure, self._writer, self._told = error, None, False
 
     def _write(self, writer: BagWriter, message: bytes, received_ns: int) -> None:
         writer.write(self._channel, message, received_ns)

@@ -43,6 +43,7 @@ CHUNK_BYTES = 768 << 10
 CHUNK_SECONDS = 0.25
 SYNC_SECONDS = 1.0
 _RESERVE = 1 << 20
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class WriteError(DynidError):
@@ -95,9 +96,16 @@ class BagWriter:
         self._closed = False
         self._synced = 0
         self._wake = threading.Event()
-        self._hold_reserve()
-        self._append(mcap_write.beginning(f"ros2_dynid {__version__}"))
-        self._write_metadata(provisional=True)
+        try:
+            self._hold_reserve(must=True)
+            self._append(mcap_write.beginning(f"ros2_dynid {__version__}"))
+            self._write_metadata(provisional=True)
+        except OSError as error:
+            self._release_reserve()
+            os.close(self._fd)
+            shutil.rmtree(self.path, ignore_errors=True)
+            cure = f"free {_RESERVE >> 19} MB at least, or record elsewhere"
+            raise InputError(_why(error), cure, str(self.path)) from None
         self._syncer = threading.Thread(target=self._sync_loop, name="bag-sync", daemon=True)
         self._syncer.start()
 
@@ -229,8 +237,7 @@ class BagWriter:
         self._position += len(data)
 
     def _fail(self, error: OSError) -> None:
-        reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror or error)
-        self.error = WriteError(self.path, reason, self.count)
+        self.error = WriteError(self.path, _why(error), self.count)
         self._finish()
         raise self.error
 
@@ -270,8 +277,7 @@ class BagWriter:
             self._write_metadata(provisional=False)
         except OSError as error:
             if self.error is None:
-                reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
-                self.error = WriteError(self.path, reason, self.count)
+                self.error = WriteError(self.path, _why(error), self.count)
                 raise self.error from None
         finally:
             os.close(self._fd)
@@ -298,13 +304,16 @@ class BagWriter:
             finally:
                 os.close(handle)
 
-    def _hold_reserve(self) -> None:
-        """Hold room on the disk in a file without a name, which vanishes with the process."""
+    def _hold_reserve(self, *, must: bool = False) -> None:
+        """Hold room on the disk in a file without a name, which vanishes with the process; `must`: or raise OSError."""
         wanted = 2 * (_RESERVE + 256 * len(self._chunk_indexes))
-        with suppress(OSError):
+        try:
             if self._reserve is None:
                 self._reserve = tempfile.TemporaryFile(dir=self.path)  # noqa: SIM115  held until close
             os.posix_fallocate(self._reserve.fileno(), 0, wanted)
+        except OSError as error:
+            if must and error.errno in _NO_ROOM:  # others: a filesystem that cannot hold room
+                raise
         self._reserved = wanted
 
     def _release_reserve(self) -> None:
@@ -327,6 +336,10 @@ class BagWriter:
                 pass  # the next write or the end of the bag meets the same error, where it can be told
             finally:
                 os.close(handle)
+
+
+def _why(error: OSError) -> str:
+    return "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror or error)
 
 
 def free_bytes(folder: Path) -> int:

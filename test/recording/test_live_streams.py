@@ -53,6 +53,15 @@ def test_statistics_find_nan_jumps_and_gaps():
     assert statistics.gaps(stamps) == (1, pytest.approx(8e-3))
     assert statistics.jumps_back == 1 and statistics.with_nan == 1
     assert len(statistics.problems()) == 2
+    assert "effort of a is NaN in 1 of 1000 joint states" in statistics.problems()
+
+
+def test_an_effort_interface_that_is_missing_is_named_with_its_joints():
+    statistics = LiveStatistics()
+    for k in range(100):
+        statistics.take(message(("a", "b", "c"), [0.1] * 3, [0.0] * 3, [np.nan, 1.0, np.nan], 10**9 + k * 10**6))
+    (problem,) = statistics.problems()
+    assert "effort of a, c is NaN in 100 of 100" in problem and "no effort state interface" in problem
 
 
 def test_a_stamp_clock_sees_through_delays_and_offsets():
@@ -78,6 +87,9 @@ def test_a_session_keeps_what_it_took(tmp_path):
     samples = load_samples(summary.path)
     assert np.allclose(samples.q[:, 0], 0.1 * np.arange(80, 200))
     assert session.save(tmp_path / "buffer") == 50
+    with pytest.raises(InputError, match="nothing is buffered"):
+        Session("/joint_states", 50).save(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
     with pytest.raises(InputError, match="nothing is being recorded"):
         session.end()
 

@@ -1,11 +1,13 @@
-"""Motions that are safe for the shipped three-joint robot."""
+"""Motions that are safe for the shipped three-joint robot, and recordings of it."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
+from ros2_dynid.sim.truth import true_parameters
 
 
 def saved_motion(folder, robot, seconds=6.0):
@@ -18,3 +20,21 @@ def saved_motion(folder, robot, seconds=6.0):
     dq[[0, -1]] = 0.0
     folder.mkdir(parents=True, exist_ok=True)
     save_trajectory(folder / "slow.yaml", Trajectory(robot.active_names, through_points(t, q, dq)))
+
+
+def recorded_motion(folder, robot, seconds=8.0, seed=1):
+    """Write motion.npz, joint states of a motion with noisy torques of the true parameters; return its name."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, seconds, 2e-3)
+    w = 2 * np.pi / seconds * np.arange(1, 9)
+    a, phase = rng.uniform(0.02, 0.1, (8, robot.n)), rng.uniform(0, 2 * np.pi, (8, robot.n))
+    x = w[:, None] * t[:, None, None] + phase
+    q, dq, ddq = (
+        (a * np.sin(x)).sum(axis=1),
+        (a * w[:, None] * np.cos(x)).sum(axis=1),
+        -(a * w[:, None] ** 2 * np.sin(x)).sum(axis=1),
+    )
+    tau = inverse_dynamics(robot, true_parameters(robot, seed), q, dq, ddq)
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "motion.npz", t=t, q=q, dq=dq, ddq=ddq, tau=tau + 0.01 * rng.standard_normal(tau.shape))
+    return "motion.npz"

@@ -86,3 +86,9 @@ def graph(folder: Path, robot: str = "demo3") -> Iterator[Graph]:
                     os.environ.pop(key, None)
                 else:
                     os.environ[key] = value
+
+
+def jobs_of(pid: int) -> list[str]:
+    """Return the processes that a node's process has started."""
+    found = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, text=True, check=False)
+    return found.stdout.split()

@@ -46,6 +46,8 @@ class Caller(Node):
         if not client.wait_for_server(20.0):
             raise ClientError(f"action {name} does not answer; is its node running?")
         handle = _result(client.send_goal_async(goal, feedback), timeout, name)
+        if not handle.accepted:
+            raise ClientError(f"{name} rejected the goal; the log of its node says why")
         result = _result(handle.get_result_async(), timeout, name).result
         if not result.success:
             raise ClientError(f"{name}: {result.message}")

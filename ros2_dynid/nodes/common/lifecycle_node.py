@@ -34,7 +34,7 @@ class ManagedNode(LifecycleNode):
             self._declare(parameter)
         self.add_on_set_parameters_callback(self._on_set)
         self.add_post_set_parameters_callback(self._on_changed)
-        self._source = RobotSource(self, self.on_robot)
+        self._source = RobotSource(self, self.value, self.on_robot)
         self._diagnostics = Diagnostics(self)
         self.create_timer(1.0, lambda: self.prefer() if self.active else None)  # threads come as they are needed
 
@@ -62,6 +62,11 @@ class ManagedNode(LifecycleNode):
     def description_text(self) -> str:
         """The URDF's text, as far as the robot came as a URDF."""
         return self._source.text
+
+    @property
+    def base_link(self) -> str:
+        """The frame of the robot's base."""
+        return self._source.base_link
 
     def known_robot(self) -> Robot:
         """Return the robot, or refuse what needs it."""

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Time
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
@@ -39,11 +40,11 @@ def model_id(model: IdentifiedModel) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def model_message(model: IdentifiedModel, stamp: Any) -> BaseParameters:
-    """Return the message of a model."""
+def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BaseParameters:
+    """Return the message of a model whose gravity and base are given in the frame `base_link`."""
     robot = model.robot
     message = BaseParameters(robot=robot.name, model_id=model_id(model), joints=mdh_messages(robot))
-    message.header.stamp = stamp
+    message.header.stamp, message.header.frame_id = stamp, base_link
     message.couplings, message.passive = _coupling_messages(robot), _passive_messages(robot)
     message.base = transform_message(robot.base)
     message.gravity.x, message.gravity.y, message.gravity.z = map(float, robot.gravity)

@@ -3,71 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
+from rclpy.node import Node
 from std_msgs.msg import String
 
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.jobs import robot_request
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string, urdf_of
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.urdf import parse_urdf
+from ros2_dynid.nodes.common.answers import reason
 from ros2_dynid.nodes.common.messages import LATCHED
+
+BASE_LINK = "base_link"
+"""Name of the base link of a robot that is given by a table, without links."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A robot, the URDF's text if it came as one, and the name of its base link."""
+
+    robot: Robot
+    text: str
+    base_link: str
 
 
 class RobotSource:
-    """Finds the robot of `node` and passes it to on_robot, again whenever a new description comes."""
+    """Finds the robot and passes it to on_robot, again whenever a description comes that differs."""
 
-    def __init__(self, node: Any, on_robot: Callable[[Robot], None]) -> None:
-        """Know nothing until find() is called."""
-        self._node, self._on_robot = node, on_robot
+    def __init__(self, node: Node, parameter: Callable[[str], str], on_robot: Callable[[Robot], None]) -> None:
+        """Know nothing until find() is called; parameter(name) is robot, base_link or tip_link now."""
+        self._node, self._parameter, self._on_robot = node, parameter, on_robot
         self._subscribed = False
-        self.robot: Robot | None = None
-        self.text = ""
+        self._known: Known | None = None
+
+    @property
+    def robot(self) -> Robot | None:
+        """The robot, once it is known."""
+        return None if self._known is None else self._known.robot
+
+    @property
+    def text(self) -> str:
+        """The URDF's text, as far as the robot came as a URDF."""
+        return "" if self._known is None else self._known.text
+
+    @property
+    def base_link(self) -> str:
+        """The frame in which gravity and the base transform are given."""
+        return BASE_LINK if self._known is None else self._known.base_link
 
     def find(self) -> None:
         """Read the file, or wait for the description."""
-        path = self._node.value("robot")
+        path = self._parameter("robot")
         if path:
-            robot = load_robot(path, **self._chain())
-            urdf = urdf_of(path)[0]
-            self.text = urdf.read_text(encoding="utf-8") if urdf else ""
-            self._take(robot)
+            robot = load_robot(path, base_link=self._chain("base_link"), tip_link=self._chain("tip_link"))
+            urdf, chain = urdf_of(path, base_link=self._chain("base_link"), tip_link=self._chain("tip_link"))
+            text = urdf.read_text(encoding="utf-8") if urdf else ""
+            self._take(Known(robot, text, chain.get("base_link") or _root(text)))
         elif not self._subscribed:
             self._subscribed = True
             self._node.create_subscription(String, "robot_description", self._on_description, LATCHED)
 
     def forget(self) -> None:
         """Go back to knowing nothing."""
-        self.robot, self.text, self._subscribed = None, "", False
+        self._known, self._subscribed = None, False
 
     def known(self) -> Robot:
         """Return the robot, or refuse what needs it."""
-        if self.robot is None:
+        if self._known is None:
             raise InputError("the robot is not known yet", "publish robot_description or set the parameter robot")
-        return self.robot
+        return self._known.robot
 
     def request(self) -> dict[str, str]:
         """Return how a job in another process finds the robot."""
-        value = self._node.value
-        path = value("robot")
-        return robot_request(path, "" if path else self.text, value("base_link"), value("tip_link"))
+        path = self._parameter("robot")
+        return robot_request(path, "" if path else self.text, self._parameter("base_link"), self._parameter("tip_link"))
 
-    def _chain(self) -> dict[str, Any]:
-        return {name: self._node.value(name) or None for name in ("base_link", "tip_link")}
+    def _chain(self, name: str) -> str | None:
+        return self._parameter(name) or None
 
     def _on_description(self, message: String) -> None:
+        if self._known is not None and message.data == self._known.text:
+            return
         try:
-            robot = robot_from_urdf_string(message.data, **self._chain())
-            self.text = message.data
-            self._take(robot)
-        except DynidError as error:
-            self._node.get_logger().error(f"robot_description: {error}")
+            base_link, tip_link = self._chain("base_link"), self._chain("tip_link")
+            robot = robot_from_urdf_string(message.data, base_link=base_link, tip_link=tip_link)
+            self._take(Known(robot, message.data, base_link or _root(message.data)))
+        except Exception as error:  # the text comes from the network
+            logger = self._node.get_logger()
+            logger.error(f"robot_description: {reason(error, logger)}")
 
-    def _take(self, robot: Robot) -> None:
-        before, self.robot = self.robot, robot
+    def _take(self, known: Known) -> None:
+        before, self._known = self._known, known
         try:
-            self._on_robot(robot)
-        except DynidError:
-            self.robot = before
+            self._on_robot(known.robot)
+        except Exception:
+            self._known = before
             raise
-        self._node.get_logger().info(f"robot {robot.name}: {len(robot.active)} joints")
+        self._node.get_logger().info(f"robot {known.robot.name}: {len(known.robot.active)} joints")
+
+
+def _root(text: str) -> str:
+    """Return the root link of a URDF; a table, or a xacro file, has none that we know."""
+    try:
+        return parse_urdf(text).root if text else BASE_LINK
+    except DynidError:
+        return BASE_LINK

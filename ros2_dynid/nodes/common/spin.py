@@ -25,6 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from ros2_dynid.errors import DynidError
 from ros2_dynid.nodes.common.fast import ending
+from ros2_dynid.processes import end_with_parent
 
 SWITCH_SECONDS = 5e-4
 """Longest time [s] that one Python thread keeps the others waiting: streams of 1 kHz have threads of their own."""
@@ -32,7 +33,7 @@ PATIENCE = 0.8
 """Time [s] that leaving the graph may take: those who stop a node wait about a second before they kill it."""
 END_WITH_PARENT = "DYNID_END_WITH_PARENT"
 """Set by the launch files: a launch that gets SIGTERM or is killed leaves its nodes to themselves."""
-PR_SET_PDEATHSIG, SIGEV_THREAD = 1, 2
+SIGEV_THREAD = 2
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,7 +44,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
     """
     wait, wake = _signals()
     if END_WITH_PARENT in os.environ:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        end_with_parent()
     sys.setswitchinterval(SWITCH_SECONDS)
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     failures: list[str] = []

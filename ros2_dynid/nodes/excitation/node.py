@@ -23,7 +23,7 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.background import THREADS
 from ros2_dynid.nodes.common.fast import Stream, Ticker, newest
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
-from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.parameters import EXCITATION
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.excitation.planning import Planner
@@ -46,7 +46,7 @@ class Excitation(ManagedNode):
     def configure(self) -> None:
         """Make topics and services."""
         self._planner = Planner(self)
-        self._exciting = self.create_publisher(Bool, "exciting", LATCHED)
+        self._exciting = self.create_publisher(Bool, "exciting", ANNOUNCED)
         self._state_out = self.create_publisher(String, "excitation_state", LATCHED)
         self._announce("idle", "")
         self._sender = Sender(self, "joint_trajectory", self.value("action"))

@@ -8,19 +8,23 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse
+from rclpy.node import Node
 
 from ros2_dynid.action import Identify
-from ros2_dynid.errors import DynidError
+from ros2_dynid.msg import BaseParameters
+from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import OneJob
-from ros2_dynid.nodes.common.model_messages import model_message
 
 
 class IdentifyAction:
-    """Answers ~/identify; the work is `identify`'s, which waits for the node's one job."""
+    """Answers ~/identify; the work is `identify`'s, which waits for the node's one job.
 
-    def __init__(self, node: Any, job: OneJob, identify: Callable[..., str]) -> None:
-        """Offer the action of `node`."""
-        self._node, self._job, self._identify = node, job, identify
+    Every goal is accepted: a rejection cannot carry a reason, the result of an aborted goal can.
+    """
+
+    def __init__(self, node: Node, job: OneJob, identify: Callable[..., tuple[str, BaseParameters]]) -> None:
+        """Offer the action of `node`; identify(request, progress, cancelled, ...) returns model path and message."""
+        self._logger, self._job, self._identify = node.get_logger(), job, identify
         self._cancelled: dict[bytes, threading.Event] = {}
         self._server = ActionServer(
             node,
@@ -38,8 +42,8 @@ class IdentifyAction:
 
     def _execute(self, goal: Any) -> Identify.Result:
         result, wanted, cancelled = Identify.Result(), goal.request, self._cancelled[_number(goal)]
-        try:
-            result.model_path = self._identify(
+        with answering(result, self._logger):
+            result.model_path, result.parameters = self._identify(
                 wanted,
                 lambda stage, done: goal.publish_feedback(Identify.Feedback(stage=stage, progress=float(done))),
                 cancelled,
@@ -49,17 +53,14 @@ class IdentifyAction:
                 standard=wanted.standard,
                 consistent=wanted.consistent,
             )
-            result.parameters = model_message(self._node.model, self._node.get_clock().now().to_msg())
-            result.success = True
+        del self._cancelled[_number(goal)]
+        if result.success:
             goal.succeed()
-        except (DynidError, OSError) as error:
-            result.message = str(error)
-            if cancelled.is_set() and _canceling(goal):
-                goal.canceled()
-            else:
-                goal.abort()
-        finally:
-            del self._cancelled[_number(goal)]
+        elif cancelled.is_set() and _canceling(goal):
+            goal.canceled()
+        else:
+            self._logger.error(f"identify: {result.message}")
+            goal.abort()
         return result
 
     def _on_cancel(self, goal: Any) -> CancelResponse:

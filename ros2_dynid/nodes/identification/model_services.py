@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
-from ros2_dynid.errors import DynidError, InputError
+from rclpy.node import Node
+
+from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import robot_from_urdf_string
+from ros2_dynid.msg import BaseParameters
+from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.messages import transform_message
-from ros2_dynid.nodes.common.model_messages import mdh_messages, model_message
+from ros2_dynid.nodes.common.model_messages import mdh_messages
 from ros2_dynid.srv import ConvertUrdf, GetBaseParameters
 
 
 class ModelServices:
     """Answers ~/get_base_parameters and ~/convert_urdf."""
 
-    def __init__(self, node: Any) -> None:
-        """Offer the services of `node`."""
-        self._node = node
+    def __init__(self, node: Node, served: Callable[[], BaseParameters | None], description: Callable[[], str]) -> None:
+        """Offer the services of `node`; served() is the model now, description() the URDF's text or nothing ("")."""
+        self._served, self._description, self._logger = served, description, node.get_logger()
         node.create_service(ConvertUrdf, "~/convert_urdf", self._on_convert)
         node.create_service(GetBaseParameters, "~/get_base_parameters", self._on_get)
 
-    def _on_get(self, _: Any, response: GetBaseParameters.Response) -> GetBaseParameters.Response:
-        model = self._node.model
-        response.success = model is not None
-        if model is None:
-            response.message = "no base parameters yet; identify a recording or set the parameter model"
-        else:
-            response.parameters = model_message(model, self._node.get_clock().now().to_msg())
+    def _on_get(self, _: GetBaseParameters.Request, response: GetBaseParameters.Response) -> GetBaseParameters.Response:
+        with answering(response, self._logger):
+            message = self._served()
+            if message is None:
+                raise InputError("no base parameters yet", "identify a recording or set the parameter model")
+            response.parameters = message
         return response
 
     def _on_convert(self, request: ConvertUrdf.Request, response: ConvertUrdf.Response) -> ConvertUrdf.Response:
-        try:
+        with answering(response, self._logger):
             if len(request.hold_joints) != len(request.hold_positions):
                 raise InputError("hold_joints and hold_positions differ in number", "give one position for each joint")
-            text = request.urdf or self._node.description_text
+            text = request.urdf or self._description()
             if not text:
                 raise InputError("there is no URDF", "give one in the request, or publish robot_description")
             robot = robot_from_urdf_string(
@@ -46,7 +49,4 @@ class ModelServices:
             response.joints, response.base = mdh_messages(robot), transform_message(robot.base)
             response.tool_links = list(robot.tools)
             response.tools = [transform_message(T) for _, T in robot.tools.values()]
-            response.success = True
-        except DynidError as error:
-            response.message = str(error)
         return response

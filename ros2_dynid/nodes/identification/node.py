@@ -8,10 +8,11 @@ from typing import Any
 from std_msgs.msg import String
 
 from ros2_dynid.confined import Folder
-from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.msg import BaseParameters
+from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS, OneJob
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import LATCHED
@@ -19,7 +20,7 @@ from ros2_dynid.nodes.common.model_messages import check_same_robot, model_messa
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.identification.identify_action import IdentifyAction
 from ros2_dynid.nodes.identification.model_services import ModelServices
-from ros2_dynid.nodes.identification.online import Online
+from ros2_dynid.nodes.identification.online import Online, OnlineSettings
 from ros2_dynid.nodes.identification.parameters import PARAMETERS
 from ros2_dynid.nodes.identification.payload_service import PayloadService
 from ros2_dynid.srv import IdentifyRecording
@@ -46,27 +47,42 @@ class Identification(ManagedNode):
         self.create_service(
             IdentifyRecording, "~/identify_recording", self._on_identify, callback_group=self._job.group
         )
-        self._model_services = ModelServices(self)
-        self._payload = PayloadService(self, self._job, self._recordings)
+        self._model_services = ModelServices(self, self._served, lambda: self.description_text)
+        self._payload = PayloadService(self, self._job, self._recordings, self.working_robot)
         self._action = self._action or IdentifyAction(self, self._job, self.identify)
 
     def on_robot(self, robot: Robot) -> None:
-        """Serve the model file for this robot."""
+        """Serve the model file, or the model served before if it is this robot's."""
+        before, self._model = self._model, None
         if self.value("model"):
             model = load_model(self.value("model"))
             check_same_robot(robot, model.robot, self.value("model"))
             self._serve(model)
+        elif before is not None:
+            try:
+                check_same_robot(robot, before.robot, "the model served so far")
+                self._serve(before)
+            except InputError as error:
+                self.get_logger().warning(str(error))
 
     def activate(self) -> None:
         """Listen, if online."""
         if self.value("online"):
-            self._online = Online(self)
+            self._online = Online(
+                self,
+                OnlineSettings(*map(self.value, ("online_rate", "online_cutoff", "online_memory"))),
+                robot=lambda: self.robot,
+                model=lambda: self._model,
+                drift_ratio=lambda: self.value("drift_ratio"),
+                message_of=self.message_of,
+            )
 
     def deactivate(self) -> None:
         """Stop what goes on."""
         self._job.cancel()
         if self._online is not None:
             self._online.close()
+            self._online = None
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         """Tell what is served, and drift."""
@@ -75,21 +91,34 @@ class Identification(ManagedNode):
             return WARN, f"drift at joint {self._online.drift.joint}", values
         return (OK, "serving", values) if self._model else (WARN, "no base parameters yet", values)
 
-    @property
-    def model(self) -> IdentifiedModel | None:
-        """The model served."""
-        return self._model
+    def working_robot(self) -> dict[str, str]:
+        """Return how a job finds the robot, or refuse to start one."""
+        if not self.active:
+            raise InputError("the node is not active", "activate identification")
+        self.known_robot()
+        return self.robot_request()
 
-    def _serve(self, model: IdentifiedModel) -> None:
+    def _served(self) -> BaseParameters | None:
+        return None if self._model is None else self.message_of(self._model)
+
+    def _serve(self, model: IdentifiedModel) -> BaseParameters:
         self._model = model
-        self._out.publish(model_message(model, self.get_clock().now().to_msg()))
+        message = self.message_of(model)
+        self._out.publish(message)
+        return message
+
+    def message_of(self, model: IdentifiedModel) -> BaseParameters:
+        """Return the message of a model of this robot."""
+        return model_message(model, self.get_clock().now().to_msg(), self.base_link)
 
     def _on_recording(self, message: String) -> None:
         self._last_recording = message.data
 
-    def identify(self, request: Any, progress: Any = None, cancelled: Any = None, **more: Any) -> str:
+    def identify(
+        self, request: Any, progress: Any = None, cancelled: Any = None, **more: Any
+    ) -> tuple[str, BaseParameters]:
         """Run the job of a request, serve its model and return the model file's path."""
-        self.known_robot()
+        robot = self.working_robot()
         bags = list(request.bags) or ([self._last_recording] if self._last_recording else [])
         if not bags:
             raise InputError("there is no recording yet", "record one, or name bags in the request")
@@ -97,23 +126,18 @@ class Identification(ManagedNode):
             "identify",
             progress,
             cancelled,
-            robot=self.robot_request(),
+            robot=robot,
             bags=[str(self._recordings.existing(bag)) for bag in bags],
             validate=[str(self._recordings.existing(bag)) for bag in request.validation_bags],
             method=request.method or self.value("method"),
             output=str(self._models.new(more.pop("output", "") or time.strftime("model_%Y%m%d_%H%M%S"), unique=True)),
             **more,
         )
-        self._serve(load_model(result["model"]))
-        return str(result["model"])
+        return str(result["model"]), self._serve(load_model(result["model"]))
 
     def _on_identify(self, request: Any, response: IdentifyRecording.Response) -> IdentifyRecording.Response:
-        try:
-            self.identify(request)
-            response.parameters = model_message(self._model, self.get_clock().now().to_msg())
-            response.success = True
-        except (DynidError, OSError) as error:
-            response.message = str(error)
+        with answering(response, self.get_logger()):
+            _, response.parameters = self.identify(request)
         return response
 
 

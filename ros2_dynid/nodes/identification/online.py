@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ros2_dynid.control.feedforward import Model
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.online import Drift, OnlineEstimator
-from ros2_dynid.model.robot import Array
+from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
-from ros2_dynid.nodes.common.model_messages import model_message
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.recording.live import LiveStates, LiveStatistics
 
@@ -26,15 +27,34 @@ MEASURING = 500
 """Joint states that the rate is measured from before the estimator starts."""
 
 
+@dataclass(frozen=True)
+class OnlineSettings:
+    """Rows in a second and joint [Hz], the filter's cutoff [Hz], time constant of forgetting [s]."""
+
+    row_rate: float
+    cutoff: float
+    memory: float
+
+
 class Online:
     """Runs beside the node that owns it, until closed."""
 
-    def __init__(self, node: Any) -> None:
-        """Listen; estimates go to online_parameters, the verdict to drift."""
-        self._node = node
+    def __init__(
+        self,
+        node: Node,
+        settings: OnlineSettings,
+        *,
+        robot: Callable[[], Robot | None],
+        model: Callable[[], IdentifiedModel | None],
+        drift_ratio: Callable[[], float],
+        message_of: Callable[[IdentifiedModel], BaseParameters],
+    ) -> None:
+        """Listen; estimates go to online_parameters, the verdict to drift. What may change is asked for as needed."""
+        self._node, self._settings = node, settings
+        self._robot, self._model, self._drift_ratio, self._message_of = robot, model, drift_ratio, message_of
         self._lock = threading.Lock()
         self._estimator: OnlineEstimator | None = None
-        self._states: LiveStates | None = None
+        self._states = LiveStates(())
         self._statistics = LiveStatistics()
         self.drift: Drift | None = None
         self._estimates = node.create_publisher(BaseParameters, "online_parameters", LATCHED)
@@ -53,21 +73,21 @@ class Online:
             self._node.destroy_publisher(publisher)
 
     def _on_state(self, message: bytes) -> None:
-        robot = self._node.robot
+        robot = self._robot()
         if robot is None:
             return
         with self._lock:
             if self._estimator is None:
                 self._statistics.take(message)
                 if self._statistics.count >= MEASURING:
-                    value = self._node.value
+                    settings = self._settings
                     self._states = LiveStates(robot.active_names)
                     self._estimator = OnlineEstimator(
                         robot,
                         1 / self._statistics.period,
-                        row_rate=value("online_rate"),
-                        cutoff=value("online_cutoff"),
-                        memory=value("online_memory"),
+                        row_rate=settings.row_rate,
+                        cutoff=settings.cutoff,
+                        memory=settings.memory,
                     )
             elif self._states.take(message):
                 self._estimator.take(self._states.q, self._states.tau)
@@ -76,17 +96,17 @@ class Online:
     def _work(self) -> None:
         if self._estimator is None:
             return
-        self._plot(self._node.model)
+        self._plot(self._model())
         with self._lock:
-            reference = self._node.model
+            reference = self._model()
             if not self._estimator.work(reference):
                 return
             found = self._estimator.estimate()
             if reference is not None and reference.fit:
-                self.drift = self._estimator.drift(reference, self._node.value("drift_ratio"))
+                self.drift = self._estimator.drift(reference, self._drift_ratio())
         if found is not None:
-            self._plot(self._node.model or found)
-            self._estimates.publish(model_message(found, self._node.get_clock().now().to_msg()))
+            self._plot(self._model() or found)
+            self._estimates.publish(self._message_of(found))
         if self.drift is not None and self.drift.drifting != self._told:
             self._told = self.drift.drifting
             self._verdict.publish(Bool(data=self._told))
@@ -99,5 +119,6 @@ class Online:
             self._plotted = model, Model(model.robot, model.chi)
 
     def _torque(self, q: Array, dq: Array, ddq: Array) -> Array:
+        assert self._plotted is not None
         model = self._plotted[1]
         return model.rigid(q, dq, ddq) + model.friction(dq, SMOOTHING)

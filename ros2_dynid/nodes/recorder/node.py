@@ -7,21 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, String
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.recorder.following import Following
 from ros2_dynid.nodes.recorder.parameters import PARAMETERS
 from ros2_dynid.recording.session import Session, Summary
+from ros2_dynid.recording.writer import WriteError
 from ros2_dynid.srv import StartRecording, StopRecording
 
 REST = 0.004
 """Time [s] in which joint states gather before they are taken together."""
+POLL = 0.25
+"""How often [s] what waits is brought to the disk, and the excitation is looked for."""
 
 
 class Recorder(ManagedNode):
@@ -35,6 +40,7 @@ class Recorder(ManagedNode):
         self._stream: Stream | None = None
         self._session: Session | None = None
         self._following = False
+        self._ended_ns = 0
         self.autostart()
 
     def configure(self) -> None:
@@ -46,8 +52,8 @@ class Recorder(ManagedNode):
         self.create_service(StartRecording, "~/start", self._on_start)
         self.create_service(StopRecording, "~/stop", self._on_stop)
         self.create_service(Trigger, "~/save_buffer", self._on_save_buffer)
-        self.create_subscription(Bool, "exciting", self._on_exciting, LATCHED)
-        self.create_timer(0.5, self._poll)
+        self._excitation = Following(self, self._on_exciting)
+        self.create_timer(POLL, self._poll)
 
     def activate(self) -> None:
         """Listen."""
@@ -62,79 +68,87 @@ class Recorder(ManagedNode):
             self._stream.close()
             self._stream = None
         if self._session.path is not None:
-            self._end()
+            try:
+                self._end()
+            except DynidError as error:
+                self.get_logger().error(str(error))
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         """Tell rate, gaps and what is wrong."""
         session = self._session
         if session is None:
             return OK, "not configured", {}
-        problems = [*session.statistics.problems(), *([session.failure] if session.failure else [])]
+        problems = [*session.statistics.problems(), *([str(session.failure)] if session.failure else [])]
         values = {"count": session.statistics.count, "rate": f"{1 / session.statistics.period:.1f}"}
         values |= {"buffered": session.buffered, "path": session.path or ""}
         message = "; ".join(problems) or ("recording" if session.path else "listening")
         return ERROR if session.failure else WARN if problems else OK, message, values
 
-    def _begin(self, name: str) -> Path:
+    def _begin(self, name: str, since_ns: int = 0) -> Path:
+        """Begin a bag, with what the buffer received since a time [ns]; 0: since the parameter's lead."""
         if not self.active:
             raise InputError("the recorder is not active", "activate it")
         path = self._folder.new(name or time.strftime("recording_%Y%m%d_%H%M%S"), unique=not name)
-        self._session.begin(path, time.time_ns() - int(1e9 * self.value("lead_seconds")))
+        self._session.begin(path, since_ns or time.time_ns() - int(1e9 * self.value("lead_seconds")))
         self.get_logger().info(f"recording into {path}")
         return path
 
     def _end(self) -> Summary:
         self._following = False
-        summary = self._session.end()
-        self._finished.publish(String(data=str(summary.path)))
-        self.get_logger().info(f"{summary.samples} joint states in {summary.path}")
+        self._ended_ns = time.time_ns()
+        try:
+            summary = self._session.end()
+        except WriteError as error:
+            self._announce(error.path, error.kept)
+            raise
+        self._announce(summary.path, summary.samples)
         return summary
 
+    def _announce(self, path: Path, samples: int) -> None:
+        """Tell of a finished bag, unless there is nothing in it."""
+        self.get_logger().info(f"{samples} joint states in {path}")
+        if samples:
+            self._finished.publish(String(data=str(path)))
+
     def _on_start(self, request: StartRecording.Request, response: StartRecording.Response) -> StartRecording.Response:
-        try:
-            response.path, response.success = str(self._begin(request.path)), True
-        except (DynidError, OSError) as error:
-            response.message = str(error)
+        with answering(response, self.get_logger()):
+            response.path = str(self._begin(request.path))
         return response
 
     def _on_stop(self, _: StopRecording.Request, response: StopRecording.Response) -> StopRecording.Response:
-        try:
+        with answering(response, self.get_logger()):
             summary = self._end()
-        except (DynidError, OSError) as error:
-            response.message = str(error)
-            return response
-        for field in ("samples", "duration", "rate", "gaps", "longest_gap"):
-            setattr(response, field, getattr(summary, field))
-        response.path, response.problems = str(summary.path), list(summary.problems)
-        response.success = summary.samples > 0
-        response.message = "" if response.success else "no joint state came; check the topic joint_states"
+            for field in ("samples", "duration", "rate", "gaps", "longest_gap"):
+                setattr(response, field, getattr(summary, field))
+            response.path, response.problems = str(summary.path), list(summary.problems)
+            if not summary.samples:
+                raise InputError("no joint state came", "check the topic joint_states")
         return response
 
     def _on_save_buffer(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        try:
+        with answering(response, self.get_logger()):
             path = self._folder.new(time.strftime("buffer_%Y%m%d_%H%M%S"), unique=True)
-            response.success, response.message = self._session.save(path) > 0, str(path)
-            self._finished.publish(String(data=str(path)))
-        except (DynidError, OSError) as error:
-            response.message = str(error)
+            self._announce(path, self._session.save(path))
+            response.message = str(path)
         return response
 
-    def _on_exciting(self, message: Bool) -> None:
+    def _on_exciting(self, exciting: bool) -> None:
         """Follow the excitation; what a service began is left alone."""
         try:
-            if message.data and self.active and self.value("follow_excitation") and self._session.path is None:
-                self._begin("")
+            if exciting and self.active and self.value("follow_excitation") and self._session.path is None:
+                self._begin("", self._ended_ns if self._excitation.returned else 0)
                 self._following = True
-            elif not message.data and self._following:
+            elif not exciting and self._following:
                 self._end()
         except (DynidError, OSError) as error:
             self.get_logger().error(str(error))
 
     def _poll(self) -> None:
-        self._session.poll()
-        if self._following and not self.count_publishers("exciting"):
-            self.get_logger().warning("the excitation is gone: the bag is closed")
-            self._on_exciting(Bool(data=False))
+        failed = self._session.poll()
+        if failed is not None:
+            self.get_logger().error(str(failed))
+            self._announce(failed.path, failed.kept)
+        self._excitation.poll()
 
 
 def main() -> int:
