@@ -1,4 +1,4 @@
-"""Are the error bars honest? Simulated recordings: python bench/study_error_bars.py [RUNS [ROBOT [METHODS]]]
+"""Do the error bars cover the errors? Simulated recordings: python bench/study_error_bars.py [RUNS [ROBOT [METHODS]]]
 
 MuJoCo moves a robot of known parameters with rotor inertia; viscous and Coulomb friction act as torques; encoders
 round, torques are noisy. Printed for each estimator: the share of true base parameters within three stated standard
@@ -18,7 +18,8 @@ sys.path[:0] = [str(ROOT)]
 
 from ros2_dynid.base_parameters import base_parameters  # noqa: E402
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
-from ros2_dynid.identification.estimators import METHODS, Problem, fitter, inform  # noqa: E402
+from ros2_dynid.identification.choices import Method  # noqa: E402
+from ros2_dynid.identification.estimators import Problem, fitter, inform  # noqa: E402
 from ros2_dynid.identification.preprocess import prepare  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.recording.samples import Samples  # noqa: E402
@@ -81,7 +82,7 @@ def recorded(clean: tuple[np.ndarray, ...], rng: np.random.Generator, names: tup
 
 
 def study(
-    runs: int = 200, name: str = "demo6", motions: int = 10, methods: tuple[str, ...] = METHODS
+    runs: int = 200, name: str = "demo6", motions: int = 10, methods: tuple[Method, ...] = tuple(Method)
 ) -> dict[str, Any]:
     """Return errors and stated standard deviations, (runs, b) each, by estimator."""
     robot = load_robot(name)
@@ -111,7 +112,7 @@ def study(
 
 
 if __name__ == "__main__":
-    chosen = tuple(sys.argv[3].split(",")) if len(sys.argv) > 3 else METHODS
+    chosen = tuple(map(Method, sys.argv[3].split(","))) if len(sys.argv) > 3 else tuple(Method)
     results = study(*(kind(x) for kind, x in zip((int, str), sys.argv[1:3], strict=False)), methods=chosen)
     for method, (error, std) in results.items():
         empirical, stated = np.sqrt(np.mean(error**2, axis=0)), np.sqrt(np.mean(std**2, axis=0))

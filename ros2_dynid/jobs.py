@@ -186,10 +186,13 @@ def requested_surroundings(
 
 
 def _identify(request: Mapping[str, Any], progress: Progress) -> Any:
+    from ros2_dynid.identification.choices import Method
     from ros2_dynid.pipeline import IdentifyOptions, identify
 
     switches = {name: request.get(name, False) for name in ("essential", "standard", "consistent")}
-    options = IdentifyOptions(method=request["method"], cross_validate=request.get("cross_validate", 0), **switches)
+    options = IdentifyOptions(
+        method=Method(request["method"]), cross_validate=request.get("cross_validate", 0), **switches
+    )
     identified = identify(
         requested_robot(request["robot"]),
         request["bags"],

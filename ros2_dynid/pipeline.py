@@ -6,7 +6,7 @@ import json
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,9 @@ import numpy as np
 
 from ros2_dynid.atomic import write_text
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.codec import encode
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.consistency import impose, made_consistent, smallest_joint_inertia
 from ros2_dynid.identification.consistency import table as consistency_table
 from ros2_dynid.identification.essential import Essential, essential, significance
@@ -32,8 +34,9 @@ from ros2_dynid.identification.model_file import (
     plain,
     save_model,
 )
+from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.payload import Payload, identify_load
-from ros2_dynid.identification.preprocess import Prepared, PreprocessOptions, prepare, prepare_pieces
+from ros2_dynid.identification.preprocess import Prepared, prepare, prepare_pieces
 from ros2_dynid.identification.standard import closest, essential_change, with_drives
 from ros2_dynid.identification.suspicion import against_prior, refuse_strangers, refuse_wrong_efforts
 from ros2_dynid.identification.validation import Errors, Series, cross_validate, series, torque_errors, whiteness
@@ -41,44 +44,27 @@ from ros2_dynid.identification.verdict import Remark, verdict
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note
+from ros2_dynid.progress import Cancelled, Progress, Reporter
 from ros2_dynid.recording.load import Reading, iter_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.streamed import streamed
 from ros2_dynid.report.build import write_report
 from ros2_dynid.version import __version__
 
+__all__ = [
+    "Cancelled",
+    "Identified",
+    "IdentifyOptions",
+    "check_output",
+    "identify",
+    "identify_gains",
+    "identify_payload",
+    "read_problem",
+    "robot_or_model",
+]
 PIECE = 200_000
 """Samples of a recording held at a time."""
 Recording = str | Path | Samples
-Progress = Callable[[str, float], None]
-"""Called with the stage in words and the fraction done, 0 to 1."""
-
-
-class Cancelled(DynidError):  # noqa: N818  not an error of the user's
-    """The caller asked to stop; nothing was written."""
-
-    def __init__(self) -> None:
-        """Say so."""
-        super().__init__("cancelled; nothing was written")
-
-
-@dataclass(frozen=True)
-class IdentifyOptions:
-    """What to identify and how: the estimator, preprocessing, blocks to cross-validate with (0: none), and what else.
-
-    essential: drop parameters that the data do not support; standard: standard parameters closest to the a priori ones;
-    consistent: those that physical links can have. checks: refuse efforts of wrong sign or unit, foreign recordings.
-    reading: topic, columns, units and time of recordings that are files.
-    """
-
-    method: str = "wls"
-    preprocess: PreprocessOptions = field(default_factory=PreprocessOptions)
-    cross_validate: int = 0
-    essential: bool = False
-    standard: bool = False
-    consistent: bool = False
-    checks: bool = True
-    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,19 +74,6 @@ class Identified:
     model: IdentifiedModel
     summary: dict[str, Any]
     path: Path | None = None
-
-
-class _Teller:
-    """Passes progress on, and stops when asked to."""
-
-    def __init__(self, progress: Progress | None, cancelled: Callable[[], bool] | None) -> None:
-        self._progress, self._cancelled = progress, cancelled
-
-    def __call__(self, stage: str, fraction: float) -> None:
-        if self._cancelled is not None and self._cancelled():
-            raise Cancelled
-        if self._progress is not None:
-            self._progress(stage, min(max(fraction, 0.0), 1.0))
 
 
 def identify(
@@ -122,7 +95,7 @@ def identify(
     and report.html. command: what to type to repeat it, for the report.
     """
     options = options or IdentifyOptions()
-    begin, tell = time.perf_counter(), _Teller(progress, cancelled)
+    begin, tell = time.perf_counter(), Reporter(progress, cancelled)
     target = check_output(output, overwrite)
     if not recordings:
         raise InputError("there is no recording", "give at least one bag, csv or npz file")
@@ -177,7 +150,7 @@ def identify(
         "validation": validation,
         "cond": found.cond,
         "rows": int(information.rows.sum()),
-        "method": options.method,
+        "method": options.method.value,
         "filter": obtained["filter"],
         "delay": obtained["delay"],
         "verdict": obtained["verdict"],
@@ -229,7 +202,7 @@ def identify_payload(
 
     The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame).
     """
-    options, tell = options or IdentifyOptions(), _Teller(progress, cancelled)
+    options, tell = options or IdentifyOptions(), Reporter(progress, cancelled)
     without, with_load = (read_problem(robot, part, options, tell) for part in (empty, loaded))
     tell("estimating", 0.9)
     carried = [name for name, (number, _) in robot.tools.items() if number == robot.n]
@@ -248,7 +221,7 @@ def identify_gains(
     cancelled: Callable[[], bool] | None = None,
 ) -> Gains:
     """Identify the drive gains from recordings without and with a load of known mass [kg]."""
-    options, tell = options or IdentifyOptions(), _Teller(progress, cancelled)
+    options, tell = options or IdentifyOptions(), Reporter(progress, cancelled)
     without, with_load = (read_problem(robot, part, options, tell) for part in (empty, loaded))
     tell("estimating", 0.9)
     return drive_gains(robot, without.base, without.information, with_load.information, mass)
@@ -264,7 +237,7 @@ def _standard(problem: Problem, found: Estimate, kept: Essential | None, options
     weights = 1.0 / found.sigma
     out: dict[str, Any] = {"consistency": {"a_priori": consistency_table(robot, standard_vector(robot))}}
     if options.standard:
-        full = value if kept is None else fitter("wls", problem)(None).value[:-1]
+        full = value if kept is None else fitter(Method.WLS, problem)(None).value[:-1]
         chi = closest(robot, base, full, reference)
         out["consistency"]["base"] = consistency_table(robot, chi)
         if kept is not None:
@@ -342,7 +315,7 @@ def provenance(
     return {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "method": found.method,
-        "options": asdict(options),
+        "options": encode(options),
         "data": [
             {"source": p.source, "seconds": float(p.t[-1] - p.t[0]), "rate": p.filter.rate, "segments": len(p.segments)}
             for p in prepared
@@ -398,8 +371,8 @@ def _prepared(
 ) -> Prepared:
     tell("reading recordings", at)
     if isinstance(recording, Samples):
-        return prepare(robot, recording, options.preprocess, half=half)
-    return prepare_pieces(robot, _pieces(robot, recording, options.reading, tell, at), options.preprocess, half=half)
+        return prepare(robot, recording, options.preparation, half=half)
+    return prepare_pieces(robot, _pieces(robot, recording, options.reading, tell, at), options.preparation, half=half)
 
 
 def _pieces(robot: Robot, path: str | Path, reading: Reading, tell: Progress, at: float) -> Iterator[Samples]:

@@ -22,7 +22,7 @@ ROOMS = (
     "report",
 )
 """The rooms along the pipeline: a file imports from its own room and from those before it."""
-UPSTAIRS = ("pipeline", "demo", "commands", "cli", "nodes")
+UPSTAIRS = ("pipeline", "usecases", "demo", "commands", "cli", "nodes")
 """The use cases and those who call them."""
 ROS = ("rclpy", "launch", "launch_ros", "ament_index_python", "rcl_interfaces", "lifecycle_msgs", "diagnostic_msgs")
 MESSAGES = ("_msgs", "_srvs", "_interfaces")

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             args.empty,
             args.loaded,
             args.mass,
-            options=IdentifyOptions(preprocess=preprocess_options(args), reading=reading_of(args)),
+            options=IdentifyOptions(preparation=preprocess_options(args), reading=reading_of(args)),
             progress=progress,
         )
     names = robot.active_names

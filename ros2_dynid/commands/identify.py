@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method, VelocitySource
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-METHODS = ("ols", "wls", "irls", "tls", "iv", "energy", "sequential", "recursive")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -26,7 +25,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("recordings", metavar="BAG", nargs="+", help="recordings: rosbags, csv or npz files")
     parser.add_argument("-o", "--output", metavar="DIR", help="folder for model.yaml and the data of the report")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that the folder already has")
-    parser.add_argument("--method", choices=METHODS, default="wls", help="estimator (default: wls)")
+    parser.add_argument(
+        "--method", choices=[str(method) for method in Method], default="wls", help="estimator (default: wls)"
+    )
     check = parser.add_mutually_exclusive_group()
     check.add_argument("--validate", metavar="BAG", action="append", default=[], help="recording to test the model on")
     check.add_argument(
@@ -53,7 +54,7 @@ def add_preprocess_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--velocity",
-        choices=("auto", "position", "measured"),
+        choices=[str(source) for source in VelocitySource],
         default="auto",
         help="velocities: from positions, as measured, or whichever is better for each joint",
     )
@@ -70,15 +71,15 @@ def add_preprocess_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def preprocess_options(args: argparse.Namespace) -> Any:
-    """Return PreprocessOptions from the arguments."""
-    from ros2_dynid.identification.preprocess import PreprocessOptions
+    """Return PreparationOptions from the arguments."""
+    from ros2_dynid.identification.preprocess import PreparationOptions
 
-    return PreprocessOptions(
+    return PreparationOptions(
         position_cutoff=args.position_cutoff,
         row_cutoff=args.row_cutoff,
         row_rate=args.row_rate,
         slow=args.slow,
-        velocity=args.velocity,
+        velocity=VelocitySource(args.velocity),
         gains=parse_gains(args.gains),
         delay=args.delay,
     )
@@ -122,8 +123,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from ros2_dynid.pipeline import IdentifyOptions, identify
 
     options = IdentifyOptions(
-        method=args.method,
-        preprocess=preprocess_options(args),
+        method=Method(args.method),
+        preparation=preprocess_options(args),
         reading=reading_of(args),
         cross_validate=args.cross_validate,
         essential=args.essential,

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             args.empty,
             args.loaded,
             link=args.link,
-            options=IdentifyOptions(preprocess=preprocess_options(args), reading=reading_of(args)),
+            options=IdentifyOptions(preparation=preprocess_options(args), reading=reading_of(args)),
             progress=progress,
         )
     mass, com, inertia = load.interval

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.energy_model import energy_rows
 from ros2_dynid.identification.information import Information, combine, gather
 from ros2_dynid.identification.instrumental import cross_moments, iv, joined
@@ -32,7 +33,6 @@ from ros2_dynid.identification.sequential import sequential
 from ros2_dynid.identification.total_least_squares import disturbed, tls
 from ros2_dynid.model.robot import Array, Robot
 
-METHODS = ("ols", "wls", "irls", "tls", "iv", "energy", "sequential", "recursive")
 Fit = Callable[[Sequence[int] | None], Estimate]
 """From the numbers of the blocks to use, None for all, to the estimate."""
 OnChunk = Callable[[float], None]
@@ -82,23 +82,28 @@ def inform(
     )
 
 
-def fitter(method: str, problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
+def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
     """Return the estimator of that name for the problem; what it needs of the rows is computed once, here."""
     information, prior = problem.information, problem.prior
 
     def taken(source: Information, chosen: Sequence[int] | None) -> Information:
         return source if chosen is None else source.take(chosen)
 
-    simple = {"ols": ols, "wls": wls, "recursive": recursive, "sequential": sequential}
+    simple = {
+        Method.OLS: ols,
+        Method.WLS: wls,
+        Method.RECURSIVE: recursive,
+        Method.SEQUENTIAL: sequential,
+    }
     if method in simple:
         return lambda chosen: simple[method](taken(information, chosen), prior)
-    if method == "irls":
+    if method is Method.IRLS:
         robust, slopes, weights = _reweighted(problem, on_chunk)
         return lambda chosen: irls(taken(robust, chosen), taken(slopes, chosen), weights, prior)
-    if method == "tls":
+    if method is Method.TLS:
         noise = _differences(problem, on_chunk)
         return lambda chosen: tls(taken(information, chosen), taken(noise, chosen), prior)
-    if method == "energy":
+    if method is Method.ENERGY:
         powers = _powers(problem, on_chunk)
 
         def by_energy(chosen: Sequence[int] | None) -> Estimate:
@@ -110,9 +115,9 @@ def fitter(method: str, problem: Problem, on_chunk: OnChunk | None = None) -> Fi
             return replace(found, sigma=sigma)
 
         return by_energy
-    if method == "iv":
+    if method is Method.IV:
         return _instrumental(problem)
-    raise InputError(f"unknown method {method!r}", f"choose from {', '.join(METHODS)}")
+    raise InputError(f"unknown method {method!r}", f"choose from {', '.join(map(str, Method))}")
 
 
 def _reweighted(problem: Problem, on_chunk: OnChunk | None) -> tuple[Information, Information, Array]:

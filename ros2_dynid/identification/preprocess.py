@@ -17,6 +17,7 @@ from scipy.interpolate import CubicSpline
 
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import VelocitySource
 from ros2_dynid.identification.signals import (
     HIGHEST,
     LOBES,
@@ -49,12 +50,12 @@ GAP = 3.5
 
 
 @dataclass(frozen=True)
-class PreprocessOptions:
+class PreparationOptions:
     """How to prepare a recording; None: proposed from the data.
 
     position_cutoff, row_cutoff: low-pass of the positions, and of torque and regressor alike [Hz]; row_rate: rows kept
     a second for each joint [Hz]; slow: rows of a joint slower than this fraction of its top speed are left out, since
-    Coulomb friction is not defined there; velocity: "auto", "position" (differentiated) or "measured"; gains: drive
+    Coulomb friction is not defined there; velocity: where it comes from; gains: drive
     gains by joint name, tau = gain times the recorded effort; delay: the recorded effort is this late [s] (None: it is
     estimated beside the parameters).
     """
@@ -63,7 +64,7 @@ class PreprocessOptions:
     row_cutoff: float | None = None
     row_rate: float | None = None
     slow: float = 0.02
-    velocity: str = "auto"
+    velocity: VelocitySource = VelocitySource.AUTO
     gains: Mapping[str, float] = field(default_factory=dict)
     delay: float | None = None
 
@@ -75,8 +76,8 @@ class PreprocessOptions:
                 raise InputError(f"{name} is {value} Hz", "give a positive frequency [Hz]")
         if not 0.0 <= self.slow < 1.0:
             raise InputError(f"slow is {self.slow}", "give a fraction of the top speed between 0 and 1")
-        if self.velocity not in ("auto", "position", "measured"):
-            raise InputError(f"velocity is {self.velocity!r}", "choose auto, position or measured")
+        if not isinstance(self.velocity, VelocitySource):
+            raise InputError(f"velocity is {self.velocity!r}", f"choose from {', '.join(map(str, VelocitySource))}")
         if self.delay is not None and not np.isfinite(self.delay):
             raise InputError(f"the delay is {self.delay} s", "give a finite number of seconds")
 
@@ -126,7 +127,7 @@ class Prepared:
 
 
 def prepare_pieces(
-    robot: Robot, pieces: Iterable[Samples], options: PreprocessOptions | None = None, *, half: int | None = None
+    robot: Robot, pieces: Iterable[Samples], options: PreparationOptions | None = None, *, half: int | None = None
 ) -> Prepared:
     """Return a recording that comes in pieces, one after the other in time, prepared: only one piece is held at a time.
 
@@ -199,7 +200,7 @@ def as_prepared(
 def prepare(
     robot: Robot,
     samples: Samples,
-    options: PreprocessOptions | None = None,
+    options: PreparationOptions | None = None,
     *,
     half: int | None = None,
     like: Prepared | None = None,
@@ -209,7 +210,7 @@ def prepare(
     half: 0 or 1 takes the motion from every second position sample only, two independent views of the same motion.
     like: an earlier piece of the same recording, whose filters are used again.
     """
-    options = options or PreprocessOptions()
+    options = options or PreparationOptions()
     samples = in_order_of(samples, robot.active_names)
     if like is None:
         check_signals(samples)
@@ -281,7 +282,7 @@ class Cutoffs:
     row_step: int
 
 
-def propose(q: Array, rate: float, options: PreprocessOptions, source: str = "") -> Cutoffs:
+def propose(q: Array, rate: float, options: PreparationOptions, source: str = "") -> Cutoffs:
     """Return the filters for positions q, shape (N, n), at `rate` [Hz]: from their spectrum, unless asked for."""
     highest = HIGHEST * rate
     found = spectrum(q[: int(120 * rate)], rate)
@@ -395,7 +396,7 @@ def _resampled(t: Array, x: Array, even: Array) -> Array:
     return np.asarray(CubicSpline(t, x, axis=0)(even))
 
 
-def _gains(robot: Robot, options: PreprocessOptions) -> Array:
+def _gains(robot: Robot, options: PreparationOptions) -> Array:
     unknown = set(options.gains) - set(robot.active_names)
     if unknown:
         cure = f"the robot has {', '.join(robot.active_names)}"
@@ -443,18 +444,18 @@ def _filtered_sign(
 
 
 def _velocity_sources(
-    piece: dict[str, Array], rate: float, cutoffs: Cutoffs, options: PreprocessOptions, names: tuple[str, ...]
+    piece: dict[str, Array], rate: float, cutoffs: Cutoffs, options: PreparationOptions, names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], list[Note]]:
     """Return for each joint "position" or "measured", and notes on measured velocities that disagree.
 
     Measured velocity is better where it has no gain or delay against the positions, and less noise at the cut-off.
     """
     n = piece["q"].shape[1]
-    if options.velocity == "position" or "dq" not in piece:
-        if options.velocity == "measured":
+    if options.velocity is VelocitySource.POSITION or "dq" not in piece:
+        if options.velocity is VelocitySource.MEASURED:
             raise InputError("the recording has no velocities", "use --velocity position")
         return ("position",) * n, []
-    if options.velocity == "measured":
+    if options.velocity is VelocitySource.MEASURED:
         return ("measured",) * n, []
     kernels = [lowpass_kernel(cutoffs.row, rate, k) for k in range(3)]
     step = max(1, int(rate / (4.0 * cutoffs.row)))

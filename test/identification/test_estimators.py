@@ -10,7 +10,8 @@ import pytest
 from recordings import simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators import METHODS, Problem, fitter, inform
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators import Problem, fitter, inform
 from ros2_dynid.identification.preprocess import as_prepared, prepare
 from ros2_dynid.identification.validation import cross_validate, folds, torque_errors
 
@@ -31,7 +32,7 @@ def problem():
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", Method)
 def test_truth_lies_within_the_error_bars(problem, method):
     robot, chi = simulated_truth()
     found = fitter(method, problem)(None)
@@ -40,13 +41,13 @@ def test_truth_lies_within_the_error_bars(problem, method):
     assert np.mean(np.abs(z) < 3.0) >= 0.95
     assert 0.3 < np.sqrt(np.mean(z**2)) < 1.7
     assert found.method == method
-    if method == "irls":
+    if method is Method.IRLS:
         return  # it weighs reversals down, which move the delay by a period and hardly anything else
     # torque applied over the period that follows the sample: half a period early
     assert abs(found.value[-1] + 0.5e-3) < max(4 * found.std[-1], 0.3e-3)
 
 
-@pytest.mark.parametrize("method", ["ols", "wls", "irls", "tls", "iv", "sequential"])
+@pytest.mark.parametrize("method", [Method.OLS, Method.WLS, Method.IRLS, Method.TLS, Method.IV, Method.SEQUENTIAL])
 def test_torque_is_explained(problem, method):
     found = fitter(method, problem)(None)
     errors = torque_errors(problem.robot.active_names, problem.information, found.value)
@@ -54,7 +55,7 @@ def test_torque_is_explained(problem, method):
     assert set(errors) == {*problem.robot.active_names, "all"}
 
 
-@pytest.mark.parametrize("method", ["wls", "irls", "iv"])
+@pytest.mark.parametrize("method", [Method.WLS, Method.IRLS, Method.IV])
 def test_cross_validation_is_a_little_worse_than_the_fit(problem, method):
     fit = fitter(method, problem)
     names = problem.robot.active_names
@@ -75,7 +76,7 @@ def test_robust_estimate_ignores_spikes():
     spiked = Problem(robot, base, (prepared,), inform(robot, base, [prepared]), np.zeros(len(base) + 1))
     truth = base.values(robot, chi)
     hit = [k for k, leader in enumerate(base.leaders) if leader[-1] in "123"]  # the joints with spikes
-    plain, robust = (np.abs(fitter(m, spiked)(None).value[:-1] - truth)[hit] for m in ("wls", "irls"))
+    plain, robust = (np.abs(fitter(m, spiked)(None).value[:-1] - truth)[hit] for m in (Method.WLS, Method.IRLS))
     assert np.median(robust) < 0.3 * np.median(plain)
 
 
@@ -93,6 +94,6 @@ def test_unknown_method_and_missing_positions_are_refused(problem):
     p = problem.prepared[0]
     bare = as_prepared(robot, p.q, p.dq, p.ddq, p.tau)
     without = Problem(robot, problem.base, (bare,), problem.information, problem.prior)
-    for method in ("iv", "energy", "tls"):
+    for method in (Method.IV, Method.ENERGY, Method.TLS):
         with pytest.raises(InputError, match=r"recording|filter"):
             fitter(method, without)(None)

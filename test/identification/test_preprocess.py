@@ -9,7 +9,7 @@ import pytest
 
 from recordings import simulated, simulated_truth
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preprocess import PreprocessOptions, as_prepared, prepare
+from ros2_dynid.identification.preprocess import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.rows import row_times
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
@@ -98,23 +98,23 @@ def test_bad_recordings_are_refused_in_one_line(change, message):
 )
 def test_settings_without_meaning_are_refused(options):
     with pytest.raises(InputError):
-        PreprocessOptions(**options)
+        PreparationOptions(**options)
 
 
 def test_cutoff_beyond_the_rate_is_refused():
     samples, _ = smooth(100.0)
     with pytest.raises(InputError, match="too high"):
-        prepare(ROBOT, samples, PreprocessOptions(position_cutoff=60.0))
+        prepare(ROBOT, samples, PreparationOptions(position_cutoff=60.0))
 
 
 def test_gains_scale_the_effort_and_unknown_joints_are_refused():
     samples, _ = smooth()
     name = ROBOT.active_names[1]
-    plain, scaled = (prepare(ROBOT, samples, PreprocessOptions(gains=g)) for g in ({}, {name: -2.5}))
+    plain, scaled = (prepare(ROBOT, samples, PreparationOptions(gains=g)) for g in ({}, {name: -2.5}))
     assert np.allclose(scaled.tau[:, 1], -2.5 * plain.tau[:, 1])
     assert np.allclose(scaled.tau[:, 0], plain.tau[:, 0])
     with pytest.raises(InputError, match="drive gain"):
-        prepare(ROBOT, samples, PreprocessOptions(gains={"nobody": 2.0}))
+        prepare(ROBOT, samples, PreparationOptions(gains={"nobody": 2.0}))
 
 
 def test_arrays_must_fit():

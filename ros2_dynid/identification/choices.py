@@ -1,0 +1,45 @@
+"""The choices that a caller of identification has, as enums; this module loads nothing heavy."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Method(str, Enum):
+    """The estimators."""
+
+    OLS = "ols"
+    """Ordinary least squares: every row counts alike."""
+    WLS = "wls"
+    """Weighted by the standard deviation of each joint's error."""
+    IRLS = "irls"
+    """Robust: rows that fit badly count less."""
+    TLS = "tls"
+    """Total least squares: encoder noise in the regressor too."""
+    IV = "iv"
+    """Instrumental variables."""
+    ENERGY = "energy"
+    """The energy model: no accelerations."""
+    SEQUENTIAL = "sequential"
+    """The square-root information filter."""
+    RECURSIVE = "recursive"
+    """From the last joint to the first."""
+
+    def __str__(self) -> str:
+        """Return the name that callers use."""
+        return self.value
+
+
+class VelocitySource(str, Enum):
+    """Where velocities come from."""
+
+    AUTO = "auto"
+    """Whichever is better for each joint."""
+    POSITION = "position"
+    """Differentiated positions."""
+    MEASURED = "measured"
+    """As recorded."""
+
+    def __str__(self) -> str:
+        """Return the name that callers use."""
+        return self.value

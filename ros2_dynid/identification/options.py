@@ -1,0 +1,48 @@
+"""How to identify: everything that a caller may choose besides the robot and the recordings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.preprocess import PreparationOptions
+from ros2_dynid.recording.load import Reading
+
+FRICTION_LAWS = ("viscous+coulomb",)
+"""Friction laws there are: Fv dq + Fc sign(dq) + off."""
+PRIORS = ("none",)
+"""What an estimate may be drawn towards: nothing."""
+
+
+@dataclass(frozen=True)
+class IdentifyOptions:
+    """What to identify and how.
+
+    method: the estimator; preparation: filters, velocities, drive gains and delay; reading: topic, columns, units and
+    time span of recordings that are files; cross_validate: number of stretches left out in turn, 0 for none.
+    essential: drop parameters that the data do not support; standard: standard parameters closest to the a priori ones;
+    consistent: those that physical links can have. checks: refuse efforts of wrong sign or unit, and recordings that
+    contradict each other. friction: law of the joints; prior: what the estimate is drawn towards.
+    """
+
+    method: Method = Method.WLS
+    preparation: PreparationOptions = field(default_factory=PreparationOptions)
+    reading: Reading = field(default_factory=Reading)
+    cross_validate: int = 0
+    essential: bool = False
+    standard: bool = False
+    consistent: bool = False
+    checks: bool = True
+    friction: str = FRICTION_LAWS[0]
+    prior: str = PRIORS[0]
+
+    def __post_init__(self) -> None:
+        """Refuse choices that do not exist."""
+        if not isinstance(self.method, Method):
+            raise InputError(f"unknown method {self.method!r}", f"choose from {', '.join(map(str, Method))}")
+        if self.cross_validate < 0:
+            raise InputError(f"cross_validate is {self.cross_validate}", "give the number of stretches, or 0 for none")
+        for name, value, known in (("friction", self.friction, FRICTION_LAWS), ("prior", self.prior, PRIORS)):
+            if value not in known:
+                raise InputError(f"{name} is {value!r}", f"choose from {', '.join(known)}")

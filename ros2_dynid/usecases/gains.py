@@ -1,0 +1,60 @@
+"""Gains: recordings without and with a load of known mass give the torque for each unit of the recorded effort."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ros2_dynid import pipeline
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.model.robot import Array
+from ros2_dynid.progress import Progress
+from ros2_dynid.usecases.robot_source import RobotSource
+
+
+@dataclass(frozen=True)
+class GainsRequest:
+    """Recordings (paths) without and with a load of known mass [kg]."""
+
+    robot: RobotSource
+    empty: tuple[str, ...]
+    loaded: tuple[str, ...]
+    mass: float
+    options: IdentifyOptions = field(default_factory=IdentifyOptions)
+
+
+@dataclass(frozen=True)
+class GainsOutcome:
+    """Drive gains [N.m or N for each unit of the recorded effort] by joint, None where not found, with std.
+
+    from_mass: whether a joint's gain comes from the mass itself, or from the load that other joints measured.
+    """
+
+    gains: Mapping[str, float | None]
+    std: Mapping[str, float | None]
+    from_mass: Mapping[str, bool]
+    mass: float
+
+
+def gains(
+    request: GainsRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
+) -> GainsOutcome:
+    """Identify the drive gains of all joints."""
+    robot = request.robot.load()
+    found = pipeline.identify_gains(
+        robot,
+        request.empty,
+        request.loaded,
+        request.mass,
+        options=request.options,
+        progress=progress,
+        cancelled=cancelled,
+    )
+    names = robot.active_names
+    from_mass = dict(zip(names, found.from_mass, strict=True))
+    return GainsOutcome(_by_name(names, found.value), _by_name(names, found.std), from_mass, request.mass)
+
+
+def _by_name(names: tuple[str, ...], values: Array) -> dict[str, float | None]:
+    return {name: float(v) if math.isfinite(v) else None for name, v in zip(names, values, strict=True)}

@@ -1,0 +1,327 @@
+"""Plan: a robot and what surrounds it give an exciting trajectory, checked and written to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, clearance
+from ros2_dynid.excitation.exact import available, exact_clearance
+from ros2_dynid.excitation.figures import predicted_std, save_figures
+from ros2_dynid.excitation.limits import (
+    DEFAULT_MARGIN,
+    Caps,
+    bounds_of,
+    check_trajectory,
+    known_parameters,
+    use_of,
+)
+from ros2_dynid.excitation.plan import CHECK_RATE_HZ, Plan, Wishes, validation_plan
+from ros2_dynid.excitation.plan import plan as planned
+from ros2_dynid.excitation.static import ramps, static_poses
+from ros2_dynid.excitation.surroundings import known_shapes, surroundings
+from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehearsal, save_trajectory
+from ros2_dynid.model.load import urdf_of
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.progress import Progress, Reporter
+from ros2_dynid.usecases.robot_source import RobotSource
+
+EXACT_RATE_HZ = 20.0
+EXACT_POSES = 400
+"""Rate and number of poses at which the true shapes are looked at."""
+
+
+class PlanMethod(str, Enum):
+    """Kinds of trajectories."""
+
+    FOURIER = "fourier"
+    """A Fourier series optimised on the torque regressor."""
+    POINTS = "points"
+    """Optimum points of the energy model joined by quintics."""
+    STATIC = "static"
+    """Poses held, for gravity."""
+    RAMPS = "ramps"
+    """Constant velocities, for friction."""
+    VALIDATION = "validation"
+    """Another Fourier series than the one to identify with."""
+
+    def __str__(self) -> str:
+        """Return the name that callers use."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the robot must not touch: itself, a floor, the walls of a box.
+
+    collisions: whether the shapes of `file`, or of the robot's own URDF if there is none, count; margin: distance kept
+    [m]; floor: its height [m]; box: x, X, y, Y, z, Z [m], both in the base frame.
+    """
+
+    collisions: bool = True
+    file: str | None = None
+    margin: float = DEFAULT_MARGIN_M
+    floor: float | None = None
+    box: tuple[float, float, float, float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What to plan and where to write it: .csv, or else YAML that `ros2 topic pub` takes.
+
+    groups: of inertial, rotor, friction, offset (None: all that the model shows); rows: of W for points; duration:
+    Fourier period [s]; criterion, weights, equilibrium, optimiser, measure: see excitation.plan; poses, hold_time [s]:
+    of static poses; time_budget [s]; margin: fraction kept from every limit; max_position, ...: limits beside the
+    robot's own; start: pose at start and end [rad or m]; rate: points a second [Hz]; csv, rehearsal, figures: further
+    files, the rehearsal at a fraction of the speed; noise: of the torque [N.m], for predicted deviations.
+    """
+
+    robot: RobotSource
+    output: str
+    method: PlanMethod = PlanMethod.FOURIER
+    groups: tuple[str, ...] | None = None
+    seed: int = 0
+    rows: int | None = None
+    duration: float = 10.0
+    harmonics: int = 6
+    periods: int = 1
+    criterion: str | None = None
+    weights: tuple[float, ...] | None = None
+    equilibrium: float = 0.06
+    optimiser: str = "gradient"
+    measure: str = "svd"
+    poses: int = 20
+    hold_time: float = 2.0
+    time_budget: float | None = None
+    margin: float = DEFAULT_MARGIN
+    max_position: float | None = None
+    max_velocity: float | None = None
+    max_acceleration: float | None = None
+    max_effort: float | None = None
+    start: tuple[float, ...] | None = None
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    rate: float = DEFAULT_RATE_HZ
+    csv: str | None = None
+    rehearsal: str | None = None
+    rehearsal_speed: float = 0.2
+    figures: str | None = None
+    noise: float = 1.0
+
+    @property
+    def caps(self) -> Caps:
+        """Limits beside the robot's own."""
+        given = (self.max_position, self.max_velocity, self.max_acceleration, self.max_effort)
+        return Caps(*(math.inf if value is None else value for value in given))
+
+
+@dataclass(frozen=True)
+class PredictedRow:
+    """Predicted standard deviation of a base parameter, and the same over its a priori value [%]."""
+
+    name: str
+    std: float | None
+    relative_std: float | None
+
+
+@dataclass(frozen=True)
+class PlanOutcome:
+    """The trajectory written and what it is worth; None where a method does not give a figure.
+
+    cond, S, cond_normalised: condition number and equilibrium of W, and the first with columns of norm 1; use: largest
+    fraction used of each kind of limit; clearance, exact_clearance: smallest distances of capsules, and of close links
+    in their true shapes [m]; start: first pose [rad or m].
+    """
+
+    robot: str
+    method: PlanMethod
+    file: str
+    duration: float
+    rows: int
+    use: Mapping[str, float]
+    joints: tuple[str, ...]
+    start: tuple[float, ...]
+    seconds: float
+    cond: float | None = None
+    S: float | None = None
+    cond_normalised: float | None = None
+    n_base: int | None = None
+    search_seconds: float | None = None
+    clearance: float | None = None
+    exact_clearance: float | None = None
+    noise: float | None = None
+    parameters: tuple[PredictedRow, ...] = ()
+    pictures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def plan(
+    request: PlanRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
+) -> PlanOutcome:
+    """Plan the trajectory and write it."""
+    began, report = time.perf_counter(), Reporter(progress, cancelled)
+    _check(request)
+    robot, shapes = robot_and_shapes(request.robot, request.surroundings, start=request.start)
+    if request.method in (PlanMethod.STATIC, PlanMethod.RAMPS):
+        trajectory, outcome = _slow(request, robot, shapes)
+    else:
+        found = _searched(request, robot, shapes, time.perf_counter() - began, report)
+        trajectory, outcome = found.trajectory, _worth(request, robot, found)
+    exact = _exact_clearance(robot, shapes, trajectory)
+    save_trajectory(request.output, trajectory, request.rate)
+    if request.csv is not None:
+        save_trajectory(Path(request.csv).with_suffix(".csv"), trajectory, request.rate)
+    if request.rehearsal is not None:
+        slow = rehearsal(trajectory, request.rehearsal_speed)
+        save_trajectory(request.rehearsal, slow, request.rate * request.rehearsal_speed)
+    return replace(outcome, exact_clearance=exact, seconds=time.perf_counter() - began)
+
+
+def robot_and_shapes(
+    source: RobotSource, around: Surroundings, *, start: tuple[float, ...] | None = None, planning: bool = True
+) -> tuple[Robot, Shapes | None]:
+    """Return the robot and what must not collide; for `planning`, with the joint ranges that close links leave it."""
+    robot = source.load()
+    file: Path | None = None
+    base_link, tip_link, hold = source.base_link, source.tip_link, dict(source.hold)
+    with contextlib.ExitStack() as stack:
+        if source.path:
+            file, chain = urdf_of(source.path, base_link=base_link, tip_link=tip_link, hold=hold)
+            base_link, tip_link, hold = chain["base_link"], chain["tip_link"], chain["hold"]
+        elif around.collisions and around.file is None:  # meshes named by package:// are found wherever the text lies
+            file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "robot.urdf"
+            file.write_text(source.urdf, encoding="utf-8")
+        if around.file is not None:
+            file = Path(around.file)
+        if not around.collisions:
+            file = None
+        chosen = {"base_link": base_link, "tip_link": tip_link, "hold": hold}
+        if not planning:
+            return known_shapes(robot, file, floor=around.floor, box=around.box, margin=around.margin, **chosen)
+        near = start if start is not None and len(start) == len(robot.active) else None
+        return surroundings(robot, file, floor=around.floor, box=around.box, margin=around.margin, start=near, **chosen)
+
+
+def _check(request: PlanRequest) -> None:
+    if request.seed < 0:
+        raise InputError(f"the seed is {request.seed}", "give a whole number from 0")
+    if not 0.0 < request.rate < math.inf:
+        raise InputError(f"the rate is {request.rate} Hz", "give a positive rate [Hz]")
+    if request.time_budget is not None and not request.time_budget > 0:
+        raise InputError(f"the time budget is {request.time_budget} s", "give a positive time [s]")
+    for path in (request.output, request.csv, request.rehearsal, request.figures):
+        if path and not Path(path).resolve().parent.is_dir():
+            raise InputError(f"there is no folder for {path}", "create it first")
+
+
+def _searched(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent: float, report: Progress) -> Plan:
+    """Return the optimised plan, in what is left of the time budget after reading the robot."""
+    validating = request.method is PlanMethod.VALIDATION
+    options = Wishes(
+        method="fourier" if validating else request.method.value,
+        groups=request.groups,
+        seed=request.seed,
+        time_budget_s=request.time_budget,
+        spent_s=spent,
+        rows=request.rows,
+        duration_s=request.duration,
+        harmonics=request.harmonics,
+        periods=request.periods,
+        margin=request.margin,
+        caps=request.caps,
+        start=request.start,
+        criterion=request.criterion,
+        weights=request.weights,
+        equilibrium_weight=request.equilibrium,
+        optimiser=request.optimiser,
+        measure=request.measure,
+        shapes=shapes,
+        rate_hz=request.rate,
+        progress=lambda fraction, text: report(text, fraction),
+    )
+    return (validation_plan if validating else planned)(robot, options)
+
+
+def _worth(request: PlanRequest, robot: Robot, found: Plan) -> PlanOutcome:
+    """Return the figures of a plan, and draw the pictures asked for."""
+    std, percent = predicted_std(robot, found, request.noise)
+    pictures = save_figures(request.figures, robot, found, request.noise) if request.figures else []
+    return replace(
+        _outcome(request, robot, found.trajectory),
+        rows=found.rows,
+        use=found.use,
+        cond=found.cond,
+        S=found.S,
+        cond_normalised=found.cond_normalised,
+        n_base=len(found.base),
+        search_seconds=found.seconds,
+        clearance=found.clearance_m,
+        noise=request.noise,
+        parameters=tuple(
+            PredictedRow(name, _finite(s), _finite(p))
+            for name, s, p in zip(found.base.names, std, percent, strict=True)
+        ),
+        pictures=tuple(map(str, pictures)),
+        notes=(*robot.notes, *found.notes),
+    )
+
+
+def _slow(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Trajectory, PlanOutcome]:
+    """Return a trajectory of static poses or of ramps, and its use of the limits."""
+    if request.method is PlanMethod.STATIC:
+        trajectory = static_poses(
+            robot,
+            poses=request.poses,
+            hold_s=request.hold_time,
+            margin=request.margin,
+            caps=request.caps,
+            start=request.start,
+            shapes=shapes,
+            seed=request.seed,
+        )
+    else:
+        trajectory = ramps(
+            robot, margin=request.margin, caps=request.caps, start=request.start, shapes=shapes, seed=request.seed
+        )
+    problems = check_trajectory(robot, trajectory, margin=request.margin, caps=request.caps)
+    if problems:
+        raise InputError(str(problems[0]), "choose another start pose or wider limits", robot.name)
+    bounds = bounds_of(robot, 0.0, request.caps)
+    return trajectory, replace(
+        _outcome(request, robot, trajectory),
+        use=use_of(robot, trajectory.curve, bounds, known_parameters(robot)),
+        clearance=None if shapes is None else clearance(robot, shapes, trajectory.sample(CHECK_RATE_HZ).q)[0],
+        notes=(*robot.notes, *bounds.notes, *(shapes.notes if shapes else ())),
+    )
+
+
+def _outcome(request: PlanRequest, robot: Robot, trajectory: Trajectory) -> PlanOutcome:
+    return PlanOutcome(
+        robot=robot.name,
+        method=request.method,
+        file=request.output,
+        duration=trajectory.duration,
+        rows=len(trajectory.t) * len(trajectory.joint_names),
+        use={},
+        joints=tuple(trajectory.joint_names),
+        start=tuple(float(x) for x in trajectory.start),
+        seconds=0.0,
+    )
+
+
+def _exact_clearance(robot: Robot, shapes: Shapes | None, trajectory: Trajectory) -> float | None:
+    """Return the smallest distance [m] of links too close for capsules, in their true shapes, if coal is there."""
+    if shapes is None or not shapes.solids or not available():
+        return None
+    rate = min(EXACT_RATE_HZ, EXACT_POSES / trajectory.duration)
+    return exact_clearance(robot, shapes.solids, trajectory.sample(rate).q, only=shapes.close)[0]
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if math.isfinite(x) else None

@@ -1,0 +1,45 @@
+"""Report: the page of an identification, or the comparison of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.report.build import write_comparison, write_report
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """Folders that identify wrote: one for its page, several to compare.
+
+    output: the comparison's page; figures: PNG and PDF beside the page of one.
+    """
+
+    folders: tuple[str, ...]
+    output: str | None = None
+    figures: bool = True
+
+
+@dataclass(frozen=True)
+class ReportOutcome:
+    """The page written; of a comparison also its models and, for each but the first, what changed significantly."""
+
+    report: str
+    models: tuple[str, ...] = ()
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def report(request: ReportRequest) -> ReportOutcome:
+    """Write the page."""
+    folders = [Path(folder) for folder in request.folders]
+    if not folders:
+        raise InputError("there is no folder to report on", "name a folder that dynid identify wrote")
+    if len(folders) == 1:
+        if request.output is not None:
+            raise InputError("the output names the page of a comparison", "leave it out: the page goes into the folder")
+        return ReportOutcome(str(write_report(folders[0], figures=request.figures)))
+    found = write_comparison(folders, Path(request.output or "comparison.html"))
+    changed = {label: tuple(names) for label, names in found["changed"].items()}
+    return ReportOutcome(found["report"], tuple(found["models"]), changed)
