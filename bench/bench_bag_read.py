@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ros2_dynid.recording.load import load_samples
-from ros2_dynid.recording.writer import BagWriter
+from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.read import load_samples
 
 JOINTS = tuple(f"joint_a{j}" for j in range(1, 8))
 START = 1_700_000_000 * 10**9

@@ -24,7 +24,7 @@ import numpy as np
 
 from recorder_load import caller, environment_with_bench, start_load, start_recorder, start_sender
 from ros2_dynid.processes import Processes, own_domain
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 
 LONGEST = 6.0
 """A kill comes at most so long [s] after a recording has begun."""

@@ -45,7 +45,8 @@ from ros2_dynid.model.parameters import group_of, standard_names, standard_vecto
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note
 from ros2_dynid.progress import Cancelled, Progress, Reporter
-from ros2_dynid.recording.load import Reading, iter_samples
+from ros2_dynid.recording.read import iter_samples
+from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.streamed import streamed
 from ros2_dynid.report.build import write_report

@@ -16,8 +16,8 @@ import numpy as np
 from ros2_dynid.control.reference import reference
 from ros2_dynid.excitation.trajectory import load_trajectory
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.recording.convert import save_samples
 from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.save import save_samples
 from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.robot import Imperfections
 

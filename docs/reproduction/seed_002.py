@@ -23,7 +23,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Coupling, Robot
 from ros2_dynid.pipeline import IdentifyOptions, identify
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
 
 TABLE_II = """

@@ -32,8 +32,8 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Read, cut and write, some samples at a time."""
     from ros2_dynid.commands.shared.reading_arguments import reading_of
-    from ros2_dynid.recording.convert import check_target, save_pieces
-    from ros2_dynid.recording.load import iter_samples
+    from ros2_dynid.recording.read import iter_samples
+    from ros2_dynid.recording.save import check_target, save_pieces
     from ros2_dynid.recording.streamed import streamed
 
     check_target(args.output, overwrite=args.overwrite)

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Play the recording to its end."""
     import math
 
-    from ros2_dynid.recording.replay import recorded_messages
+    from ros2_dynid.recording.playback import recorded_messages
 
     if not (math.isfinite(args.rate) and args.rate > 0):
         raise InputError(f"--rate {args.rate:g} is not a speed", "give a number above 0, 1 for the recording's own")

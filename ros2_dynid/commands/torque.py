@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from ros2_dynid.codegen.backend import fast_inverse_dynamics
     from ros2_dynid.identification.model_file import without_friction
     from ros2_dynid.pipeline import robot_or_model
-    from ros2_dynid.recording.load import load_samples
+    from ros2_dynid.recording.read import load_samples
 
     robot, chi = robot_or_model(
         args.robot,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.preprocess import PreparationOptions
-from ros2_dynid.recording.load import Reading
+from ros2_dynid.recording.reading import Reading
 
 FRICTION_LAWS = ("viscous+coulomb",)
 """Friction laws there are: Fv dq + Fc sign(dq) + off."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.recording.compression import DamagedDataError
-from ros2_dynid.recording.layout import Layout, parse
+from ros2_dynid.recording.bag.compression import DamagedDataError
+from ros2_dynid.recording.bag.layout import Layout, parse
 
 GAP = 1.5
 """A gap is an interval longer than this many median ones."""
@@ -171,11 +171,11 @@ class LiveStatistics:
         shape = self._states._shape_of(message)
         if shape is None:
             return
-        (start, n), _, (at, efforts) = shape.layout.arrays
-        if not efforts:
+        if not shape.layout.arrays[2][1]:
             self.without_effort += 1
-        values = np.frombuffer(message, shape.layout.byte_order + "f8", (at - start) // 8 + efforts, start)
-        if n and np.isnan(values).any():
+        kind = shape.layout.byte_order + "f8"
+        arrays = (np.frombuffer(message, kind, count, offset) for offset, count in shape.layout.arrays)
+        if any(np.isnan(values).any() for values in arrays):
             self.with_nan += 1
             self._count_nan(message, shape.layout)
 

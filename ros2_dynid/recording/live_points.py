@@ -6,7 +6,6 @@ message is read field by field, the next ones by those offsets if all other byte
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.model.robot import Array
+from ros2_dynid.recording.bag.cdr import CdrReader
+from ros2_dynid.recording.bag.compression import DamagedDataError
 
 _STAMP = slice(4, 12)
 
@@ -52,57 +53,30 @@ class LivePoints:
 
 def _parsed(message: bytes, names: tuple[str, ...]) -> _Shape | None:
     """Read a message field by field; None if it is anything else than a single point of these joints."""
-    if len(message) < 24 or message[:2] != b"\0\1":
-        return None
     try:
-        at = _skip_string(message, 12)
-        at, found = _strings(message, at)
-        if sorted(found) != sorted(names) or _u32(message, at) != 1:
+        reader = CdrReader(message)
+        if reader.byte_order != "<":
             return None
-        at, offsets, fixed_from, fixed = at + 4, [], 12, []
-        for field in range(4):
-            at = _aligned(at, 4)
-            count = _u32(message, at)
-            at += 4
-            if count != (len(names) if field < 3 else 0):
+        fixed_from = _STAMP.stop
+        reader.skip(fixed_from - reader.position)
+        reader.skip(reader.count(1))  # frame_id
+        found = [reader.string() for _ in range(reader.count(4))]
+        if sorted(found) != sorted(names) or reader.u32() != 1:
+            return None
+        offsets, fixed = [], []
+        for expected in (len(names), len(names), len(names), 0):  # positions, velocities, accelerations, effort
+            offset, count = reader.doubles()
+            if count != expected:
                 return None
             if count:
-                at = _aligned(at, 8)
-                offsets.append(at)
-                fixed.append((fixed_from, at, message[fixed_from:at]))
-                at = fixed_from = at + 8 * count
-        if at + 8 > len(message):
-            return None
-        fixed.append((fixed_from, at + 8, message[fixed_from : at + 8]))
-    except (struct.error, UnicodeDecodeError):
+                offsets.append(offset)
+                fixed.append((fixed_from, offset, message[fixed_from:offset]))
+                fixed_from = reader.position
+        reader.skip(8)  # time_from_start
+        fixed.append((fixed_from, reader.position, message[fixed_from : reader.position]))
+    except DamagedDataError:
+        return None
+    if len(offsets) != 3:
         return None
     order = np.array([found.index(name) for name in names], dtype=np.intp)
     return _Shape(len(message), tuple(fixed), (offsets[0], offsets[1], offsets[2]), order)
-
-
-def _aligned(at: int, size: int) -> int:
-    """Return the next offset aligned to `size`, counted from the end of the encapsulation's 4 bytes."""
-    return at + (-(at - 4)) % size
-
-
-def _u32(message: bytes, at: int) -> int:
-    return int(struct.unpack_from("<I", message, at)[0])
-
-
-def _skip_string(message: bytes, at: int) -> int:
-    at = _aligned(at, 4)
-    return at + 4 + _u32(message, at)
-
-
-def _strings(message: bytes, at: int) -> tuple[int, list[str]]:
-    at = _aligned(at, 4)
-    count = _u32(message, at)
-    at += 4
-    found = []
-    for _ in range(min(count, len(message))):
-        start = _aligned(at, 4) + 4
-        at = _skip_string(message, at)
-        if at > len(message):
-            raise struct.error("a name lies beyond the message's end")
-        found.append(message[start : at - 1].decode())
-    return _aligned(at, 4), found

@@ -121,6 +121,12 @@ def ordered(samples: Samples) -> Samples:
     return samples
 
 
+def samples_of(t: Array, names: Sequence[str], arrays: Mapping[str, Array], source: str) -> Samples:
+    """Return samples with the arrays there are, by field; q must be among them."""
+    dq, ddq, tau = (arrays.get(field) for field in FIELDS[1:])
+    return Samples(t, tuple(names), arrays["q"], dq, ddq, tau, source)
+
+
 def longest_stretch(t: Array) -> tuple[slice, int]:
     """Return the rows of the longest stretch of times between settings of the clock, and how often it was set back."""
     resets = np.flatnonzero(np.diff(t) < -CLOCK_RESET) + 1

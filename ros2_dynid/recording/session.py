@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.recording.bag.writer import BagWriter, WriteError
 from ros2_dynid.recording.live import LiveStatistics, stamp_ns
-from ros2_dynid.recording.writer import BagWriter, WriteError
 
 
 @dataclass(frozen=True)

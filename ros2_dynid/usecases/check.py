@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from ros2_dynid.codec import decode
 from ros2_dynid.identification.model_file import plain
 from ros2_dynid.recording.checks import check_samples
-from ros2_dynid.recording.load import Reading, read_samples
+from ros2_dynid.recording.read import read_samples
+from ros2_dynid.recording.reading import Reading
 from ros2_dynid.usecases.robot_source import RobotSource
 
 

@@ -143,7 +143,7 @@ def shelf(tmp_path_factory):
     shutil.copy(ROOT / "config/robots/tx40.yaml", folder)
     reproduction = (
         "import sys; sys.path.insert(0, sys.argv[1]); from seed_002 import load_robot, simulated; "
-        "from ros2_dynid.recording.convert import save_samples; save_samples(simulated(load_robot('tx40')), 'tx40.npz')"
+        "from ros2_dynid.recording.save import save_samples; save_samples(simulated(load_robot('tx40')), 'tx40.npz')"
     )
     run([sys.executable, "-c", reproduction, ROOT / "docs/reproduction"], folder)
     return folder
@@ -151,7 +151,7 @@ def shelf(tmp_path_factory):
 
 def log_files(folder: Path) -> None:
     """Write the recording as other tools would: columns q_0 [deg], tau_0 [N.m] over stamp [ms], and as npz."""
-    from ros2_dynid.recording.load import load_samples
+    from ros2_dynid.recording.read import load_samples
 
     samples = load_samples(folder / "recording")
     names = range(len(samples.joint_names))

@@ -18,7 +18,7 @@ from motions import saved_motion
 from perfect import perfect_model
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.nodes.common.messages import trajectory_message
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 from ros_graph import graph, jobs_of
 
 

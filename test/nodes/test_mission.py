@@ -28,7 +28,7 @@ from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.fast import Stream, unpacked
 from ros2_dynid.nodes.common.messages import JOINT_STATES, reference_of
 from ros2_dynid.nodes.common.model_messages import model_of_message
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 from ros2_dynid.sim.truth import true_parameters
 from ros_graph import graph
 

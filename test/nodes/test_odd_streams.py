@@ -18,7 +18,7 @@ from perfect import perfect_model
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.fast import Stream, unpacked
 from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 from ros_graph import graph
 
 ODD = ("joint_states:=odd_states",)

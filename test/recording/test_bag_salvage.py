@@ -11,13 +11,13 @@ import pytest
 from bagmaker import EPOCH, ROS1, plain_messages, write_bag, write_bag1
 from fuzz_recordings import run as fuzz
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording import mcap_records as mcap
-from ros2_dynid.recording import mcap_write
-from ros2_dynid.recording.compression import MAX_CHUNK, DamagedDataError, compress_zstd, decompress
-from ros2_dynid.recording.definitions import JOINT_STATE_DEFINITION
-from ros2_dynid.recording.encode import joint_state
-from ros2_dynid.recording.load import load_samples
-from ros2_dynid.recording.writer import BagWriter
+from ros2_dynid.recording.bag import mcap_records as mcap
+from ros2_dynid.recording.bag import mcap_write
+from ros2_dynid.recording.bag.compression import MAX_CHUNK, DamagedDataError, compress_zstd, decompress
+from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
+from ros2_dynid.recording.bag.encode import joint_state
+from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.read import load_samples
 
 NAMES = ("a", "b")
 BEGINNING = (

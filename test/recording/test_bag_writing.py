@@ -19,10 +19,10 @@ from rosbags.typesys import Stores, get_typestore
 
 from bagmaker import EPOCH, ROS2, joint_state
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording import encode
-from ros2_dynid.recording.definitions import describe
-from ros2_dynid.recording.load import load_samples
-from ros2_dynid.recording.writer import BagWriter, WriteError
+from ros2_dynid.recording.bag import encode
+from ros2_dynid.recording.bag.definitions import describe
+from ros2_dynid.recording.bag.writer import BagWriter, WriteError
+from ros2_dynid.recording.read import load_samples
 
 NAMES = ("shoulder", "elbow.left", "größe")
 STORE = get_typestore(Stores.ROS2_JAZZY)
@@ -134,8 +134,8 @@ def test_messages_reach_the_file_within_a_second_without_close(tmp_path):
 
 RECORDER = """
 import sys, time
-from ros2_dynid.recording.encode import joint_state
-from ros2_dynid.recording.writer import BagWriter
+from ros2_dynid.recording.bag.encode import joint_state
+from ros2_dynid.recording.bag.writer import BagWriter
 writer = BagWriter(sys.argv[1])
 channel = writer.add_topic("/joint_states")
 start, k = time.monotonic(), 0
@@ -175,7 +175,7 @@ def test_a_full_disk_is_an_error_and_keeps_what_there_was(tmp_path):
 import sys
 import numpy as np
 from ros2_dynid.errors import DynidError
-from ros2_dynid.recording.writer import BagWriter
+from ros2_dynid.recording.bag.writer import BagWriter
 writer = BagWriter(sys.argv[1])
 channel = writer.add_topic("/joint_states")
 try:

@@ -12,7 +12,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Joint, Limits, Robot
 from ros2_dynid.recording.checks import check_samples
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
 
 TX40 = Path("/work/shared/data/tx40")
@@ -154,7 +154,7 @@ def test_motion_coverage_and_units_of_positions():
     assert ("coverage", "elbow") in kinds(check_samples(changed(samples, "q", 2, lambda x: 0.03 * x), ROBOT), "yellow")
     degrees = replace(samples, q=np.degrees(samples.q))
     found = [p for p in check_samples(degrees, ROBOT)["problems"] if p["kind"] == "position_unit"]
-    assert len(found) == 3 and "--angle-unit deg" in found[0]["do"]
+    assert len(found) == 3 and "angle_unit: deg" in found[0]["do"]
     assert ("velocity_unit", "waist") in kinds(check_samples(changed(samples, "dq", 0, np.degrees), ROBOT))
 
 

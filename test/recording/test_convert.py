@@ -11,9 +11,9 @@ import pytest
 from bagmaker import EPOCH, ROS1, plain_messages, write_bag, write_bag1
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.convert import save_samples
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.save import save_samples
 
 NAMES = ("arm.base", "elbow,odd", "joint 3")
 FORMS = ("a.csv", "a.npz", "a.mcap", "bag")

@@ -8,9 +8,10 @@ from rosbags.typesys import Stores, get_typestore
 
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
+from ros2_dynid.recording.bag.layout import parse
 from ros2_dynid.recording.live import LiveStates, LiveStatistics, StampClock, stamp_ns
 from ros2_dynid.recording.live_points import LivePoints
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.session import Session
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
@@ -62,6 +63,38 @@ def test_an_effort_interface_that_is_missing_is_named_with_its_joints():
         statistics.take(message(("a", "b", "c"), [0.1] * 3, [0.0] * 3, [np.nan, 1.0, np.nan], 10**9 + k * 10**6))
     (problem,) = statistics.problems()
     assert "effort of a, c is NaN in 100 of 100" in problem and "no effort state interface" in problem
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b"), ("a", "bc", "d")])
+def test_padding_is_not_taken_for_a_number(names):
+    ones = np.ones(len(names))
+    clean = message(names, ones, ones, ones)
+    values = {k for offset, count in parse(clean, "cdr").arrays for k in range(offset, offset + 8 * count)}
+    start = min(values)
+    sizes = [k for k in range(start, len(clean)) if k not in values]  # counts (u32) and the padding behind them
+    padding = [k for j, k in enumerate(sizes) if j % 8 >= 4]
+    assert len(padding) == 8 and not any(clean[k] for k in padding)
+    dirty = bytearray(clean)
+    for k in padding:
+        dirty[k] = 0xFF  # a count followed by this padding would read as NaN
+    statistics = LiveStatistics()
+    statistics.take(bytes(dirty))
+    assert statistics.with_nan == 0 and statistics.without_effort == 0
+    states = LiveStates(names)
+    assert states.take(bytes(dirty)) and np.array_equal(states.tau, ones)
+
+
+def test_nan_is_counted_in_every_array():
+    statistics = LiveStatistics()
+    for q, dq, tau in (
+        ([np.nan], [1], [1]),
+        ([1], [np.nan], [1]),
+        ([1], [1], [np.nan]),
+        ([np.nan], [], []),
+        ([1], [], []),
+    ):
+        statistics.take(message(("a",), q, dq, tau))
+    assert statistics.with_nan == 4 and statistics.without_effort == 2
 
 
 def test_a_stamp_clock_sees_through_delays_and_offsets():

@@ -7,9 +7,9 @@ import pytest
 
 from bagmaker import EPOCH, ROS1, ROS2, plain_messages, write_bag, write_bag1
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.convert import save_samples
-from ros2_dynid.recording.load import load_samples
-from ros2_dynid.recording.replay import Message, recorded_messages, timed
+from ros2_dynid.recording.playback import Message, recorded_messages, timed
+from ros2_dynid.recording.read import load_samples
+from ros2_dynid.recording.save import save_samples
 
 
 class Clock:

@@ -8,9 +8,9 @@ import pytest
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.notes import Note, remark
-from ros2_dynid.recording.convert import save_pieces
-from ros2_dynid.recording.load import iter_samples, load_samples
+from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples, cut, ordered
+from ros2_dynid.recording.save import save_pieces
 from ros2_dynid.recording.streamed import outline_of, streamed
 
 

@@ -12,8 +12,8 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 from ros2_dynid.notes import damage
-from ros2_dynid.recording.load import load_samples
-from ros2_dynid.recording.tables import parse_columns
+from ros2_dynid.recording.read import load_samples
+from ros2_dynid.recording.table.column_map import parse_columns
 from ros2_dynid.recording.units import Units
 
 TX40 = Path("/work/shared/data/tx40/tx40_traj.npz")
@@ -117,7 +117,7 @@ def test_cutting_by_the_tables_own_time(tmp_path):
 
 
 def test_large_tables_are_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("ros2_dynid.recording.tables._READ", 1000)
+    monkeypatch.setattr("ros2_dynid.recording.table.csv_file._READ", 1000)
     table = np.random.default_rng(0).normal(size=(500, 3))
     table[:, 0] = np.arange(500)
     with (tmp_path / "a.csv").open("w") as stream:
@@ -159,7 +159,7 @@ def test_bad_npz_files(tmp_path):
 
 
 def test_an_archive_that_unpacks_into_far_more_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("ros2_dynid.recording.tables._NPZ_LEAST", 1 << 20)
+    monkeypatch.setattr("ros2_dynid.recording.table.npz_file._ALWAYS_ALLOWED", 1 << 20)
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (2**21,)})
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("t.npy", "w") as out:

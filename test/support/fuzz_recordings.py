@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bagmaker import ROS1, ROS2, joint_state, plain_messages, write_bag, write_bag1
 from ros2_dynid.errors import DynidError
 from ros2_dynid.recording.checks import check_samples
-from ros2_dynid.recording.load import load_samples
+from ros2_dynid.recording.read import load_samples
 
 SECONDS = 2.0
 MEGABYTES = 1000.0

@@ -14,7 +14,7 @@ from ros2_dynid.identification.choices import Method, VelocitySource
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preprocess import PreparationOptions
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording.load import Reading
+from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.units import Units
 from ros2_dynid.usecases import CheckRequest, GainsRequest, IdentifyRequest, PayloadRequest, PlanRequest, RobotSource
 from ros2_dynid.usecases.plan import PlanMethod, Surroundings

@@ -10,7 +10,7 @@ from ros2_dynid.recording.units import ANGLE_UNITS, EFFORT_UNITS, LENGTH_UNITS, 
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
-    from ros2_dynid.recording.load import Reading
+    from ros2_dynid.recording.reading import Reading
     from ros2_dynid.recording.samples import Samples
 
 
@@ -44,8 +44,8 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
 
 def reading_of(args: argparse.Namespace) -> Reading:
     """Return how the options of add_reading_arguments want a recording read."""
-    from ros2_dynid.recording.load import Reading  # here, since NumPy would slow down `dynid --help`
-    from ros2_dynid.recording.tables import parse_columns
+    from ros2_dynid.recording.reading import Reading  # here, since NumPy would slow down `dynid --help`
+    from ros2_dynid.recording.table.column_map import parse_columns
 
     units = Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit)
     return Reading(args.topic, parse_columns(args.columns), units, args.stamps, args.start, args.end)
@@ -55,6 +55,6 @@ def read_recording(
     path: str | Path, args: argparse.Namespace, robot: Robot | None, *, in_order: bool = True
 ) -> Samples:
     """Read a recording as the options of add_reading_arguments say."""
-    from ros2_dynid.recording.load import read_samples
+    from ros2_dynid.recording.read import read_samples
 
     return read_samples(path, robot, reading_of(args), in_order=in_order)

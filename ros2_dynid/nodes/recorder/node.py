@@ -19,8 +19,8 @@ from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.recorder.following import Following
 from ros2_dynid.nodes.recorder.parameters import PARAMETERS
+from ros2_dynid.recording.bag.writer import WriteError
 from ros2_dynid.recording.session import Session, Summary
-from ros2_dynid.recording.writer import WriteError
 from ros2_dynid.srv import StartRecording, StopRecording
 
 REST = 0.004

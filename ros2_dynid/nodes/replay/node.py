@@ -15,7 +15,7 @@ from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from ros2_dynid.recording.replay import Message, timed
+from ros2_dynid.recording.playback import Message, timed
 
 DEPTH = 1000
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.recording.blocks import Block, Bytes, Ints
-from ros2_dynid.recording.compression import DamagedDataError
-from ros2_dynid.recording.layout import even_rows
+from ros2_dynid.recording.bag.compression import DamagedDataError
+from ros2_dynid.recording.bag.layout import even_rows
+from ros2_dynid.recording.bag.storage import Bytes, Ints, MessageBlock
 
 MAGIC = b"\x89MCAP0\r\n"
 HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX, CHUNK_INDEX = range(1, 9)
@@ -88,17 +88,17 @@ def _run(array: Bytes, position: int, size: int) -> int:
     return count
 
 
-def messages_of(data: bytes, found: Scan) -> Block:
+def messages_of(data: bytes, found: Scan) -> MessageBlock:
     """Return the messages of a scan as a block."""
     whole = found.length >= MESSAGE_HEAD
     position, length = found.position[whole], found.length[whole]
     array = np.frombuffer(data, np.uint8)
     if not len(position):
         none = np.zeros(0, np.int64)
-        return Block(array, none, none, none, none)
+        return MessageBlock(array, none, none, none, none)
     heads = even_rows(array, position, FRAME.size + MESSAGE_HEAD)
     channel, stamp = heads.column(FRAME.size, 1, "<u2")[:, 0], heads.column(FRAME.size + 6, 1, "<u8")[:, 0]
-    return Block(
+    return MessageBlock(
         array,
         channel.astype(np.int64),
         np.minimum(stamp, np.uint64(2**63 - 1)).astype(np.int64),

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ros2_dynid.recording import mcap_records as mcap
-from ros2_dynid.recording.blocks import Ints
-from ros2_dynid.recording.compression import compress_zstd
-from ros2_dynid.recording.mcap_records import FRAME, MAGIC, MESSAGE_HEAD
+from ros2_dynid.recording.bag import mcap_records as mcap
+from ros2_dynid.recording.bag.compression import compress_zstd
+from ros2_dynid.recording.bag.mcap_records import FRAME, MAGIC, MESSAGE_HEAD
+from ros2_dynid.recording.bag.storage import Ints
 
 _HEAD = struct.Struct("<BQHIQQ")
 RECORD_HEAD = FRAME.size + MESSAGE_HEAD

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.recording import layout as by_layout
-from ros2_dynid.recording.blocks import Block, Channel, Ints, block_of, distinct
-from ros2_dynid.recording.compression import ZSTD_MAGIC, DamagedDataError, decompress
+from ros2_dynid.recording.bag import layout as by_layout
+from ros2_dynid.recording.bag.compression import ZSTD_MAGIC, DamagedDataError, decompress
+from ros2_dynid.recording.bag.storage import Channel, Ints, MessageBlock, block_of, distinct
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 DYNAMIC_STATE = "control_msgs/msg/DynamicJointState"
@@ -58,7 +58,7 @@ class Decoder:
         self._by_layout = channel.type == JOINT_STATE and _is_plain_joint_state(channel)
         self._single: Callable[[bytes], Any] | None = None
 
-    def decode(self, block: Block) -> Iterator[Decoded]:
+    def decode(self, block: MessageBlock) -> Iterator[Decoded]:
         """Yield the messages of a block of this channel; the rows tell the order."""
         block, rows = self._unpacked(block)
         if not self._by_layout:
@@ -86,7 +86,7 @@ class Decoder:
             yield from self._one_by_one(block, left)
 
     def _match(
-        self, block: Block, rows: NDArray[np.intp], matrix: by_layout.Rows
+        self, block: MessageBlock, rows: NDArray[np.intp], matrix: by_layout.MessageRows
     ) -> tuple[by_layout.Layout | None, NDArray[np.bool_]]:
         """Return a layout that the first of the messages has, and which of them have it."""
         known = self._layouts.setdefault(matrix.length, [])
@@ -105,7 +105,7 @@ class Decoder:
         del known[_LAYOUTS_A_BLOCK:]
         return layout, by_layout.agrees(layout, matrix)
 
-    def _unpacked(self, block: Block) -> tuple[Block, NDArray[np.intp]]:
+    def _unpacked(self, block: MessageBlock) -> tuple[MessageBlock, NDArray[np.intp]]:
         """Return the block with zstd compressed messages unpacked (rosbag2's compression by message)."""
         rows = np.arange(len(block))
         fits = (block.length >= 4) & (block.length <= MAX_MESSAGE)
@@ -132,10 +132,10 @@ class Decoder:
         data = np.concatenate((block.data, new.data))
         start, length = block.start.copy(), block.length.copy()
         start[kept], length[kept] = new.start + len(block.data), new.length
-        unpacked = Block(data, block.channel, block.stamp, start, length)
+        unpacked = MessageBlock(data, block.channel, block.stamp, start, length)
         return unpacked, np.sort(np.concatenate((rows[~packed], np.array(kept, np.intp))))
 
-    def _one_by_one(self, block: Block, rows: NDArray[np.intp]) -> Iterator[Decoded]:
+    def _one_by_one(self, block: MessageBlock, rows: NDArray[np.intp]) -> Iterator[Decoded]:
         if rows.size and self._single is None:
             self._single = _library_decoder(self.channel)
         for row in rows:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.bags import choose_topics, is_bag, open_bag
-from ros2_dynid.recording.decode import JOINT_STATE
-from ros2_dynid.recording.encode import joint_states
-from ros2_dynid.recording.load import Reading, iter_samples
-from ros2_dynid.recording.tables import TABLES
+from ros2_dynid.recording.bag.decode import JOINT_STATE
+from ros2_dynid.recording.bag.encode import joint_states
+from ros2_dynid.recording.bag.folder import is_bag, open_bag
+from ros2_dynid.recording.bag.topics import choose_topics
+from ros2_dynid.recording.read import iter_samples
+from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.table.read_table import TABLES
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot

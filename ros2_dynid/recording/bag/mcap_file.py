@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording import mcap_records as mcap
-from ros2_dynid.recording.blocks import Block, Channel, type_name
-from ros2_dynid.recording.compression import MAX_CHUNK, Budget, DamagedDataError, decompress, open_zstd
-from ros2_dynid.recording.mcap_records import FRAME, Fields
+from ros2_dynid.recording.bag import mcap_records as mcap
+from ros2_dynid.recording.bag.compression import MAX_CHUNK, Budget, DamagedDataError, decompress, open_zstd
+from ros2_dynid.recording.bag.mcap_records import FRAME, Fields
+from ros2_dynid.recording.bag.storage import Channel, MessageBlock, type_name
 
 MAX_SUMMARY = 128 << 20
 MAX_DEFINITION = 4 << 20
@@ -24,7 +24,7 @@ _FOOTER = FRAME.size + 20 + len(mcap.MAGIC)
 _ENCODINGS = {"cdr": "cdr", "ros1": "ros1"}
 
 
-class _Window:
+class _ForwardStream:
     """Forward reading of a file, or of a stream that cannot seek, with a place to put bytes back."""
 
     def __init__(self, stream: BufferedIOBase, size: int | None) -> None:
@@ -96,7 +96,7 @@ class McapFile:
         self._chunk_channels: dict[int, frozenset[int]] = {}
         self._chunks: list[int] = []
         with self._open() as stream:
-            if _Window(stream, None).read(len(mcap.MAGIC)) != mcap.MAGIC:
+            if _ForwardStream(stream, None).read(len(mcap.MAGIC)) != mcap.MAGIC:
                 empty = self.size == 0
                 what = "the file is empty" if empty else "this is not an MCAP file"
                 raise InputError(what, "give a rosbag2 bag (.mcap, .db3), a ROS 1 .bag, .csv or .npz", str(path))
@@ -109,7 +109,7 @@ class McapFile:
             self.warnings = list(dict.fromkeys(self.warnings))
         self.channels = [replace(channel, count=counts.get(channel.id, 0)) for channel in self._by_id.values()]
 
-    def blocks(self, wanted: Collection[int]) -> Iterator[Block]:
+    def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
         """Yield the messages of the channels wanted, a block for each chunk."""
         return self._walk(np.array(sorted(wanted), np.int64))
 
@@ -177,11 +177,11 @@ class McapFile:
             channel = Channel(key, topic, type_name(name), _ENCODINGS.get(encoding, encoding), definition, form)
             self._by_id.setdefault(key, channel)
 
-    def _walk(self, wanted: np.ndarray | None) -> Iterator[Block]:
+    def _walk(self, wanted: np.ndarray | None) -> Iterator[MessageBlock]:
         """Yield blocks of the channels wanted (None: all, for the catalogue), front to back."""
         budget = Budget(self.size)
         with self._open() as stream:
-            window = _Window(stream, None if self.packed else self.size)
+            window = _ForwardStream(stream, None if self.packed else self.size)
             window.skip(len(mcap.MAGIC))
             while True:
                 good = window.position
@@ -218,7 +218,7 @@ class McapFile:
         channels = self._chunk_channels.get(position)
         return wanted is not None and channels is not None and channels.isdisjoint(wanted.tolist())
 
-    def _resume(self, window: _Window, good: int) -> bool:
+    def _resume(self, window: _ForwardStream, good: int) -> bool:
         """Say what is lost behind `good`; go on at the next chunk that the index knows, if there is one."""
         following = bisect.bisect_right(self._chunks, good)
         if following < len(self._chunks) and self._chunks[following] < self.size:
@@ -237,7 +237,7 @@ class McapFile:
             )
         return False
 
-    def _chunk(self, content: bytes, wanted: np.ndarray | None, budget: Budget) -> Iterator[Block]:
+    def _chunk(self, content: bytes, wanted: np.ndarray | None, budget: Budget) -> Iterator[MessageBlock]:
         """Yield the messages of one chunk; a damaged one is left out with a warning."""
         first = last = 0
         try:
@@ -266,7 +266,7 @@ class McapFile:
             end = found.end
             yield from self._messages(records, found, wanted)
 
-    def _messages(self, data: bytes, found: mcap.Scan, wanted: np.ndarray | None) -> Iterator[Block]:
+    def _messages(self, data: bytes, found: mcap.Scan, wanted: np.ndarray | None) -> Iterator[MessageBlock]:
         for opcode, position, length in found.others:
             self._learn_safely(opcode, Fields(data, position, length))
         block = mcap.messages_of(data, found)

@@ -8,12 +8,12 @@ import numpy as np
 
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Robot
 from ros2_dynid.notes import NoteKind
-from ros2_dynid.recording import signals
-from ros2_dynid.recording.plausibility import Evidence, effort_evidence
-from ros2_dynid.recording.problems import RED, YELLOW, Problem, worst
+from ros2_dynid.recording.checks import signal_checks as signals
+from ros2_dynid.recording.checks.effort_checks import EffortEvidence, effort_evidence
+from ros2_dynid.recording.checks.problems import RED, YELLOW, RecordingProblem, worst
+from ros2_dynid.recording.checks.signal_checks import UNITS, Signal
+from ros2_dynid.recording.checks.timing import check_timing
 from ros2_dynid.recording.samples import Samples, ordered
-from ros2_dynid.recording.signals import UNITS, Signal
-from ros2_dynid.recording.timing import check_timing
 
 MOVING = 0.1
 """A joint moves where its speed is above this fraction of its largest."""
@@ -35,7 +35,7 @@ def _checked(samples: Samples, robot: Robot | None) -> dict[str, Any]:
     clean = ordered(samples)
     joints: dict[str, Joint] = {} if robot is None else {joint.name: joint for joint in robot.joints}
     problems += _missing(clean)
-    evidence = [Evidence()] * len(clean.joint_names)
+    evidence = [EffortEvidence()] * len(clean.joint_names)
     if robot is not None and len(clean):
         evidence = effort_evidence(clean, robot)
     rows = []
@@ -61,37 +61,39 @@ def _checked(samples: Samples, robot: Robot | None) -> dict[str, Any]:
     }
 
 
-def _notes(samples: Samples) -> list[Problem]:
+def _notes(samples: Samples) -> list[RecordingProblem]:
     """What the reader noted about damage is a problem of the recording too."""
     found = []
     for note in samples.notes:
         if note.kind is NoteKind.DAMAGE:
             do = "the rest is usable; stop recordings properly to keep all"
-            found.append(Problem("damaged", YELLOW, note.text, do))
+            found.append(RecordingProblem("damaged", YELLOW, note.text, do))
         elif note.kind is NoteKind.STAMPS:
-            found.append(Problem("stamps", YELLOW, note.text, "let the driver stamp its messages when it samples"))
+            found.append(
+                RecordingProblem("stamps", YELLOW, note.text, "let the driver stamp its messages when it samples")
+            )
     return found
 
 
-def _missing(samples: Samples) -> list[Problem]:
+def _missing(samples: Samples) -> list[RecordingProblem]:
     found = []
     if not np.isfinite(samples.q).any():
         what = "no positions were recorded"
-        found.append(Problem("missing_position", RED, what, "record joint states with positions"))
+        found.append(RecordingProblem("missing_position", RED, what, "record joint states with positions"))
     if samples.tau is None:
         what = "no effort was recorded"
         do = "enable the effort state interface of the driver; without efforts nothing can be identified"
-        found.append(Problem("missing_effort", RED, what, do))
+        found.append(RecordingProblem("missing_effort", RED, what, do))
     if samples.dq is None:
         what = "no velocity was recorded"
         do = "velocities will be derived from positions, which asks for a good filter; enable the interface if any"
-        found.append(Problem("missing_velocity", YELLOW, what, do))
+        found.append(RecordingProblem("missing_velocity", YELLOW, what, do))
     return found
 
 
 def _check_joint(
-    samples: Samples, column: int, joint: Joint | None, evidence: Evidence
-) -> tuple[dict[str, Any], list[Problem]]:
+    samples: Samples, column: int, joint: Joint | None, evidence: EffortEvidence
+) -> tuple[dict[str, Any], list[RecordingProblem]]:
     """Return the row of a joint for the table and its problems."""
     name = samples.joint_names[column]
     sigma = PRISMATIC if joint is not None and joint.sigma == PRISMATIC else REVOLUTE
@@ -106,14 +108,14 @@ def _check_joint(
     fastest = float(np.nanmax(np.abs(speed))) if np.isfinite(speed).any() else 0.0
     span = float(np.ptp(position.values[np.isfinite(position.values)])) if np.isfinite(position.values).any() else 0.0
     moving = np.abs(speed) > MOVING * fastest if span >= signals.LEAST_MOTION[sigma] else np.zeros(len(speed), bool)
-    problems: list[Problem] = []
+    problems: list[RecordingProblem] = []
     for kind, signal in by_name.items():
         known = np.isfinite(signal.values)
         if not known.any():
             if not (kind == "position" and not np.isfinite(samples.q).any()):
                 level = YELLOW if kind == "velocity" else RED
                 do = "joint_state_broadcaster fills NaN where the hardware has no such interface: enable it there"
-                problems.append(Problem(f"missing_{kind}", level, f"{kind} is NaN throughout", do, name))
+                problems.append(RecordingProblem(f"missing_{kind}", level, f"{kind} is NaN throughout", do, name))
             continue
         problems += signals.check_unknown(signal)
         problems += signals.check_stuck(signal, moving)
@@ -129,7 +131,7 @@ def _check_joint(
 
 
 def _row(
-    name: str, by_name: dict[str, Signal], joint: Joint | None, fastest: float, span: float, evidence: Evidence
+    name: str, by_name: dict[str, Signal], joint: Joint | None, fastest: float, span: float, evidence: EffortEvidence
 ) -> dict[str, Any]:
     def extreme(kind: str, function: Any) -> float | None:
         if kind not in by_name:
@@ -153,7 +155,7 @@ def _row(
     }
 
 
-def _effort_problems(name: str, evidence: Evidence) -> list[Problem]:
+def _effort_problems(name: str, evidence: EffortEvidence) -> list[RecordingProblem]:
     found = []
     if evidence.reversed:
         what = "effort has the wrong sign: it "
@@ -161,11 +163,11 @@ def _effort_problems(name: str, evidence: Evidence) -> list[Problem]:
             "drives the motion where friction should brake it" if evidence.friction_r < 0 else "makes inertia negative"
         )
         do = "reverse the sign of this joint's effort, or that of its position and velocity"
-        found.append(Problem("effort_sign", RED, what, do, name))
+        found.append(RecordingProblem("effort_sign", RED, what, do, name))
     if evidence.wrong_unit:
         what = f"effort is {abs(evidence.gravity_scale):.3g} times what gravity asks for"
         do = "check its unit and side: N.mm, motor currents and torques before the gear are not the joint's N.m"
-        found.append(Problem("effort_unit", YELLOW, what, do, name))
+        found.append(RecordingProblem("effort_unit", YELLOW, what, do, name))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.decode import JOINT_STATE
+from ros2_dynid.recording.bag.decode import JOINT_STATE
 
 JOINT_STATE_DEFINITION = f"""\
 std_msgs/Header header

@@ -8,7 +8,7 @@ import numpy as np
 
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import REVOLUTE, Array, Joint
-from ros2_dynid.recording.problems import RED, YELLOW, Problem
+from ros2_dynid.recording.checks.problems import RED, YELLOW, RecordingProblem
 
 UNITS = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "effort": ("N.m", "N")}
 FEW_LEVELS = 200
@@ -32,7 +32,7 @@ class Signal:
     values: Array
 
 
-def check_unknown(signal: Signal) -> list[Problem]:
+def check_unknown(signal: Signal) -> list[RecordingProblem]:
     """NaN among the values."""
     unknown = int(np.count_nonzero(~np.isfinite(signal.values)))
     if not unknown or unknown == len(signal.values):
@@ -40,10 +40,10 @@ def check_unknown(signal: Signal) -> list[Problem]:
     share = unknown / len(signal.values)
     what = f"{unknown} values of {signal.name} ({100 * share:.2g} %) are NaN"
     do = "such samples are left out; find out why the driver cannot tell them"
-    return [Problem("nan", RED if share > 0.2 else YELLOW, what, do, signal.joint)]
+    return [RecordingProblem("nan", RED if share > 0.2 else YELLOW, what, do, signal.joint)]
 
 
-def check_stuck(signal: Signal, moving: np.ndarray) -> list[Problem]:
+def check_stuck(signal: Signal, moving: np.ndarray) -> list[RecordingProblem]:
     """Values that never change, or stand still and then jump, while the joint moves."""
     x = signal.values
     if np.count_nonzero(moving) < 10:
@@ -51,7 +51,7 @@ def check_stuck(signal: Signal, moving: np.ndarray) -> list[Problem]:
     if np.nanmax(x) == np.nanmin(x):
         what = f"{signal.name} is {x[np.isfinite(x)][0]:.4g} {signal.unit} all the time, though the joint moves"
         do = "the driver does not measure it; use another topic or interface"
-        return [Problem("stuck", RED if signal.name == "effort" else YELLOW, what, do, signal.joint)]
+        return [RecordingProblem("stuck", RED if signal.name == "effort" else YELLOW, what, do, signal.joint)]
     begin, end = _runs(x)
     length = signal.t[end] - signal.t[begin]
     steps = np.abs(np.diff(x))
@@ -64,7 +64,7 @@ def check_stuck(signal: Signal, moving: np.ndarray) -> list[Problem]:
     total = float(length[frozen].sum())
     what = f"{signal.name} is frozen {np.count_nonzero(frozen)} times, {total:.3g} s in all, and then jumps"
     do = "cut these times out; check the bus and the driver"
-    return [Problem("stuck", YELLOW if total < 0.05 * np.ptp(signal.t) else RED, what, do, signal.joint)]
+    return [RecordingProblem("stuck", YELLOW if total < 0.05 * np.ptp(signal.t) else RED, what, do, signal.joint)]
 
 
 def _runs(x: Array) -> tuple[np.ndarray, np.ndarray]:
@@ -73,10 +73,10 @@ def _runs(x: Array) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(([0], edges)), np.concatenate((edges - 1, [len(x) - 1]))
 
 
-def check_quantised(signal: Signal, moving: np.ndarray) -> list[Problem]:
+def check_quantised(signal: Signal, moving: np.ndarray) -> list[RecordingProblem]:
     """Values that come in coarse steps, or repeat since they are refreshed less often than they are published."""
     x = signal.values[np.isfinite(signal.values)]
-    found: list[Problem] = []
+    found: list[RecordingProblem] = []
     if np.count_nonzero(moving) < 50 or len(x) < 100 or np.ptp(x) == 0:
         return []
     levels = np.unique(x)
@@ -84,7 +84,7 @@ def check_quantised(signal: Signal, moving: np.ndarray) -> list[Problem]:
         step = np.ptp(x) / len(levels)
         what = f"{signal.name} has only {len(levels)} different values, about {step:.2g} {signal.unit} apart"
         do = "use a finer sensor or unit; averaging over time helps where there is noise"
-        found.append(Problem("quantised", YELLOW, what, do, signal.joint))
+        found.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
     elif signal.name != "effort":
         both = moving[1:] & moving[:-1]
         same = np.diff(signal.values)[both] == 0
@@ -92,11 +92,11 @@ def check_quantised(signal: Signal, moving: np.ndarray) -> list[Problem]:
         if share > 0.6:
             what = f"{signal.name} repeats its value {100 * share:.0f} % of the time while the joint moves"
             do = "it is refreshed or resolved less finely than it is published: record at its own rate, filter it well"
-            found.append(Problem("quantised", YELLOW, what, do, signal.joint))
+            found.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
     return found
 
 
-def check_saturated(signal: Signal, limit: float) -> list[Problem]:
+def check_saturated(signal: Signal, limit: float) -> list[RecordingProblem]:
     """Values at the limit (symmetric; infinite if unknown), or clipped at one value of their own."""
     x = np.abs(signal.values[np.isfinite(signal.values)])
     if not x.size or x.max() == 0:
@@ -106,22 +106,22 @@ def check_saturated(signal: Signal, limit: float) -> list[Problem]:
     if beyond > 3 and signal.name == "effort":
         what = f"{signal.name} reaches {x.max():.4g} {signal.unit}, {beyond:.3g} times the limit of {limit:.4g}"
         do = "check its unit: milli, percent or raw counts are not N.m; convert it before identifying"
-        return [Problem("effort_unit", RED, what, do, signal.joint)]
+        return [RecordingProblem("effort_unit", RED, what, do, signal.joint)]
     if share > 0.002:
         what = f"{signal.name} is at its limit of {limit:.4g} {signal.unit} for {100 * share:.2g} % of the time"
         do = "record again with slower or smaller motion: what is clipped does not follow the model"
-        return [Problem("saturation", RED if share > 0.05 else YELLOW, what, do, signal.joint)]
+        return [RecordingProblem("saturation", RED if share > 0.05 else YELLOW, what, do, signal.joint)]
     begin, end = _runs(signal.values)
     clipped = (np.abs(signal.values[begin]) == x.max()) & (end - begin >= 4)
     if clipped.sum() >= 2 and len(np.unique(x)) > FEW_LEVELS:
         most = f"{x.max():.4g} {signal.unit}"
         what = f"{signal.name} stays at its largest value {most} {clipped.sum()} times: it looks clipped"
         do = "record again with slower or smaller motion, or raise the drive's limit"
-        return [Problem("saturation", YELLOW, what, do, signal.joint)]
+        return [RecordingProblem("saturation", YELLOW, what, do, signal.joint)]
     return []
 
 
-def check_coverage(signal: Signal, joint: Joint | None) -> list[Problem]:
+def check_coverage(signal: Signal, joint: Joint | None) -> list[RecordingProblem]:
     """How much of its range a joint moved through, and whether the positions can be right at all."""
     x = signal.values[np.isfinite(signal.values)]
     if not x.size:
@@ -137,21 +137,25 @@ def check_coverage(signal: Signal, joint: Joint | None) -> list[Problem]:
         degrees = sigma == REVOLUTE and max(-low, high) > 2 * np.pi
         in_degrees = Text("they look like degrees: set ", Option("angle_unit", "deg"))
         do = in_degrees if degrees else "check zero offset, sign and unit"
-        return [Problem("position_unit" if degrees else "limits", RED if degrees else YELLOW, what, do, signal.joint)]
+        return [
+            RecordingProblem(
+                "position_unit" if degrees else "limits", RED if degrees else YELLOW, what, do, signal.joint
+            )
+        ]
     if span < LEAST_MOTION[sigma]:
         what = f"the joint stood still: it moved {span:.2g} {signal.unit}"
         do = Text("move it too, or hold it (", Option("hold"), "): what a joint never does cannot be identified")
-        return [Problem("coverage", RED, what, do, signal.joint)]
+        return [RecordingProblem("coverage", RED, what, do, signal.joint)]
     if span < SMALL_MOTION[sigma] or (np.isfinite(allowed) and span < 0.05 * allowed):
         what = f"the joint moved only {span:.3g} {signal.unit}"
         if np.isfinite(allowed):
             what += f", {100 * span / allowed:.2g} % of its range"
         do = "use a larger motion, for example from dynid excite"
-        return [Problem("coverage", YELLOW, what, do, signal.joint)]
+        return [RecordingProblem("coverage", YELLOW, what, do, signal.joint)]
     return []
 
 
-def check_velocity(velocity: Signal, derived: Array) -> list[Problem]:
+def check_velocity(velocity: Signal, derived: Array) -> list[RecordingProblem]:
     """The velocity against the derivative of the position: sign and unit."""
     known = np.isfinite(velocity.values) & np.isfinite(derived)
     x, y = derived[known], velocity.values[known]
@@ -163,4 +167,4 @@ def check_velocity(velocity: Signal, derived: Array) -> list[Problem]:
         return []
     what = f"velocity is {slope:.3g} times the derivative of position"
     do = "check its sign and unit (deg/s, rpm, motor side); identify with velocities derived from positions"
-    return [Problem("velocity_unit", YELLOW, what, do, velocity.joint)]
+    return [RecordingProblem("velocity_unit", YELLOW, what, do, velocity.joint)]

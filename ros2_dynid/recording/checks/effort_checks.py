@@ -36,7 +36,7 @@ UNIT_FACTOR = 30.0
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EffortEvidence:
     """What the effort of one joint shows, NaN where it shows nothing.
 
     gravity_r, gravity_scale: correlation with the a priori gravity torque, and scale; friction_r: part of the effort
@@ -62,7 +62,7 @@ class Evidence:
         return bool(abs(self.gravity_r) > STRONG and not 1 / UNIT_FACTOR < scale < UNIT_FACTOR)
 
 
-def effort_evidence(samples: Samples, robot: Robot) -> list[Evidence]:
+def effort_evidence(samples: Samples, robot: Robot) -> list[EffortEvidence]:
     """Return the evidence for each joint, from samples in the robot's order with times that increase."""
     from ros2_dynid.dynamics.inertia import gravity_torque
     from ros2_dynid.dynamics.regressor import regressor
@@ -70,15 +70,15 @@ def effort_evidence(samples: Samples, robot: Robot) -> list[Evidence]:
 
     n = len(samples.joint_names)
     if samples.tau is None:
-        return [Evidence()] * n
+        return [EffortEvidence()] * n
     grid = _averaged(samples)
     if grid is None:
-        return [Evidence()] * n
+        return [EffortEvidence()] * n
     q, dq, ddq, tau, keep = grid
     few = slice(None, None, 1 + np.count_nonzero(keep) // FEW_STEPS)
     q, dq, ddq, tau = q[keep][few], dq[keep][few], ddq[keep][few], tau[keep][few]
     if len(q) < 20 * (n + 5):
-        return [Evidence()] * n
+        return [EffortEvidence()] * n
     Q = gravity_torque(robot, standard_vector(robot), q)
     heaviest = float(np.max(np.std(Q, axis=0)))
     bodies = [k for k, name in enumerate(standard_names(robot)) if group_of(name) in ("inertial", "rotor")]
@@ -88,7 +88,7 @@ def effort_evidence(samples: Samples, robot: Robot) -> list[Evidence]:
         known = np.isfinite(tau[:, j])
         speed = float(np.max(np.abs(dq[:, j])))
         if np.count_nonzero(known) < 20 * (n + 5) or speed < 1e-6 or np.ptp(tau[known, j]) == 0:
-            found.append(Evidence())
+            found.append(EffortEvidence())
             continue
         friction = np.column_stack((np.tanh(dq[known, j] / (0.05 * speed)), dq[known, j] / speed))
         effort = tau[known, j] - tau[known, j].mean()
@@ -98,7 +98,7 @@ def effort_evidence(samples: Samples, robot: Robot) -> list[Evidence]:
         friction_r = _friction(Y[known, j], friction, dq[known, j], effort)
         own = _own_inertia(robot, q[known], j)[:, bodies]
         inertia = _inertia_sign(Y[known, j], friction, own, ddq[known, j], effort)
-        found.append(Evidence(r, scale, friction_r, inertia))
+        found.append(EffortEvidence(r, scale, friction_r, inertia))
     return found
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from ros2_dynid.atomic import place, replacing
 from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.samples import SUFFIXES, Samples
 from ros2_dynid.recording.streamed import Outline, outline_of
-from ros2_dynid.recording.writer import BagWriter
 
 _FOREIGN = (".db3", ".bag", ".zstd", ".xlsx", ".json", ".yaml", ".yml", ".h5", ".parquet", ".npy", ".mat")
 _ROWS = 20_000

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording import layout as by_layout
-from ros2_dynid.recording.blocks import Bytes, Ints
+from ros2_dynid.recording.bag import layout as by_layout
+from ros2_dynid.recording.bag.cdr import CdrWriter
+from ros2_dynid.recording.bag.storage import Bytes, Ints
 
 MESSAGE_FIELDS = ("q", "dq", "tau")
 """The arrays of a JointState, in its order: position, velocity, effort."""
@@ -20,22 +20,15 @@ def joint_state(
     names: Sequence[str], stamp_ns: int, arrays: Sequence[Sequence[float] | Array | None], frame_id: str = ""
 ) -> bytes:
     """Return one JointState in CDR: names, stamp [ns], and position, velocity, effort (None: left empty)."""
-    out = bytearray(b"\x00\x01\x00\x00")
-    out += struct.pack("<iI", stamp_ns // 10**9, stamp_ns % 10**9)
-    _string(out, frame_id)
-    _align(out, 4)
-    out += struct.pack("<I", len(names))
+    writer = CdrWriter()
+    writer.stamp(stamp_ns)
+    writer.string(frame_id)
+    writer.u32(len(names))
     for name in names:
-        _align(out, 4)
-        _string(out, name)
+        writer.string(name)
     for values in arrays:
-        _align(out, 4)
-        count = 0 if values is None else len(values)
-        out += struct.pack("<I", count)
-        if values is not None and count:
-            _align(out, 8)
-            out += np.asarray(values, "<f8").tobytes()
-    return bytes(out)
+        writer.doubles(np.asarray([] if values is None else values, float))
+    return writer.message()
 
 
 def joint_states(names: Sequence[str], stamps_ns: Ints, arrays: Sequence[Array | None], head: int = 0) -> Bytes:
@@ -48,7 +41,7 @@ def joint_states(names: Sequence[str], stamps_ns: Ints, arrays: Sequence[Array |
     layout = by_layout.parse(template, "cdr")
     rows = np.zeros((len(stamps_ns), head + len(template)), np.uint8)
     rows[:, head:] = np.frombuffer(template, np.uint8)
-    view = by_layout.Rows(rows, head, rows.shape[1], len(rows), len(template))
+    view = by_layout.MessageRows(rows, head, rows.shape[1], len(rows), len(template))
     view.column(by_layout.STAMP, 1, "<i4")[:, 0] = seconds
     view.column(by_layout.STAMP + 4, 1, "<u4")[:, 0] = stamps_ns - seconds * 10**9
     for index, values in enumerate(arrays):
@@ -57,12 +50,3 @@ def joint_states(names: Sequence[str], stamps_ns: Ints, arrays: Sequence[Array |
             assert column is not None
             column[...] = values
     return rows
-
-
-def _align(out: bytearray, size: int) -> None:
-    out += bytes(-(len(out) - 4) % size)
-
-
-def _string(out: bytearray, value: str) -> None:
-    data = value.encode() + b"\0"
-    out += struct.pack("<I", len(data)) + data

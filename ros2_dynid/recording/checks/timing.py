@@ -8,7 +8,7 @@ import numpy as np
 
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording.problems import RED, YELLOW, Problem
+from ros2_dynid.recording.checks.problems import RED, YELLOW, RecordingProblem
 from ros2_dynid.recording.samples import CLOCK_RESET
 
 JITTERY = 0.25
@@ -28,22 +28,22 @@ class Timing:
     gaps: list[dict[str, float]]
     gap_count: int
     missing: int
-    problems: list[Problem]
+    problems: list[RecordingProblem]
 
 
 def check_timing(t: Array) -> Timing:
     """Check times [s] in the order they were recorded."""
-    problems: list[Problem] = []
+    problems: list[RecordingProblem] = []
     unknown = int(np.count_nonzero(~np.isfinite(t)))
     if unknown:
         what = f"{unknown} samples have no time"
-        problems.append(Problem("nan", YELLOW, what, "they are left out; look for the cause in the logger"))
+        problems.append(RecordingProblem("nan", YELLOW, what, "they are left out; look for the cause in the logger"))
     t = t[np.isfinite(t)]
     steps = np.diff(t)
     forward = steps[steps > 0]
     if not forward.size:
         what = "the recording has less than two different times"
-        problems.append(Problem("short", RED, what, "record the robot while it moves, for some ten seconds"))
+        problems.append(RecordingProblem("short", RED, what, "record the robot while it moves, for some ten seconds"))
         return Timing(0.0, 0.0, 0.0, [], 0, 0, problems)
     period = float(np.median(forward))
     spread = 1.4826 * float(np.median(np.abs(forward - period)))
@@ -67,21 +67,23 @@ def check_timing(t: Array) -> Timing:
         do = (
             "record on an idle machine, with a deeper queue and reliable QoS; derivatives near gaps are not trustworthy"
         )
-        problems.append(Problem("gap", level, what, do))
+        problems.append(RecordingProblem("gap", level, what, do))
     if jitter > JITTERY * period:
         what = f"the period of {period * 1e3:.3g} ms varies by {jitter * 1e3:.3g} ms"
         do = "use stamps set by the driver when it samples, not on arrival"
-        problems.append(Problem("jitter", YELLOW, what, do))
+        problems.append(RecordingProblem("jitter", YELLOW, what, do))
     if 1 / period < SLOW:
         what = f"{1 / period:.3g} samples a second are few"
-        problems.append(Problem("rate", YELLOW, what, "publish joint states at 100 Hz or more, or move slowly"))
+        problems.append(
+            RecordingProblem("rate", YELLOW, what, "publish joint states at 100 Hz or more, or move slowly")
+        )
     if duration < 2.0:
         what = f"the recording lasts only {duration:.3g} s"
-        problems.append(Problem("short", YELLOW, what, "record some ten seconds of varied motion"))
+        problems.append(RecordingProblem("short", YELLOW, what, "record some ten seconds of varied motion"))
     return Timing(1 / period, jitter, duration, gaps, int(wide.size), lost, problems)
 
 
-def _order_problems(steps: Array) -> list[Problem]:
+def _order_problems(steps: Array) -> list[RecordingProblem]:
     found = []
     repeats, back = int(np.count_nonzero(steps == 0)), int(np.count_nonzero(steps < 0))
     resets = int(np.count_nonzero(steps < -CLOCK_RESET))
@@ -89,16 +91,16 @@ def _order_problems(steps: Array) -> list[Problem]:
         level = RED if repeats > 0.2 * len(steps) else YELLOW
         what = f"{repeats} samples repeat the stamp of the one before"
         do = "they are left out; check that only one publisher feeds the topic"
-        found.append(Problem("repeat", level, what, do))
+        found.append(RecordingProblem("repeat", level, what, do))
     if back - resets:
         level = RED if back > 0.2 * len(steps) else YELLOW
         what = f"{back - resets} stamps step back, by up to {-float(steps[steps >= -CLOCK_RESET].min()) * 1e3:.3g} ms"
         do = "such samples are sorted in; check the clocks and that only one publisher feeds the topic"
-        found.append(Problem("backward", level, what, do))
+        found.append(RecordingProblem("backward", level, what, do))
     if resets:
         what = f"the clock was set back {resets} times, by up to {-float(steps.min()):.3g} s"
         do = Text(
             "only the longest stretch is used; record again with a steady clock, or use ", Option("stamps", "bag")
         )
-        found.append(Problem("backward", RED, what, do))
+        found.append(RecordingProblem("backward", RED, what, do))
     return found

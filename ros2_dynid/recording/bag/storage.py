@@ -31,7 +31,7 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Block:
+class MessageBlock:
     """K messages: message k is data[start[k] : start[k] + length[k]], of channel[k], logged at stamp[k] [ns]."""
 
     data: Bytes
@@ -44,9 +44,9 @@ class Block:
         """Return the number of messages."""
         return len(self.start)
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Block:
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> MessageBlock:
         """Return the messages of the rows given, in the same buffer."""
-        return Block(self.data, self.channel[rows], self.stamp[rows], self.start[rows], self.length[rows])
+        return MessageBlock(self.data, self.channel[rows], self.stamp[rows], self.start[rows], self.length[rows])
 
     def payload(self, row: int) -> bytes:
         """Return the bytes of one message."""
@@ -60,17 +60,17 @@ class Storage(Protocol):
     channels: list[Channel]
     warnings: list[str]
 
-    def blocks(self, wanted: Collection[int]) -> Iterator[Block]:
+    def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
         """Yield the messages of the channels wanted, in the order of the file."""
         ...
 
 
-def block_of(payloads: list[bytes], channel: list[int], stamp: list[int]) -> Block:
+def block_of(payloads: list[bytes], channel: list[int], stamp: list[int]) -> MessageBlock:
     """Return single messages joined into a block."""
     length = np.fromiter(map(len, payloads), np.int64, len(payloads))
     start = np.concatenate((np.zeros(1, np.int64), np.cumsum(length)[:-1]))
     data = np.frombuffer(b"".join(payloads), np.uint8)
-    return Block(data, np.array(channel, np.int64), np.array(stamp, np.int64), start, length)
+    return MessageBlock(data, np.array(channel, np.int64), np.array(stamp, np.int64), start, length)
 
 
 def distinct(values: Ints) -> list[int]:

@@ -10,7 +10,7 @@ _ORDER = (GREEN, YELLOW, RED)
 
 
 @dataclass(frozen=True)
-class Problem:
+class RecordingProblem:
     """Kind (a word to match on), level, joint (None: the whole recording), what is wrong, what to do."""
 
     kind: str

@@ -1,4 +1,4 @@
-"""Bags: which files they are made of, which topics carry the robot's joints, and their messages as windows."""
+"""A bag: which files it is made of, and their messages in blocks."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import check_depth
-from ros2_dynid.recording.blocks import Block, Channel, Storage, distinct
-from ros2_dynid.recording.decode import JOINT_STATE, TYPES, Decoder, can_decode
-from ros2_dynid.recording.mcap_file import McapFile
-from ros2_dynid.recording.rosbag1_file import Rosbag1File
-from ros2_dynid.recording.sqlite_file import SqliteFile
+from ros2_dynid.recording.bag.decode import can_decode
+from ros2_dynid.recording.bag.mcap_file import McapFile
+from ros2_dynid.recording.bag.rosbag1_file import Rosbag1File
+from ros2_dynid.recording.bag.sqlite_file import SqliteFile
+from ros2_dynid.recording.bag.storage import Channel, MessageBlock, Storage, distinct
 
 METADATA = "metadata.yaml"
 _MAX_METADATA = 4 << 20
 _KINDS: dict[str, Callable[[Path], Storage]] = {"mcap": McapFile, "db3": SqliteFile, "bag": Rosbag1File}
-_PEEKED_BLOCKS = 200
-_ENOUGH = 50
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class Bag:
         """Return the channels of all files."""
         return [channel for file in self.files for channel in file.channels]
 
-    def blocks(self, topics: Sequence[str]) -> Iterator[tuple[Block, list[Channel]]]:
+    def blocks(self, topics: Sequence[str]) -> Iterator[tuple[MessageBlock, list[Channel]]]:
         """Yield blocks with the messages of the topics named, and the channels in each, file by file."""
         for file in self.files:
             wanted = {
@@ -143,72 +139,3 @@ def _metadata(folder: Path, warnings: list[str]) -> dict[str, Any]:
 def _numbers(name: str) -> list[tuple[int, str]]:
     """Sort key that takes digits in a name as numbers: bag_2 before bag_10."""
     return [(int(part[:18]), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name) if part]
-
-
-def choose_topics(bag: Bag, wanted: Sequence[str] | None, topic: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the topics to read: those named, or found by type and by the joints they carry."""
-    source = str(bag.path)
-    if topic:
-        named = tuple(topic.split(",")) if isinstance(topic, str) else tuple(topic)
-        return tuple(_named(bag, name.strip(), source) for name in named)
-    readable = [channel for channel in bag.channels if can_decode(channel) and channel.count != 0]
-    for kind in TYPES:
-        topics = tuple(dict.fromkeys(channel.topic for channel in readable if channel.type == kind))
-        if topics:
-            return topics if len(topics) == 1 else _by_joints(bag, topics, wanted)
-    silent = [channel for channel in bag.channels if can_decode(channel)]
-    if silent:
-        damage = bag.file_warnings()
-        what = f"topic {silent[0].topic[:80]} has no message that can be read" + (f" ({damage[0]})" if damage else "")
-        raise InputError(what, "record the robot's joint states again", source)
-    others = [channel for channel in bag.channels if channel.type in TYPES]
-    if others and others[0].type != JOINT_STATE:
-        what = f"topic {others[0].topic} has type {others[0].type}, which this bag does not describe"
-        raise InputError(what, "record sensor_msgs/msg/JointState, or record to MCAP, which keeps descriptions", source)
-    there = "; ".join(dict.fromkeys(f"{channel.topic[:80]} ({channel.type[:80]})" for channel in bag.channels[:8]))
-    what = f"the bag has no joint states, only {there}" if there else "the bag holds no messages"
-    raise InputError(what, "record a topic of type sensor_msgs/msg/JointState", source)
-
-
-def _named(bag: Bag, name: str, source: str) -> str:
-    channels = [channel for channel in bag.channels if channel.topic in (name, "/" + name)]
-    if not channels:
-        topics = (
-            ", ".join(dict.fromkeys(c.topic[:80] for c in bag.channels if c.type in TYPES)) or "none of joint states"
-        )
-        raise InputError(f"the bag has no topic {name!r}", f"choose from its topics: {topics}", source)
-    if not any(map(can_decode, channels)):
-        what = f"topic {channels[0].topic} has type {channels[0].type[:80]} ({channels[0].encoding[:20]})"
-        raise InputError(what, f"choose a topic of a type that carries joints: {', '.join(TYPES)}", source)
-    return channels[0].topic
-
-
-def _by_joints(bag: Bag, topics: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Choose among several topics of one type: the one with all joints wanted, or those that complete each other."""
-    names = _peek(bag, topics)
-    carrying = tuple(topic for topic in topics if names[topic] & set(wanted or names[topic]))
-    whole = tuple(topic for topic in carrying if names[topic] >= set(wanted or ()))
-    usual = tuple(topic for topic in whole if topic.rpartition("/")[2] == "joint_states")
-    for choice in (whole, usual):
-        if len(choice) == 1:
-            return choice
-    if whole:
-        cure = Text("choose one (", Option("topic"), f"): {', '.join(whole[:10])}")
-        raise InputError(f"{len(whole)} topics carry joint states", cure, str(bag.path))
-    return carrying or tuple(topics)
-
-
-def _peek(bag: Bag, topics: Sequence[str]) -> dict[str, set[str]]:
-    """Return the joints that the first messages of each topic name."""
-    names: dict[str, set[str]] = {topic: set() for topic in topics}
-    left = dict.fromkeys(topics, _ENOUGH)
-    for number, (block, channels) in enumerate(bag.blocks(topics)):
-        for channel in channels:
-            if left[channel.topic] > 0:
-                few = block.take(np.flatnonzero(block.channel == channel.id)[:_ENOUGH])
-                for decoded in Decoder(channel).decode(few):
-                    names[channel.topic] |= set(decoded.names)
-                left[channel.topic] -= len(few)
-        if number > _PEEKED_BLOCKS or all(count <= 0 for count in left.values()):
-            break
-    return names

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording.blocks import Ints
-from ros2_dynid.recording.decode import Decoded
+from ros2_dynid.recording.bag.decode import Decoded
+from ros2_dynid.recording.bag.storage import Ints
 from ros2_dynid.recording.samples import FIELDS
 
 EPOCH_LIKE = 10**15
@@ -71,7 +71,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Window:
+class SampleWindow:
     """Whole samples: stamps (M,) [ns] and arrays (M, n) by field, NaN where unknown."""
 
     stamp: Ints
@@ -144,7 +144,7 @@ class Merger:
         tracks.append(Track(topic, names, fields))
         return tracks[-1]
 
-    def window(self, final: bool = False) -> Window | None:
+    def window(self, final: bool = False) -> SampleWindow | None:
         """Return the samples that are complete; with `final` all there are. None if there is none."""
         pieces = self._pieces()
         if not pieces:
@@ -198,9 +198,9 @@ class Merger:
 
     def _combined(
         self, names: tuple[str, ...], base: Piece, sources: list[tuple[Piece, list[tuple[str, str]]]]
-    ) -> Window | None:
+    ) -> SampleWindow | None:
         if not sources and base.track.names == names:
-            return Window(base.stamp, names, base.arrays)
+            return SampleWindow(base.stamp, names, base.arrays)
         column = {name: k for k, name in enumerate(names)}
         own = [column[name] for name in base.track.names]
         arrays: dict[str, Array] = {}
@@ -223,7 +223,7 @@ class Merger:
         self.dropped += int(np.count_nonzero(unknown))
         if unknown.any():
             arrays = {name: values[~unknown] for name, values in arrays.items()}
-        return Window(base.stamp[~unknown], names, arrays) if not unknown.all() else None
+        return SampleWindow(base.stamp[~unknown], names, arrays) if not unknown.all() else None
 
 
 def _columns(track: Track, item: Decoded) -> dict[str, Array]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.blocks import Block, Channel, block_of, type_name
-from ros2_dynid.recording.compression import MAX_CHUNK, Budget, DamagedDataError, decompress
+from ros2_dynid.recording.bag.compression import MAX_CHUNK, Budget, DamagedDataError, decompress
+from ros2_dynid.recording.bag.storage import Channel, MessageBlock, block_of, type_name
 
 MAGIC = b"#ROSBAG V2.0\n"
 MESSAGE, CHUNK, CONNECTION = 2, 5, 7
@@ -37,7 +37,7 @@ class Rosbag1File:
             pass
         self.channels = list(self._by_id.values())
 
-    def blocks(self, wanted: Collection[int]) -> Iterator[Block]:
+    def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
         """Yield the messages of the connections wanted, a block for each chunk."""
         return self._walk(frozenset(wanted))
 
@@ -45,7 +45,7 @@ class Rosbag1File:
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def _walk(self, wanted: frozenset[int]) -> Iterator[Block]:
+    def _walk(self, wanted: frozenset[int]) -> Iterator[MessageBlock]:
         self._budget = Budget(self.size)
         with self.path.open("rb") as stream:
             stream.seek(len(MAGIC))
@@ -90,7 +90,7 @@ class Rosbag1File:
 
     def _chunk(
         self, header: dict[str, bytes], stream: BinaryIO, length: int, wanted: frozenset[int]
-    ) -> Iterator[Block]:
+    ) -> Iterator[MessageBlock]:
         size = int.from_bytes(header.get("size", b""), "little")
         kind = header.get("compression", b"").decode("ascii", "replace")
         if length > MAX_CHUNK or size > MAX_CHUNK or kind not in _COMPRESSIONS:
@@ -153,6 +153,6 @@ def _fields(header: bytes) -> dict[str, bytes]:
     return fields
 
 
-def _joined(messages: list[tuple[int, int, bytes]]) -> Block:
+def _joined(messages: list[tuple[int, int, bytes]]) -> MessageBlock:
     channel, stamp, payloads = zip(*messages, strict=True)
     return block_of(list(payloads), list(channel), list(stamp))

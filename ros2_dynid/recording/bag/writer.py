@@ -25,10 +25,9 @@ from typing import IO, Any
 import numpy as np
 
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.recording import mcap_write
-from ros2_dynid.recording.blocks import Ints
-from ros2_dynid.recording.decode import JOINT_STATE
-from ros2_dynid.recording.definitions import (
+from ros2_dynid.recording.bag import mcap_write
+from ros2_dynid.recording.bag.decode import JOINT_STATE
+from ros2_dynid.recording.bag.definitions import (
     TopicInfo,
     bag_information,
     describe,
@@ -36,7 +35,8 @@ from ros2_dynid.recording.definitions import (
     metadata_yaml,
     qos_text,
 )
-from ros2_dynid.recording.mcap_write import Chunk, Totals
+from ros2_dynid.recording.bag.mcap_write import Chunk, Totals
+from ros2_dynid.recording.bag.storage import Ints
 from ros2_dynid.version import __version__
 
 CHUNK_BYTES = 768 << 10
@@ -150,7 +150,7 @@ class BagWriter:
         self, channel: int, names: tuple[str, ...], stamps: Ints, arrays: list[np.ndarray | None]
     ) -> None:
         """Write many JointStates: stamps [ns] (K,), which are also the log times, and position, velocity, effort."""
-        from ros2_dynid.recording.encode import joint_states
+        from ros2_dynid.recording.bag.encode import joint_states
 
         rows = joint_states(names, stamps, arrays, head=mcap_write.RECORD_HEAD)
         size = rows.shape[1]

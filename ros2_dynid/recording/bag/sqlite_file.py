@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.blocks import Block, Channel, block_of, type_name
-from ros2_dynid.recording.compression import open_zstd
+from ros2_dynid.recording.bag.compression import open_zstd
+from ros2_dynid.recording.bag.storage import Channel, MessageBlock, block_of, type_name
 
 MAX_MESSAGE = 16 << 20
 """Largest message [bytes] that is read; a JointState of 100 joints has 6 kB."""
@@ -50,7 +50,7 @@ class SqliteFile:
             except _ERRORS as error:
                 raise self._damaged(error) from None
 
-    def blocks(self, wanted: Collection[int]) -> Iterator[Block]:
+    def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
         """Yield the messages of the channels wanted, in the order of the table."""
         marks = ",".join("?" * len(wanted))
         query = (
