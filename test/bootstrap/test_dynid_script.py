@@ -92,7 +92,7 @@ def test_the_hash_follows_the_interfaces_only(script: ModuleType, checkout: Path
 @pytest.mark.parametrize(
     ("version", "machine", "ros", "message"),
     [
-        ((3, 8), "x86_64", None, r"Python 3\.8 is too old, 3\.10 to 3\.14 will do.*python3\.12 dynid"),
+        ((3, 8), "x86_64", None, r"Python 3\.8 is too old, 3\.10 to 3\.14 are supported.*python3\.12 dynid"),
         ((3, 9), "x86_64", "humble", r"Python 3\.9 is too old"),
         ((3, 15), "x86_64", None, r"no ROS 2 wheels for Python 3\.15.*source a ROS 2 installation"),
         ((3, 12), "aarch64", None, r"no ROS 2 wheels for aarch64.*pip install \."),
@@ -137,7 +137,7 @@ def test_each_missing_tool_is_named_with_its_cure(
 
 def test_a_full_disk_is_noticed_before_it_is_full(script: ModuleType, tmp_path: Path) -> None:
     script.check_disk(tmp_path, 0)
-    with pytest.raises(script.SetupError, match="make room"):
+    with pytest.raises(script.SetupError, match="free some space"):
         script.check_disk(tmp_path, 10**12)
 
 
@@ -242,6 +242,85 @@ def test_a_changed_message_is_built_again(script: ModuleType, checkout: Path, mo
     (checkout / "msg/A.msg").write_text("float64 b\n")
     script.Workshop(checkout, None).prepare("run")
     assert kinds(titles) == "epbb"
+
+
+def test_benchmarks_bring_their_peers(script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles = pretend(script, monkeypatch)
+    workshop = script.Workshop(checkout, None)
+    workshop.prepare("run")
+    script.prepare_peers(workshop)
+    assert kinds(titles) == "epbp"
+    packages = json.loads(workshop.venv_stamp.read_text())["packages"]
+    for peer in ("pin", "figaroh"):
+        assert any(re.match(rf"{peer}\W", item) for item in packages)
+    workshop.prepare("test")  # tests and peers stay beside each other
+    script.prepare_peers(workshop)
+    assert kinds(titles) == "epbpp"
+
+
+@pytest.mark.parametrize(
+    ("output", "again"),
+    [
+        ("Collecting figaroh\nERROR: No matching distribution", ""),  # nothing was changed
+        ("Installing collected packages: figaroh\nOSError: [Errno 28] No space left on device", "ep"),
+    ],
+)
+def test_an_environment_survives_packages_that_cannot_be_found(
+    script: ModuleType,
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    output: str,
+    again: str,
+) -> None:
+    titles = pretend(script, monkeypatch)
+    workshop = script.Workshop(checkout, None)
+    workshop.prepare("run")
+    succeeds = script.run_logged
+
+    def fails(title: str, command: list[str], *rest: Any) -> str:
+        if any(item.startswith("figaroh") for item in command):
+            raise subprocess.CalledProcessError(1, command, output=output)
+        return str(succeeds(title, command, *rest))
+
+    monkeypatch.setattr(script, "run_logged", fails)
+    titles.clear()
+    script.prepare_peers(workshop)
+    assert kinds(titles) == again
+    assert workshop.venv_ready("run")
+    assert "benchmarks without the peers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("link", [".dynid", ".dynid/NAME", ".dynid/NAME/venv", ".dynid/NAME/interfaces"])
+def test_nothing_outside_the_checkout_is_touched(
+    script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, link: str
+) -> None:
+    titles = pretend(script, monkeypatch)
+    workshop = script.Workshop(checkout, None)
+    precious = tmp_path / "elsewhere" / workshop.root.name / "venv" / "precious"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("mine")
+    before = sorted(tmp_path.joinpath("elsewhere").rglob("*"))
+    place = checkout / link.replace("NAME", workshop.root.name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    with pytest.raises(script.SetupError, match="symbolic link"):
+        workshop.prepare("run")
+    assert titles == []
+    assert sorted(tmp_path.joinpath("elsewhere").rglob("*")) == before
+    assert precious.read_text() == "mine"
+
+
+def test_a_link_to_the_checkout_itself_is_fine(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/dynid").write_bytes((ROOT / "dynid").read_bytes())
+    (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
+    loader = importlib.machinery.SourceFileLoader("dynid_linked", str(tmp_path / "link/dynid"))
+    spec = importlib.util.spec_from_loader("dynid_linked", loader)
+    assert spec is not None
+    linked = importlib.util.module_from_spec(spec)
+    loader.exec_module(linked)
+    linked.Workshop(linked.CHECKOUT, None).check_inside()
 
 
 def test_a_new_dependency_is_installed(script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,8 +76,9 @@ def test_cmake_installs_code_and_launchers(source: Path, tmp_path: Path) -> None
     for node in NODES:
         module = re.search(r"^from (\S+) import main$", (launchers / node).read_text(), re.MULTILINE)
         assert module is not None
-        found = (site / module.group(1).replace(".", "/")).with_suffix(".py")
-        assert "\ndef main(" in found.read_text()
+        package = site / module.group(1).replace(".", "/")
+        assert (package / "__main__.py").is_file()
+        assert "\ndef main(" in (package / "node.py").read_text()
 
 
 def test_generated_interfaces_join_the_code() -> None:

@@ -28,6 +28,7 @@ NOT_RUN = {
     "dynid bench": "takes minutes and needs peers; what it measures is tested elsewhere",
     "dynid replay": "needs ROS nodes that listen; test/nodes runs it",
     "dynid fleet": "needs Dask",
+    "./dynid python -m sphinx": "test_site.py builds the site",
 }
 ROS_OR_SYSTEM = ("ros2 ", "cd ", "colcon ", "pip ", "python3 -m venv", "rosdep ", "git ", ". ", "pre-commit ")
 """Commands of blocks marked text: they need a ROS installation, a network or hardware."""

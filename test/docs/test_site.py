@@ -1,0 +1,74 @@
+"""The documentation builds as a site without a warning, and the reference has what the code exports."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pages import ROOT
+
+pytest.importorskip("sphinx")
+pytest.importorskip("myst_parser")
+pytest.importorskip("furo")
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built from a copy: the build writes the pages of the reference beside the sources."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("api", "__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-j", "2", "-q", "-b", "html", "docs", "html"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "html"
+
+
+def test_every_page_is_there(site: Path) -> None:
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").with_suffix(".html")
+        assert (site / ("index.html" if str(name) == "README.html" else name)).is_file(), name
+
+
+def test_the_first_page_leads_to_all_pages_of_the_folder(site: Path) -> None:
+    index = (site / "index.html").read_text()
+    missing = [page.stem for page in (ROOT / "docs").glob("*.md") if f'href="{page.stem}.html' not in index]
+    assert missing in ([], ["README"])
+
+
+def test_the_reference_documents_every_exported_name(site: Path) -> None:
+    from importlib import import_module
+
+    for init in sorted((ROOT / "ros2_dynid").glob("*/__init__.py")):
+        if init.parent.name in ("nodes", "commands"):
+            assert not (site / f"api/{init.parent.name}.html").exists()
+            continue
+        page = (site / f"api/{init.parent.name}.html").read_text()
+        package = import_module(f"ros2_dynid.{init.parent.name}")
+        for name in getattr(package, "__all__", []):
+            item = getattr(package, name)
+            if callable(item):
+                assert re.search(rf'id="ros2_dynid\.[\w.]*\.{name}"', page), f"{package.__name__}.{name}"
+
+
+def test_docstrings_keep_their_equations(site: Path) -> None:
+    page = (site / "api/base_parameters.html").read_text()
+    assert "base_parameters" in page
+    assert "system-message" not in page
+
+
+def test_rosdoc2_finds_the_sources() -> None:
+    _, settings = yaml.safe_load_all((ROOT / "rosdoc2.yaml").read_text())
+    (builder,) = settings["builders"]
+    assert (ROOT / builder["sphinx"]["sphinx_sourcedir"] / "conf.py").is_file()
+    assert (ROOT / settings["settings"]["python_source"] / "version.py").is_file()
+    assert "<rosdoc2>rosdoc2.yaml</rosdoc2>" in (ROOT / "package.xml").read_text()
