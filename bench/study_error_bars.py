@@ -19,8 +19,8 @@ sys.path[:0] = [str(ROOT)]
 from ros2_dynid.base_parameters import base_parameters  # noqa: E402
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
 from ros2_dynid.identification.choices import Method  # noqa: E402
-from ros2_dynid.identification.estimators import Problem, fitter, inform  # noqa: E402
-from ros2_dynid.identification.preprocess import prepare  # noqa: E402
+from ros2_dynid.identification.estimators.fit import Problem, fitter, inform  # noqa: E402
+from ros2_dynid.identification.preparation.prepare import prepare  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.recording.samples import Samples  # noqa: E402
 from ros2_dynid.sim.controller import pd_gains  # noqa: E402

@@ -19,13 +19,10 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.codec import encode
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.consistency import impose, made_consistent, smallest_joint_inertia
-from ros2_dynid.identification.consistency import table as consistency_table
-from ros2_dynid.identification.essential import Essential, essential, significance
-from ros2_dynid.identification.estimators import Problem, fitter, inform
-from ros2_dynid.identification.evidence import evidence, save_evidence
-from ros2_dynid.identification.gains import Gains, drive_gains
-from ros2_dynid.identification.least_squares import Estimate, weighted_triangle
+from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
+from ros2_dynid.identification.estimators.least_squares import Estimate, weighted_triangle
+from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
+from ros2_dynid.identification.loads.payload import Payload, identify_load
 from ros2_dynid.identification.model_file import (
     IdentifiedModel,
     is_model_file,
@@ -35,12 +32,22 @@ from ros2_dynid.identification.model_file import (
     save_model,
 )
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.payload import Payload, identify_load
-from ros2_dynid.identification.preprocess import Prepared, prepare, prepare_pieces
-from ros2_dynid.identification.standard import closest, essential_change, with_drives
-from ros2_dynid.identification.suspicion import against_prior, refuse_strangers, refuse_wrong_efforts
-from ros2_dynid.identification.validation import Errors, Series, cross_validate, series, torque_errors, whiteness
-from ros2_dynid.identification.verdict import Remark, verdict
+from ros2_dynid.identification.physical.consistency import impose, made_consistent, smallest_joint_inertia
+from ros2_dynid.identification.physical.consistency import table as consistency_table
+from ros2_dynid.identification.physical.essential import Essential, essential, significance
+from ros2_dynid.identification.physical.standard import closest, essential_change, with_drives
+from ros2_dynid.identification.preparation import Prepared, prepare, prepare_pieces
+from ros2_dynid.identification.torque_data import evidence, save_evidence
+from ros2_dynid.identification.validation.effort_scale import against_prior, refuse_strangers, refuse_wrong_efforts
+from ros2_dynid.identification.validation.torque_errors import (
+    Errors,
+    Series,
+    cross_validate,
+    series,
+    torque_errors,
+    whiteness,
+)
+from ros2_dynid.identification.validation.verdict import Remark, verdict
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note

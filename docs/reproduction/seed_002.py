@@ -18,7 +18,7 @@ from paper_tables import Paper, arguments
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.consistency import TOLERANCES, consistent_links
+from ros2_dynid.identification.physical.consistency import TOLERANCES, consistent_links
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Coupling, Robot

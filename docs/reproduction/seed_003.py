@@ -10,10 +10,10 @@ from ros2_dynid.base_parameters.expressions import combination
 from ros2_dynid.base_parameters.minimal_combinations import combination_matrix, minimal_combinations
 from ros2_dynid.codegen.program import Options, chosen_parameters, program_of
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.estimators import inform
-from ros2_dynid.identification.least_squares import wls
-from ros2_dynid.identification.preprocess import as_prepared
-from ros2_dynid.identification.recursive import recursive
+from ros2_dynid.identification.estimators.fit import inform
+from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.estimators.recursive import recursive
+from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Joint, Robot

@@ -14,11 +14,11 @@ from ros2_dynid.codegen.program import Options, chosen_parameters, program_of
 from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.identification.essential import significance
-from ros2_dynid.identification.estimators import inform
-from ros2_dynid.identification.least_squares import wls
-from ros2_dynid.identification.preprocess import as_prepared
-from ros2_dynid.identification.rows import row_chunks
+from ros2_dynid.identification.estimators.fit import inform
+from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.physical.essential import significance
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.rows import row_chunks
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot

@@ -20,7 +20,7 @@ from ros2_dynid.codegen.regressor import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
 from ros2_dynid.codegen.search import generate, starting_constants
 from ros2_dynid.codegen.text import Code, code_of
-from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.parameters import JOINT, standard_names
 from ros2_dynid.model.robot import Robot
 
 BLOCK = 32
@@ -87,7 +87,7 @@ def regressor_source(robot: Robot) -> str:
     n = len(robot.active)
     groups: dict[int, list[Target]] = {}
     for c, column in enumerate(columns):
-        group = min(c // 14, robot.n)  # the columns of a link share most of their work
+        group = min(c // JOINT, robot.n)  # the columns of a link share most of their work
         groups.setdefault(group, []).extend((f"{c * n + i}", entry) for i, entry in enumerate(column))
     return _fill_source(robot, graph, list(groups.values()), ("q", "dq", "ddq"), len(columns) * n)
 

@@ -11,7 +11,7 @@ from ros2_dynid.codegen.frames import Frame, Vector
 from ros2_dynid.codegen.functions import joint_values, moving, to_active
 from ros2_dynid.codegen.graph import Expr, Graph
 from ros2_dynid.codegen.newton_euler import Link, Plan
-from ros2_dynid.model.parameters import PER_JOINT, standard_names
+from ros2_dynid.model.parameters import IA, JOINT, PER_JOINT, link_slice, standard_names
 from ros2_dynid.model.robot import Robot
 
 
@@ -30,7 +30,7 @@ def regressor_columns(graph: Graph, robot: Robot) -> list[list[Expr]]:
         twists.append(own)
         for i, (s_v, s_w) in own.items():
             for k, entry in enumerate(_link_entries(graph, link, s_v, s_w)):
-                columns[14 * (j - 1) + k][i - 1] = entry
+                columns[JOINT * (j - 1) + k][i - 1] = entry
     _drive_columns(graph, robot, columns)
     return [to_active(graph, robot, column) for column in columns]
 
@@ -84,10 +84,10 @@ def _drive_columns(graph: Graph, robot: Robot, columns: list[list[Expr]]) -> Non
     for j in range(robot.n):
         values = {"Ia": ddq[j], "Fv": dq[j], "Fc": graph.sign(dq[j]), "off": graph.one}
         for kind, value in values.items():
-            columns[14 * j + PER_JOINT.index(kind)][j] = value
-    column = 14 * robot.n
+            columns[JOINT * j + PER_JOINT.index(kind)][j] = value
+    column = JOINT * robot.n
     for coupling in robot.coupling:
-        inertia = 14 * (coupling.motor - 1) + PER_JOINT.index("Ia")
+        inertia = JOINT * (coupling.motor - 1) + IA
         if coupling.independent_inertia:
             inertia, column = column, column + 1
         speed = graph.sum(graph.number(c) * dq[j - 1] for j, c in coupling.weights.items())
@@ -146,11 +146,11 @@ def energy_row(graph: Graph, robot: Robot) -> list[Expr]:
             here[0] * y - here[1] * x + g[2],
             half * graph.sum(c * c for c in here) + level,
         ]
-        row[14 * (j - 1) : 14 * (j - 1) + 10] = entries
-        row[14 * (j - 1) + PER_JOINT.index("Ia")] = half * (dq[j - 1] * dq[j - 1])
-    column = 14 * robot.n
+        row[link_slice(j - 1)] = entries
+        row[JOINT * (j - 1) + IA] = half * (dq[j - 1] * dq[j - 1])
+    column = JOINT * robot.n
     for coupling in robot.coupling:
-        inertia = 14 * (coupling.motor - 1) + PER_JOINT.index("Ia")
+        inertia = JOINT * (coupling.motor - 1) + IA
         if coupling.independent_inertia:
             inertia, column = column, column + 1
         terms = [

@@ -15,7 +15,7 @@ import numpy as np
 
 from ros2_dynid.codegen.newton_euler import LINK_SLOTS
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.model.parameters import group_of, split_name, standard_names
+from ros2_dynid.model.parameters import JOINT, group_of, split_name, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 _TOLERANCE = 1e-9
@@ -46,7 +46,7 @@ def slots_of(robot: Robot) -> tuple[Slot, ...]:
     slots: list[Slot] = []
     for j in range(1, robot.n + 1):
         slots += [(kind, j) for kind in (*LINK_SLOTS, "Ia", "Fv", "Fc", "off")]
-    return tuple(slots + [split_name(name) for name in standard_names(robot)[14 * robot.n :]])
+    return tuple(slots + [split_name(name) for name in standard_names(robot)[JOINT * robot.n :]])
 
 
 def to_slots(robot: Robot) -> Array:
@@ -58,7 +58,7 @@ def to_slots(robot: Robot) -> Array:
     block[5, [0, 3, 5]] = 0.5, 0.5, -0.5
     block[1, 1] = block[2, 2] = block[4, 4] = -1.0
     for j in range(robot.n):
-        S[14 * j : 14 * j + 6, 14 * j : 14 * j + 6] = block
+        S[JOINT * j : JOINT * j + 6, JOINT * j : JOINT * j + 6] = block
     return S
 
 

@@ -72,7 +72,7 @@ def add_preprocess_arguments(parser: argparse.ArgumentParser) -> None:
 
 def preprocess_options(args: argparse.Namespace) -> Any:
     """Return PreparationOptions from the arguments."""
-    from ros2_dynid.identification.preprocess import PreparationOptions
+    from ros2_dynid.identification.preparation import PreparationOptions
 
     return PreparationOptions(
         position_cutoff=args.position_cutoff,

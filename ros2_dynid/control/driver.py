@@ -9,6 +9,7 @@ import numpy as np
 from ros2_dynid.control.feedforward import Coefficients, Feedforward, Model, Options
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import JOINT, link_slice
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -31,7 +32,7 @@ class Driver:
             raise InputError(f"joint_order is {', '.join(order)}", f"name {', '.join(robot.active_names)}", robot.name)
         self._order = [robot.active_names.index(name) for name in order or robot.active_names]
         self._chi: Array | None = None
-        self._load = np.zeros(14 * robot.n)
+        self._load = np.zeros(JOINT * robot.n)
         self._q: Array | None = None
         self._dq = np.zeros(n)
         self._points: Reference | None = None
@@ -62,9 +63,8 @@ class Driver:
         if not mass >= 0 or not np.all(np.isfinite(com)) or not np.all(np.isfinite(inertia)):
             raise InputError("the payload is not physical", "give mass >= 0 [kg] and finite numbers")
         J = inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
-        self._load = np.zeros(14 * self.robot.n)
-        at = 14 * (joint - 1)
-        self._load[at : at + 10] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
+        self._load = np.zeros(JOINT * self.robot.n)
+        self._load[link_slice(joint - 1)] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
         if self._chi is not None:
             self.take(self.robot, self._chi, now)
 

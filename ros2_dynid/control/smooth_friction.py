@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.dynamics.motion import constraint
-from ros2_dynid.model.parameters import group_of, standard_names
+from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, by_joint, group_of, standard_names
 from ros2_dynid.model.robot import Array, Robot
-
-Fv, Fc, OFF = 11, 12, 13
 
 
 @dataclass(frozen=True)
@@ -35,9 +33,9 @@ class SmoothFriction:
 def smooth_friction(robot: Robot, chi: Array) -> SmoothFriction:
     """Return the friction of standard parameters chi, shape (n_standard,)."""
     G, _ = constraint(robot)
-    drives = chi[: 14 * robot.n].reshape(robot.n, 14)
+    drives = by_joint(robot, chi)
     A, speeds, coulomb = np.diag(drives[:, Fv]), [np.eye(robot.n)], [drives[:, Fc]]
-    column = 14 * robot.n
+    column = JOINT * robot.n
     for coupling in robot.coupling:
         column += coupling.independent_inertia
         w = np.zeros(robot.n)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.model.parameters import PER_JOINT
+from ros2_dynid.model.parameters import IA, JOINT, by_joint
 from ros2_dynid.model.robot import Array, Coupling, Robot
-
-IA = PER_JOINT.index("Ia")
 
 
 def _others(coupling: Coupling, x: Array) -> dict[int, Array]:
@@ -24,10 +22,10 @@ def _others(coupling: Coupling, x: Array) -> dict[int, Array]:
 def add_coupling_columns(robot: Robot, Y: Array, dq: Array, ddq: Array) -> None:
     """Write the columns of Ia, Iam, Fvm and Fcm into Y, shape (n_standard, n, N), for dq, ddq of shape (n, N)."""
     for j in range(robot.n):
-        Y[14 * j + IA, j] = ddq[j]
-    column = 14 * robot.n
+        Y[JOINT * j + IA, j] = ddq[j]
+    column = JOINT * robot.n
     for coupling in robot.coupling:
-        inertia = 14 * (coupling.motor - 1) + IA
+        inertia = JOINT * (coupling.motor - 1) + IA
         if coupling.independent_inertia:
             inertia, column = column, column + 1
         speed = sum(c * dq[j - 1] for j, c in coupling.weights.items())
@@ -41,10 +39,10 @@ def add_coupling_columns(robot: Robot, Y: Array, dq: Array, ddq: Array) -> None:
 
 def drive_torque(robot: Robot, chi: Array, dq: Array, ddq: Array) -> Array:
     """Return the torque of rotors and couplings, shape (n, N), for chi of shape (n_standard,), dq, ddq (n, N)."""
-    tau: Array = chi[IA : 14 * robot.n : 14, None] * ddq
-    column = 14 * robot.n
+    tau: Array = by_joint(robot, chi)[:, IA, None] * ddq
+    column = JOINT * robot.n
     for coupling in robot.coupling:
-        inertia = chi[14 * (coupling.motor - 1) + IA]
+        inertia = chi[JOINT * (coupling.motor - 1) + IA]
         if coupling.independent_inertia:
             inertia, column = chi[column], column + 1
         speed = sum(c * dq[j - 1] for j, c in coupling.weights.items())
@@ -58,10 +56,10 @@ def drive_torque(robot: Robot, chi: Array, dq: Array, ddq: Array) -> Array:
 def add_rotor_energy(robot: Robot, h: Array, dq: Array) -> None:
     """Write the kinetic energy of rotors and couplings into h, shape (n_standard, N): dT/dIa_j = dq_j^2 / 2."""
     for j in range(robot.n):
-        h[14 * j + IA] = 0.5 * dq[j] ** 2
-    column = 14 * robot.n
+        h[JOINT * j + IA] = 0.5 * dq[j] ** 2
+    column = JOINT * robot.n
     for coupling in robot.coupling:
-        inertia = 14 * (coupling.motor - 1) + IA
+        inertia = JOINT * (coupling.motor - 1) + IA
         if coupling.independent_inertia:
             inertia, column = column, column + 1
         for j, others in _others(coupling, dq).items():

@@ -9,7 +9,7 @@ from ros2_dynid.dynamics.coupling import add_rotor_energy
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import Motion, motion_of
 from ros2_dynid.dynamics.spatial import cross, dot, place
-from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.parameters import JOINT, link_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
@@ -27,7 +27,7 @@ def kinetic_energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike) -> Array
     h = np.zeros((len(standard_names(robot)), motion.q.shape[1]))
     for j, (w, v) in enumerate(link_velocities(robot, motion)):
         x, y, z = w
-        h[14 * j : 14 * j + 10] = (
+        h[link_slice(j)] = (
             0.5 * x * x,
             x * y,
             x * z,
@@ -49,8 +49,8 @@ def potential_energy_regressor(robot: Robot, q: ArrayLike) -> Array:
     T = frames(robot, q)
     h = np.zeros((T.shape[0], len(standard_names(robot))))
     for j in range(robot.n):
-        h[:, 14 * j + 6 : 14 * j + 9] = -np.einsum("i,tik->tk", robot.gravity, T[:, j, :3, :3])
-        h[:, 14 * j + 9] = -T[:, j, :3, 3] @ robot.gravity
+        h[:, JOINT * j + 6 : JOINT * j + 9] = -np.einsum("i,tik->tk", robot.gravity, T[:, j, :3, :3])
+        h[:, JOINT * j + 9] = -T[:, j, :3, 3] @ robot.gravity
     return h
 
 

@@ -11,7 +11,7 @@ from ros2_dynid.dynamics.kinematics import link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, motion_of
 from ros2_dynid.dynamics.spatial import chunks, cross
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.parameters import by_joint, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
@@ -24,7 +24,7 @@ def inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, 
     motion = motion_of(robot, q, dq, ddq)
     tau = rigid_body_torque(robot, chi, motion)
     tau += drive_torque(robot, chi, motion.dq, motion.ddq)
-    tau += friction_torque(chi[: 14 * robot.n].reshape(robot.n, 14), motion.dq)
+    tau += friction_torque(by_joint(robot, chi), motion.dq)
     return motion.to_active(tau).T
 
 
@@ -49,9 +49,7 @@ def rigid_body_torque(robot: Robot, chi: Array, motion: Motion, gravity: Array |
 def _newton_euler(robot: Robot, chi: Array, motion: Motion, gravity: Array | None) -> Array:
     placements = placements_of(robot, motion)
     force, moment = [], []  # of link j on its joint, in frame j, about its origin
-    for link, parameters in zip(
-        link_motions(robot, motion, placements, gravity), chi[: 14 * robot.n].reshape(-1, 14), strict=True
-    ):
+    for link, parameters in zip(link_motions(robot, motion, placements, gravity), by_joint(robot, chi), strict=True):
         XX, XY, XZ, YY, YZ, ZZ = parameters[:6]
         J = np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
         m = parameters[6:9, None]

@@ -15,7 +15,7 @@ from ros2_dynid.dynamics.friction import add_friction_columns
 from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, motion_of
 from ros2_dynid.dynamics.spatial import chunks, cross, dot
-from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.parameters import JOINT, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
@@ -61,7 +61,7 @@ def _add_link_columns(robot: Robot, Y: Array, part: slice, motion: Motion) -> No
         # A serial arm's ancestors are 0 ... j: a slice writes without the detour over an index array.
         index = slice(0, j + 1) if rows == list(range(j + 1)) else rows
         for k, column in enumerate(link_columns(link, s[:, 0], s[:, 1])):
-            Y[14 * j + k, index, part] = column
+            Y[JOINT * j + k, index, part] = column
 
 
 def _moved(s: Array, p: Array) -> Array:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ros2_dynid.dynamics.coupling import IA, add_coupling_columns, add_rotor_energy
+from ros2_dynid.dynamics.coupling import add_coupling_columns, add_rotor_energy
 from ros2_dynid.dynamics.energy import link_velocities
-from ros2_dynid.dynamics.friction import Fc, Fv, add_friction_columns
+from ros2_dynid.dynamics.friction import add_friction_columns
 from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, constraint, motion_of
 from ros2_dynid.dynamics.regressor import link_columns
 from ros2_dynid.dynamics.spatial import Placement, cross, dot, place
-from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.parameters import IA, JOINT, Fc, Fv, link_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
 
 Index = list[int] | slice
@@ -45,12 +45,12 @@ def regressor_with_gradient(
     Y = np.zeros((len(standard_names(robot)), n, N))
     for j in range(n):
         for k, column in enumerate(link_columns(links[j + 1], twists[j + 1][:, V], twists[j + 1][:, W])):
-            Y[14 * j + k, rows[j + 1]] = column
+            Y[JOINT * j + k, rows[j + 1]] = column
     add_coupling_columns(robot, Y, motion.dq, motion.ddq)
     add_friction_columns(Y, motion.dq)
     if softness is not None:
         for j in range(n):
-            Y[14 * j + Fc, j] = np.tanh(motion.dq[j] / softness[j])
+            Y[JOINT * j + Fc, j] = np.tanh(motion.dq[j] / softness[j])
 
     def back(C: Array) -> tuple[Array, Array, Array]:
         weights = np.ascontiguousarray(C.transpose(2, 1, 0))
@@ -60,7 +60,7 @@ def regressor_with_gradient(
         _add_drive_gradient(robot, weights, gradients[1], gradients[2])
         if softness is not None:
             for j in range(n):
-                gradients[1][j] += weights[14 * j + Fc, j] * (1.0 - Y[14 * j + Fc, j] ** 2) / softness[j]
+                gradients[1][j] += weights[JOINT * j + Fc, j] * (1.0 - Y[JOINT * j + Fc, j] ** 2) / softness[j]
         gq, gdq, gddq = (motion.to_active(x).T for x in gradients)
         return gq, gdq, gddq
 
@@ -85,9 +85,9 @@ def energy_with_gradient(robot: Robot, q: Array, dq: Array) -> tuple[Array, Ener
         gravity.append(placement.to_child(gravity[joint.parent]))
         w, v = velocities[j + 1]
         x, y, z = w
-        h[14 * j : 14 * j + 6] = 0.5 * x * x, x * y, x * z, 0.5 * y * y, y * z, 0.5 * z * z
-        h[14 * j + 6 : 14 * j + 9] = cross(v, w) - gravity[-1]
-        h[14 * j + 9] = 0.5 * dot(v, v) - height[-1]
+        h[JOINT * j : JOINT * j + 6] = 0.5 * x * x, x * y, x * z, 0.5 * y * y, y * z, 0.5 * z * z
+        h[JOINT * j + 6 : JOINT * j + 9] = cross(v, w) - gravity[-1]
+        h[JOINT * j + 9] = 0.5 * dot(v, v) - height[-1]
     add_rotor_energy(robot, h, motion.dq)
 
     def back(C: Array) -> tuple[Array, Array]:
@@ -98,7 +98,7 @@ def energy_with_gradient(robot: Robot, q: Array, dq: Array) -> tuple[Array, Ener
         for j in range(n - 1, -1, -1):
             joint, placement, p, up = robot.joints[j], placements[j], placements[j].p, robot.joints[j].parent
             w, v = velocities[j + 1]
-            J, m, M = _inertia(weights[14 * j : 14 * j + 10])
+            J, m, M = _inertia(weights[link_slice(j)])
             wb = w_bar[j + 1] + _times(J, w) + cross(m, v)
             vb = v_bar[j + 1] + cross(w, m) + M * v
             gb, hb = g_bar[j + 1] - m, height_bar[j + 1] - M
@@ -140,7 +140,7 @@ def _link_gradient(
     for j in range(n - 1, -1, -1):
         joint, placement, p, up = robot.joints[j], placements[j], placements[j].p, robot.joints[j].parent
         link, parent, s, dq = links[j + 1], links[up], twists[j + 1], motion.dq[j]
-        own = _column_gradient(C[14 * j : 14 * j + 10, rows[j + 1]], link, s)
+        own = _column_gradient(C[link_slice(j), rows[j + 1]], link, s)
         wb, dwb, ab = w_bar[j + 1] + own[0], dw_bar[j + 1] + own[1], a_bar[j + 1] + own[2]
         sb = (s_bar[j + 1] + own[3])[:, :, :-1]
         # dw or a hold the product w x (dq e), once or twice
@@ -238,11 +238,11 @@ def _others(weights: dict[int, float], x: dict[int, Array]) -> dict[int, Array]:
 def _add_drive_gradient(robot: Robot, C: Array, gdq: Array, gddq: Array) -> None:
     """Add what the columns Ia, Fv, Iam and Fvm depend on dq and ddq; C (n_standard, n, N), gradients (n, N)."""
     for j in range(robot.n):
-        gddq[j] += C[14 * j + IA, j]
-        gdq[j] += C[14 * j + Fv, j]
-    column = 14 * robot.n
+        gddq[j] += C[JOINT * j + IA, j]
+        gdq[j] += C[JOINT * j + Fv, j]
+    column = JOINT * robot.n
     for coupling in robot.coupling:
-        inertia = 14 * (coupling.motor - 1) + IA
+        inertia = JOINT * (coupling.motor - 1) + IA
         if coupling.independent_inertia:
             inertia, column = column, column + 1
         weights = dict(coupling.weights)
@@ -255,10 +255,10 @@ def _add_drive_gradient(robot: Robot, C: Array, gdq: Array, gddq: Array) -> None
 def _add_rotor_energy_gradient(robot: Robot, C: Array, dq: Array, gdq: Array) -> None:
     """Add what the energies of the rotors depend on dq; C of shape (n_standard, N), dq and gdq (n, N)."""
     for j in range(robot.n):
-        gdq[j] += C[14 * j + IA] * dq[j]
-    column = 14 * robot.n
+        gdq[j] += C[JOINT * j + IA] * dq[j]
+    column = JOINT * robot.n
     for coupling in robot.coupling:
-        inertia = 14 * (coupling.motor - 1) + IA
+        inertia = JOINT * (coupling.motor - 1) + IA
         if coupling.independent_inertia:
             inertia, column = column, column + 1
         weights = dict(coupling.weights)

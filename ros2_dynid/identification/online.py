@@ -15,9 +15,9 @@ from scipy.linalg import solve_triangular
 
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.backend import fast_regressor
+from ros2_dynid.identification.estimators.sequential import FilterState, start, update
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
-from ros2_dynid.identification.sequential import FilterState, start, update
-from ros2_dynid.identification.signals import filtered, lowpass_kernel
+from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
 from ros2_dynid.model.robot import Array, Robot
 
 DRIFT_SECONDS = 1.0

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.preprocess import PreparationOptions
+from ros2_dynid.identification.friction.laws import FRICTION_LAWS
+from ros2_dynid.identification.preparation.options import PreparationOptions
 from ros2_dynid.recording.reading import Reading
 
-FRICTION_LAWS = ("viscous+coulomb",)
-"""Friction laws there are: Fv dq + Fc sign(dq) + off."""
 PRIORS = ("none",)
 """What an estimate may be drawn towards: nothing."""
 

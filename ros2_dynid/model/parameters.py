@@ -19,6 +19,11 @@ FIRST_MOMENT = ("MX", "MY", "MZ")
 LINK = (*INERTIA, *FIRST_MOMENT, "M")
 """The ten inertial parameters of a link, in the frame of its joint, inertia about the frame's origin."""
 PER_JOINT = (*LINK, "Ia", "Fv", "Fc", "off")
+"""The standard parameters of a joint, in the order of chi_j ..."""
+JOINT = len(PER_JOINT)
+"""... and their number: parameter k of joint j (both from 0) is chi[JOINT * j + k]."""
+IA, Fv, Fc, OFF = (PER_JOINT.index(kind) for kind in ("Ia", "Fv", "Fc", "off"))
+"""Places of rotor inertia, viscous and Coulomb friction and offset among the parameters of a joint."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "inertial": LINK,
     "rotor": ("Ia", "Iam"),
@@ -26,6 +31,16 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "offset": ("off",),
 }
 _NAME = re.compile(r"([A-Za-z]+)([1-9][0-9]*)")
+
+
+def link_slice(j: int) -> slice:
+    """Return the places in chi of the ten inertial parameters of joint j (from 0)."""
+    return slice(JOINT * j, JOINT * j + len(LINK))
+
+
+def by_joint(robot: Robot, chi: Array) -> Array:
+    """Return chi of all joints as rows, shape (n, JOINT), without what couplings add: a view, not a copy."""
+    return chi[: JOINT * robot.n].reshape(robot.n, JOINT)
 
 
 def split_name(name: str) -> tuple[str, int]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ros2_dynid.atomic import write_text
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.evidence import load_evidence
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
+from ros2_dynid.identification.torque_data import load_evidence
 from ros2_dynid.report.compare import compare
 from ros2_dynid.report.figures import write_figures
 from ros2_dynid.report.page import comparison_page, definitions, listing, page

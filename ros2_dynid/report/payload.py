@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.consistency import central_inertia, links_of, pseudo_inertia
-from ros2_dynid.identification.evidence import Evidence
 from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.torque_data import Evidence
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
+from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 TITLES = {"fit": "fitted data", "validation": "validation data, not used in the fit"}

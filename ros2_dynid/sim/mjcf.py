@@ -13,6 +13,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import IA, by_joint
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
@@ -42,12 +43,12 @@ def mjcf(robot: Robot, chi: Array, step: float) -> str:
         body = ET.SubElement(
             bodies[joint.parent], "body", name=f"link{j}", pos=_text(pose[:3, 3]), xyaxes=_text([*x, *y])
         )
-        parameters = chi[14 * (j - 1) : 14 * j]
+        parameters = by_joint(robot, chi)[j - 1]
         M, c, I = central_inertia(parameters)
         full = (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])
         ET.SubElement(body, "inertial", pos=_text(c), mass=f"{M:.17g}", fullinertia=_text(full))
         kind = "slide" if joint.sigma == PRISMATIC else "hinge"
-        ET.SubElement(body, "joint", name=f"joint{j}", type=kind, axis="0 0 1", armature=f"{parameters[10]:.17g}")
+        ET.SubElement(body, "joint", name=f"joint{j}", type=kind, axis="0 0 1", armature=f"{parameters[IA]:.17g}")
         bodies.append(body)
     return ET.tostring(root, encoding="unicode")
 

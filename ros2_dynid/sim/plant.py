@@ -6,7 +6,7 @@ import numpy as np
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import IA, JOINT, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.controller import TrajectoryController, pd_gains
 from ros2_dynid.sim.robot import Imperfections, Measurement, SimulatedRobot
@@ -37,7 +37,7 @@ class Plant:
         self.measured = self.sim.measure()
         known = standard_vector(robot) if robot.parameters else chi
         rotors = np.zeros(len(chi), dtype=bool)
-        rotors[10 : 14 * robot.n : 14] = True
+        rotors[IA : JOINT * robot.n : JOINT] = True
         known = np.where(rotors & (known == 0.0), chi, known)  # a drive is tuned with its own rotor
         self._controller = TrajectoryController(*pd_gains(robot, known, stiffness), self.measured.q)
         self._efforts: Array | None = None

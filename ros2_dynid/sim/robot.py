@@ -16,6 +16,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.inertia import inertia_matrix
 from ros2_dynid.errors import InputError, MissingPackageError
+from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.mjcf import mjcf
 
@@ -77,8 +78,8 @@ class SimulatedRobot:
         self._data = mujoco.MjData(self._model)
         if start is not None:
             self._data.qpos[:] = start
-        drives = chi[: 14 * robot.n].reshape(robot.n, 14)
-        self._Fv, self._Fc, self._off = drives[:, 11].copy(), drives[:, 12].copy(), drives[:, 13].copy()
+        drives = by_joint(robot, chi)
+        self._Fv, self._Fc, self._off = (drives[:, k].copy() for k in (Fv, Fc, OFF))
         lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(robot, chi, self._data.qpos[None])[0]))
         self._v0 = np.maximum(imperfections.sticking_speed, self._Fc * period / self._substeps / lightest)
         self._share = 1 - float(np.exp(-2 * np.pi * imperfections.velocity_bandwidth * period))
@@ -122,8 +123,7 @@ class SimulatedRobot:
             raise InputError("the payload is not physical", "give mass >= 0 [kg] and a positive semidefinite inertia")
         load = np.zeros_like(self._chi)
         J = inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
-        at = 14 * (number - 1)
-        load[at : at + 10] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
+        load[link_slice(number - 1)] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
         loaded = self._build(self._chi + load)
         state = (self._data.qpos.copy(), self._data.qvel.copy(), self._data.time)
         self._model, self._data = loaded, self._mujoco.MjData(loaded)

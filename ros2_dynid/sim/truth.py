@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import IA, by_joint, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 from ros2_dynid.sim.mjcf import central_inertia
 
@@ -26,9 +26,9 @@ def true_parameters(robot: Robot, seed: int, spread: float = 0.15) -> Array:
     rng = np.random.default_rng(seed)
     chi = standard_vector(robot)
     for j in range(robot.n):
-        parameters = chi[14 * j : 14 * j + 14]
-        parameters[:10] = _real_link(parameters[:10], rng, spread)
-        parameters[10:14] *= 1 + spread * rng.uniform(-1, 1, 4)
+        parameters = by_joint(robot, chi)[j]
+        parameters[:IA] = _real_link(parameters[:IA], rng, spread)
+        parameters[IA:] *= 1 + spread * rng.uniform(-1, 1, 4)
     return _with_drives(robot, chi, rng)
 
 
@@ -53,7 +53,7 @@ def _with_drives(robot: Robot, chi: Array, rng: np.random.Generator) -> Array:
     weight = np.abs(gravity_torque(robot, chi, q)).max(axis=0)
     inertia = np.einsum("tjj->tj", inertia_matrix(robot, chi, q)).mean(axis=0)
     for j, joint in enumerate(robot.joints):
-        drive = chi[14 * j + 10 : 14 * j + 14]
+        drive = by_joint(robot, chi)[j, IA:]
         effort = joint.limits.effort if np.isfinite(joint.limits.effort) else 2 * max(weight[j], inertia[j])
         speed = joint.limits.velocity if np.isfinite(joint.limits.velocity) else 2.0
         if drive[0] == 0:

@@ -9,8 +9,8 @@ from ros2_dynid import pipeline
 from ros2_dynid.codec import decode
 from ros2_dynid.identification.model_file import plain
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preprocess import Filter
-from ros2_dynid.identification.verdict import Remark
+from ros2_dynid.identification.preparation.prepared import Filter
+from ros2_dynid.identification.validation.verdict import Remark
 from ros2_dynid.progress import Progress
 from ros2_dynid.usecases.robot_source import RobotSource
 

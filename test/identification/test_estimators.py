@@ -11,9 +11,9 @@ from recordings import simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators import Problem, fitter, inform
-from ros2_dynid.identification.preprocess import as_prepared, prepare
-from ros2_dynid.identification.validation import cross_validate, folds, torque_errors
+from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
+from ros2_dynid.identification.preparation import as_prepared, prepare
+from ros2_dynid.identification.validation.torque_errors import cross_validate, folds, torque_errors
 
 
 @pytest.fixture(scope="module")

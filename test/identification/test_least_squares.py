@@ -9,14 +9,21 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.covariance import block_moments, jackknife
-from ros2_dynid.identification.estimators import felt_by
-from ros2_dynid.identification.information import combine, gather
-from ros2_dynid.identification.least_squares import joint_errors, joint_torques, ols, solve, weighted_triangle, wls
-from ros2_dynid.identification.preprocess import as_prepared
-from ros2_dynid.identification.recursive import recursive
-from ros2_dynid.identification.rows import row_chunks, row_count
-from ros2_dynid.identification.sequential import sequential, start, update
+from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
+from ros2_dynid.identification.estimators.fit import felt_by
+from ros2_dynid.identification.estimators.information import combine, gather
+from ros2_dynid.identification.estimators.least_squares import (
+    joint_errors,
+    joint_torques,
+    ols,
+    solve,
+    weighted_triangle,
+    wls,
+)
+from ros2_dynid.identification.estimators.recursive import recursive
+from ros2_dynid.identification.estimators.sequential import sequential, start, update
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.rows import row_chunks, row_count
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 
@@ -79,7 +86,7 @@ def test_pinocchio_torques_give_back_the_urdf():
 
 def recursive_without_delay(info):
     """Run the recursive estimator, whose last column is the delay, on information without one."""
-    from ros2_dynid.identification.information import Block, Information
+    from ros2_dynid.identification.estimators.information import Block, Information
 
     blocks = tuple(
         Block(tuple(np.insert(R, R.shape[1] - 1, 0.0, axis=1) for R in b.R), b.rows, b.start, b.end)
@@ -100,7 +107,7 @@ def test_sequential_ends_at_the_batch_answer():
     info = information(*arrays(noise=0.3))
     found = sequential(info)
     weights = 1.0 / np.array(found.sigma)
-    from ros2_dynid.identification.least_squares import own_errors
+    from ros2_dynid.identification.estimators.least_squares import own_errors
 
     weights = 1.0 / own_errors(info)
     batch = solve(weighted_triangle(info, weights))

@@ -10,26 +10,24 @@ import pytest
 from recordings import simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.consistency import (
-    central_inertia,
+from ros2_dynid.identification.estimators.fit import inform
+from ros2_dynid.identification.estimators.least_squares import joint_errors, ols, weighted_triangle, wls
+from ros2_dynid.identification.loads.drive_gains import drive_gains
+from ros2_dynid.identification.loads.payload import identify_load
+from ros2_dynid.identification.physical.consistency import (
     consistent_links,
     fully_consistent_links,
     impose,
-    links_of,
     made_consistent,
-    pseudo_inertia,
     smallest_joint_inertia,
     table,
 )
-from ros2_dynid.identification.essential import essential, restrict, significance
-from ros2_dynid.identification.estimators import inform
-from ros2_dynid.identification.gains import drive_gains
-from ros2_dynid.identification.least_squares import joint_errors, ols, weighted_triangle, wls
-from ros2_dynid.identification.payload import identify_load
-from ros2_dynid.identification.preprocess import prepare
-from ros2_dynid.identification.rows import row_chunks
-from ros2_dynid.identification.standard import closest, full_map
+from ros2_dynid.identification.physical.essential import essential, restrict, significance
+from ros2_dynid.identification.physical.standard import closest, full_map
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.rows import row_chunks
 from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
 
 MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
 
@@ -92,7 +90,7 @@ def test_closest_has_the_base_parameters_and_moves_least(case):
     M = full_map(robot, base)
     assert np.allclose(M @ found, value, atol=1e-9 * np.max(np.abs(value)))
     assert np.allclose(closest(robot, base, M @ reference, reference), reference, atol=1e-12)
-    from ros2_dynid.identification.standard import scales
+    from ros2_dynid.identification.physical.standard import scales
 
     S = scales(robot, reference)
     assert np.linalg.norm((found - reference) / S) <= np.linalg.norm((chi - reference) / S) * (1 + 1e-9)

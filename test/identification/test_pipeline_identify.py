@@ -12,9 +12,9 @@ import pytest
 from recordings import TX40, simulated, simulated_truth, tx40
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.evidence import load_evidence
 from ros2_dynid.identification.model_file import load_model
-from ros2_dynid.identification.suspicion import factors, refuse_wrong_efforts
+from ros2_dynid.identification.torque_data import load_evidence
+from ros2_dynid.identification.validation.effort_scale import factors, refuse_wrong_efforts
 from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
 from ros2_dynid.progress import Cancelled
 from ros2_dynid.recording.samples import cut

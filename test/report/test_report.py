@@ -15,8 +15,8 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.evidence import Evidence, load_evidence, save_evidence
 from ros2_dynid.identification.model_file import model_of, save_model
+from ros2_dynid.identification.torque_data import Evidence, load_evidence, save_evidence
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.report.build import write_comparison, write_report
@@ -103,7 +103,7 @@ def test_embedded_data_cannot_end_its_script():
 
 
 def test_an_hour_of_data_stays_small(tmp_path):
-    from ros2_dynid.identification.evidence import LIMIT
+    from ros2_dynid.identification.torque_data import LIMIT
 
     page = write_report(folder_of(tmp_path / "a", identified(), n=LIMIT), figures=False)
     assert page.stat().st_size < 5e6

@@ -12,7 +12,7 @@ from recordings import simulated
 from ros2_dynid.codec import decode, encode
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preprocess import PreparationOptions
+from ros2_dynid.identification.preparation import PreparationOptions
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.units import Units
 from ros2_dynid.usecases import (

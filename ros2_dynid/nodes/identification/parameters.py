@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ros2_dynid.identification.estimators import METHODS
+from ros2_dynid.identification.estimators.fit import METHODS
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
 PARAMETERS = (

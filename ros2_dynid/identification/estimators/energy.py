@@ -1,0 +1,58 @@
+"""Identification with the energy model: no accelerations are needed (seed 000, eq. 10; seed 001).
+
+d/dt (h chi) + friction power = tau . dq. Multiplied by the row filter's kernel and integrated, the derivative passes to
+the kernel: each row needs only energies, velocities and torques. One equation a row instead of one for each joint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ros2_dynid.dynamics.coupling import add_coupling_columns
+from ros2_dynid.dynamics.energy import energy_regressor
+from ros2_dynid.dynamics.friction import add_friction_columns
+from ros2_dynid.dynamics.motion import motion_of
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.friction.columns import put_signs
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_enough, toeplitz, windows
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import Array, Robot
+
+
+def energy_rows(
+    robot: Robot, prepared: Prepared, columns: Sequence[int], *, delay: bool = False, n_rows: int = ROWS
+) -> Iterator[Rows]:
+    """Yield rows of the power balance as those of one joint: W (b, 1, m) [.../s], tau (1, m) holds the power [W].
+
+    Rows are kept where any joint moves.
+    """
+    if prepared.kernel is None or prepared.slope_kernel is None:
+        raise InputError("the energy model needs a filter to integrate with", "give a recording, not filtered arrays")
+    T, slope = (toeplitz(k, prepared.step, n_rows) for k in (prepared.kernel, prepared.slope_kernel))
+    assert T is not None and slope is not None
+    for window in windows(prepared, n_rows):
+        part, m = window.inputs, len(window.at)
+        q, dq, tau = prepared.q[part], prepared.dq[part], prepared.tau[part]
+        h = energy_regressor(robot, q, dq)[:, list(columns)].T
+        used, sloped = T[: len(q), :m], slope[: len(q), :m]
+        W = h @ sloped + _dissipated(robot, prepared, part)[list(columns)] @ used
+        power = np.sum(tau * dq, axis=1)
+        if delay:
+            late = -np.sum(np.gradient(tau, 1.0 / prepared.filter.inner_rate, axis=0) * dq, axis=1)
+            W = np.vstack((W, late @ used))
+        keep = np.asarray(fast_enough(robot, prepared, window, T).any(axis=0))
+        yield Rows(prepared.t[window.at], W[:, None], (power @ used)[None], keep[None])
+
+
+def _dissipated(robot: Robot, prepared: Prepared, part: slice) -> Array:
+    """Return the power of unit friction and offset parameters, shape (n_standard, N)."""
+    motion = motion_of(robot, prepared.q[part], prepared.dq[part])
+    Y = np.zeros((len(standard_names(robot)), *motion.q.shape))
+    add_coupling_columns(robot, Y, motion.dq, np.zeros_like(motion.dq))
+    add_friction_columns(Y, motion.dq)
+    Y = motion.to_active(Y)
+    put_signs(robot, Y, prepared.sign[part])
+    return np.asarray(np.einsum("ckt,tk->ct", Y, prepared.dq[part]))

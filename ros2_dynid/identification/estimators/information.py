@@ -1,0 +1,156 @@
+"""What a recording says about the base parameters: R factors of [W tau], for each joint and each block of time.
+
+Everything later (weights, estimates, error bars, cross-validation, essential parameters) is computed from these small
+triangles, never from the rows again, so memory does not grow with the recording. Joint j does not feel the links before
+it: its triangle holds only the columns that it feels. Recordings are combined by putting their blocks together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dgeqrf
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.model.robot import Array
+
+BLOCKS = 30
+"""Blocks of time for each recording: enough for an error bar, long enough to be nearly independent of each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One stretch of time: R[j], upper trapezoid with k_j + 1 columns, with R^T R = [W_j tau_j]^T [W_j tau_j].
+
+    rows: number of rows of each joint, shape (n,); start, end [s]; recording: its number.
+    """
+
+    R: tuple[Array, ...]
+    rows: NDArray[np.int64]
+    start: float
+    end: float
+    recording: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Blocks of R factors; columns[j]: places of the k_j base parameters that joint j feels; size: b of them in all."""
+
+    blocks: tuple[Block, ...]
+    columns: tuple[NDArray[np.intp], ...]
+    size: int
+
+    @property
+    def n(self) -> int:
+        """Number of joints."""
+        return len(self.columns)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Rows of each joint, shape (n,)."""
+        return np.asarray(np.sum([block.rows for block in self.blocks], axis=0), dtype=np.int64)
+
+    def take(self, chosen: Iterable[int]) -> Information:
+        """Return the information of the blocks with these numbers."""
+        return Information(tuple(self.blocks[k] for k in chosen), self.columns, self.size)
+
+    @cached_property
+    def _triangles(self) -> tuple[Array, ...]:
+        return tuple(compressed(np.vstack([block.R[j] for block in self.blocks])) for j in range(self.n))
+
+    def triangle(self, joint: int) -> Array:
+        """Return the R factor of [W_j tau_j] over all blocks, at most k_j + 1 rows."""
+        return self._triangles[joint]
+
+
+def combine(parts: Sequence[Information]) -> Information:
+    """Return the information of several recordings of one robot together."""
+    first = parts[0]
+    for part in parts[1:]:
+        same = part.size == first.size and part.n == first.n
+        if not same or any(not np.array_equal(a, b) for a, b in zip(part.columns, first.columns, strict=True)):
+            raise InputError("the recordings are of different robots", "identify each with its own robot")
+    shift, blocks = 0, []
+    for part in parts:
+        blocks += [Block(block.R, block.rows, block.start, block.end, block.recording + shift) for block in part.blocks]
+        shift = 1 + max(block.recording for block in blocks)
+    return Information(tuple(blocks), first.columns, first.size)
+
+
+def compressed(A: Array) -> Array:
+    """Return R, upper triangular with as many columns as A, with R^T R = A^T A; A itself if it has no more rows."""
+    k = A.shape[1]
+    if len(A) <= k:
+        return A
+    factored, _, _, info = dgeqrf(A, lwork=64 * k)
+    if info != 0:
+        raise ValueError(f"dgeqrf: argument {-info} has an illegal value")
+    return np.asarray(np.triu(factored[:k]))
+
+
+def gather(
+    chunks: Iterable[Rows],
+    felt: NDArray[np.bool_],
+    n_rows: int,
+    *,
+    n_blocks: int = BLOCKS,
+    weight: Callable[[Rows], Array] | None = None,
+    on_chunk: Callable[[float], None] | None = None,
+) -> Information:
+    """Return the information of chunks of rows: n_rows for each joint in all, in n_blocks equal stretches of time.
+
+    felt: shape (n, b), True where a joint feels a base parameter; weight: factor of each row, shape (n, m);
+    on_chunk: told the fraction done, and may raise to stop.
+    """
+    columns = tuple(np.flatnonzero(row) for row in felt)
+    n = len(columns)
+    length = -(-n_rows // max(1, n_blocks))
+    pending: list[list[Array]] = [[] for _ in range(n)]
+    blocks: list[Block] = []
+    rows, done, in_block, start, end = np.zeros(n, dtype=np.int64), 0, 0, 0.0, 0.0
+
+    def close() -> None:
+        nonlocal rows, in_block, pending
+        if in_block:
+            R = tuple(compressed(np.vstack(parts)) for parts in pending)
+            blocks.append(Block(R, rows, start, end))
+        rows, in_block, pending = np.zeros(n, dtype=np.int64), 0, [[] for _ in range(n)]
+
+    for chunk in chunks:
+        factor = None if weight is None else weight(chunk)
+        at, m = 0, len(chunk.t)
+        while at < m:
+            take = min(m - at, length - in_block)
+            part = slice(at, at + take)
+            if in_block == 0:
+                start = float(chunk.t[at])
+            end = float(chunk.t[at + take - 1])
+            for j in range(n):
+                A = _joint_rows(chunk, j, columns[j], part, factor)
+                rows[j] += len(A)
+                pending[j].append(A)
+                if sum(map(len, pending[j])) > 8 * A.shape[1]:
+                    pending[j] = [compressed(np.vstack(pending[j]))]
+            at, in_block, done = at + take, in_block + take, done + take
+            if in_block == length:
+                close()
+        if on_chunk is not None:
+            on_chunk(done / max(1, n_rows))
+    close()
+    return Information(tuple(blocks), columns, felt.shape[1])
+
+
+def _joint_rows(chunk: Rows, j: int, columns: NDArray[np.intp], part: slice, factor: Array | None) -> Array:
+    """Return [W_j tau_j] of the rows kept, shape (kept, k_j + 1), column-major."""
+    keep = chunk.keep[j, part]
+    A = np.empty((len(columns) + 1, part.stop - part.start))
+    A[:-1] = chunk.W[columns, j, part]
+    A[-1] = chunk.tau[j, part]
+    if factor is not None:
+        A *= factor[j, part]
+    return A.T if keep.all() else A[:, keep].T

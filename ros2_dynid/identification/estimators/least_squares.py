@@ -1,0 +1,201 @@
+"""Ordinary and weighted least squares from R factors (IDIM-WLS: seed 002, section III), with honest error bars.
+
+The weights are the inverse of each joint's own error, found by iteration. The error bars do not assume that errors of
+neighbouring rows are independent: after filtering they never are. See `covariance`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrcon
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
+from ros2_dynid.identification.estimators.information import Information, compressed
+from ros2_dynid.model.robot import Array
+
+Mask = NDArray[np.bool_]
+TOLERANCE = 1e-8
+"""Singular values of the scaled W below this fraction of the largest count as zero: not excited."""
+ITERATIONS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Base parameters estimated: value, covariance (b, b); identified: False where the data do not determine a value.
+
+    sigma: standard deviation of each joint's error [N.m or N]; cond: condition number of the weighted W with columns
+    scaled to unit norm; rank: its numerical rank; dof: degrees of freedom of the error bars.
+    """
+
+    value: Array
+    covariance: Array
+    identified: Mask
+    sigma: Array
+    cond: float
+    rank: int
+    method: str
+    dof: float = np.inf
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations, infinite where a value is not identified."""
+        return np.where(self.identified, np.sqrt(np.maximum(np.diag(self.covariance), 0.0)), np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Solution of min |A x - y|: value, which entries the data determine, rank, and A with columns of unit norm."""
+
+    value: Array
+    identified: Mask
+    rank: int
+    scaled: Array
+
+    @cached_property
+    def cond(self) -> float:
+        """Condition number of the columns scaled to unit norm, of the part that the data determine."""
+        s = np.linalg.svd(self.scaled, compute_uv=False)
+        return float(s[0] / s[self.rank - 1]) if self.rank else np.inf
+
+
+def weighted_triangle(information: Information, weights: Array) -> Array:
+    """Return the R factor of the joints' [W tau] stacked, each times its weight, shape (<= b + 1, b + 1)."""
+    parts = []
+    for j, (columns, weight) in enumerate(zip(information.columns, weights, strict=True)):
+        R = information.triangle(j)
+        wide = np.zeros((len(R), information.size + 1))
+        wide[:, columns] = weight * R[:, :-1]
+        wide[:, -1] = weight * R[:, -1]
+        parts.append(wide)
+    stacked = np.vstack(parts)
+    return compressed(stacked)
+
+
+def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) -> Solution:
+    """Return x that minimises |R[:, :-1] x - R[:, -1]|, and closest to `prior` where the data leave it open."""
+    A, y = R[:, :-1], R[:, -1]
+    scale = np.linalg.norm(A, axis=0)
+    unseen = scale <= 0.0
+    scale = np.where(unseen, 1.0, scale)
+    prior = np.zeros(A.shape[1]) if prior is None else prior
+    k = A.shape[1]
+    if len(A) >= k and not unseen.any():
+        triangle = compressed(R / np.append(scale, 1.0))[:k] if len(R) > k else R / np.append(scale, 1.0)
+        if np.any(np.tril(triangle[:, :-1], -1)):
+            triangle = np.asarray(np.linalg.qr(triangle, mode="r"))
+        reciprocal, _ = dtrcon(triangle[:, :-1])
+        if reciprocal > 100.0 * tolerance:  # no need to look closer
+            value = solve_triangular(triangle[:, :-1], triangle[:, -1]) / scale
+            return Solution(value, np.ones(k, dtype=bool), k, triangle[:, :-1])
+    U, s, Vt = np.linalg.svd(A / scale, full_matrices=False)
+    rank = int(np.count_nonzero(s > tolerance * s[0])) if len(s) and s[0] > 0 else 0
+    V = Vt[:rank].T
+    change = V @ ((U[:, :rank].T @ (y - A @ prior)) / s[:rank])
+    resolved = np.sum(V**2, axis=1) > 0.99
+    return Solution(prior + change / scale, resolved & ~unseen, rank, A / scale)
+
+
+def joint_errors(information: Information, value: Array) -> Array:
+    """Return the norm of tau_j - W_j base of each joint, shape (n,)."""
+    return np.array(
+        [np.linalg.norm(residual(information.triangle(j), columns, value)) for j, columns in _each(information)]
+    )
+
+
+def joint_torques(information: Information) -> Array:
+    """Return the norm of each joint's measured torque, shape (n,)."""
+    return np.array([np.linalg.norm(information.triangle(j)[:, -1]) for j in range(information.n)])
+
+
+def residual(R: Array, columns: Array, value: Array) -> Array:
+    """Return R [base; -1] with the sign of tau - W base: its norm is that of the errors."""
+    return np.asarray(R[:, -1] - R[:, :-1] @ value[columns])
+
+
+def ols(information: Information, prior: Array | None = None) -> Estimate:
+    """Return the ordinary least-squares estimate: every row counts alike."""
+    check_rows(information)
+    weights = np.ones(information.n)
+    found = solve(weighted_triangle(information, weights), prior)
+    return finish(information, found, weights, "ols")
+
+
+def wls(information: Information, prior: Array | None = None, *, iterations: int = ITERATIONS) -> Estimate:
+    """Return the weighted estimate: each joint's rows are divided by the standard deviation of its error, iterated."""
+    check_rows(information)
+    weights = 1.0 / own_errors(information)
+    found = solve(weighted_triangle(information, weights), prior)
+    for _ in range(iterations):
+        before, weights = weights, 1.0 / error_levels(information, found.value, weights)
+        found = solve(weighted_triangle(information, weights), prior)
+        if np.allclose(weights, before, rtol=1e-6):
+            break
+    return finish(information, found, weights, "wls")
+
+
+def finish(information: Information, found: Solution, weights: Array, method: str, *, half: bool = False) -> Estimate:
+    """Return the estimate with covariance, for a least-squares solution with these weights of the joints."""
+    moments = block_moments(information, found.value, weights)
+    covariance, dof = jackknife(moments, found.identified, half=half)
+    sigma = error_levels(information, found.value, weights)
+    return Estimate(found.value, covariance, found.identified, sigma, found.cond, found.rank, method, dof)
+
+
+def own_errors(information: Information) -> Array:
+    """Return the standard deviation of each joint's error when its rows alone are fitted, shape (n,)."""
+    sigma = np.empty(information.n)
+    for j in range(information.n):
+        R, rows = information.triangle(j), information.rows[j]
+        found = solve(R)
+        left = np.linalg.norm(R[:, -1] - R[:, :-1] @ found.value)
+        sigma[j] = _level(left, rows, found.rank, np.linalg.norm(R[:, -1]))
+    return sigma
+
+
+def error_levels(information: Information, value: Array, weights: Array) -> Array:
+    """Return the standard deviation of each joint's error, degrees of freedom shared by the joints' weights."""
+    sigma = np.empty(information.n)
+    total = weighted_triangle(information, weights)[:, :-1]
+    total = total[: min(len(total), information.size)]
+    scale = np.where(np.linalg.norm(total, axis=0) > 0, np.linalg.norm(total, axis=0), 1.0)
+    inverse = _inverse(total / scale)
+    for j, columns in _each(information):
+        R = information.triangle(j)
+        own = weights[j] * R[:, :-1] / scale[columns]
+        used = float(np.sum((own @ inverse[columns]) ** 2))  # trace of the joint's part of the hat matrix
+        left = np.linalg.norm(residual(R, columns, value))
+        sigma[j] = _level(left, information.rows[j], used, np.linalg.norm(R[:, -1]))
+    return sigma
+
+
+def _inverse(A: Array) -> Array:
+    """Return A^+ of a triangular A."""
+    if A.shape[0] == A.shape[1] and dtrcon(A)[0] > 100.0 * TOLERANCE:
+        return np.asarray(solve_triangular(A, np.eye(len(A))))
+    return np.asarray(np.linalg.pinv(A, rcond=TOLERANCE))
+
+
+def check_rows(information: Information) -> None:
+    """Raise InputError if there are fewer rows than parameters."""
+    total, rows = int(np.sum(information.rows)), information.rows
+    if total <= information.size:
+        what = f"there are {total} rows for {information.size} base parameters"
+        raise InputError(what, "record longer, or keep more rows a second (--row-rate)")
+    if np.any(rows == 0):
+        what = f"no row of joint number {int(np.argmin(rows)) + 1} is left: it is always slow"
+        raise InputError(what, "excite it faster, or keep slow rows (--slow 0)")
+
+
+def _level(error: float | np.floating, rows: int | np.integer, used: float, torque: float | np.floating) -> float:
+    """Return the standard deviation, never quite zero so that exact data still have weights."""
+    return float(max(error / np.sqrt(max(rows - used, 1.0)), 1e-12 * torque / np.sqrt(max(rows, 1)), 1e-300))
+
+
+def _each(information: Information) -> list[tuple[int, Array]]:
+    return list(enumerate(information.columns))  # type: ignore[arg-type]

@@ -1,0 +1,57 @@
+"""Identification from the last joint to the first (seed 003, section IV).
+
+The torque of joint i depends on the links from i on. So joint n alone gives the parameters that it feels; with these
+known, joint n - 1 gives those that it feels besides, and so on: n small problems instead of a large one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ros2_dynid.identification.estimators.covariance import Moments, jackknife
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.least_squares import TOLERANCE, Estimate, check_rows, error_levels, solve, wls
+from ros2_dynid.model.robot import Array
+
+
+def recursive(information: Information, prior: Array | None = None) -> Estimate:
+    """Return the estimate found joint by joint; what all joints share (the delay, last column) comes from the whole."""
+    check_rows(information)
+    b = information.size
+    whole = wls(information, prior)
+    value = np.zeros(b) if prior is None else prior.copy()
+    shared = np.all([np.isin(np.arange(b), columns) for columns in information.columns], axis=0)
+    shared &= np.arange(b) == b - 1
+    value[shared] = whole.value[shared]
+    solved = shared.copy()
+    group = np.full(b, -1)
+    cond = 1.0
+    for j in range(information.n - 1, -1, -1):
+        columns, R = information.columns[j], information.triangle(j)
+        new = ~solved[columns]
+        if not new.any():
+            continue
+        left = R[:, -1] - R[:, :-1][:, ~new] @ value[columns[~new]]
+        found = solve(np.column_stack((R[:, :-1][:, new], left)), value[columns[new]], TOLERANCE)
+        value[columns[new]] = found.value
+        told = columns[new][found.identified]
+        solved[told], group[told] = True, j
+        cond = max(cond, found.cond)
+    covariance, dof = jackknife(_moments(information, value, group), solved & ~shared, half=True)
+    sigma = error_levels(information, value, 1.0 / whole.sigma)
+    covariance[shared, shared] = whole.covariance[shared, shared]
+    return Estimate(value, covariance, solved, sigma, cond, int(np.count_nonzero(solved)), "recursive", dof)
+
+
+def _moments(information: Information, value: Array, group: Array) -> Moments:
+    """Return the moments of the equations solved: the parameters of group j are fitted to the rows of joint j alone."""
+    B, b = len(information.blocks), information.size
+    A, g = np.zeros((B, b, b)), np.zeros((B, b))
+    for k, block in enumerate(information.blocks):
+        for j, columns in enumerate(information.columns):
+            own = group[columns] == j
+            R = block.R[j]
+            W = R[:, :-1]
+            A[k][np.ix_(columns[own], columns)] += W[:, own].T @ W
+            g[k, columns[own]] += W[:, own].T @ (R[:, -1] - W @ value[columns])
+    return Moments(A, g, np.array([block.recording for block in information.blocks], dtype=float))

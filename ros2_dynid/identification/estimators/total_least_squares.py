@@ -1,0 +1,69 @@
+"""Total least squares: noise of the encoders also spoils W, which pulls ordinary estimates towards zero.
+
+The noise that reaches W is measured: white noise as strong as the encoders' is sent through the same filters and the
+same regressor, and D = sum of dW^T dW collects what it does. With the errors of tau scaled to one, the solution that
+allows for noise in both is base = (W^T W - lambda D)^-1 W^T tau, lambda the smallest generalised eigenvalue of ([W
+tau]^T [W tau], diag(D, rows)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.least_squares import Estimate, error_levels, weighted_triangle, wls
+from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.model.robot import Array
+
+
+def disturbed(prepared: Prepared, seed: int) -> Prepared:
+    """Return the motion with the encoders' own noise added once more, filtered as the positions were."""
+    settings = prepared.filter
+    if settings.position_cutoff is None:
+        raise InputError("total least squares needs positions as recorded", "give a recording, not filtered arrays")
+    rng = np.random.default_rng(seed)
+    step = round(settings.rate / settings.inner_rate)
+    kernels = [lowpass_kernel(settings.position_cutoff, settings.rate, k) for k in range(3)]
+    count = (len(prepared.t) + 2) * step + len(kernels[0])
+    noise = prepared.position_noise * rng.standard_normal((count, prepared.q.shape[1]))
+    q, dq, ddq = (filtered(noise, kernel, step)[: len(prepared.t)] for kernel in kernels)
+    return replace(prepared, q=prepared.q + q, dq=prepared.dq + dq, ddq=prepared.ddq + ddq)
+
+
+def noise_moment(clean: Information, differences: Information, weights: Array) -> Array:
+    """Return D, shape (b, b), from information whose rows are the differences of W with and without noise."""
+    R = weighted_triangle(differences, weights)[:, :-1]
+    return np.asarray(R.T @ R)
+
+
+def tls(information: Information, D_of: Information, prior: Array | None = None) -> Estimate:
+    """Return the total least-squares estimate; D_of: the differences that the encoders' noise makes, as information."""
+    ordinary = wls(information, prior)
+    weights = 1.0 / ordinary.sigma
+    R = weighted_triangle(information, weights)
+    S = R.T @ R
+    rows = float(np.sum(information.rows))
+    D = noise_moment(information, D_of, weights)
+    scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
+    C = np.zeros_like(S)
+    C[:-1, :-1] = D
+    C[-1, -1] = rows
+    scaled = S / np.outer(scale, scale)
+    # the largest ratio of noise to signal is 1 / lambda: well posed even where D is singular
+    ratio = scipy.linalg.eigh(C / np.outer(scale, scale), scaled + 1e-15 * np.eye(len(S)), eigvals_only=True)[-1]
+    A = S[:-1, :-1] - D / ratio
+    small = scale[:-1]
+    value = np.linalg.solve(A / np.outer(small, small), S[:-1, -1] / small) / small
+    moments = block_moments(information, value, weights)
+    share = D / ratio / len(moments.g)
+    covariance, dof = jackknife(
+        Moments(moments.A - share, moments.g + share @ value, moments.recording), ordinary.identified
+    )
+    sigma = error_levels(information, value, weights)
+    return Estimate(value, covariance, ordinary.identified, sigma, ordinary.cond, ordinary.rank, "tls", dof)

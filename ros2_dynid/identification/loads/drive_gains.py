@@ -1,0 +1,138 @@
+"""Drive gains from a known load (seed 002, eq. 5): tau_j = g_j v_j with the recorded effort v_j of unknown unit.
+
+Divided by g_j, the equation of joint j is v_j = W_j (base / g_j) + W_Lj (phi / g_j), so its own fit gives the load in
+units of its gain: g_j = mass / (mass found). Joints that do not feel the mass (a wrist's last axis) see the load
+through its first moment and inertia, which the others have measured by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
+from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.least_squares import solve, wls
+from ros2_dynid.identification.loads.payload import load_information
+from ros2_dynid.model.parameters import LINK
+from ros2_dynid.model.robot import Array, Robot
+
+DRAWS = 32
+"""Loads drawn from the uncertainty of the one measured, to see what it does to a gain."""
+GOOD = 0.2
+"""A gain counts as found if its relative standard deviation is below this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """Drive gains [N.m or N for each unit of the recorded effort], shape (n,), NaN where not found, with std."""
+
+    value: Array
+    std: Array
+    from_mass: tuple[bool, ...]
+
+
+def drive_gains(
+    robot: Robot,
+    base: BaseParameters,
+    empty: Information,
+    loaded: Information,
+    mass: float,
+    *,
+    load: Array | None = None,
+    joint: int | None = None,
+) -> Gains:
+    """Return the gains of all joints from recordings without and with a load of known mass [kg].
+
+    load: all ten parameters of the load in the frame of its joint, if known; then every joint uses all of them.
+    """
+    if not (np.isfinite(mass) and mass > 0):
+        raise InputError(f"the mass is {mass} kg", "give the mass of the known load, more than 0 kg")
+    together = load_information(robot, base, empty, loaded, joint)
+    n = together.n
+    value, std = np.full(n, np.nan), np.full(n, np.nan)
+    if load is None:
+        for j in range(n):
+            share, error = _one_joint(together, j, _unit(len(LINK), LINK.index("M")), free=True)
+            _store(value, std, j, share / mass, error / mass)
+    from_mass = tuple(bool(x) for x in np.isfinite(value))
+    draws: list[Array] = []
+    if load is None:
+        if not any(from_mass):
+            raise InputError("no joint feels the load's mass", "take a heavier load and move the arm against gravity")
+        load, draws = _measured_load(together, value, mass)
+    for k in np.flatnonzero(~np.isfinite(value)):
+        share, error = _one_joint(together, int(k), load, free=False)
+        shares = [_one_joint(together, int(k), draw, free=False, bar=False)[0] for draw in draws]
+        doubt = float(np.std(shares)) if shares else 0.0
+        _store(value, std, int(k), share, float(np.hypot(error, doubt)))
+    return Gains(value, std, from_mass)
+
+
+def _store(value: Array, std: Array, j: int, share: float, error: float) -> None:
+    """Keep g = 1 / share if it is well determined."""
+    if share != 0.0 and np.isfinite(error) and error < GOOD * abs(share):
+        value[j], std[j] = 1.0 / share, error / share**2
+
+
+def _one_joint(together: Information, j: int, direction: Array, *, free: bool, bar: bool = True) -> tuple[float, float]:
+    """Return how much of `direction`, shape (10,), the load has in the units of joint j, and its standard deviation.
+
+    free: the load's other parameters are fitted too; otherwise the load is a multiple of `direction`. bar: whether the
+    standard deviation is wanted.
+    """
+    columns, own = together.columns[j], together.size - len(LINK)
+    old, new = columns < own, columns >= own
+    blocks = []
+    for block in together.blocks:
+        R = block.R[j]
+        load = R[:, :-1][:, new]
+        if free:
+            rest = load[:, np.flatnonzero(direction == 0.0)]
+            A = np.column_stack((R[:, :-1][:, old], rest, load @ direction, R[:, -1]))
+        else:
+            A = np.column_stack((R[:, :-1][:, old], load @ direction, R[:, -1]))
+        blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
+    width = blocks[0].R[0].shape[1] - 1
+    alone = Information(tuple(blocks), (np.arange(width),), width)
+    found = solve(alone.triangle(0))
+    if not found.identified[-1]:
+        return 0.0, np.inf
+    if not bar:
+        return float(found.value[-1]), 0.0
+    covariance, _ = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+    return float(found.value[-1]), float(np.sqrt(covariance[-1, -1]))
+
+
+def _measured_load(together: Information, gains: Array, mass: float) -> tuple[Array, list[Array]]:
+    """Return the ten parameters of the load from the joints whose gains are known, and draws around them.
+
+    What the gains have in common cancels when all ten are scaled to the mass given.
+    """
+    known = np.flatnonzero(np.isfinite(gains))
+    blocks = tuple(
+        replace(
+            block,
+            R=tuple(np.column_stack((block.R[j][:, :-1], gains[j] * block.R[j][:, -1])) for j in known),
+            rows=block.rows[known],
+        )
+        for block in together.blocks
+    )
+    part = Information(blocks, tuple(together.columns[j] for j in known), together.size)
+    found = wls(part)
+    load, covariance = found.value[-len(LINK) :], found.covariance[-len(LINK) :, -len(LINK) :]
+    at = LINK.index("M")
+    if not load[at] > 0:
+        raise InputError("the load found has no positive mass", "check which recording is with the load")
+    rng = np.random.default_rng(0)
+    near = rng.multivariate_normal(load, covariance, DRAWS, method="eigh")
+    return load * mass / load[at], [draw * mass / draw[at] for draw in near]
+
+
+def _unit(size: int, k: int) -> Array:
+    e = np.zeros(size)
+    e[k] = 1.0
+    return e

@@ -1,0 +1,150 @@
+"""An unknown load at the end of the robot, from a recording with it and one without it.
+
+The load adds its ten parameters phi to those of the last link, so the base parameters become base + M_L phi. Both
+recordings are fitted together: rows without the load see [W 0], rows with it [W, W M_L]. Friction is taken to be the
+same in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.information import Block, Information, combine
+from ros2_dynid.identification.estimators.least_squares import Estimate, wls
+from ros2_dynid.identification.physical.standard import full_map
+from ros2_dynid.model.inertia import Inertia
+from ros2_dynid.model.parameters import LINK, link_slice
+from ros2_dynid.model.robot import Array, Robot
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """A load: mass [kg], com (3,) [m], inertia about it (3, 3) [kg.m^2] in the frame named, each with std and interval.
+
+    interval: half width of the 95 % confidence interval of mass, com and inertia. significant: whether there is a load.
+    """
+
+    mass: float
+    com: Array
+    inertia: Array
+    mass_std: float
+    com_std: Array
+    inertia_std: Array
+    interval: tuple[float, Array, Array]
+    frame: str
+    joint: int
+    parameters: Array
+    covariance: Array
+    significant: bool
+
+
+def load_information(
+    robot: Robot, base: BaseParameters, empty: Information, loaded: Information, joint: int | None = None
+) -> Information:
+    """Return both recordings' information about [base, delay, phi]: phi are the ten parameters of the load."""
+    joint = robot.n if joint is None else joint
+    return combine([_widened(empty, None), _widened(loaded, load_map(robot, base, joint))])
+
+
+def load_map(robot: Robot, base: BaseParameters, joint: int) -> Array:
+    """Return M_L, shape (b, 10): what the ten parameters of a load on link `joint` add to the base parameters."""
+    return full_map(robot, base)[:, link_slice(joint - 1)]
+
+
+def identify_load(
+    robot: Robot,
+    base: BaseParameters,
+    empty: Information,
+    loaded: Information,
+    *,
+    joint: int | None = None,
+    link: str | None = None,
+) -> Payload:
+    """Return the load on the last link (or that of `joint`), in the frame of `link` (default: the joint's own)."""
+    number = robot.n if joint is None else joint
+    together = load_information(robot, base, empty, loaded, number)
+    found = wls(together)
+    phi = slice(together.size - len(LINK), together.size)
+    if not np.all(found.identified[phi]):
+        dark = [name for name, told in zip(LINK, found.identified[phi], strict=True) if not told]
+        what = f"the motion does not show {', '.join(dark)} of the load"
+        raise InputError(what, "move more joints, about axes that are not all parallel, in both recordings", robot.name)
+    return payload_of(robot, found, phi, number, link)
+
+
+def payload_of(robot: Robot, found: Estimate, phi: slice, joint: int, link: str | None) -> Payload:
+    """Return the load from the estimate of its ten parameters, moved to the frame of `link`, with error bars."""
+    pose: Array = np.eye(4)
+    frame = f"joint {robot.joints[joint - 1].name}"
+    if link is not None:
+        carried = {name: transform for name, (number, transform) in robot.tools.items() if number == joint}
+        if link not in carried:
+            raise InputError(f"link {link!r} is not on joint {joint}", f"choose from {', '.join(carried) or 'none'}")
+        pose, frame = np.asarray(np.linalg.inv(carried[link])), link
+    parameters, covariance = found.value[phi], found.covariance[phi, phi]
+    figures = physical(parameters, pose)
+    step = 1e-6 * np.maximum(np.abs(parameters), np.sqrt(np.diag(covariance)))
+    jacobian = np.column_stack(
+        [
+            (physical(parameters + h * e, pose) - physical(parameters - h * e, pose)) / (2 * h)
+            for h, e in zip(step, np.eye(len(LINK)), strict=True)
+        ]
+    )
+    std = np.sqrt(np.einsum("ij,jk,ik->i", jacobian, covariance, jacobian))
+    width = float(student.ppf(0.5 + CONFIDENCE / 2, found.dof)) * std
+    return Payload(
+        mass=float(figures[0]),
+        com=figures[1:4],
+        inertia=_matrix(figures[4:]),
+        mass_std=float(std[0]),
+        com_std=std[1:4],
+        inertia_std=_matrix(std[4:]),
+        interval=(float(width[0]), width[1:4], _matrix(width[4:])),
+        frame=frame,
+        joint=joint,
+        parameters=parameters,
+        covariance=covariance,
+        significant=bool(abs(figures[0]) > width[0]),
+    )
+
+
+def physical(parameters: Array, pose: Array) -> Array:
+    """Return mass, centre of mass and inertia about it (XX XY XZ YY YZ ZZ), shape (10,), in the frame with `pose`."""
+    XX, XY, XZ, YY, YZ, ZZ = parameters[:6]
+    J = np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
+    body = Inertia(float(parameters[9]), np.asarray(parameters[6:9], dtype=float), J).moved(pose)
+    M = body.mass if body.mass != 0.0 else 1e-300
+    c = body.first_moment / M
+    central = body.matrix - M * (c @ c * np.eye(3) - np.outer(c, c))
+    return np.array([M, *c, central[0, 0], central[0, 1], central[0, 2], central[1, 1], central[1, 2], central[2, 2]])
+
+
+def _matrix(six: Array) -> Array:
+    XX, XY, XZ, YY, YZ, ZZ = six
+    return np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
+
+
+def _widened(information: Information, M_L: Array | None) -> Information:
+    """Return the information with ten more columns: R M_L where there is a load, zero where there is none."""
+    more = len(LINK)
+    size = information.size + more
+    extra = np.arange(information.size, size)
+    columns = tuple(np.append(old, extra) for old in information.columns)
+    blocks = []
+    for block in information.blocks:
+        R = []
+        for triangle, old in zip(block.R, information.columns, strict=True):
+            added = np.zeros((len(triangle), more))
+            if M_L is not None:
+                of_base = old < information.size - 1  # all but the delay
+                added = triangle[:, :-1][:, of_base] @ M_L[old[of_base]]
+            R.append(np.column_stack((triangle[:, :-1], added, triangle[:, -1])))
+        blocks.append(Block(tuple(R), block.rows, block.start, block.end, block.recording))
+    return Information(tuple(blocks), columns, size)

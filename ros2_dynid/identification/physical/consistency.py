@@ -1,0 +1,174 @@
+"""Physical consistency: could links with these parameters exist? Tested (seed 002, Table III) and imposed.
+
+A link exists if its pseudo-inertia (model/pseudo_inertia.py) is positive definite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.dynamics.inertia import inertia_matrix
+from ros2_dynid.errors import DynidError, MissingPackageError
+from ros2_dynid.identification.physical.standard import full_map, scales
+from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names
+from ros2_dynid.model.pseudo_inertia import central_inertia, link_inertia, links_of, pseudo_inertia
+from ros2_dynid.model.robot import Array, Robot
+
+TOLERANCES = (0.0, -0.01, -0.02, -0.04)
+"""Smallest eigenvalue allowed for an inertia matrix at the centre of mass, as in Table III [kg.m^2]."""
+FLOOR = 1e-6
+"""Smallest eigenvalue imposed on a pseudo-inertia in its own units, so that it is definite in floating point too."""
+NEARNESS = 1e-6
+"""Weight of the distance to the a priori values beside the fit: it only decides what the data leave open."""
+PHYSICAL = 1e-3
+"""Smallest second moment of mass over the largest that counts as a body's own and not as rounding."""
+KINDS = len(LINK)
+
+
+def consistent_links(robot: Robot, chi: Array, tolerance: float = 0.0) -> list[bool]:
+    """Return for each link whether its mass is positive and its inertia at the centre of mass positive definite.
+
+    No eigenvalue may be at or below `tolerance` <= 0 [kg.m^2], which allows for noise (Table III).
+    """
+    return [_definite(central_inertia(parameters), tolerance) for parameters in links_of(robot, chi)]
+
+
+def fully_consistent_links(robot: Robot, chi: Array) -> list[bool]:
+    """Return for each link whether its pseudo-inertia is positive definite: the triangle inequality included."""
+    return [bool(np.linalg.eigvalsh(pseudo_inertia(parameters))[0] > 0.0) for parameters in links_of(robot, chi)]
+
+
+def table(robot: Robot, chi: Array) -> dict[str, int]:
+    """Return the number of consistent inertia matrices at each tolerance, as Table III, and of pseudo-inertias."""
+    counts = {f"{t:g}": sum(consistent_links(robot, chi, t)) for t in TOLERANCES}
+    return {**counts, "full": sum(fully_consistent_links(robot, chi))}
+
+
+def smallest_joint_inertia(robot: Robot, chi: Array, *, count: int = 500, seed: int = 0) -> float:
+    """Return the smallest eigenvalue of M(q) over `count` random positions: positive if M(q) is positive definite."""
+    rng = np.random.default_rng(seed)
+    limits = [robot.joints[j - 1].limits for j in robot.active]
+    lower = np.array([x.lower if np.isfinite(x.lower) else -np.pi for x in limits])
+    upper = np.array([x.upper if np.isfinite(x.upper) else np.pi for x in limits])
+    M = inertia_matrix(robot, chi, rng.uniform(lower, upper, (count, len(limits))))
+    return float(np.linalg.eigvalsh(0.5 * (M + M.transpose(0, 2, 1))).min())
+
+
+def made_consistent(robot: Robot, chi: Array) -> Array:
+    """Return a priori parameters with those links made physical that are not; the others stay as they are.
+
+    Second moments of mass about the centre that no body has are lifted to those of a ball that reaches the frame's
+    origin, M |c|^2 / 5; links without mass get a gram. Rounding in a URDF often leaves a point mass or less.
+    """
+    out = chi.copy()
+    for link in links_of(robot, out):  # rows are views into out
+        link[9] = max(link[9], 1e-3)
+        m, M = link[6:9].copy(), link[9]
+        S = pseudo_inertia(link)[:3, :3] - np.outer(m, m) / M
+        moments, axes = np.linalg.eigh(0.5 * (S + S.T))
+        if moments[0] > PHYSICAL * max(moments[-1], 1e-12):
+            continue
+        ball = max(float(m @ m) / M / 5.0, 1e-4 * M / 5.0)
+        lifted = np.where(moments > ball, moments, ball)
+        S = axes * lifted @ axes.T + np.outer(m, m) / M
+        J = np.trace(S) * np.eye(3) - S
+        link[:6] = J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Consistent:
+    """Standard parameters that links can have, and their base parameters.
+
+    loss: growth of the weighted error's norm over that of the best fit without constraints.
+    """
+
+    chi: Array
+    value: Array
+    loss: float
+
+
+def impose(robot: Robot, base: BaseParameters, R: Array, delay: float, reference: Array) -> Consistent:
+    """Return the consistent parameters that fit best, by a semidefinite programme.
+
+    Minimises |R [M chi; delay; -1]|^2 with R the weighted triangle of [W -dtau/dt tau], plus a trace of the distance to
+    `reference`, under P_j >= FLOOR for every link and rotor inertia and friction not negative.
+    """
+    try:
+        import clarabel
+    except ModuleNotFoundError:
+        raise MissingPackageError("clarabel", "physical consistency by semidefinite programme") from None
+    M, S = full_map(robot, base), scales(robot, reference)
+    names = standard_names(robot)
+    # Fit in units of its own optimum: chi = reference + S x
+    size = np.linalg.norm(R[:, -1])
+    A = R[:, :-2] @ (M * S) / size
+    left = (R[:, -1] - R[:, -2] * delay - R[:, :-2] @ (M @ reference)) / size
+    unit = _link_units(robot, reference)
+    ridge = NEARNESS * np.ones(len(names))
+    P = scipy.sparse.csc_matrix(np.triu(A.T @ A + np.diag(ridge)))
+    q = -A.T @ left
+    rows, right, cones = [], [], []
+    signed = [
+        k
+        for k, name in enumerate(names)
+        if group_of(name) in ("rotor", "friction") and not name.startswith(("Iam", "Fvm", "Fcm"))
+    ]
+    signless = np.zeros((len(signed), len(names)))
+    signless[np.arange(len(signed)), signed] = -S[signed]
+    rows.append(signless)
+    right.append(reference[signed])
+    cones.append(clarabel.NonnegativeConeT(len(signed)))
+    for j in range(robot.n):
+        matrix = np.zeros((10, len(names)))
+        at = link_slice(j)
+        matrix[:, at] = -_triangle_map(unit[j]) * S[at]
+        rows.append(matrix)
+        right.append(_triangle_map(unit[j]) @ reference[at] - FLOOR * _svec(np.eye(4)))
+        cones.append(clarabel.PSDTriangleConeT(4))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_iter = 200
+    G = scipy.sparse.csc_matrix(np.vstack(rows))
+    solution = clarabel.DefaultSolver(P, q, G, np.concatenate(right), cones, settings).solve()
+    if str(solution.status) not in ("Solved", "AlmostSolved"):
+        raise DynidError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
+    chi = reference + S * np.array(solution.x)
+    found = M @ chi
+    known = R[:, -1] - R[:, -2] * delay
+    best = np.linalg.norm(known - R[:, :-2] @ np.linalg.lstsq(R[:, :-2] / size, known / size, rcond=None)[0])
+    ours = np.linalg.norm(R[:, -1] - R[:, -2] * delay - R[:, :-2] @ found)
+    return Consistent(chi, found, float(ours) / max(float(best), 1e-300) - 1.0)
+
+
+def _definite(J: Array | None, tolerance: float) -> bool:
+    """Return whether all eigenvalues of J exceed `tolerance`."""
+    if J is None:
+        return False
+    return bool(np.linalg.eigvalsh(0.5 * (J + J.T))[0] > tolerance)
+
+
+def _svec(P: Array) -> Array:
+    """Return the upper triangle of P column by column, off-diagonal elements times the root of 2."""
+    return np.array([P[i, j] * (1.0 if i == j else np.sqrt(2.0)) for j in range(len(P)) for i in range(j + 1)])
+
+
+def _triangle_map(unit: tuple[float, float]) -> Array:
+    """Return the map, shape (10, 10), from a link's parameters to svec(D P D) / mass in units of mass and length."""
+    mass, length = unit
+    D = np.diag([1.0 / length] * 3 + [1.0])
+    return np.column_stack([_svec(D @ pseudo_inertia(e) @ D) / mass for e in np.eye(KINDS)])
+
+
+def _link_units(robot: Robot, reference: Array) -> list[tuple[float, float]]:
+    """Return mass [kg] and length [m] that bring each link's pseudo-inertia near 1."""
+    units = []
+    for parameters in links_of(robot, reference):
+        mass = max(float(parameters[9]), 1e-2)
+        length = np.sqrt(max(float(np.trace(link_inertia(parameters))) / 2.0 / mass, 1e-4))
+        units.append((mass, float(length)))
+    return units

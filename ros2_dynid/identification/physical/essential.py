@@ -1,0 +1,170 @@
+"""Essential parameters: base parameters that the data support (seed 002, section III; significance test of seed 004).
+
+Backward elimination: the parameter with the largest relative standard deviation is set to zero, if a test says that the
+error does not grow by more than chance; the rest is fitted again; until all that are left are well determined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import f as f_distribution
+
+from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
+from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.least_squares import (
+    Estimate,
+    Solution,
+    error_levels,
+    solve,
+    weighted_triangle,
+)
+from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.model.robot import Array
+
+RELATIVE_STD = 0.1
+"""Parameters with a larger relative standard deviation are candidates to leave."""
+CONFIDENCE = 0.99
+"""The error may grow as far as chance makes it with this probability."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One elimination tried: parameter (its number), its relative std, the test's statistic and limit, the outcome."""
+
+    parameter: int
+    relative_std: float
+    statistic: float
+    limit: float
+    dropped: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Essential:
+    """The essential parameters (numbers), the estimate with the others at zero, and the steps that led there."""
+
+    kept: tuple[int, ...]
+    estimate: Estimate
+    steps: tuple[Step, ...]
+
+
+def restrict(information: Information, kept: Sequence[int]) -> Information:
+    """Return the information with only the columns `kept`, numbered anew in their order."""
+    place = {int(k): i for i, k in enumerate(kept)}
+    masks = [np.array([int(c) in place for c in columns], dtype=bool) for columns in information.columns]
+    columns = tuple(
+        np.array([place[int(c)] for c in old[mask]], dtype=np.intp)
+        for old, mask in zip(information.columns, masks, strict=True)
+    )
+    blocks = tuple(
+        Block(
+            tuple(R[:, np.append(mask, True)] for R, mask in zip(block.R, masks, strict=True)),
+            block.rows,
+            block.start,
+            block.end,
+            block.recording,
+        )
+        for block in information.blocks
+    )
+    return Information(blocks, columns, len(kept))
+
+
+def essential(
+    information: Information,
+    full: Estimate,
+    *,
+    always: Sequence[int] = (),
+    relative_std: float = RELATIVE_STD,
+    confidence: float = CONFIDENCE,
+) -> Essential:
+    """Return the essential parameters, starting from the full estimate; `always` (the delay) is never dropped.
+
+    The test compares the weighted sum of squared errors with and without all that was dropped (F test). Errors are
+    correlated in time, so it is scaled by how much larger the honest variances are than those of independent errors.
+    """
+    weights = 1.0 / full.sigma
+    kept = [int(k) for k in range(information.size) if full.identified[k]]
+    safe = set(always)
+    R = weighted_triangle(information, weights)
+    least, rows, inflation = _squares(R, kept), float(np.sum(information.rows)), _inflation(R, full)
+    free = max(rows / inflation - len(kept), 1.0)
+    steps: list[Step] = []
+    protected: set[int] = set(safe)
+    value, std = full.value, full.std
+    dropped = 0
+    while True:
+        candidates = [k for k in kept if k not in protected]
+        relative = {k: std[k] / max(abs(value[k]), 1e-300) for k in candidates}
+        worst = max(candidates, key=lambda k: relative[k], default=None)
+        if worst is None or relative[worst] <= relative_std:
+            break
+        rest = [k for k in kept if k != worst]
+        grown = (_squares(R, rest) - least) / inflation / (dropped + 1)
+        limit = float(f_distribution.ppf(confidence, dropped + 1, free))
+        statistic = float(grown / (least / max(rows - len(kept), 1.0)))
+        drop = statistic <= limit
+        steps.append(Step(worst, float(relative[worst]), statistic, limit, drop))
+        if not drop:
+            protected.add(worst)
+            continue
+        kept, dropped = rest, dropped + 1
+        value, std = _refit(information, R, weights, kept)
+    return Essential(tuple(k for k in kept if k not in safe), _final(information, R, weights, kept, full), tuple(steps))
+
+
+def significance(chunks: Iterable[Rows], value: Array) -> Array:
+    """Return the largest torque that each parameter makes at any joint, as a share of the joint's largest, shape (b,).
+
+    Seed 004 calls parameters below 1 % not significant.
+    """
+    largest, torque = None, None
+    for rows in chunks:
+        keep = rows.keep
+        W = np.max(np.abs(rows.W) * keep, axis=2, initial=0.0)
+        tau = np.max(np.abs(rows.tau) * keep, axis=1, initial=0.0)
+        largest = W if largest is None else np.maximum(largest, W)
+        torque = tau if torque is None else np.maximum(torque, tau)
+    if largest is None or torque is None:
+        return np.zeros(len(value))
+    share = largest / np.where(torque > 0, torque, np.inf)
+    return np.asarray(np.max(share * np.abs(value)[:, None], axis=1))
+
+
+def _squares(R: Array, kept: Sequence[int]) -> float:
+    """Return the weighted sum of squared errors with the columns `kept`."""
+    columns = [*kept, R.shape[1] - 1]
+    triangle = np.asarray(np.linalg.qr(R[:, columns], mode="r"))
+    return float(np.sum(triangle[len(kept) :, -1] ** 2))
+
+
+def _inflation(R: Array, full: Estimate) -> float:
+    """Return the typical honest variance over that of independent errors of unit size, at least 1."""
+    told = np.flatnonzero(full.identified)
+    scale = np.linalg.norm(R[:, told], axis=0)
+    inverse = np.linalg.pinv(R[:, told] / scale)
+    naive = np.sum(inverse**2, axis=1) / scale**2
+    return float(max(1.0, np.median(np.diag(full.covariance)[told] / naive)))
+
+
+def _refit(information: Information, R: Array, weights: Array, kept: Sequence[int]) -> tuple[Array, Array]:
+    found = solve(R[:, [*kept, R.shape[1] - 1]])
+    part = restrict(information, kept)
+    covariance, _ = jackknife(block_moments(part, found.value, weights), found.identified)
+    value, std = np.zeros(information.size), np.full(information.size, np.inf)
+    value[list(kept)] = found.value
+    std[list(kept)] = np.where(found.identified, np.sqrt(np.diag(covariance)), np.inf)
+    return value, std
+
+
+def _final(information: Information, R: Array, weights: Array, kept: Sequence[int], full: Estimate) -> Estimate:
+    found: Solution = solve(R[:, [*kept, R.shape[1] - 1]])
+    small, dof = jackknife(block_moments(restrict(information, kept), found.value, weights), found.identified)
+    value, covariance = np.zeros(information.size), np.zeros((information.size, information.size))
+    value[list(kept)] = found.value
+    covariance[np.ix_(list(kept), list(kept))] = small
+    identified = np.ones(information.size, dtype=bool)
+    identified[list(kept)] = found.identified
+    sigma = error_levels(information, value, weights)
+    return Estimate(value, covariance, identified, sigma, found.cond, found.rank, full.method, dof)

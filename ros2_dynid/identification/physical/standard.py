@@ -1,0 +1,85 @@
+"""Standard parameters closest to a priori (CAD) values, with the torques of the identified ones (seed 002, section IV).
+
+Of all chi with M chi = base, the one with the smallest change from chi_ref is chi_ref + M^+ (base - M chi_ref): the
+same as eq. 30, whose V1 spans the rows of M. The change is measured in each link's own units of mass and length, so
+that a wrist of 200 g does not pay for an arm of 4 kg. With essential parameters (eq. 31 to 33) the torque that the
+reference leaves open is fitted by the essential columns alone, and base parameters that the data do not support stay
+at their a priori values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.least_squares import solve, weighted_triangle
+from ros2_dynid.model.parameters import group_of, link_slice, standard_names
+from ros2_dynid.model.robot import Array, Robot
+
+FREE = 1e3
+"""How much more freely what CAD does not know (rotors, friction, offsets without a value) may change than links may."""
+SMALLEST_MASS, SMALLEST_LENGTH = 1e-2, 2e-2
+"""Units of links without a useful a priori value [kg, m]."""
+
+
+def scales(robot: Robot, reference: Array) -> Array:
+    """Return how freely each standard parameter may change, shape (n_standard,).
+
+    Mass m, first moment m l and inertia m l^2 of a link with a priori mass m and radius of gyration l; the size of
+    the a priori value for rotors, friction and offsets, or FREE where they have none.
+    """
+    S = np.array([FREE if v == 0.0 else abs(v) for v in reference])
+    for j in range(robot.n):
+        at = link_slice(j)
+        link = reference[at]
+        m = max(float(link[9]), SMALLEST_MASS)
+        length = max(np.sqrt(max(link[0] + link[3] + link[5], 0.0) / 2.0 / m), SMALLEST_LENGTH)
+        S[at] = [m * length**2] * 6 + [m * length] * 3 + [m]
+    return S
+
+
+def closest(robot: Robot, base: BaseParameters, value: Array, reference: Array) -> Array:
+    """Return chi, shape (n_standard,), with M chi = value and the smallest scaled change from `reference` (eq. 30)."""
+    M = full_map(robot, base)
+    S = scales(robot, reference)
+    rows = np.linalg.norm(M * S, axis=1)
+    change = np.linalg.lstsq(M * S / rows[:, None], (value - M @ reference) / rows, rcond=None)[0]
+    return np.asarray(reference + S * change)
+
+
+def essential_change(
+    robot: Robot,
+    base: BaseParameters,
+    information: Information,
+    weights: Array,
+    essential: Sequence[int],
+    reference: Array,
+    delay: float,
+) -> Array:
+    """Return the base parameters, shape (b,), that fit best when only the essential ones leave those of `reference`.
+
+    What the reference predicts is subtracted from the torque; the rest is fitted with the essential columns (eq. 32).
+    """
+    value = full_map(robot, base) @ reference
+    R = weighted_triangle(information, weights)
+    left = R[:, -1] - R[:, :-1] @ np.append(value, delay)
+    found = solve(np.column_stack((R[:, list(essential)], left)))
+    value[list(essential)] += found.value
+    return np.asarray(value)
+
+
+def with_drives(robot: Robot, chi: Array, reference: Array) -> Array:
+    """Return the reference with the rotors, friction and offsets of chi, which CAD does not know (seed 002, V.B)."""
+    inertial = np.array([group_of(name) == "inertial" for name in standard_names(robot)])
+    return np.where(inertial, reference, chi)
+
+
+def full_map(robot: Robot, base: BaseParameters) -> Array:
+    """Return M, shape (b, n_standard), over all standard parameters of the robot."""
+    place = {name: k for k, name in enumerate(standard_names(robot))}
+    M = np.zeros((len(base), len(place)))
+    M[:, [place[name] for name in base.standard_names]] = base.M
+    return M

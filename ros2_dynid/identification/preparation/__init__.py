@@ -1,0 +1,30 @@
+"""Preparation: a recording becomes smooth motion and torque on an even grid, and then the rows of tau = W base.
+
+In the order of the work: `usable` (can it be used at all?), `even_grid` (stretches without a gap), `cutoffs` (filters
+that the spectrum proposes), `filters` (the kernels), `derivatives` (velocities and accelerations), `prepare` (all of
+this for one recording), `pieces` (for one that is larger than memory), `prepared` (the result), `rows` (regressor and
+torque through the second filter). `options` is what a caller may choose.
+"""
+
+from ros2_dynid.identification.preparation.cutoffs import Cutoffs, propose, spectrum
+from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.pieces import prepare_pieces
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import Filter, Prepared, as_prepared
+from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, row_times
+
+__all__ = [
+    "Cutoffs",
+    "Filter",
+    "PreparationOptions",
+    "Prepared",
+    "Rows",
+    "as_prepared",
+    "prepare",
+    "prepare_pieces",
+    "propose",
+    "row_chunks",
+    "row_count",
+    "row_times",
+    "spectrum",
+]

@@ -1,0 +1,104 @@
+"""Cut-offs from the spectrum of the positions: where the motion is, and where it drowns in noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import signal
+
+from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.identification.preparation.filters import HIGHEST, LOBES
+from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.model.robot import Array
+
+MOTION_TO_ROWS = 4.0
+"""The second low-pass keeps this many times the frequency that holds 99 % of the velocity's power."""
+ROWS_TO_POSITION = 5.0
+"""The positions are low-passed this far above the second filter, so that its pass band is not touched."""
+RATE_OVER_CUTOFF = 8.0
+"""Rate at which the regressor is computed, over the positions' cut-off."""
+ROW_RATE_OVER_CUTOFF = 5.0
+"""Rate of the rows kept, over the cut-off of the second filter: its transition ends below half of this."""
+SLOWEST_CUTOFF = 4.0
+"""The second low-pass never goes below this [Hz]: friction changes faster than the motion ..."""
+SHARE_OF_ENDS = 0.05
+"""... nor so low that its transient takes more than this share of the recording at either end."""
+SEGMENT = 5.0
+"""Length of the stretches that the spectrum is averaged over [s]."""
+LOOKED_AT = 120.0
+"""The spectrum is taken from at most this much of a recording [s]."""
+
+
+@dataclass(frozen=True)
+class Cutoffs:
+    """Cut-offs proposed or asked for [Hz]; step: samples between inner ones; row_step: inner samples between rows."""
+
+    position: float
+    row: float
+    step: int
+    row_step: int
+
+
+def propose(q: Array, rate: float, options: PreparationOptions, source: str = "") -> Cutoffs:
+    """Return the filters for positions q, shape (N, n), at `rate` [Hz]: from their spectrum, unless asked for."""
+    highest = HIGHEST * rate
+    found = spectrum(q[: int(LOOKED_AT * rate)], rate)
+    motion = float(np.median(found.motion))
+    lowest = max(SLOWEST_CUTOFF, LOBES * rate / (SHARE_OF_ENDS * len(q)))
+    row = options.row_cutoff or min(max(MOTION_TO_ROWS * motion, lowest), highest / 2.2)
+    visible = float(np.median(found.visible))
+    position = options.position_cutoff or min(max(min(ROWS_TO_POSITION * row, visible), 2.2 * row), highest)
+    for name, value in (("position", position), ("row", row)):
+        if value > highest * 1.0001:
+            what = f"the {name} cut-off of {value:g} Hz is too high for data at {rate:.4g} Hz"
+            raise InputError(what, f"choose at most {highest:.4g} Hz", source)
+    step = max(1, int(rate / (RATE_OVER_CUTOFF * position)))
+    wanted = options.row_rate or ROW_RATE_OVER_CUTOFF * row
+    return Cutoffs(position, row, step, max(1, int(rate / step / wanted + 0.5)))
+
+
+def halved(cutoffs: Cutoffs, rate: float, source: str) -> tuple[int, Cutoffs]:
+    """Return an even step, so that all outputs use the same half of the samples, and the cut-offs with it."""
+    if cutoffs.position > 0.5 * HIGHEST * rate:
+        what = f"half of the samples at {rate:.4g} Hz cannot carry a position cut-off of {cutoffs.position:.3g} Hz"
+        cure = Text("lower it: ", Option("position_cutoff", 0.5 * HIGHEST * rate), " [Hz], or use another method")
+        raise InputError(what, cure, source)
+    step = max(2, 2 * (cutoffs.step // 2))
+    row_step = max(1, int(cutoffs.step * cutoffs.row_step / step + 0.5))
+    return step, Cutoffs(cutoffs.position, cutoffs.row, step, row_step)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What the positions' spectrum says, for each joint, shape (n,).
+
+    floor: white noise of the positions [rad^2/Hz]; motion: frequency [Hz] below which 99 % of the velocity's power lie,
+    which vibrations hardly change; visible: frequency [Hz] up to which the motion stands out of the noise.
+    """
+
+    floor: Array
+    motion: Array
+    visible: Array
+
+
+def spectrum(q: Array, rate: float) -> Spectrum:
+    """Return the spectrum's figures for positions q, shape (N, n), sampled at `rate` [Hz]."""
+    n = q.shape[1]
+    dq = np.diff(q, axis=0) * rate  # velocities leak less over the window's side lobes than positions do
+    length = min(len(dq), max(64, int(SEGMENT * rate)))
+    f, P = signal.welch(dq, rate, "hann", nperseg=length, axis=0, detrend="constant")
+    f, P = f[1:], P[1:]
+    gain = (2.0 * rate * np.sin(np.pi * f / rate)) ** 2  # of the difference, from positions to velocities
+    white = P / gain[:, None]
+    floor = np.median(white[f > rate / 3.0], axis=0)
+    motion, visible = np.zeros(n), np.zeros(n)
+    for j in range(n):
+        seen = white[:, j] > 10.0 * floor[j]
+        power = np.cumsum(np.where(seen, P[:, j], 0.0))
+        if not power[-1] > 0:
+            continue
+        at = int(np.searchsorted(power, 0.99 * power[-1]))
+        motion[j] = f[at]
+        visible[j] = f[-1] if seen[at:].all() else f[at + int(np.argmin(seen[at:]))]
+    return Spectrum(floor, motion, visible)

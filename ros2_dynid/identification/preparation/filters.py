@@ -1,0 +1,97 @@
+"""Zero-phase low-pass filters that differentiate exactly in their pass band.
+
+A filter is a symmetric kernel, sinc times a Blackman window that ends after LOBES / cutoff seconds on either side. Only
+outputs whose kernel lies wholly inside the data exist, so no transient has to be guessed away.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import signal
+
+from ros2_dynid.model.robot import Array
+
+LOBES = 2.5
+"""Half length of a kernel in units of 1 / cutoff: its transition band reaches from 0.45 to 1.55 times the cut-off."""
+HIGHEST = 0.31
+"""Highest cut-off as a fraction of the sampling rate: beyond it the transition would pass the Nyquist frequency."""
+FAST = 60
+"""Taps for each output above which fast Fourier transforms beat the direct sum."""
+
+
+def half_length(cutoff: float, rate: float) -> int:
+    """Return K, the samples that the kernel of a low-pass at `cutoff` [Hz] reaches to either side at `rate` [Hz]."""
+    return max(1, int(np.ceil(LOBES * rate / cutoff)))
+
+
+def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float = 0.0) -> Array:
+    """Return h, shape (2K + 1,), whose convolution with x at `rate` [Hz] is a derivative (0 to 2) of x, low-passed.
+
+    h(t) = w(t) s(t), s(t) = 2 integral of cos(2 pi f t) over 0 <= f <= cutoff. The derivatives are those of h itself,
+    so that no gain is lost to differences; they are scaled to be exact for constants, ramps and parabolas. With
+    `shift` [s], less than a few periods, the output is x at later times, t + shift.
+    """
+    K = half_length(cutoff, rate)
+    k = np.arange(-K, K + 1)
+    t = k / rate + shift
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    f = 0.5 * cutoff * (nodes + 1.0)
+    omega = 2.0 * np.pi * f[:, None]
+    df = cutoff * weights
+    s = df @ np.cos(omega * t)
+    s1 = -df @ (omega * np.sin(omega * t))
+    s2 = -df @ (omega**2 * np.cos(omega * t))
+    nu = np.pi / ((K + 1) / rate + abs(shift))
+    w = 0.42 + 0.5 * np.cos(nu * t) + 0.08 * np.cos(2 * nu * t)
+    w1 = -nu * (0.5 * np.sin(nu * t) + 0.16 * np.sin(2 * nu * t))
+    w2 = -(nu**2) * (0.5 * np.cos(nu * t) + 0.32 * np.cos(2 * nu * t))
+    if derivative == 0:
+        h = s * w
+        return np.asarray(h / h.sum())
+    if derivative == 1:
+        h = s1 * w + s * w1
+        return np.asarray(h / -(h @ t))
+    if derivative != 2:
+        raise ValueError("derivative must be 0, 1 or 2")
+    h = s2 * w + 2.0 * s1 * w1 + s * w2
+    h0 = s * w / (s * w).sum()
+    h = h - h.sum() * h0  # a constant has no acceleration
+    return np.asarray(2.0 * h / (h @ t**2))
+
+
+def half_kernel(cutoff: float, rate: float, derivative: int, half: int) -> Array:
+    """Return the low-pass kernel with every second tap zero: `half` 0 keeps those at even distances, 1 at odd ones."""
+    h = lowpass_kernel(cutoff, rate, derivative)
+    K = len(h) // 2
+    k = np.arange(-K, K + 1)
+    t = k / rate
+    keep = (k % 2) == half
+    h = np.where(keep, h, 0.0)
+    if derivative == 0:
+        return np.asarray(h / h.sum())
+    if derivative == 1:
+        return np.asarray(h / -(h @ t))
+    h0 = np.where(keep, lowpass_kernel(cutoff, rate), 0.0)
+    h = h - h.sum() / h0.sum() * h0
+    return np.asarray(2.0 * h / (h @ t**2))
+
+
+def filtered(x: Array, kernel: Array, step: int) -> Array:
+    """Return the kernel's outputs at every `step`-th sample, for x of shape (N, ...), where it lies inside the data.
+
+    The outputs belong to the samples of `output_index`.
+    """
+    first = -(-(len(kernel) - 1) // step)
+    if len(x) < len(kernel):
+        return np.empty((0, *x.shape[1:]))
+    if len(kernel) > FAST * step:
+        full = signal.oaconvolve(x, kernel.reshape(-1, *(1,) * (x.ndim - 1)), axes=0)
+        return np.asarray(full[first * step : len(x) : step])
+    return np.asarray(signal.upfirdn(kernel, x, 1, step, axis=0)[first : (len(x) - 1) // step + 1])
+
+
+def output_index(n_samples: int, kernel_length: int, step: int) -> Array:
+    """Return the places of the outputs of `filtered` among its n_samples inputs."""
+    first = -(-(kernel_length - 1) // step)
+    m = np.arange(first, (n_samples - 1) // step + 1) if n_samples >= kernel_length else np.empty(0)
+    return np.asarray(m * step - (kernel_length - 1) // 2, dtype=float)

@@ -1,0 +1,65 @@
+"""A recording of any length, prepared piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.notes import Note, remark
+from ros2_dynid.recording.samples import Samples
+
+
+def prepare_pieces(
+    robot: Robot, pieces: Iterable[Samples], options: PreparationOptions | None = None, *, half: int | None = None
+) -> Prepared:
+    """Return a recording that comes in pieces, one after the other in time, prepared: only one piece is held at a time.
+
+    The first piece that can be used proposes the filters. At the seams the filters' transients are lost, as at a gap.
+    A piece alone may stand still or be too short: it is left out with a note, unless none can be used.
+    """
+    done: list[Prepared] = []
+    refused: list[Note] = []
+    first_error: InputError | None = None
+    for piece in pieces:
+        try:
+            done.append(prepare(robot, piece, options, half=half, like=done[0] if done else None))
+        except InputError as error:
+            first_error = first_error or error
+            span = f"{piece.t[0]:.6g} to {piece.t[-1]:.6g} s" if len(piece) else "no samples"
+            refused.append(remark(f"the piece of {span} was left out: {error.what}"))
+    if not done:
+        assert first_error is not None
+        raise first_error
+    return joined(done, tuple(refused))
+
+
+def joined(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prepared:
+    """Return parts of one recording, one after the other in time, as one; equal notes are given once."""
+    every = tuple(dict.fromkeys((*(note for part in parts for note in part.notes), *notes)))
+    first = parts[0]
+    if len(parts) == 1:
+        return replace(first, notes=every)
+    starts = np.cumsum([0, *(len(part.t) for part in parts[:-1])])
+    return replace(
+        first,
+        t=np.concatenate([part.t for part in parts]),
+        q=np.concatenate([part.q for part in parts]),
+        dq=np.concatenate([part.dq for part in parts]),
+        ddq=np.concatenate([part.ddq for part in parts]),
+        tau=np.concatenate([part.tau for part in parts]),
+        sign=np.concatenate([part.sign for part in parts]),
+        segments=tuple(
+            slice(segment.start + int(start), segment.stop + int(start))
+            for part, start in zip(parts, starts, strict=True)
+            for segment in part.segments
+        ),
+        top_speed=np.max([part.top_speed for part in parts], axis=0),
+        notes=every,
+    )

@@ -1,0 +1,99 @@
+"""From a recording to smooth motion and torque on an even grid, with cut-offs that the data propose.
+
+Positions are low-passed and differentiated without phase; the torque passes the same filter. What is left, the
+regressor and the torque, later pass a second filter alike (`rows`), so that both sides of tau = Y chi are treated the
+same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.cutoffs import LOOKED_AT, halved, propose, spectrum
+from ros2_dynid.identification.preparation.derivatives import differentiated, filtered_sign, velocity_sources
+from ros2_dynid.identification.preparation.even_grid import stretches
+from ros2_dynid.identification.preparation.filters import filtered, half_kernel, lowpass_kernel, output_index
+from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.prepared import Filter, Prepared
+from ros2_dynid.identification.preparation.usable import check_signals, finite
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.recording.samples import Samples, in_order_of, ordered
+
+
+def prepare(
+    robot: Robot,
+    samples: Samples,
+    options: PreparationOptions | None = None,
+    *,
+    half: int | None = None,
+    like: Prepared | None = None,
+) -> Prepared:
+    """Return the recording prepared for `robot`: even in time, low-passed, differentiated, checked.
+
+    half: 0 or 1 takes the motion from every second position sample only, two independent views of the same motion.
+    like: an earlier piece of the same recording, whose filters are used again.
+    """
+    options = options or PreparationOptions()
+    samples = in_order_of(samples, robot.active_names)
+    if like is None:
+        check_signals(samples)
+    samples = ordered(finite(samples))
+    parts, rate, notes = stretches(samples)
+    longest = max(parts, key=lambda part: len(part.t))
+    cutoffs = propose(longest.q, rate, options, samples.source) if like is None else like.cutoffs
+    assert cutoffs is not None
+    sources, velocity_notes = velocity_sources(longest, rate, cutoffs, options.velocity, robot.active_names)
+    gains, step = options.gains_of(robot), cutoffs.step
+    kernels = full = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
+    proposed = cutoffs
+    if half is not None:
+        step, cutoffs = halved(cutoffs, rate, samples.source)
+        kernels = [half_kernel(cutoffs.position, rate, k, half) for k in range(3)]
+    torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=options.delay or 0.0)
+    row_kernel = lowpass_kernel(cutoffs.row, rate / step)
+    columns: list[tuple[Array, ...]] = []
+    segments, at = [], 0
+    for part in parts:
+        index = output_index(len(part.t), len(kernels[0]), step)
+        if len(index) < len(row_kernel):
+            continue
+        tau = filtered(part.tau, torque_kernel, step) * gains
+        sign = filtered_sign(robot, part, full, step, sources)
+        columns.append((part.t[0] + index / rate, *differentiated(part, kernels, step, sources), tau, sign))
+        segments.append(slice(at, at + len(index)))
+        at += len(index)
+    if not segments:
+        needed = (len(kernels[0]) + step * len(row_kernel)) / rate
+        what = f"the recording has no stretch of {needed:.2g} s without a gap, which its filters need"
+        raise InputError(what, "record longer, or raise the cut-offs", samples.source)
+    t, q, dq, ddq, tau, sign = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
+    dropped = (len(kernels[0]) // 2 + step * (len(row_kernel) // 2)) / rate
+    return Prepared(
+        t,
+        q,
+        dq,
+        ddq,
+        tau,
+        sign,
+        segments=tuple(segments),
+        kernel=row_kernel,
+        slope_kernel=lowpass_kernel(cutoffs.row, rate / step, 1),
+        step=cutoffs.row_step,
+        top_speed=np.quantile(np.abs(dq), 0.99, axis=0),
+        position_noise=np.sqrt(0.5 * rate * spectrum(longest.q[: int(LOOKED_AT * rate)], rate).floor),
+        filter=Filter(
+            rate=rate,
+            position_cutoff=cutoffs.position,
+            row_cutoff=cutoffs.row,
+            inner_rate=rate / step,
+            row_rate=rate / step / cutoffs.row_step,
+            slow=options.slow,
+            dropped=dropped,
+            delay=options.delay or 0.0,
+            velocity=sources,
+        ),
+        source=samples.source,
+        notes=(*samples.notes, *notes, *velocity_notes),
+        cutoffs=proposed,
+    )

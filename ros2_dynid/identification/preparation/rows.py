@@ -1,0 +1,162 @@
+"""The rows of tau = W base: regressor and torque through the same filter, in chunks, so that memory does not grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.codegen.backend import regressor_function
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification.friction.columns import put_signs, sign_correction
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.model.robot import Array, Robot
+
+ROWS = 200
+"""Rows of a chunk for each joint: with six joints 1200, which keep a chunk and its R factor in the cache."""
+UNFILTERED_ROWS = 1200
+"""The same where every sample is a row: no filter has to be fed."""
+WORTH_BUILDING = 300_000
+"""Samples from which on it pays to compile the robot's regressor first; one compiled earlier is always used."""
+SLOW_SHARE = 0.2
+"""Share of a row's filter that may lie on samples too slow for Coulomb friction."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A chunk: t (m,), W (b, n, m), tau (n, m), keep (n, m): False where a joint is too slow for its friction.
+
+    W is kept with samples last: W[:, j].T is what LAPACK wants for joint j. With a delay column, W has b + 1 columns,
+    the last one -dtau/dt.
+    """
+
+    t: Array
+    W: Array
+    tau: Array
+    keep: NDArray[np.bool_]
+
+
+def toeplitz(kernel: Array | None, step: int, n_rows: int) -> Array | None:
+    """Return T, shape (n_inputs, n_rows): x @ T is the kernel's output at every `step`-th input."""
+    if kernel is None:
+        return None
+    T = np.zeros(((n_rows - 1) * step + len(kernel), n_rows))
+    for k in range(n_rows):
+        T[k * step : k * step + len(kernel), k] = kernel[::-1]
+    return T
+
+
+def rows_of_a_chunk(prepared: Prepared) -> int:
+    """Return how many rows of each joint a chunk of `row_chunks` has at most."""
+    return UNFILTERED_ROWS if prepared.kernel is None else ROWS
+
+
+@dataclass(frozen=True)
+class Window:
+    """Inner samples `inputs` that make the rows at the inner samples `at`, and the segment they are of."""
+
+    inputs: slice
+    at: NDArray[np.intp]
+
+
+def windows(prepared: Prepared, n_rows: int) -> Iterator[Window]:
+    """Yield the windows that cover the recording with at most n_rows rows each."""
+    length = 1 if prepared.kernel is None else len(prepared.kernel)
+    for segment in prepared.segments:
+        total = (segment.stop - segment.start - length) // prepared.step + 1
+        for first in range(0, total, n_rows):
+            m = min(n_rows, total - first)
+            start = segment.start + first * prepared.step
+            at = start + length // 2 + prepared.step * np.arange(m)
+            yield Window(slice(start, start + (m - 1) * prepared.step + length), at)
+
+
+def row_times(prepared: Prepared) -> Array:
+    """Return the times [s] of all rows, shape (N_rows,)."""
+    return np.concatenate([prepared.t[w.at] for w in windows(prepared, 1 << 30)] or [np.empty(0)])
+
+
+def row_count(prepared: Prepared) -> int:
+    """Return the number of rows of one joint before slow ones are left out."""
+    return sum(len(w.at) for w in windows(prepared, 1 << 30))
+
+
+def row_chunks(
+    robot: Robot,
+    prepared: Prepared,
+    columns: Sequence[int],
+    *,
+    delay: bool = False,
+    n_rows: int | None = None,
+) -> Iterator[Rows]:
+    """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike.
+
+    With `delay`, W gets one more column, -dtau/dt, whose parameter is how late the effort was recorded [s]: to first
+    order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
+    """
+    n_rows = n_rows or rows_of_a_chunk(prepared)
+    evaluate = regressor_function(robot, len(prepared.t) if len(prepared.t) > WORTH_BUILDING else 0)
+    T = toeplitz(prepared.kernel, prepared.step, n_rows)
+    slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
+    b, n = len(columns), len(robot.active)
+    for window in windows(prepared, n_rows):
+        part, m = window.inputs, len(window.at)
+        Y = evaluate(prepared.q[part], prepared.dq[part], prepared.ddq[part])
+        if T is not None:
+            put_signs(robot, Y, prepared.sign[part])
+        W = Y[list(columns)]
+        tau = np.ascontiguousarray(prepared.tau[part].T)
+        if T is not None:
+            used = T[: W.shape[2], :m]
+            W = (W.reshape(b * n, -1) @ used).reshape(b, n, m)
+            if slope is not None:
+                W = np.concatenate((W, -(tau @ slope[: tau.shape[1], :m])[None]))
+            tau = tau @ used
+        elif delay:
+            W = np.concatenate((W, np.zeros((1, n, m))))
+        yield Rows(prepared.t[window.at], W, tau, fast_enough(robot, prepared, window, T))
+
+
+def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | None) -> NDArray[np.bool_]:
+    """Return keep, shape (n, m): False where joint j, or a motor that couples into it, is slow within the row's filter.
+
+    Friction near standstill is no sign times a constant, and the filter spreads what happens there over its length: a
+    row is left out if slow samples make up more than SLOW_SHARE of its kernel.
+    """
+    slow = prepared.filter.slow
+    dq = prepared.dq[window.inputs if T is not None else window.at].T
+    if slow == 0.0:
+        return np.ones((len(dq), len(window.at)), dtype=bool)
+    crawling = np.abs(dq) <= slow * prepared.top_speed[:, None]
+    column = {joint: k for k, joint in enumerate(robot.active)}
+    for coupling in robot.coupling:
+        members = [column[j] for j in coupling.weights if j in column]
+        speed = sum(c * dq[column[j]] for j, c in coupling.weights.items() if j in column)
+        crawling[members] |= np.abs(speed) <= slow * max(prepared.top_speed[k] for k in members)
+    if T is None:
+        return ~crawling
+    kernel = np.abs(T[:, : len(window.at)])
+    return np.asarray(crawling @ kernel[: crawling.shape[1]] <= SLOW_SHARE * kernel[:, 0].sum())
+
+
+def predicted(
+    robot: Robot, prepared: Prepared, chi: Array, *, delay: float = 0.0, n_rows: int = 4096
+) -> Iterator[tuple[Rows, Array]]:
+    """Yield chunks without W, and the torque of the standard parameters chi through the same filter, shape (n, m)."""
+    if prepared.kernel is not None:
+        n_rows = max(16, min(n_rows, 4 * len(prepared.kernel) // prepared.step))
+    T = toeplitz(prepared.kernel, prepared.step, n_rows) if prepared.kernel is not None else None
+    slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
+    for window in windows(prepared, n_rows):
+        part, m = window.inputs, len(window.at)
+        model = inverse_dynamics(robot, chi, prepared.q[part], prepared.dq[part], prepared.ddq[part])
+        model = (model + sign_correction(robot, chi, prepared.dq[part], prepared.sign[part])).T
+        tau = prepared.tau[part].T
+        if T is not None:
+            used = T[: tau.shape[1], :m]
+            late = 0.0 if slope is None else delay * (tau @ slope[: tau.shape[1], :m])
+            model, tau = model @ used, tau @ used + late
+        keep = fast_enough(robot, prepared, window, T)
+        yield Rows(prepared.t[window.at], np.empty((0, len(tau), m)), tau, keep), model

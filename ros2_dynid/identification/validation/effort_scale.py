@@ -1,0 +1,203 @@
+"""Is the recorded effort a torque of this robot? Sign, unit and consistency of joints and recordings.
+
+Parameters that several joints feel must come out the same from each: tau_j = f (W_shared base of the others) + what
+only joint j feels gives a factor f for each joint, 1 if all is well, -1 for a wrong sign, 57 or 1000 for a wrong
+unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
+from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.least_squares import Estimate, joint_errors, joint_torques, solve, wls
+from ros2_dynid.model.robot import Array, Robot
+
+UNRELIABLE = 0.1
+"""Share of noise in what the other joints predict above which they cannot tell."""
+LEVEL = 1e-5
+"""A deviation counts if chance makes one as large less often than this."""
+LEVEL_NEGATIVE = 1e-3
+"""The same for a factor below 0, which nothing but a wrong sign explains."""
+REVERSED = -0.25
+"""An effort of the wrong sign has a factor near -1; one between this and 0 is what noise in a poor motion leaves."""
+
+
+def clear(freedom: float, level: float = LEVEL) -> float:
+    """Return how many standard deviations are no chance: 4.3 if they are well known, 8 from ten degrees of freedom."""
+    return float(scipy.stats.t.isf(level, freedom))
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Scale of a joint's effort against what the other joints say, its standard deviation, and the freedom behind."""
+
+    value: float
+    std: float
+    freedom: float = np.inf
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the effort clearly follows the other joints, but clearly not by 1: negative, or off by two.
+
+        A factor near 0 says that the other joints do not tell about this one in these data, not that it is wrong.
+        """
+        follows = abs(self.value) > clear(self.freedom, LEVEL if self.value > 0 else LEVEL_NEGATIVE) * self.std
+        certain = abs(self.value - 1.0) > clear(self.freedom) * self.std
+        return follows and certain and not REVERSED < self.value < 0.0 and not 0.5 < self.value < 2.0
+
+
+def factors(information: Information, without: int | None = None) -> list[Factor]:
+    """Return the factor of each joint, leaving joint `without` out of the comparison; infinite std if none can tell."""
+    out = []
+    for j, columns in enumerate(information.columns):
+        others = [k for k in range(information.n) if k not in (j, without)]
+        shared = np.array(
+            [any(c in information.columns[k] for k in others) and c != information.size - 1 for c in columns]
+        )
+        if j == without or not others or not shared.any():
+            out.append(Factor(1.0, np.inf))
+            continue
+        found = wls(_only(information, others))
+        out.append(_factor(information, j, shared, found))
+    return out
+
+
+def _factor(information: Information, j: int, shared: NDArray[np.bool_], rest: Estimate) -> Factor:
+    """Return the factor of joint j against the estimate from the others, if that predicts its torque well enough."""
+    columns = information.columns[j]
+    known = columns[shared]
+    R = information.triangle(j)
+    W = R[:, :-1][:, shared]
+    signal = float(np.sum((W @ rest.value[known]) ** 2))
+    noise = float(np.sum((W @ rest.covariance[np.ix_(known, known)]) * W))
+    if not rest.identified[known].all() or noise > UNRELIABLE * signal:
+        return Factor(1.0, np.inf)
+    blocks = []
+    for block in information.blocks:
+        own = block.R[j]
+        A = np.column_stack((own[:, :-1][:, ~shared], own[:, :-1][:, shared] @ rest.value[known], own[:, -1]))
+        blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
+    width = blocks[0].R[0].shape[1] - 1
+    alone = Information(tuple(blocks), (np.arange(width),), width)
+    found = solve(alone.triangle(0))
+    covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+    freedom = min(freedom, _left_over(alone))
+    std = np.sqrt(covariance[-1, -1] + found.value[-1] ** 2 * noise / signal) if found.identified[-1] else np.inf
+    return Factor(float(found.value[-1]), float(std), freedom)
+
+
+def _left_over(information: Information) -> float:
+    """Return how many rows there are beyond the parameters, at least 1: a fit with hardly more proves little."""
+    return float(max(information.rows.sum() - information.size, 1))
+
+
+def _only(information: Information, joints: Sequence[int]) -> Information:
+    """Return the information of some joints' rows."""
+    chosen = list(joints)
+    blocks = tuple(
+        Block(tuple(b.R[k] for k in chosen), b.rows[chosen], b.start, b.end, b.recording) for b in information.blocks
+    )
+    return Information(blocks, tuple(information.columns[k] for k in chosen), information.size)
+
+
+def backward_friction(base: BaseParameters, robot: Robot, information: Information) -> list[int]:
+    """Return the joints (from 0) whose own rows say that friction drives them, as a wrong sign of the effort does."""
+    names = {leader: k for k, leader in enumerate(base.leaders)}
+    guilty = []
+    for j, number in enumerate(robot.active):
+        places = [names[f"{kind}{number}"] for kind in ("Fv", "Fc") if f"{kind}{number}" in names]
+        columns = information.columns[j]
+        at = [int(np.flatnonzero(columns == p)[0]) for p in places if p in columns]
+        if len(at) < 2:
+            continue
+        found = solve(information.triangle(j))
+        blocks = tuple(Block((b.R[j],), b.rows[j : j + 1], b.start, b.end, b.recording) for b in information.blocks)
+        alone = Information(blocks, (np.arange(len(columns)),), len(columns))
+        covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+        freedom = min(freedom, _left_over(alone))
+        speed = np.linalg.norm(information.triangle(j)[:, at], axis=0)  # both as torques
+        power = float(speed @ found.value[at])
+        spread = float(np.sqrt(max(speed @ covariance[np.ix_(at, at)] @ speed, 0.0)))
+        if found.identified[at].all() and power < -clear(freedom) * spread and power < 0:
+            guilty.append(j)
+    return guilty
+
+
+def refuse_wrong_efforts(robot: Robot, base: BaseParameters, information: Information, source: str) -> list[Factor]:
+    """Raise InputError if a joint's effort has the wrong sign or unit; return the factors."""
+    names = robot.active_names
+    for j in backward_friction(base, robot, information):
+        what = f"joint {names[j]!r}: friction would drive the joint, so its effort has the wrong sign"
+        raise InputError(what, f"turn it round: --gains {names[j]}=-1", source)
+    found = factors(information)
+    wrong = [j for j, factor in enumerate(found) if factor.wrong]
+    if not wrong:
+        return found
+    # One bad joint spoils what the others are compared with: guilty is the one without which the rest agrees.
+    left = {k: sum(factor.wrong for factor in factors(information, k)) for k in wrong}
+    j = min(wrong, key=lambda k: (left[k], -abs(np.log(abs(found[k].value) + 1e-12))))
+    f = found[j].value
+    if f < 0:
+        what = f"joint {names[j]!r}: its effort contradicts the other joints by a factor of {f:.3g}: wrong sign"
+        raise InputError(what, f"turn it round: --gains {names[j]}=-1", source)
+    what = f"joint {names[j]!r}: its effort is {f:.3g} times what the other joints say: wrong unit or gear ratio"
+    raise InputError(what, f"scale it to N.m (or N): --gains {names[j]}={1.0 / f:.3g}", source)
+
+
+def refuse_strangers(information: Information, value: Array, sources: Sequence[str]) -> None:
+    """Raise InputError if one of several recordings contradicts the others: another robot, or another load."""
+    count = 1 + max(block.recording for block in information.blocks)
+    if count < 2:
+        return
+    worst, most = None, 1.0
+    for k in range(count):
+        own = information.take([i for i, block in enumerate(information.blocks) if block.recording == k])
+        if np.any(own.rows <= 2) or own.rows.sum() <= own.size:
+            continue
+        torque = np.linalg.norm(joint_torques(own))
+        together = float(np.linalg.norm(joint_errors(own, value)) / torque)
+        alone = float(np.linalg.norm(joint_errors(own, wls(own).value)) / torque)
+        if together > 0.1 and together > 3.0 * alone and together / alone > most:
+            worst, most = (k, together, alone), together / alone
+    if worst is not None:
+        k, together, alone = worst
+        what = f"torque error {100 * together:.0f} % together with the other recordings, {100 * alone:.1f} % alone"
+        raise InputError(what, "identify recordings of different robots or loads apart", sources[k])
+
+
+def against_prior(information: Information, prior: Array, drives: Sequence[int]) -> Factor:
+    """Return the scale of all efforts against the a priori links; `drives` (rotors, friction, delay) are fitted."""
+    links = [k for k in range(information.size) if k not in set(drives)]
+    if not np.any(prior[links]):
+        return Factor(1.0, np.inf)
+    known = np.zeros(information.size)
+    known[links] = prior[links]
+    blocks = []
+    free = sorted(set(drives))
+    for block in information.blocks:
+        parts = []
+        for R, columns in zip(block.R, information.columns, strict=True):
+            W = R[:, :-1]
+            wide = np.zeros((len(R), len(free) + 2))
+            for i, k in enumerate(free):
+                at = np.flatnonzero(columns == k)
+                if at.size:
+                    wide[:, i] = W[:, at[0]]
+            wide[:, -2] = W @ known[columns]
+            wide[:, -1] = R[:, -1]
+            parts.append(wide)
+        blocks.append(Block((np.vstack(parts),), np.array([block.rows.sum()]), block.start, block.end, block.recording))
+    alone = Information(tuple(blocks), (np.arange(len(free) + 1),), len(free) + 1)
+    found = solve(alone.triangle(0))
+    covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
+    std = float(np.sqrt(covariance[-1, -1])) if found.identified[-1] else np.inf
+    return Factor(float(found.value[-1]), std, freedom)

@@ -1,0 +1,120 @@
+"""How good a model is: errors of each joint, on data used and not used, whiteness, and against the a priori model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.least_squares import Estimate, joint_errors, joint_torques
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.rows import predicted
+from ros2_dynid.model.robot import Array, Robot
+
+Errors = dict[str, dict[str, float]]
+
+
+def torque_errors(names: Sequence[str], information: Information, value: Array) -> Errors:
+    """Return {joint or "all": {"rms" [N.m, N], "relative"}}: relative is the error's norm over the torque's."""
+    return error_table(names, joint_errors(information, value), joint_torques(information), information.rows)
+
+
+def error_table(names: Sequence[str], errors: Array, torques: Array, rows: NDArray[np.integer]) -> Errors:
+    """Return the table from the norms of errors and torques of each joint, shape (n,), and their number of rows."""
+    table = {
+        name: {"rms": float(e / np.sqrt(max(r, 1))), "relative": float(e / max(t, 1e-300))}
+        for name, e, t, r in zip(names, errors, torques, rows, strict=True)
+    }
+    error, torque = float(np.linalg.norm(errors)), float(np.linalg.norm(torques))
+    count = max(int(np.sum(rows)), 1)
+    table["all"] = {"rms": float(error / np.sqrt(count)), "relative": float(error / max(torque, 1e-300))}
+    return table
+
+
+def folds(information: Information, k: int) -> list[list[int]]:
+    """Return the numbers of the blocks of k folds: contiguous stretches with about the same number of rows."""
+    rows = np.array([block.rows.sum() for block in information.blocks], dtype=float)
+    if k < 2 or k > np.count_nonzero(rows):
+        raise InputError(f"{k} folds", f"choose 2 to {np.count_nonzero(rows)}")
+    middle = (np.cumsum(rows) - 0.5 * rows) / rows.sum()
+    fold = np.minimum((middle * k).astype(int), k - 1)
+    return [[int(b) for b in np.flatnonzero(fold == f)] for f in range(k)]
+
+
+def cross_validate(
+    names: Sequence[str], information: Information, k: int, fit: Callable[[Sequence[int]], Estimate]
+) -> Errors:
+    """Return the errors on k stretches of time, each predicted by a fit to the others."""
+    errors, torques = np.zeros(information.n), np.zeros(information.n)
+    for fold in folds(information, k):
+        rest = [b for b in range(len(information.blocks)) if b not in set(fold)]
+        value = fit(rest).value
+        left_out = information.take(fold)
+        errors += joint_errors(left_out, value) ** 2
+        torques += joint_torques(left_out) ** 2
+    return error_table(names, np.sqrt(errors), np.sqrt(torques), information.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Measured and predicted torque of the rows: t (N,), tau and model (N, n), NaN where a row was left out."""
+
+    t: Array
+    tau: Array
+    model: Array
+
+
+def series(robot: Robot, prepared: Prepared, chi: Array, delay: float = 0.0) -> Series:
+    """Return the rows' measured torque and that of standard parameters chi, through the same filter.
+
+    delay: how late the effort was recorded [s]; the measured torque is put right by it.
+    """
+    t, tau, model = [], [], []
+    for rows, torque in predicted(robot, prepared, chi, delay=delay):
+        t.append(rows.t)
+        tau.append(np.where(rows.keep, rows.tau, np.nan).T)
+        model.append(np.where(rows.keep, torque, np.nan).T)
+    return Series(np.concatenate(t), np.vstack(tau), np.vstack(model))
+
+
+def series_errors(names: Sequence[str], parts: Sequence[Series]) -> Errors:
+    """Return the errors of series."""
+    tau, model = np.vstack([s.tau for s in parts]), np.vstack([s.model for s in parts])
+    errors = np.sqrt(np.nansum((tau - model) ** 2, axis=0))
+    return error_table(names, errors, np.sqrt(np.nansum(tau**2, axis=0)), np.count_nonzero(np.isfinite(tau), axis=0))
+
+
+@dataclass(frozen=True)
+class Whiteness:
+    """Correlation of a joint's error with itself one filter length later, and how likely chance alone makes it that.
+
+    Neighbouring rows are correlated by the filter itself, so only lags beyond its length say something about the model.
+    """
+
+    correlation: float
+    probability: float
+
+
+def whiteness(names: Sequence[str], part: Series, lag: int) -> dict[str, Whiteness]:
+    """Return the whiteness of each joint's error over lags from `lag` to four times it [rows]."""
+    out = {}
+    for j, name in enumerate(names):
+        e = part.tau[:, j] - part.model[:, j]
+        good = np.isfinite(e)
+        e = np.where(good, e - np.mean(e[good]) if good.any() else 0.0, 0.0)
+        power = float(e @ e)
+        if power == 0.0 or len(e) <= 4 * lag:
+            out[name] = Whiteness(0.0, 1.0)
+            continue
+        lags = range(lag, 4 * lag + 1, lag)
+        rho = np.array([float(e[k:] @ e[:-k]) / power for k in lags])
+        n_free = max(np.count_nonzero(good) / lag, 2.0)
+        worst = float(rho[np.argmax(np.abs(rho))])
+        chance = 1.0 - (1.0 - 2.0 * norm.sf(abs(worst) * np.sqrt(n_free))) ** len(rho)
+        out[name] = Whiteness(worst, float(np.clip(chance, 0.0, 1.0)))
+    return out
