@@ -16,13 +16,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+PACKAGES = {"pinocchio": "pin", "example_robot_data": "example-robot-data"}
+"""Modules whose package has another name."""
+
+
 def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "bench",
-        help="our speed beside the peers'",
-        description="Run the benchmarks of the folder bench: each measures ours and a peer in turn and takes medians. "
-        "A ratio is the peer's time over ours. Peers that are not installed are left out.",
+        help="speed compared with other libraries",
+        description="Run the benchmarks in the folder bench. Each times ros2_dynid and a peer in turn and takes medians; "
+        "a ratio is the peer's time over ours. Peers that are not installed are left out; ./dynid bench in a checkout "
+        "installs them.",
     )
     parser.add_argument("--only", metavar="NAMES", help="benchmarks to run, separated by commas, such as dynamics")
 
@@ -43,12 +48,20 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             continue
         try:
             found, times = _module(files[name]).measure()
-        except ImportError as error:  # a peer that is not installed is left out
-            missing.append(f"{name}: {error}")
+        except ImportError as error:
+            missing.append(f"{name}: {_cure(error)}")
             continue
         ratios |= found
         seconds |= times
     return {"ratios": ratios, "seconds": seconds, "left_out": missing}
+
+
+def _cure(error: ImportError) -> str:
+    """Return one line on a peer that cannot be imported: which, and how to get it."""
+    package = PACKAGES.get(error.name or "", error.name)
+    if package is None or not isinstance(error, ModuleNotFoundError):
+        return f"a peer does not load ({error})"
+    return f"{package} is not installed; get it with ./dynid bench in a checkout, or with pip install {package}"
 
 
 def _folder() -> Path:
@@ -83,4 +96,4 @@ def show(result: dict[str, Any], console: Console) -> None:
         times.add_row(name, text)
     console.print(times)
     for line in result["left_out"]:
-        console.print(f"left out: {line}", markup=False)
+        console.print(f"left out: {line}", markup=False, soft_wrap=True)

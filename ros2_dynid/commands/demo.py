@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError("--duration and --payload must be positive", "give seconds and kilograms above 0")
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}", "give a number from 0 on")
+    _check_installation()
     folder = Path(args.output or time.strftime("dynid_demo_%Y%m%d_%H%M%S")).resolve()
     if folder.exists():
         raise InputError("the output exists already", "name a new folder with -o", str(folder))
@@ -49,6 +50,21 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         payload=args.payload,
         say=lambda text: console.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {text}"),
     )
+
+
+def _check_installation() -> None:
+    """Refuse at once what the nodes, in their own processes, would fail for."""
+    from importlib.util import find_spec
+
+    from ros2_dynid.errors import InputError, MissingPackageError
+
+    if find_spec("rclpy") is None or find_spec("ros2_dynid.msg") is None:
+        raise InputError(
+            "the demo needs ROS 2 and the messages of ros2_dynid, which are not installed here",
+            "run ./dynid demo in a checkout, which installs both, or build the package in a ROS 2 workspace",
+        )
+    if find_spec("mujoco") is None:
+        raise MissingPackageError("mujoco", "the simulated robot of the demo")
 
 
 def show(result: dict[str, Any], console: Console) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ros2_dynid.version import __version__
 
@@ -49,14 +52,73 @@ def test_every_interface_is_listed_for_cmake() -> None:
     assert listed == there
 
 
-def test_pip_installs_core_and_command(source: Path, tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    run(*pip, "--ignore-installed", "--prefix", tmp_path, source)
-    found = tmp_path / SITE
-    assert (found / "ros2_dynid/py.typed").exists()
-    for file in (ROOT / "config").rglob("*.yaml"):
-        assert (tmp_path / "share/ros2_dynid" / file.relative_to(ROOT)).exists()
-    assert __version__ in run(tmp_path / "bin/dynid", "--version", PYTHONPATH=str(found))
+@pytest.fixture(scope="module")
+def distribution(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an sdist, and of the wheel built from it."""
+    pytest.importorskip("build")
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel, and with all that is installed here but rclpy."""
+    folder = tmp_path_factory.mktemp("environment") / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    borrowed = folder.parent / "borrowed"
+    borrowed.mkdir()
+    for item in Path(yaml.__file__).parents[1].iterdir():
+        if not item.name.startswith(("rclpy", "ros2_dynid")) and item.suffix != ".pth":
+            (borrowed / item.name).symlink_to(item)
+    (folder / SITE / "borrowed.pth").write_text(f"{borrowed}\n")
+    (wheel,) = distribution.glob("*.whl")
+    run(sys.executable, "-m", "pip", "--python", folder / "bin/python", "install",
+        "--no-deps", "--no-index", "--ignore-installed", wheel)  # fmt: skip
+    return folder
+
+
+def test_the_distribution_is_fit_for_an_index(distribution: Path) -> None:
+    pytest.importorskip("twine")
+    files = sorted(distribution.iterdir())
+    assert [file.name.rpartition(".")[2] for file in files] == ["whl", "gz"]
+    assert run(sys.executable, "-m", "twine", "check", "--strict", *files).count("PASSED") == 2
+
+
+def test_the_wheel_has_every_file_that_the_code_reads(distribution: Path) -> None:
+    (wheel,) = distribution.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
+    listed = subprocess.run(["git", "ls-files", "ros2_dynid"], cwd=ROOT, capture_output=True, text=True)
+    inside = listed.stdout.split() if listed.returncode == 0 else []
+    inside = inside or [str(file.relative_to(ROOT)) for file in (ROOT / "ros2_dynid").rglob("*.*")]
+    missing = [name for name in inside if (ROOT / name).is_file() and "__pycache__" not in name and name not in names]
+    assert missing == []
+    shared = [str(file.relative_to(ROOT)) for file in (ROOT / "config").rglob("*") if file.is_file()]
+    data = f"ros2_dynid-{__version__}.data/data/share/ros2_dynid"
+    assert [name for name in shared if f"{data}/{name}" not in names] == []
+    assert "Apache-2.0" in metadata
+    for extra in ("sim", "consistency", "collision", "ros", "bench", "docs", "test", "all"):
+        assert f"Provides-Extra: {extra}\n" in metadata
+
+
+def test_the_installed_command_runs(installed: Path) -> None:
+    clean = {"PYTHONPATH": "", "LD_LIBRARY_PATH": "", "AMENT_PREFIX_PATH": ""}
+    where = run(installed / "bin/python", "-c", "import ros2_dynid.cli as cli; print(cli.__file__)", **clean)
+    assert Path(where.strip()).is_relative_to(installed)
+    assert "identify" in run(installed / "bin/dynid", "--help", **clean)
+    assert len(json.loads(run(installed / "bin/dynid", "mdh", "demo6", "--json", **clean))["joints"]) == 6
+
+
+def test_the_demo_without_ros_says_what_to_do(installed: Path, tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": "", "LD_LIBRARY_PATH": "", "AMENT_PREFIX_PATH": ""}
+    command = [installed / "bin/dynid", "demo", "-o", tmp_path / "new"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert re.match(r"dynid demo: .*ROS 2.*; .*\./dynid demo", done.stderr)
+    assert not (tmp_path / "new").exists()
 
 
 def test_cmake_installs_code_and_launchers(source: Path, tmp_path: Path) -> None:
