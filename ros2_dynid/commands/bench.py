@@ -25,7 +25,7 @@ def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "bench",
         help="speed compared with other libraries",
-        description="Run the benchmarks in the folder bench. Each times ros2_dynid and a peer in turn and takes medians; "
+        description="Run the benchmarks in the folder bench. Each runs ros2_dynid and a peer in turn, medians count; "
         "a ratio is the peer's time over ours. Peers that are not installed are left out; ./dynid bench in a checkout "
         "installs them.",
     )
