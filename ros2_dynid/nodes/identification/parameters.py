@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ros2_dynid.identification.estimators.fit import METHODS
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
+METHODS = tuple(str(method) for method in Method)
 PARAMETERS = (
     Described(
         "recordings_folder",
