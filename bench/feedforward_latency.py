@@ -172,21 +172,22 @@ def feed(path: Path, count: int) -> dict[str, float]:
 
     rclpy.init(args=["feed", "--ros-args", "-p", f"model:={path}", "-p", "output:=effort", "-p", "priority:=0"])
     node = FeedforwardNode()
+    node.owner.close()  # this thread owns it from now on
     rows = [[array("d", row) for row in x] for x in motion()]
     messages = [
         serialize_message(
             JointTrajectory(
-                joint_names=list(node.driver.robot.active_names),
+                joint_names=list(node.machine.joint_names),
                 points=[JointTrajectoryPoint(positions=q, velocities=dq, accelerations=ddq)],
             )
         )
         for q, dq, ddq in zip(*rows, strict=True)
     ]
-    while node.output._efforts.get_subscription_count() == 0:
+    while node.output.efforts.get_subscription_count() == 0:
         time.sleep(0.05)
     before, start = 0, time.monotonic()
     for k in range(count):
-        node._on_reference(messages[k % len(messages)])
+        node.owner._references([messages[k % len(messages)]])
         if k == count // 100:
             before = resident(os.getpid())
     after, seconds = resident(os.getpid()), time.monotonic() - start

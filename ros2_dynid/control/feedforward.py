@@ -1,4 +1,4 @@
-"""Feedforward: the torque of the identified model along a reference, without gaps or jumps (seed 004).
+"""Feedforward: the torque of the identified model along a reference (seed 004).
 
 tau = M(q) ddq + C(q, dq) + Q(q) + friction. The background part finds M, C and Q where the robot is; the synchronous
 part multiplies and adds. With generated code the complete torque is as quick, so `split` is a choice, not a need.
@@ -7,14 +7,14 @@ Coulomb friction is smoothed, Fc tanh(dq / v0), so that a reference at rest does
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ros2_dynid.codegen.backend import Torque, torque_function
+from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction, without_friction
-from ros2_dynid.errors import InputError
+from ros2_dynid.control.torque_door import EffortLimits, through_door
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -23,7 +23,7 @@ class Options:
     """Switches of the feedforward.
 
     gravity_only: nothing but Q(q); friction: include it; smoothing: v0 [rad/s or m/s]; measured_gravity: Q at the
-    measured position; split: M, C and Q from the last call of `background`; ramp: time [s] of every change-over.
+    measured position; split: M, C and Q from the background, for streamed torques; ramp: time [s] of a change-over.
     """
 
     gravity_only: bool = False
@@ -36,8 +36,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """M (n, n), C (n,) and Q (n,) at q, dq."""
+    """M (n, n), C (n,) and Q (n,) of the joints named at q, dq."""
 
+    joint_names: tuple[str, ...]
     q: Array
     dq: Array
     M: Array
@@ -74,96 +75,52 @@ class Model:
         Q = self.gravity(q)
         C = self._rigid.torque(q, dq, self._zero) - Q
         M = np.column_stack([self._rigid.torque(q, self._zero, e) - Q for e in self._unit])
-        return Coefficients(q.copy(), dq.copy(), M, C, Q)
+        return Coefficients(self.robot.active_names, q.copy(), dq.copy(), M, C, Q)
 
 
-class Feedforward:
-    """The running feedforward: models, options and references may change at any time, the torque does so gradually."""
+def complete_torque(
+    model: Model, options: Options, q: Array, dq: Array, ddq: Array, measured: Array | None = None
+) -> Array:
+    """Return the torque, shape (n,), along a reference; measured: where the robot is, for measured_gravity."""
+    place = measured if options.measured_gravity and measured is not None else q
+    if options.gravity_only:
+        return model.gravity(place)
+    tau = model.rigid(q, dq, ddq)
+    if place is not q:
+        tau = tau + model.gravity(place) - model.gravity(q)
+    return tau + model.friction(dq, options.smoothing) if options.friction else tau
 
-    def __init__(self, effort_limits: Array, options: Options) -> None:
-        """Limit torques to +-effort_limits, shape (n,)."""
-        self.options = options
-        self._limits = effort_limits
-        self._model: Model | None = None
-        self._before: tuple[Model, float] | None = None
-        self._coefficients: Coefficients | None = None
-        self._last: Array | None = None
-        self._ramp_from: Array | None = None
-        self._ramp_begin = 0.0
 
-    @property
-    def model(self) -> Model | None:
-        """The model in use."""
-        return self._model
+def split_torque(
+    model: Model, options: Options, found: Coefficients, dq: Array, ddq: Array, measured: Array | None = None
+) -> Array:
+    """Return the torque, shape (n,), by the coefficients that the background has found: M ddq + C + Q + friction."""
+    Q = model.gravity(measured) if options.measured_gravity and measured is not None else found.Q
+    tau = np.asarray(found.M @ ddq + found.C + Q)
+    return tau + model.friction(dq, options.smoothing) if options.friction else tau
 
-    def take(self, model: Model, now: float) -> None:
-        """Use a new model from time `now` [s] on; the old one fades out over the ramp."""
-        self._before = None if self._model is None else (self._model, now)
-        self._model = model
-        self._coefficients = None
 
-    def background(self, q: Array, dq: Array) -> Coefficients | None:
-        """Find the coefficients at q, dq, shape (n,), for `split` and for who asks."""
-        if self._model is not None:
-            self._coefficients = self._model.coefficients(q, dq)
-        return self._coefficients
+@dataclass(frozen=True, eq=False)
+class Filler:
+    """What fills efforts into whole trajectories: always the complete torque, at the points' own positions."""
 
-    def moving(self, q: Array, dq: Array, ddq: Array, measured: Array | None, now: float) -> Array:
-        """Return the torque, shape (n,), for a reference at time `now` [s]; measured: the robot's position, or None."""
-        self._ramp_from = None
-        tau = self._blended(lambda model: self._torque(model, q, dq, ddq, measured), now)
-        self._last = tau
-        return tau
+    model: Model
+    options: Options
+    limits: EffortLimits
 
-    def resting(self, measured: Array, now: float) -> Array:
-        """Return the torque when there is no reference: it goes over to gravity at the measured position."""
-        if self._ramp_from is None:
-            self._ramp_from = np.zeros(len(measured)) if self._last is None else self._last
-            self._ramp_begin = now
-        share = self._share(self._ramp_begin, now)
-        tau = self._blended(lambda model: model.gravity(measured), now)
-        return self._limited((1 - share) * self._ramp_from + share * tau)
-
-    def settled(self, now: float) -> bool:
-        """Return whether the ramp to gravity is over."""
-        return self._ramp_from is not None and now - self._ramp_begin >= self.options.ramp
-
-    def filled(self, q: Array, dq: Array, ddq: Array) -> Array:
-        """Return the torque of many points, shape (N, n): what goes into the effort of a trajectory."""
-        if self._model is None:
-            raise InputError("there is no model yet", "load one, or publish base parameters")
-        model = self._model
-        return np.array([self._limited(self._torque(model, *row, None)) for row in zip(q, dq, ddq, strict=True)])
-
-    def _torque(self, model: Model, q: Array, dq: Array, ddq: Array, measured: Array | None) -> Array:
-        options = self.options
-        place = measured if options.measured_gravity and measured is not None else q
-        if options.gravity_only:
-            return model.gravity(place)
-        found = self._coefficients
-        if options.split and found is not None and model is self._model:
-            tau = found.M @ ddq + found.C + (model.gravity(place) if options.measured_gravity else found.Q)
-        else:
-            tau = model.rigid(q, dq, ddq)
-            if place is not q:
-                tau = tau + model.gravity(place) - model.gravity(q)
-        return tau + model.friction(dq, options.smoothing) if options.friction else tau
-
-    def _blended(self, torque: Callable[[Model], Array], now: float) -> Array:
-        if self._model is None:
-            raise InputError("there is no model yet", "load one, or publish base parameters")
-        tau = torque(self._model)
-        if self._before is not None:
-            old, since = self._before
-            share = self._share(since, now)
-            if share >= 1:
-                self._before = None
-            else:
-                tau = share * tau + (1 - share) * torque(old)
-        return self._limited(tau)
-
-    def _share(self, since: float, now: float) -> float:
-        return 1.0 if self.options.ramp <= 0 else min(max((now - since) / self.options.ramp, 0.0), 1.0)
-
-    def _limited(self, tau: Array) -> Array:
-        return np.clip(tau, -self._limits, self._limits)
+    def filled(self, points: Reference, rate: float | None = None) -> Reference:
+        """Return the trajectory with effort in every point, with at least `rate` points a second if given [Hz]."""
+        points = points.ordered(self.limits.joint_names)
+        t = points.t
+        if rate is not None and len(t) > 1 and np.max(np.diff(t)) > 1.5 / rate:
+            t = np.unique(np.concatenate((t, np.arange(t[0], t[-1], 1 / rate))))
+            t = t[np.append(np.diff(t) > 1e-6, True)]
+        q, dq, ddq = points.sampled(t)
+        if points.dq is not None:  # the exact values at the ends, where `at` takes the joints for resting
+            for end in (0, -1):
+                dq[end] = points.dq[end]
+                if points.ddq is not None:
+                    ddq[end] = points.ddq[end]
+        rows = zip(q, dq, ddq, strict=True)
+        tau = np.array([complete_torque(self.model, self.options, *row) for row in rows])
+        return reference(points.joint_names, t, q, dq, ddq, through_door(self.limits, t, tau))

@@ -16,8 +16,6 @@ from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.cdr import CdrReader
 from ros2_dynid.recording.bag.compression import DamagedDataError
 
-_STAMP = slice(4, 12)
-
 
 @dataclass(frozen=True)
 class _Shape:
@@ -38,11 +36,11 @@ class LivePoints:
         self._shape: _Shape | None = None
 
     def read(self, message: bytes) -> tuple[Array, Array, Array] | None:
-        """Return q, dq, ddq, shape (n,), or None for whatever is not a single whole point that starts at once."""
+        """Return q, dq, ddq, shape (n,), or None for whatever is not a single whole point, stamped or not."""
         shape = self._shape
         if shape is None or len(message) != shape.length or any(message[a:b] != text for a, b, text in shape.fixed):
             shape = self._shape = _parsed(message, self._names)
-        if shape is None or message[_STAMP] != bytes(8):
+        if shape is None:
             return None
         n = len(self._names)
         q, dq, ddq = (np.frombuffer(message, "<f8", n, offset)[shape.order] for offset in shape.offsets)

@@ -1,15 +1,18 @@
-"""The feedforward: the model's torque, without jumps, within limits."""
+"""The feedforward's law: the model's torque, its switches, efforts of whole trajectories, loads."""
 
 from __future__ import annotations
 
 import numpy as np
+import pinocchio as pin
 import pytest
 
-from ros2_dynid.control.driver import Driver
-from ros2_dynid.control.feedforward import Model, Options
+from oracle import PIN_COLUMNS, pin_model
+from ros2_dynid.control.feedforward import Filler, Model, Options, complete_torque, split_torque
+from ros2_dynid.control.payload import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.smooth_friction import smooth_friction, without_friction
 from ros2_dynid.control.stop import quintic
+from ros2_dynid.control.torque_door import EffortLimits
 from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -17,131 +20,95 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 
 ROBOT = load_robot("demo3")
+NAMES = ROBOT.active_names
 CHI = standard_vector(ROBOT)
+MODEL = Model(ROBOT, CHI)
 MEASURED = np.array([0.2, -0.8, 0.4])
+WIDE = EffortLimits(NAMES, np.full(3, 1e4), np.full(3, 1e9))
 
 
-@pytest.fixture
-def driver():
-    made = Driver(ROBOT, [0.0], ROBOT, [""])
-    made.take(ROBOT, CHI, 0.0)
-    made.choose(Options(smoothing=1e-6), 0.05, True)
-    made.measured(MEASURED, np.zeros(3))
-    return made
+def expected(chi, q, dq, ddq):
+    return inverse_dynamics(ROBOT, chi, q[None], dq[None], ddq[None])[0]
 
 
-def streamed(driver, q, dq, ddq, now):
-    return driver.follow(reference(driver.robot.active_names, np.zeros(1), q[None], dq[None], ddq[None]), now)
+def gravity(chi, q):
+    return gravity_torque(ROBOT, chi, q[None])[0]
 
 
-def test_it_is_inverse_dynamics_with_friction(driver):
+def test_it_is_inverse_dynamics_with_friction():
     rng = np.random.default_rng(0)
-    for k in range(20):
+    for _ in range(20):
         q, dq, ddq = rng.uniform(-0.5, 0.5, (3, 3))
-        tau = streamed(driver, q, dq, ddq, 1.0 + 1e-3 * k)
-        assert np.allclose(tau, inverse_dynamics(ROBOT, CHI, q[None], dq[None], ddq[None])[0], atol=1e-9)
+        assert np.allclose(complete_torque(MODEL, Options(smoothing=1e-6), q, dq, ddq), expected(CHI, q, dq, ddq))
 
 
 def test_the_background_part_is_the_coefficients():
     q, dq = np.random.default_rng(1).normal(size=(2, 3))
-    found = Model(ROBOT, CHI).coefficients(q, dq)
+    found = MODEL.coefficients(q, dq)
+    assert found.joint_names == NAMES
     assert np.allclose(found.M, inertia_matrix(ROBOT, CHI, q[None])[0], atol=1e-9)
     assert np.allclose(found.C, velocity_torque(ROBOT, CHI, q[None], dq[None])[0], atol=1e-9)
-    assert np.allclose(found.Q, gravity_torque(ROBOT, CHI, q[None])[0], atol=1e-9)
+    assert np.allclose(found.Q, gravity(CHI, q), atol=1e-9)
 
 
-def test_split_agrees_where_the_coefficients_were_found(driver):
-    driver.choose(Options(smoothing=1e-6, split=True), 0.05, True)
+def test_split_agrees_where_the_coefficients_were_found():
     dq, ddq = np.array([0.3, -0.2, 0.5]), np.array([1.0, 2.0, -1.0])
-    driver.measured(MEASURED, dq)
-    driver.background()
-    tau = streamed(driver, MEASURED, dq, ddq, 1.0)
-    assert np.allclose(tau, inverse_dynamics(ROBOT, CHI, MEASURED[None], dq[None], ddq[None])[0], atol=1e-9)
+    found = MODEL.coefficients(MEASURED, dq)
+    tau = split_torque(MODEL, Options(smoothing=1e-6, split=True), found, dq, ddq)
+    assert np.allclose(tau, expected(CHI, MEASURED, dq, ddq), atol=1e-9)
+    elsewhere = np.array([0.1, 0.3, -0.2])
+    tau = split_torque(MODEL, Options(smoothing=1e-6, measured_gravity=True), found, dq, ddq, elsewhere)
+    moved = expected(CHI, MEASURED, dq, ddq) - gravity(CHI, MEASURED) + gravity(CHI, elsewhere)
+    assert np.allclose(tau, moved, atol=1e-9)
 
 
-def test_switches(driver):
-    q, dq, ddq = np.array([0.1, -0.5, 0.2]), np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.0, 1.0])
-    driver.choose(Options(gravity_only=True), 0.05, True)
-    assert np.allclose(streamed(driver, q, dq, ddq, 1.0), gravity_torque(ROBOT, CHI, q[None])[0])
-    driver.choose(Options(gravity_only=True, measured_gravity=True), 0.05, True)
-    assert np.allclose(streamed(driver, q, dq, ddq, 1.0), gravity_torque(ROBOT, CHI, MEASURED[None])[0])
-    driver.choose(Options(friction=False), 0.05, True)
-    plain = CHI.reshape(3, 14).copy()
-    plain[:, 11:] = 0
-    expected = inverse_dynamics(ROBOT, plain.ravel(), q[None], dq[None], ddq[None])[0]
-    assert np.allclose(streamed(driver, q, dq, ddq, 1.0), expected)
+def test_switches():
+    q, dq, ddq = np.array([0.1, -0.5, 0.2]), np.array([0.5, 0.4, 0.3]), np.array([1.0, 2.0, 3.0])
+    assert np.allclose(complete_torque(MODEL, Options(gravity_only=True), q, dq, ddq), gravity(CHI, q))
+    both = Options(gravity_only=True, measured_gravity=True)
+    assert np.allclose(complete_torque(MODEL, both, q, dq, ddq, MEASURED), gravity(CHI, MEASURED))
+    assert np.allclose(complete_torque(MODEL, both, q, dq, ddq, None), gravity(CHI, q)), "nothing measured"
+    plain = without_friction(ROBOT, CHI)
+    assert np.allclose(complete_torque(MODEL, Options(friction=False), q, dq, ddq), expected(plain, q, dq, ddq))
 
 
-def test_limits_hold():
-    made = Driver(ROBOT, [1.0], ROBOT, [""])
-    made.take(ROBOT, CHI, 0.0)
-    tau = streamed(made, np.array([0.0, -0.5, 0.3]), np.ones(3), 20 * np.ones(3), 1.0)
-    assert np.abs(tau).max() == 1.0
-    own = Driver(ROBOT, [0.0], ROBOT, [""])
-    own.take(ROBOT, CHI, 0.0)
-    tau = streamed(own, np.zeros(3), np.ones(3), 1e4 * np.ones(3), 1.0)
-    assert np.allclose(np.abs(tau), [120.0, 180.0, 80.0])
+def test_gravity_at_the_measured_position_replaces_that_of_the_reference():
+    q, dq, ddq = np.array([0.1, -0.5, 0.2]), np.array([0.5, 0.4, 0.3]), np.array([1.0, 2.0, 3.0])
+    options = Options(measured_gravity=True, smoothing=1e-6)
+    found = complete_torque(MODEL, options, q, dq, ddq, MEASURED)
+    assert np.allclose(found, expected(CHI, q, dq, ddq) - gravity(CHI, q) + gravity(CHI, MEASURED))
+    assert np.allclose(complete_torque(MODEL, options, q, dq, ddq, q.copy()), expected(CHI, q, dq, ddq)), "counted once"
 
 
-def biggest_step(torques):
-    return np.abs(np.diff(np.array(torques), axis=0)).max()
-
-
-def test_new_parameters_and_a_payload_come_without_a_jump(driver):
-    q, zero = np.array([0.1, -0.5, 0.2]), np.zeros(3)
-    torques, now = [], 1.0
-    for k in range(2000):
-        now += 1e-3
-        if k == 500:
-            driver.take(ROBOT, 1.5 * CHI, now)
-        if k == 1200:
-            driver.load(3.0, np.array([0.0, 0.3, 0.0]), 0.01 * np.eye(3), 3, now)
-        torques.append(streamed(driver, q, zero, zero, now))
-    jump = np.abs(torques[-1] - torques[0]).max()
-    assert jump > 5.0
-    assert biggest_step(torques) < 1.2 * jump * 1e-3 / 0.3 * 2
-    loaded = 1.5 * CHI
-    expected = gravity_torque(ROBOT, loaded, q[None])[0]
-    assert not np.allclose(torques[-1], expected, atol=1.0), "the payload is felt"
-
-
-def test_when_the_reference_stops_it_ramps_to_gravity_where_the_robot_is_and_says_so(driver):
-    way = quintic(ROBOT.active_names, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0)
-    driver.follow(way, 0.0)
-    torques = [tau for k in range(2000) if (tau := driver.tick(1e-3 * k)) is not None]
-    assert np.allclose(torques[-1], gravity_torque(ROBOT, CHI, MEASURED[None])[0])
-    after = torques[1001:]
-    assert biggest_step(after) < 0.02 * np.abs(torques[-1]).max() + 0.1
-    assert any("stopped" in text for text in driver.news())
-
-
-def test_a_streamed_reference_that_stops_is_noticed(driver):
-    zero = np.zeros(3)
-    streamed(driver, np.array([0.1, -0.5, 0.2]), zero, zero, 1.0)
-    assert driver.tick(1.04) is None
-    assert driver.tick(1.06) is not None
-
-
-def test_efforts_of_a_whole_trajectory(driver):
-    driver.choose(Options(), 0.05, False)
-    way = quintic(ROBOT.active_names, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0, points=5)
-    dense = driver.filled(way, 100.0)
+def test_efforts_of_a_whole_trajectory():
+    way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0, points=5)
+    filler = Filler(MODEL, Options(), WIDE)
+    dense = filler.filled(way, 100.0)
     assert len(dense.t) > 100 and dense.t[-1] == way.t[-1]
-    k = len(dense.t) // 2
-    row = [x[k][None] for x in (dense.q, dense.dq, dense.ddq)]
-    assert np.allclose(dense.tau[k], inverse_dynamics(ROBOT, CHI, *row)[0], atol=1e-3)
-    assert len(driver.filled(way, None).t) == 5
+    for k in (0, len(dense.t) // 2, -1):
+        assert np.allclose(dense.tau[k], expected(CHI, dense.q[k], dense.dq[k], dense.ddq[k]), atol=1e-3)
+    assert len(filler.filled(way).t) == 5
+    # split is for streamed torques: a trajectory has the complete torque of its own positions
+    split = Filler(MODEL, Options(split=True), WIDE).filled(way, 100.0)
+    assert np.allclose(split.tau, dense.tau)
 
 
-def test_order_and_refusals():
-    turned = Driver(ROBOT, [0.0], ROBOT, ["elbow", "waist", "shoulder"])
-    assert list(turned.ordered(np.array([1.0, 2.0, 3.0]))) == [3.0, 1.0, 2.0]
-    with pytest.raises(InputError, match="joint_order"):
-        Driver(ROBOT, [0.0], ROBOT, ["a", "b", "c"])
-    with pytest.raises(InputError, match="effort limits"):
-        Driver(ROBOT, [1.0, 2.0], ROBOT, [""])
-    with pytest.raises(InputError, match="no model yet"):
-        Driver(ROBOT, [0.0], ROBOT, [""]).filled(quintic(ROBOT.active_names, np.zeros(3), np.ones(3), 1.0), None)
+def test_filled_efforts_pass_the_door_in_the_order_of_their_names():
+    way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 0.5, points=60)
+    whole = Filler(MODEL, Options(), WIDE).filled(way).tau
+    low = 0.3 * np.abs(whole).max(axis=0)
+    cut = Filler(MODEL, Options(), EffortLimits(NAMES, low, np.full(3, 1e9))).filled(way).tau
+    assert np.allclose(cut, np.clip(whole, -low, low)) and np.any(np.abs(whole) > low, axis=0).all()
+    slow = np.array([1.0, 20.0, 10.0])
+    bounded = Filler(MODEL, Options(), EffortLimits(NAMES, np.full(3, 1e4), slow)).filled(way)
+    steps = np.abs(np.diff(bounded.tau, axis=0))
+    allowed = slow * np.diff(bounded.t)[:, None] + 1e-9
+    assert np.all(steps <= allowed) and np.any(steps > 0.99 * allowed)
+    turned = Filler(MODEL, Options(), WIDE).filled(way.ordered(tuple(reversed(NAMES))))
+    assert turned.joint_names == NAMES and np.allclose(turned.tau, whole)
+    wild = reference(NAMES, np.array([0.0, 1.0]), np.zeros((2, 3)), np.full((2, 3), 1e200))
+    with pytest.raises(InputError, match="not finite"):
+        Filler(MODEL, Options(), WIDE).filled(wild)
 
 
 @pytest.mark.parametrize("name", ["tx40", "tx40_iam6", "hitachi_hpr"])
@@ -150,18 +117,14 @@ def test_coupled_motors_and_closed_loops_are_fed_forward_too(name):
     n = len(robot.active)
     rng = np.random.default_rng(4)
     chi = rng.uniform(0.1, 1.0, len(standard_names(robot)))
-    made = Driver(robot, [1e6], robot, [""])
-    made.take(robot, chi, 0.0)
-    made.choose(Options(smoothing=1e-9), 0.05, True)
-    for k in range(10):
+    model = Model(robot, chi)
+    for _ in range(10):
         q, dq, ddq = rng.uniform(-0.5, 0.5, (3, n))
-        tau = streamed(made, q, dq, ddq, 1.0 + 1e-3 * k)
-        assert np.allclose(tau, inverse_dynamics(robot, chi, q[None], dq[None], ddq[None])[0], atol=1e-8)
-    found = Model(robot, chi).coefficients(q, dq)
-    assert np.allclose(found.M, inertia_matrix(robot, chi, q[None])[0], atol=1e-8)
-    made.choose(Options(friction=False), 0.05, True)
-    expected = inverse_dynamics(robot, without_friction(robot, chi), q[None], dq[None], ddq[None])[0]
-    assert np.allclose(streamed(made, q, dq, ddq, 2.0), expected, atol=1e-8)
+        whole = inverse_dynamics(robot, chi, q[None], dq[None], ddq[None])[0]
+        assert np.allclose(complete_torque(model, Options(smoothing=1e-9), q, dq, ddq), whole, atol=1e-8)
+        plain = inverse_dynamics(robot, without_friction(robot, chi), q[None], dq[None], ddq[None])[0]
+        assert np.allclose(complete_torque(model, Options(friction=False), q, dq, ddq), plain, atol=1e-8)
+    assert np.allclose(model.coefficients(q, dq).M, inertia_matrix(robot, chi, q[None])[0], atol=1e-8)
 
 
 def test_smooth_friction_is_odd_and_saturates():
@@ -172,3 +135,66 @@ def test_smooth_friction_is_odd_and_saturates():
     forth, back = found.torque(dq, 0.02) - found.off, found.torque(-dq, 0.02) - found.off
     assert np.allclose(forth, -back, atol=1e-12)
     assert np.allclose(found.torque(np.zeros(6), 0.02), found.off)
+
+
+LOAD = Load(2.0, np.array([0.03, -0.05, 0.11]), np.diag([0.02, 0.03, 0.04]) + 0.002 * (1 - np.eye(3)), 3)
+
+
+def test_a_load_is_that_body_in_pinocchio():
+    rng = np.random.default_rng(6)
+    model = pin_model(ROBOT)
+    plain = without_friction(ROBOT, CHI).reshape(3, 14)
+    ours = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
+    for j in range(3):
+        ten = dict(zip(ours, plain[j, :10], strict=True))
+        model.inertias[j + 1] = pin.Inertia.FromDynamicParameters(np.array([ten[kind] for kind in PIN_COLUMNS]))
+        model.armature[j] = plain[j, 10]
+    model.inertias[3] += pin.Inertia(LOAD.mass, LOAD.com, LOAD.inertia)
+    data = model.createData()
+    loaded = Model(ROBOT, CHI + load_parameters(ROBOT, LOAD, len(CHI)))
+    for _ in range(10):
+        q, dq, ddq = rng.uniform(-1.0, 1.0, (3, 3))
+        assert np.allclose(loaded.rigid(q, dq, ddq), pin.rnea(model, data, q, dq, ddq), atol=1e-9)
+    assert not np.any(load_parameters(ROBOT, Load(0.0, np.ones(3), np.zeros((3, 3)), 3), len(CHI)))
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (Load(-1.0, np.zeros(3), np.zeros((3, 3)), 3), "mass"),
+        (Load(np.nan, np.zeros(3), np.zeros((3, 3)), 3), "mass"),
+        (Load(np.inf, np.zeros(3), np.zeros((3, 3)), 3), "mass"),
+        (Load(1.0, np.array([0, np.nan, 0]), np.zeros((3, 3)), 3), "not finite"),
+        (Load(1.0, np.zeros(3), np.diag([1.0, np.inf, 1.0]), 3), "not finite"),
+        (Load(1.0, np.zeros(3), np.diag([0.1, -0.1, 0.1]), 3), "negative principal moment"),
+        (Load(1.0, np.zeros(3), np.diag([0.1, 0.1, 0.21]), 3), "triangle"),
+        (Load(0.0, np.zeros(3), np.diag([0.1, 0.1, 0.1]), 3), "no mass"),
+    ],
+)
+def test_what_no_body_can_have_is_refused(load, words):
+    with pytest.raises(InputError, match=words):
+        checked_load(load)
+
+
+def test_bodies_at_the_edge_are_taken():
+    for inertia in (np.zeros((3, 3)), np.diag([0.1, 0.1, 0.2]), np.diag([0.0, 0.1, 0.1])):  # point, plate, rod
+        assert checked_load(Load(1.0, np.ones(3), inertia, 3)).mass == 1.0
+
+
+def test_what_the_robot_could_not_hold_is_refused():
+    effort = np.array([120.0, 180.0, 80.0])
+    poses = reachable_poses(ROBOT)
+    limits = [joint.limits for joint in ROBOT.joints]
+    assert np.all(poses >= [x.lower for x in limits]) and np.all(poses <= [x.upper for x in limits])
+    check_holdable(MODEL, None, effort, MEASURED, poses, "the model", "load another")
+    heavy = Model(ROBOT, CHI + load_parameters(ROBOT, Load(1e9, np.array([0.0, 0.0, 0.06]), np.zeros((3, 3)), 3), 42))
+    for place in (MEASURED, None):
+        with pytest.raises(InputError, match="the payload"):
+            check_holdable(heavy, MODEL, effort, place, poses, "the payload", "give its mass")
+    # a load at the end that is beyond the limits in some positions only
+    some = Model(ROBOT, CHI + load_parameters(ROBOT, Load(8.0, np.array([0.5, 0.0, 0.0]), np.zeros((3, 3)), 3), 42))
+    shares = [np.any(np.abs(some.gravity(p)) > effort) for p in poses]
+    assert 0.0 <= np.mean(shares) < 0.5
+    check_holdable(some, MODEL, effort, None, poses, "the payload", "give its mass")
+    with pytest.raises(InputError, match=r"needs .* N.m at 'shoulder'"):
+        check_holdable(MODEL, None, np.array([120.0, 1.0, 80.0]), MEASURED, poses, "the model", "load another")

@@ -161,7 +161,8 @@ def test_streamed_points_are_read_by_their_layout(names):
         assert found is not None and np.array_equal(np.array(found), row[:, order])
     row = rng.normal(size=(3, 3))
     assert points.read(trajectory(names, [row, row])) is None
-    assert points.read(trajectory(names, [row], stamp=5)) is None
+    stamped = points.read(trajectory(names, [row], stamp=5))
+    assert stamped is not None and np.array_equal(np.array(stamped), row[:, order]), "a stamp changes nothing"
     assert points.read(trajectory(names, [row], effort=[1.0, 2.0, 3.0])) is None
     assert points.read(trajectory((*names[:2], "x"), [row])) is None
     assert points.read(trajectory(names, [row * np.nan])) is None

@@ -38,7 +38,7 @@ def _guarded(run: Callable[[], None]) -> Callable[[], None]:
     return guarded
 
 
-class _NotForExecutors(CallbackGroup):
+class NotForExecutors(CallbackGroup):
     """Keeps executors away from what our own threads take."""
 
     def can_execute(self, entity: Any) -> bool:
@@ -79,7 +79,7 @@ class Stream:
         """Subscribe and start the thread."""
         self._callback, self._rest, self._chosen, self._node = callback, rest, chosen, node
         self._subscription = node.create_subscription(
-            kind, topic, lambda message: None, qos, raw=True, callback_group=_NotForExecutors()
+            kind, topic, lambda message: None, qos, raw=True, callback_group=NotForExecutors()
         )
         self._running = True
         self._thread = threading.Thread(target=_guarded(self._run), name=f"stream {topic}", daemon=True)

@@ -13,10 +13,9 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
+from ros2_dynid.model.same_robot import GEOMETRY
 from ros2_dynid.msg import BaseParameter, BaseParameters, JointCoupling, MdhJoint, PassiveJoint, TorqueError
 from ros2_dynid.nodes.common.messages import matrix_of, transform_message
-
-GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
 
 
 def mdh_messages(robot: Robot) -> list[MdhJoint]:
@@ -95,23 +94,6 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
             raise InputError(f"base parameter {parameter.name!r} is unknown or not finite", "publish a whole model")
         chi[place[parameter.leader]] = parameter.value
     return robot, chi
-
-
-def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
-    """Refuse a model of another robot: other joints, or another geometry."""
-    if robot.active_names != other.active_names:
-        ours, theirs = ", ".join(robot.active_names), ", ".join(other.active_names)
-        raise InputError(f"the model has the joints {theirs}", f"this robot has {ours}: load its own model", source)
-    if [c.motor for c in robot.coupling] != [c.motor for c in other.coupling] or robot.n != other.n:
-        raise InputError("the model has other coupled motors or closed loops", "identify this robot", source)
-    for mine, its in zip(robot.joints, other.joints, strict=True):
-        values = [(getattr(mine, key), getattr(its, key)) for key in GEOMETRY]
-        if (
-            mine.sigma != its.sigma
-            or mine.parent != its.parent
-            or not np.allclose(*zip(*values, strict=True), atol=1e-6)
-        ):
-            raise InputError(f"the model has another geometry at joint {mine.name!r}", "identify this robot", source)
 
 
 def _coupling_messages(robot: Robot) -> list[JointCoupling]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
+from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
@@ -25,26 +25,33 @@ class Predicted:
     model does not know have NaN.
     """
 
-    def __init__(self, node: Any) -> None:
-        """Advertise the topic of `node`, whose parameter predicted_rate [Hz] limits how often it is sent."""
-        self._interval = round(1e9 / node.value("predicted_rate"))
+    def __init__(self, node: Node, rate: float) -> None:
+        """Advertise the topic of `node`; it is sent at most `rate` times a second [Hz]."""
+        self.rate = rate
         self.publisher = node.create_publisher(JointState, "~/predicted", PLOTTED)
         self._window = MotionWindow()
-        self._order: tuple[int, list[str]] = (0, [])
+        self._joints: tuple[str, ...] = ()
         self._last = 0
+
+    @property
+    def listened(self) -> bool:
+        """Whether somebody listens."""
+        return bool(self.publisher.get_subscription_count())
 
     def take(self, data: bytes, states: LiveStates, torque: Callable[[Array, Array, Array], Array] | None) -> None:
         """Take a serialized JointState with what it says; torque(q, dq, ddq), shape (n,), is the model's."""
-        if torque is None or not self.publisher.get_subscription_count():
+        if torque is None or not self.listened:
             return
+        if states.names != self._joints:
+            self._joints, self._window = states.names, MotionWindow()
         self._window.take(states.stamp, states.q)
-        if 0 <= states.stamp - self._last < self._interval:
+        if 0 <= states.stamp - self._last < 1e9 / self.rate:
             return
         found = self._window.middle()
         if found is None:
             return
         self._last = states.stamp
-        names = self._names(data, states.names)
+        names = _names(data, states.names)
         place = [names.index(name) for name in states.names]
         message = JointState(name=names)
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(found.stamp, 1_000_000_000)
@@ -54,13 +61,11 @@ class Predicted:
         )
         self.publisher.publish(message)
 
-    def _names(self, data: bytes, known: Sequence[str]) -> list[str]:
-        """Return the joints in the order of the measured message, or in ours if it does not carry them all."""
-        if len(data) != self._order[0]:
-            names = list(unpacked(data, JointState).name)
-            whole = set(known) <= set(names) and len(set(names)) == len(names)
-            self._order = (len(data), names if whole else list(known))
-        return self._order[1]
+
+def _names(data: bytes, known: Sequence[str]) -> list[str]:
+    """Return the joints in the order of this measured message, or in ours if it does not carry them all."""
+    names = list(unpacked(data, JointState).name)
+    return names if set(known) <= set(names) and len(set(names)) == len(names) else list(known)
 
 
 def _spread(values: Array, place: list[int], count: int) -> array[float]:

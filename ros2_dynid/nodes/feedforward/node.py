@@ -7,135 +7,181 @@ controller applies the last one for ever if this node is killed.
 
 from __future__ import annotations
 
-import threading
-import time
+from collections.abc import Mapping
 from typing import Any
 
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from ros2_dynid.control.driver import Driver
 from ros2_dynid.control.feedforward import Options
+from ros2_dynid.control.feedforward_events import (
+    Activate,
+    Deactivate,
+    NewDescription,
+    OptionsChanged,
+    OutputChanged,
+    Settings,
+    State,
+)
+from ros2_dynid.control.feedforward_machine import LONGEST_ENDING, FeedforwardMachine
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.common.fast import Stream, Ticker, newest
+from ros2_dynid.nodes.common.fast import NotForExecutors
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
-from ros2_dynid.nodes.common.model_messages import check_same_robot
-from ros2_dynid.nodes.common.parameters import FEEDFORWARD
+from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.nodes.common.spin import run
-from ros2_dynid.nodes.feedforward.services import FeedforwardServices
+from ros2_dynid.nodes.feedforward.owner import Owner
+from ros2_dynid.nodes.feedforward.parameters import EFFORT, PARAMETERS
+from ros2_dynid.nodes.feedforward.services import FeedforwardServices, use_model
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
-from ros2_dynid.recording.live import LiveStates
-from ros2_dynid.recording.live_points import LivePoints
+
+STOPPED = frozenset({State.STOPPED})
+NOT_ENDING = frozenset(State) - {State.ENDING}
 
 
 class FeedforwardNode(ManagedNode):
-    """Takes references and models at any time; control.driver decides what torque goes out."""
-
-    needs_robot = False
+    """Passes on what it is told as events; control.feedforward_machine decides what torque goes out."""
 
     def __init__(self) -> None:
         """Declare parameters and start."""
-        super().__init__("feedforward", FEEDFORWARD)
-        self._lock = threading.RLock()
-        self.driver: Driver | None = None
-        self.states, self.points = LiveStates(()), LivePoints(())
-        self.streaming = False
-        self._parts: list[Any] = []
-        self._ticker: list[Ticker] = []
+        super().__init__("feedforward", PARAMETERS)
+        self.machine = FeedforwardMachine()
+        self.owner: Owner | None = None
+        self._heard: tuple[Any, Any] | None = None
         self.autostart()
 
     def configure(self) -> None:
         """Make topics and services; load the model file."""
-        self.output = TorqueOutput(self)
-        self._asked, self._predicted = FeedforwardServices(self, self._lock), Predicted(self)
-        self.add_post_set_parameters_callback(lambda _: self.choose())
-        self.needs_robot = bool(self.value("robot"))
-        if self.value("model"):
-            model = load_model(self.value("model"))
-            self._asked.use(model.robot, model.chi, self.value("model"))
+        self._end_owner()  # of a configure that failed
+        self.machine = FeedforwardMachine(self._settings({}), self.value("output") == EFFORT)
+        self.output = TorqueOutput(self, self.now_ns)
+        self._predicted = Predicted(self, self.value("predicted_rate"))
+        owner = Owner(self.machine, self.context, self.output, self._predicted, self.now_ns, self.get_logger())
+        owner.background_period = 1 / self.value("background_rate")
+        self.owner = owner
+        FeedforwardServices(self, owner.ask, lambda: self.robot)
+        path = self.value("model")
+        if path:
+            model = load_model(path)
+            use_model(owner.ask, model.robot, model.chi, path)
 
     def on_robot(self, robot: Robot) -> None:
-        """Refuse a model of another robot that is already there."""
-        if self.driver is not None:
-            check_same_robot(robot, self.driver.robot, self.value("model") or "base_parameters")
+        """Take its limits; a description of another robot than the model's is refused, or ends in gravity."""
+        if self.owner is not None:
+            self.owner.ask(NewDescription(robot))
 
     def activate(self) -> None:
-        """Listen, and tick."""
-        self._parts = [
-            Stream(self, JointTrajectory, "reference", self._on_reference, STREAMED, chosen=self._current),
-            Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.002, chosen=newest),
-            Ticker(1 / self.value("background_rate"), self._background),
-        ]
-        self.choose()
+        """Listen, and begin."""
+        assert self.owner is not None
+        group = NotForExecutors()
+
+        def heard(kind: Any, topic: str, qos: QoSProfile) -> Any:
+            return self.create_subscription(kind, topic, _unused, qos, callback_group=group, raw=True)
+
+        self._heard = (
+            heard(JointTrajectory, "reference", STREAMED),
+            heard(JointState, "joint_states", JOINT_STATES),
+        )
+        self.owner.ask(Activate())
+        self.owner.listen(self._heard)
 
     def deactivate(self) -> None:
-        """Send no more; in effort mode the last torque is gravity's."""
-        for part in [*self._parts, *self._ticker]:
-            part.close()
-        self._ticker = []
-        with self._lock:
-            if self.driver is not None and self.driver.used:
-                self.output.send(self.driver.final(time.monotonic()), self.driver)
+        """Send no more; streamed torques go over to gravity first."""
+        if self.owner is None or self._heard is None:
+            return
+        self.owner.ask(Deactivate())
+        if not self.owner.wait_until(STOPPED, LONGEST_ENDING + 0.5):
+            self.get_logger().error("the torque did not reach gravity in time")
+        self.owner.listen(None)
+        for subscription in self._heard:
+            self.destroy_subscription(subscription)
+        self._heard = None
+
+    def close(self) -> None:
+        """End in gravity; the process ends."""
+        super().close()
+        self._end_owner()
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take down what configure() made."""
+        self._end_owner()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """End in gravity, also when it is shut down while active."""
+        if self.active:
+            self.deactivate()
+            self.active = False
+        self._end_owner()
+        return super().on_shutdown(state)
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         """Tell what it does."""
-        driver = self.driver
-        if driver is None:
-            return WARN, "no model yet", {}
-        return OK, driver.state, {"robot": driver.robot.name, "output": self.value("output"), "sent": driver.sent}
+        status = self.machine.status
+        doubtful = status.state in (State.NO_MODEL, State.NO_LIMITS) or status.remark or status.held_back
+        values = {
+            "robot": status.robot,
+            "output": self.value("output"),
+            "sent": status.sent,
+            "limited": status.held_back,
+            "joint states": "fresh" if status.fresh else "none or stale",
+        }
+        return WARN if doubtful else OK, status.remark or status.state.value, values
 
-    def choose(self) -> None:
-        """Take the parameters as they are now; torques are streamed by a thread that runs only while they are."""
-        self.streaming = stream = self.active and self.value("output") == "effort"
-        if stream and not self._ticker:
-            self._ticker = [Ticker(1 / self.value("rate"), self._tick)]
-            self.prefer()
-        elif not stream and self._ticker:
-            self._ticker.pop().close()
-        with self._lock:
-            if self.driver is not None:
-                names = ("gravity_only", "friction", "smoothing", "measured_gravity", "split")
-                options = Options(ramp=self.value("ramp_seconds"), **{name: self.value(name) for name in names})
-                self.driver.choose(options, self.value("timeout"), self.value("output") == "effort")
+    def check_parameters(self, changes: Mapping[str, Value]) -> None:
+        """Refuse limits, rates and an order that do not fit the robot."""
+        if self.owner is not None:
+            self.owner.ask(OptionsChanged(self._settings(changes), try_only=True))
 
-    def _on_state(self, data: bytes) -> None:
-        with self._lock:
-            if self.driver is not None and self.states.take(data):
-                self.driver.measured(self.states.q, self.states.dq)
-                self._predicted.take(data, self.states, self.driver.predicted)
-
-    def _current(self, waited: list[bytes]) -> list[bytes]:
-        """Choose, of streamed points that came together, the last: torques of those before would only come late."""
-        if not self.streaming or len(waited) < 2 or self.points.read(waited[-1]) is None:
-            return waited
-        return [data for data in waited[:-1] if len(data) != len(waited[-1])] + waited[-1:]
-
-    def _on_reference(self, data: bytes) -> None:
-        now = time.monotonic()
-        point = self.points.read(data) if self.streaming else None
-        if point is None:
-            self._asked.follow(data, now)
+    def parameters_changed(self, changes: Mapping[str, Value]) -> None:
+        """Let new values take effect; an output that changes ends in gravity before this returns."""
+        if self.owner is None:
             return
-        with self._lock:
-            self.output.send(self.driver.streamed(*point, now), self.driver)
+        self.owner.background_period = 1 / self.value("background_rate")
+        self._predicted.rate = self.value("predicted_rate")
+        self.owner.ask(OptionsChanged(self._settings({})))
+        if "output" in changes:
+            self.owner.ask(OutputChanged(self.value("output") == EFFORT))
+            self.owner.wait_until(NOT_ENDING, LONGEST_ENDING + 0.5)
+        self.prefer()
 
-    def _tick(self) -> None:
-        now = time.monotonic()
-        if self.driver is None or self.driver.quiet(now):
-            return
-        with self._lock:
-            if self.driver is not None:
-                self.output.send(self.driver.tick(now), self.driver)
-                for text in self.driver.news():
-                    self.get_logger().info(text)
+    def _settings(self, changes: Mapping[str, Value]) -> Settings:
+        """Return the parameters as they are, or as they would be with `changes`."""
 
-    def _background(self) -> None:
-        with self._lock:
-            if self.driver is not None:
-                self.output.send_coefficients(self.driver.background(), self.driver)
+        def value(name: str) -> Any:
+            return changes.get(name, self.value(name))
+
+        return Settings(
+            options=Options(
+                gravity_only=value("gravity_only"),
+                friction=value("friction"),
+                smoothing=value("smoothing"),
+                measured_gravity=value("measured_gravity"),
+                split=value("split"),
+                ramp=value("ramp_seconds"),
+            ),
+            timeout=value("timeout"),
+            stale=value("stale_seconds"),
+            hold=value("hold_gravity_on_activate"),
+            period=1 / value("rate"),
+            efforts=tuple(value("effort_limits")),
+            rates=tuple(value("effort_rates")),
+            command_names=tuple(name for name in value("joint_order") if name),
+            point_rate=value("point_rate"),
+        )
+
+    def _end_owner(self) -> None:
+        if self.owner is not None:
+            self.owner.close()
+            self.owner = None
+
+
+def _unused(message: bytes) -> None:
+    """Stand for a callback: the owner takes the messages itself."""
 
 
 def main() -> int:

@@ -1,53 +1,62 @@
-"""What the feedforward node sends: torques as JointState and as commands, and the dynamic coefficients."""
+"""What the feedforward node sends: torques, trajectories with efforts, and the dynamic coefficients."""
 
 from __future__ import annotations
 
-import time
 from array import array
-from typing import Any
+from collections.abc import Callable
 
+from builtin_interfaces.msg import Time
+from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory
 
-from ros2_dynid.control.driver import Driver
 from ros2_dynid.control.feedforward import Coefficients
-from ros2_dynid.model.robot import Array
+from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.torque_door import Torque
 from ros2_dynid.msg import DynamicCoefficients
-from ros2_dynid.nodes.common.messages import COMMANDS
+from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
 
 
 class TorqueOutput:
-    """Publishers with messages made once and filled each time."""
+    """Publishers; the messages of torques are made once for their joints and filled each time."""
 
-    def __init__(self, node: Any) -> None:
-        """Advertise the topics of `node`."""
-        self._node = node
-        self._efforts = node.create_publisher(JointState, "feedforward_effort", COMMANDS)
+    def __init__(self, node: Node, now_ns: Callable[[], int]) -> None:
+        """Advertise the topics of `node`, whose clock says now_ns()."""
+        self._now_ns = now_ns
+        self.efforts = node.create_publisher(JointState, "feedforward_effort", COMMANDS)
         self._commands = node.create_publisher(Float64MultiArray, "effort_commands", COMMANDS)
+        self._trajectories = node.create_publisher(JointTrajectory, "joint_trajectory", COMMANDS)
         self._coefficients = node.create_publisher(DynamicCoefficients, "dynamic_coefficients", 10)
         self._state, self._command = JointState(), Float64MultiArray()
+        self._names: tuple[str, ...] = ()
 
-    def send(self, tau: Array | None, driver: Driver) -> None:
-        """Send torques, shape (n,), in the robot's order and in that of effort_commands."""
-        if tau is None:
-            return
+    def send(self, torque: Torque) -> None:
+        """Send torques: by name in the robot's order, and as commands in the order of joint_order."""
         if self._commands.get_subscription_count():
-            self._command.data = array("d", driver.ordered(tau))
+            self._command.data = array("d", torque.command)
             self._commands.publish(self._command)
-        if self._efforts.get_subscription_count():
+        if self.efforts.get_subscription_count():
             state, stamp = self._state, self._state.header.stamp
-            if len(state.name) != len(tau):
-                state.name = list(driver.robot.active_names)
-            stamp.sec, stamp.nanosec = divmod(time.time_ns(), 1_000_000_000)
-            state.effort = array("d", tau)
-            self._efforts.publish(state)
+            if self._names != torque.joint_names:
+                self._names, state.name = torque.joint_names, list(torque.joint_names)
+            stamp.sec, stamp.nanosec = divmod(self._now_ns(), 1_000_000_000)
+            state.effort = array("d", torque.tau)
+            self.efforts.publish(state)
 
-    def send_coefficients(self, found: Coefficients | None, driver: Driver) -> None:
+    def pass_on(self, trajectory: Reference, stamp: Time) -> None:
+        """Send a trajectory with efforts to the controller."""
+        self._trajectories.publish(trajectory_message(trajectory, stamp))
+
+    @property
+    def wants_coefficients(self) -> bool:
+        """Whether somebody listens to the coefficients."""
+        return bool(self._coefficients.get_subscription_count())
+
+    def send_coefficients(self, found: Coefficients) -> None:
         """Send M, C and Q."""
-        if found is None:
-            return
-        message = DynamicCoefficients(joint_names=list(driver.robot.active_names))
-        message.header.stamp = self._node.get_clock().now().to_msg()
+        message = DynamicCoefficients(joint_names=list(found.joint_names))
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(self._now_ns(), 1_000_000_000)
         message.position, message.velocity = array("d", found.q), array("d", found.dq)
         message.inertia = array("d", found.M.ravel())
         message.velocity_torque, message.gravity_torque = array("d", found.C), array("d", found.Q)

@@ -11,12 +11,13 @@ from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.same_robot import check_same_robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS, OneJob
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import LATCHED
-from ros2_dynid.nodes.common.model_messages import check_same_robot, model_message
+from ros2_dynid.nodes.common.model_messages import model_message
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.identification.identify_action import IdentifyAction
 from ros2_dynid.nodes.identification.model_services import ModelServices

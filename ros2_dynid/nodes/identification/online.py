@@ -60,7 +60,7 @@ class Online:
         self._estimates = node.create_publisher(BaseParameters, "online_parameters", LATCHED)
         self._verdict = node.create_publisher(Bool, "drift", LATCHED)
         self._told: bool | None = None
-        self._predicted = Predicted(node)
+        self._predicted = Predicted(node, node.value("predicted_rate"))
         self._plotted: tuple[IdentifiedModel, Model] | None = None
         self._stream = Stream(node, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
         self._timer = node.create_timer(WORK_SECONDS, self._work)

@@ -50,7 +50,8 @@ def open_loop(client: Client, speeds: Mapping[str, float]) -> dict[str, dict[str
             say(f"open loop, {speed}, {name}")
             client.go(middle - travel / 2)
             points = quintic(client.robot.active_names, middle - travel / 2, middle + travel / 2, seconds)
-            client.set("feedforward", output="effort", measured_gravity=measured)
+            # the simulated robot holds its position until the first torque comes
+            client.set("feedforward", hold_gravity_on_activate=False, measured_gravity=measured, output="effort")
             t, q = client.follow(points, feedforward=True)
             client.set("feedforward", output="trajectory", measured_gravity=False)
             client.go(client.position())

@@ -1,0 +1,194 @@
+"""What can happen to the feedforward, and what it answers: frozen values, which may come from any thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ros2_dynid.control.feedforward import Coefficients, Filler, Options
+from ros2_dynid.control.payload import Load
+from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.torque_door import Torque
+from ros2_dynid.model.robot import Array, Robot
+
+
+class State(Enum):
+    """What the feedforward does, in words for the log and the diagnostics."""
+
+    STOPPED = "stopped"
+    NO_MODEL = "no model yet"
+    NO_LIMITS = "effort limits are not known"
+    WAITING = "waiting for a reference"
+    FOLLOWING = "following a trajectory"
+    STREAMING = "following streamed points"
+    FADING = "the reference has stopped: going over to gravity at the measured position"
+    HOLDING = "holding against gravity at the measured position"
+    ENDING = "ending: going over to gravity"
+
+
+SENDING = frozenset({State.FOLLOWING, State.STREAMING, State.FADING, State.HOLDING, State.ENDING})
+"""States in which torques leave."""
+
+
+DEFAULT_OPTIONS = Options()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is configured: the law's options, and when torques are sent.
+
+    timeout: a streamed reference older than this has stopped [s]; stale: joint states older than this are not used [s];
+    hold: send gravity before the first reference; period: between streamed torques [s]; efforts, rates: limits [N.m or
+    N, and a second], one a joint or one, 0 for the robot's own or the derived; command_names: the order of
+    effort_commands, empty for the robot's; point_rate: of trajectories passed on [Hz].
+    """
+
+    options: Options = DEFAULT_OPTIONS
+    timeout: float = 0.05
+    stale: float = 0.1
+    hold: bool = True
+    period: float = 1e-3
+    efforts: tuple[float, ...] = (0.0,)
+    rates: tuple[float, ...] = (0.0,)
+    command_names: tuple[str, ...] = ()
+    point_rate: float = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class NewModel:
+    """Use standard parameters chi, shape (n_standard,), of this robot; `source` names them in messages."""
+
+    robot: Robot
+    chi: Array
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class NewPayload:
+    """Carry this load; one of mass 0 takes it off."""
+
+    load: Load
+
+
+@dataclass(frozen=True, eq=False)
+class NewDescription:
+    """The robot is this one: its limits count, and a model must fit it."""
+
+    robot: Robot
+
+
+@dataclass(frozen=True, eq=False)
+class NewReference:
+    """Follow a trajectory whose time 0 is `begin` [s]."""
+
+    points: Reference
+    begin: float
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedPoint:
+    """Answer this point at once: q, dq, ddq, shape (n,), of the joints named."""
+
+    joint_names: tuple[str, ...]
+    q: Array
+    dq: Array
+    ddq: Array
+
+
+@dataclass(frozen=True, eq=False)
+class JointState:
+    """The robot is here: q, dq, shape (n,), of the joints named; stamp [ns], 0 where the driver gives none."""
+
+    joint_names: tuple[str, ...]
+    q: Array
+    dq: Array
+    stamp: int = 0
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True)
+class Background:
+    """Find M, C and Q where the robot is."""
+
+
+@dataclass(frozen=True)
+class AskFiller:
+    """Give what fills efforts into trajectories."""
+
+
+@dataclass(frozen=True)
+class OptionsChanged:
+    """Use these settings; with `try_only` only say whether they would do."""
+
+    settings: Settings
+    try_only: bool = False
+
+
+@dataclass(frozen=True)
+class OutputChanged:
+    """Stream torques, or fill them into trajectories."""
+
+    stream: bool
+
+
+@dataclass(frozen=True)
+class Activate:
+    """Begin."""
+
+
+@dataclass(frozen=True)
+class Deactivate:
+    """End in gravity, and send no more."""
+
+
+Event = (
+    NewModel
+    | NewPayload
+    | NewDescription
+    | NewReference
+    | StreamedPoint
+    | JointState
+    | Tick
+    | Background
+    | AskFiller
+    | OptionsChanged
+    | OutputChanged
+    | Activate
+    | Deactivate
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What an event led to: a refusal in one line, or what is to be sent or given."""
+
+    refused: str = ""
+    torque: Torque | None = None
+    trajectory: Reference | None = None
+    filler: Filler | None = None
+    coefficients: Coefficients | None = None
+
+
+@dataclass(frozen=True)
+class News:
+    """A line for the log."""
+
+    text: str
+    warning: bool = False
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the feedforward says about itself, for others to read at any time."""
+
+    state: State = State.STOPPED
+    robot: str = ""
+    joint_names: tuple[str, ...] = ()
+    sent: int = 0
+    held_back: bool = False
+    fresh: bool = False
+    remark: str = ""

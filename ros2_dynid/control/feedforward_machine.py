@@ -1,0 +1,665 @@
+"""The feedforward's moving part: a state machine without ROS that decides which torque leaves when.
+
+One thread owns it and gives it events in order; every time is from one clock [s]. Whatever changes, a model, a load,
+an option, the reference, the torque goes over from what was sent last: tau = target + (1 - s) (last - target then),
+s rising from 0 to 1 over the ramp, so a change within a ramp begins where the first one has led to. Every torque leaves
+through one door (control/torque_door.py), and every ending is gravity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ros2_dynid.control.feedforward import Coefficients, Filler, Model, complete_torque, split_torque
+from ros2_dynid.control.feedforward_events import (
+    SENDING,
+    Activate,
+    AskFiller,
+    Background,
+    Deactivate,
+    Event,
+    JointState,
+    NewDescription,
+    NewModel,
+    NewPayload,
+    NewReference,
+    News,
+    OptionsChanged,
+    Outcome,
+    OutputChanged,
+    Settings,
+    State,
+    Status,
+    StreamedPoint,
+    Tick,
+)
+from ros2_dynid.control.payload import Load, check_holdable, checked_load, load_parameters, reachable_poses
+from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.torque_door import EffortLimits, TorqueDoor, effort_limits, known_efforts
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.model.joint_order import joint_order
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.same_robot import check_same_robot
+
+ENDING_RAMP = 0.5
+"""Longest ramp [s] of an ending that somebody waits for: those who stop a node give it about a second."""
+LONGEST_ENDING = 2.5
+"""An ending is over after this time [s] at the latest; by the least rate it takes 2 s."""
+NOTHING = Outcome()
+
+A, I, R = "accepted", "ignored", "refused"
+_ALL = tuple(State)
+_NEEDS_ALL = {State.STOPPED: R, State.NO_MODEL: R, State.NO_LIMITS: R, State.ENDING: R}
+
+LEGAL: dict[type[Event], dict[State, str]] = {
+    NewModel: dict.fromkeys(_ALL, A),
+    NewPayload: {**dict.fromkeys(_ALL, A), State.NO_MODEL: R, State.NO_LIMITS: R},
+    NewDescription: dict.fromkeys(_ALL, A),
+    NewReference: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
+    StreamedPoint: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
+    JointState: dict.fromkeys(_ALL, A),
+    Tick: {**dict.fromkeys(_ALL, A), State.STOPPED: I, State.NO_MODEL: I, State.NO_LIMITS: I},
+    Background: {**dict.fromkeys(_ALL, A), State.NO_MODEL: I},
+    AskFiller: {**dict.fromkeys(_ALL, A), State.NO_MODEL: R, State.NO_LIMITS: R},
+    OptionsChanged: dict.fromkeys(_ALL, A),
+    OutputChanged: dict.fromkeys(_ALL, A),
+    Activate: {**dict.fromkeys(_ALL, I), State.STOPPED: A, State.ENDING: R},
+    Deactivate: {**dict.fromkeys(_ALL, A), State.STOPPED: I},
+}
+"""What becomes of an event in a state. An accepted one may still be refused for what it holds."""
+
+REFUSALS = {
+    State.STOPPED: ("the node is not active", "activate it"),
+    State.NO_MODEL: ("there is no model yet", "load one, or publish base_parameters"),
+    State.NO_LIMITS: (
+        "the effort limits are not known",
+        "publish robot_description, or set the parameter robot or effort_limits",
+    ),
+    State.ENDING: ("the feedforward is ending", "wait until it has stopped"),
+}
+
+
+class FeedforwardMachine:
+    """The feedforward of one robot; `handle` takes an event, `status` and `news` tell of it."""
+
+    def __init__(self, settings: Settings | None = None, stream: bool = False) -> None:
+        """Begin stopped; `stream`: torques are sent, not trajectories."""
+        self.status = Status()
+        self._settings, self._stream = settings or Settings(), stream
+        self._state = State.STOPPED
+        self._after = State.STOPPED  # where an ending leads to
+        self._deadline = 0.0
+        self._described: Robot | None = None
+        self._limited: Robot | None = None  # the last one described that gives effort limits
+        self._robot: Robot | None = None
+        self._names: tuple[str, ...] = ()
+        self._chi = np.zeros(0)
+        self._load: Load | None = None
+        self._model: Model | None = None
+        self._retired = ""  # why the model only holds gravity, if it is one of another robot
+        self._door: TorqueDoor | None = None
+        self._poses = np.zeros((0, 0))
+        self._measured: JointState | None = None
+        self._arrival = -np.inf  # of the last joint state that was new
+        self._fresh = False
+        self._place: tuple[float, Array] | None = None  # when and where a reference was last
+        self._coefficients: tuple[float, Coefficients] | None = None
+        self._points: tuple[Reference, float] | None = None
+        self._pending: tuple[Reference, float] | None = None
+        self._streamed = -np.inf
+        self._due = np.inf
+        self._change = False  # the next torque begins a change-over
+        self._offset: Array | None = None
+        self._offset_begin = self._offset_ramp = 0.0
+        self._sent = 0
+        self._news: list[News] = []
+        self._said: set[str] = set()  # in this state
+        self._handlers: dict[type[Event], Callable[..., Outcome]] = {
+            NewModel: self._on_model,
+            NewPayload: self._on_payload,
+            NewDescription: self._on_description,
+            NewReference: self._on_reference,
+            StreamedPoint: self._on_point,
+            JointState: self._on_state,
+            Tick: self._on_tick,
+            Background: self._on_background,
+            AskFiller: self._on_filler,
+            OptionsChanged: self._on_options,
+            OutputChanged: self._on_output,
+            Activate: self._on_activate,
+            Deactivate: self._on_deactivate,
+        }
+
+    @property
+    def state(self) -> State:
+        """What it does now."""
+        return self._state
+
+    @property
+    def robot(self) -> Robot | None:
+        """The robot of the model, else the one described."""
+        return self._robot or self._described
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints of that robot; none while it is not known."""
+        return self._names
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model to predict with."""
+        return self._model is not None
+
+    @property
+    def splitting(self) -> bool:
+        """Whether torques need the background's coefficients."""
+        return self._settings.options.split
+
+    @property
+    def streaming(self) -> bool:
+        """Whether torques are streamed, not filled into trajectories."""
+        return self._stream
+
+    @property
+    def limits(self) -> EffortLimits | None:
+        """The limits of what leaves, None while they are not known."""
+        return None if self._door is None else self._door.limits
+
+    @property
+    def due(self) -> float:
+        """When [s] the next Tick is wanted; infinite if nothing is to be sent by itself."""
+        return self._due
+
+    def handle(self, event: Event, now: float) -> Outcome:
+        """Take an event at `now` [s]; a refusal is an outcome, too."""
+        kind = type(event)
+        legal = LEGAL[kind][self._state]
+        if legal == I:
+            return NOTHING
+        if legal == R:
+            return Outcome(refused="; ".join(self._refusal()))
+        try:
+            return self._handlers[kind](event, now)
+        except DynidError as error:
+            return Outcome(refused=str(error))
+
+    def predicted(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return the torque, shape (n,), that the model and the load expect of a motion, whatever the options."""
+        if self._model is None:
+            raise InputError(*REFUSALS[State.NO_MODEL])
+        return self._model.rigid(q, dq, ddq) + self._model.friction(dq, self._settings.options.smoothing)
+
+    def news(self) -> list[News]:
+        """Return what has changed since the last call, in words."""
+        told, self._news = self._news, []
+        return told
+
+    # --- models, loads, descriptions
+
+    def _on_model(self, event: NewModel, now: float) -> Outcome:
+        robot = event.robot
+        if self._described is not None:
+            check_same_robot(self._described, robot, event.source)
+        elif self._robot is not None and self._state is not State.STOPPED:
+            check_same_robot(self._robot, robot, event.source)
+        if self._robot is not None and self._robot.active_names != robot.active_names:
+            if self._state in SENDING:
+                raise InputError("torques of a robot with other joints are being sent", "deactivate first")
+            self._drop_model()
+        if not np.isfinite(event.chi).all():
+            raise InputError("the model holds a parameter that is not finite", "identify again", event.source)
+        door = self._new_door(robot, self._settings)
+        load = None if self._retired else self._load
+        model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
+        self._robot, self._chi, self._load, self._model = robot, event.chi, load, model
+        self._retired = ""
+        self._door = None if door is None else door.like(self._door)
+        self._poses = reachable_poses(robot)
+        self._coefficients = None
+        self._changed()
+        self._news.append(News(f"model of {robot.name} from {event.source}"))
+        self._settle(now)
+        return NOTHING
+
+    def _checked_model(
+        self, robot: Robot, chi: Array, load: Load | None, now: float, what: str, cure: str, source: str = ""
+    ) -> Model:
+        """Return the model with the load, or refuse it where the robot could not hold it."""
+        bare = Model(robot, chi)
+        model = bare if load is None else Model(robot, chi + load_parameters(robot, load, len(chi)))
+        names = robot.active_names
+        own = known_efforts(names, (0.0,), self._limited or robot)
+        given = known_efforts(names, self._settings.efforts, None)
+        effort = np.where(np.isfinite(own) & np.isfinite(given), np.maximum(own, given), np.minimum(own, given))
+        q = self._measured.q if self._is_fresh(now) and self._measured and self._measured.joint_names == names else None
+        poses = self._poses if self._robot is robot else reachable_poses(self._described or robot)
+        try:
+            check_holdable(model, None if load is None else bare, effort, q, poses, what, cure)
+        except InputError as error:
+            raise InputError(error.what, error.cure, source or None) from None
+        return model
+
+    def _on_payload(self, event: NewPayload, now: float) -> Outcome:
+        self._usable()
+        assert self._robot is not None
+        load = checked_load(event.load)
+        if not 1 <= load.joint <= self._robot.n:
+            raise InputError(
+                f"there is no joint {load.joint}", "give the load at a link of the robot", self._robot.name
+            )
+        kept = load if load.mass else None
+        self._model = self._checked_model(
+            self._robot, self._chi, kept, now, "the payload", "give its true mass [kg] and centre [m]"
+        )
+        self._load = kept
+        self._coefficients = None
+        self._changed()
+        self._news.append(News(f"payload of {load.mass:g} kg" if kept else "payload taken off"))
+        return NOTHING
+
+    def _on_description(self, event: NewDescription, now: float) -> Outcome:
+        if self._robot is not None:
+            try:
+                check_same_robot(event.robot, self._robot, "robot_description")
+            except InputError as error:
+                if self._state is State.STOPPED:
+                    raise
+                self._retire(str(error), now)
+                self._describe(event.robot)
+                self._settle(now)
+                return NOTHING
+        self._describe(event.robot)
+        self._retired = ""
+        if self._robot is not None:
+            self._poses = reachable_poses(event.robot)
+            door = self._new_door(self._robot, self._settings)
+            if door is not None and self._door is None:  # the limits come after the model: can it be true?
+                try:
+                    self._checked_model(self._robot, self._chi, self._load, now, "the model", "load this robot's model")
+                except InputError as error:
+                    self._drop_model()
+                    self._settle(now)
+                    raise error
+            self._door = None if door is None else door.like(self._door)
+        self._settle(now)
+        return NOTHING
+
+    def _describe(self, robot: Robot) -> None:
+        """Take the description; one without effort limits leaves those known for the same joints."""
+        self._described = robot
+        names = robot.active_names
+        if np.isfinite(known_efforts(names, (0.0,), robot)).all():
+            self._limited = robot
+        elif self._limited is not None and self._limited.active_names != names:
+            self._limited = None
+
+    def _retire(self, reason: str, now: float) -> None:
+        """Use the model no more: while torques are sent it still holds against gravity."""
+        self._say(reason, warning=True)
+        self._points = self._pending = None
+        if self._state in SENDING:
+            self._retired = reason
+            if self._state is not State.ENDING:
+                self._go_over(State.FADING, now)
+        else:
+            self._drop_model()
+
+    def _drop_model(self) -> None:
+        self._model = self._robot = self._door = self._load = self._coefficients = None
+        self._retired = ""
+        self._forget_motion()
+
+    def _forget_motion(self) -> None:
+        """Forget what belongs to the joints of a model that goes."""
+        self._points = self._pending = self._place = self._measured = self._coefficients = self._offset = None
+        self._arrival = -np.inf
+
+    def _new_door(self, robot: Robot, settings: Settings) -> TorqueDoor | None:
+        """Return the door for torques of this robot, or None while effort limits are not known."""
+        names = robot.active_names
+        if settings.command_names:
+            joint_order(names, settings.command_names, "parameter joint_order")
+        effort = known_efforts(names, settings.efforts, self._limited or robot)
+        if len(settings.rates) not in (1, len(names)):
+            effort_limits(names, effort, settings.rates, settings.options.ramp)  # refuses with the reason
+        if not np.isfinite(effort).all():
+            return None
+        limits = effort_limits(names, effort, settings.rates, settings.options.ramp)
+        return TorqueDoor(limits, settings.command_names)
+
+    # --- settings, beginning and end
+
+    def _on_options(self, event: OptionsChanged, now: float) -> Outcome:
+        settings = event.settings
+        door = None if self._robot is None else self._new_door(self._robot, settings)
+        if door is None and self._door is not None and self._state is not State.STOPPED:
+            raise InputError("without effort limits nothing can be sent", "give effort_limits above 0")
+        if event.try_only:
+            return NOTHING
+        changed = settings.options != self._settings.options
+        self._settings = settings
+        self._door = None if door is None else door.like(self._door)
+        if changed:
+            self._changed()
+        self._settle(now)
+        return NOTHING
+
+    def _on_output(self, event: OutputChanged, now: float) -> Outcome:
+        if event.stream == self._stream:
+            return NOTHING
+        self._stream = event.stream
+        if self._state is State.ENDING:
+            if event.stream and self._after is State.WAITING:
+                self._go_over(State.FADING, now)
+        elif self._state in SENDING:
+            self._end(State.WAITING, now)
+        elif event.stream and self._door is not None:
+            self._door.forget()
+        self._pending = None
+        self._settle(now)
+        return NOTHING
+
+    def _on_activate(self, event: Activate, now: float) -> Outcome:
+        self._forget_motion()
+        if self._door is not None:
+            self._door.forget()
+        self._enter(self._waiting_state())
+        self._settle(now)
+        return NOTHING
+
+    def _on_deactivate(self, event: Deactivate, now: float) -> Outcome:
+        if self._state is State.ENDING:
+            self._after = State.STOPPED
+        elif self._state in SENDING:
+            self._end(State.STOPPED, now)
+        else:
+            self._enter(State.STOPPED)
+        self._due = now if self._state is State.ENDING else np.inf
+        return NOTHING
+
+    def _end(self, after: State, now: float) -> None:
+        self._after, self._deadline = after, now + LONGEST_ENDING
+        self._go_over(State.ENDING, now)
+
+    # --- references and states
+
+    def _on_reference(self, event: NewReference, now: float) -> Outcome:
+        door = self._usable()
+        points = event.points.ordered(door.limits.joint_names, "reference")
+        if not self._stream:
+            return Outcome(trajectory=self._filler().filled(points, self._settings.point_rate))
+        if len(points.t) == 1:
+            still = np.zeros_like(points.q[0])
+            dq = still if points.dq is None else points.dq[0]
+            ddq = still if points.ddq is None else points.ddq[0]
+            return self._on_point(StreamedPoint(points.joint_names, points.q[0], dq, ddq), now)
+        if event.begin + points.duration < now:
+            raise InputError("the reference lies in the past", "give it a later stamp, or none to start at once")
+        self._pending = (points, event.begin)
+        self._due = min(self._due, max(now, event.begin))
+        if event.begin <= now:
+            return self._on_tick(Tick(), now)
+        return NOTHING
+
+    def _on_point(self, event: StreamedPoint, now: float) -> Outcome:
+        door = self._usable()
+        if event.joint_names != door.limits.joint_names:
+            raise InputError(
+                f"the streamed point is of {', '.join(event.joint_names)}",
+                f"name {', '.join(door.limits.joint_names)}",
+            )
+        if not self._stream:
+            raise InputError("torques are not streamed", "set output to effort")
+        if self._state is not State.STREAMING:
+            self._go_over(State.STREAMING, now)
+        self._note_freshness(now)
+        self._points = self._pending = None
+        self._streamed = now
+        self._due = now + self._settings.timeout
+        return self._follow(event.q, event.dq, event.ddq, now)
+
+    def _usable(self) -> TorqueDoor:
+        if self._retired:
+            raise InputError(self._retired, "deactivate, and load the model of this robot")
+        if self._door is None:
+            raise InputError(*self._refusal())
+        return self._door
+
+    def _on_state(self, event: JointState, now: float) -> Outcome:
+        if event.joint_names != self._names:
+            raise InputError(
+                f"the joint state is of {', '.join(event.joint_names)}", f"read {', '.join(self._names) or 'none yet'}"
+            )
+        if not np.isfinite(event.q).all():
+            k = int(np.argmin(np.isfinite(event.q)))
+            self._say(f"joint state of {event.joint_names[k]!r} is not finite: not used", warning=True)
+            return NOTHING
+        before = self._measured
+        frozen = (
+            before is not None
+            and event.stamp == before.stamp != 0
+            and np.array_equal(event.q, before.q)
+            and np.array_equal(event.dq, before.dq, equal_nan=True)
+        )
+        if not frozen:
+            self._measured, self._arrival = event, now
+        return NOTHING
+
+    def _is_fresh(self, now: float) -> bool:
+        return self._measured is not None and now - self._arrival <= self._settings.stale
+
+    def _where(self, now: float) -> Array | None:
+        """Return where the robot is, shape (n,): measured, or where its reference was last while states are stale."""
+        if self._measured is not None and (self._place is None or self._is_fresh(now)):
+            return self._measured.q
+        if self._place is not None and (self._measured is None or self._place[0] > self._arrival):
+            return self._place[1]
+        return None if self._measured is None else self._measured.q
+
+    # --- time
+
+    def _on_tick(self, event: Tick, now: float) -> Outcome:
+        if not self._stream and self._state is not State.ENDING:
+            self._due = np.inf
+            return NOTHING
+        self._note_freshness(now)
+        if self._state is State.ENDING:
+            return self._finish(now)
+        if self._pending is not None and self._pending[1] <= now:
+            self._points, self._pending = self._pending, None
+            self._go_over(State.FOLLOWING, now)
+        if self._state is State.FOLLOWING and self._points is not None:
+            points, begin = self._points
+            if now - begin <= points.duration:
+                self._due = now + self._settings.period
+                return self._follow(*points.at(now - begin)[:3], now)
+            self._points = None
+            self._go_over(State.FADING, now)
+        if self._state is State.STREAMING:
+            if now - self._streamed < self._settings.timeout:
+                self._due = self._streamed + self._settings.timeout
+                return NOTHING
+            self._go_over(State.FADING, now)
+        if self._state is State.WAITING:
+            if not (self._settings.hold and self._is_fresh(now)):
+                self._due = self._waiting_due(now)
+                return NOTHING
+            self._enter(State.HOLDING)
+            self._changed()
+        self._due = now + self._settings.period
+        outcome = self._rest(now)
+        if self._state is State.FADING and self._offset is None and not self._change:
+            self._enter(State.HOLDING)
+        return outcome
+
+    def _finish(self, now: float) -> Outcome:
+        """Send the next torque of an ending, the last one if it has reached gravity."""
+        outcome = self._rest(now)
+        reached = self._offset is None and self._door is not None and not self._door.lagging
+        if reached or now >= self._deadline or outcome.torque is None:
+            if self._retired or self._model is None:
+                self._drop_model()
+            after = self._after
+            self._enter(State.STOPPED if after is State.STOPPED else self._waiting_state())
+            self._points = None
+            self._settle(now)
+        else:
+            self._due = now + self._settings.period
+        return outcome
+
+    def _waiting_due(self, now: float) -> float:
+        """Return when to look again while waiting: at a trajectory's start, or for a state to hold against gravity."""
+        begin = np.inf if self._pending is None else self._pending[1]
+        return min(begin, now + 0.01) if self._settings.hold else begin
+
+    # --- torques
+
+    def _follow(self, q: Array, dq: Array, ddq: Array, now: float) -> Outcome:
+        """Return the torque of a point of the reference; one without a finite torque ends the reference."""
+        model, options = self._model, self._settings.options
+        assert model is not None
+        fresh = self._is_fresh(now)
+        measured = self._measured.q if fresh and self._measured is not None else None
+        self._place = (now, q)
+        found = self._coefficients
+        if options.split and not options.gravity_only and found is not None and now - found[0] <= self._settings.stale:
+            tau = split_torque(model, options, found[1], dq, ddq, measured)
+        else:
+            tau = complete_torque(model, options, q, dq, ddq, measured)
+        if not math.isfinite(tau.dot(tau)):
+            self._points = self._pending = self._place = None
+            if self._where(now) is not None and self._door is not None and self._door.last is not None:
+                self._go_over(State.FADING, now)
+                self._due = now
+            else:
+                self._enter(self._waiting_state())
+                self._settle(now)
+            raise InputError("the reference needs a torque that is not finite", "send reasonable numbers")
+        return self._let_out(tau, now)
+
+    def _rest(self, now: float) -> Outcome:
+        """Return the torque against gravity where the robot is; nothing if that was never known."""
+        place = self._where(now)
+        if place is None or self._model is None:
+            return NOTHING
+        return self._let_out(self._model.gravity(place), now)
+
+    def _let_out(self, target: Array, now: float) -> Outcome:
+        door = self._door
+        assert door is not None
+        if self._change:
+            self._change = False
+            ramp = self._settings.options.ramp
+            self._offset_ramp = min(ramp, ENDING_RAMP) if self._state is State.ENDING else ramp
+            self._offset = None if door.last is None or self._offset_ramp <= 0 else door.last.tau - target
+            self._offset_begin = now
+        if self._offset is not None:
+            share = (now - self._offset_begin) / self._offset_ramp
+            if share >= 1:
+                self._offset = None
+            else:
+                target = target + (1 - max(share, 0.0)) * self._offset
+        torque = door.streamed(target, now)
+        self._sent += 1
+        return Outcome(torque=torque)
+
+    def _changed(self) -> None:
+        """Let the next torque begin a change-over from what was sent last."""
+        self._change = True
+
+    # --- states
+
+    def _go_over(self, state: State, now: float) -> None:
+        if state is not self._state or state is State.FOLLOWING:
+            self._changed()
+        self._enter(state)
+        self._due = now
+
+    def _enter(self, state: State) -> None:
+        if state is not self._state:
+            self._state = state
+            self._said.clear()
+            if state not in (State.NO_LIMITS, State.STOPPED):
+                self._say(state.value)
+        self.tell()
+
+    def _settle(self, now: float) -> None:
+        """Go to the state that model and limits allow, unless torques are being sent."""
+        state = self._state
+        if state in (State.NO_MODEL, State.NO_LIMITS, State.WAITING):
+            self._enter(self._waiting_state())
+            if self._state is State.NO_LIMITS:
+                self._say("; ".join(REFUSALS[State.NO_LIMITS]), warning=True)
+        if self._state is State.STOPPED:
+            self._due = np.inf
+        elif self._state is State.WAITING:
+            self._due = self._waiting_due(now) if self._stream else np.inf
+            if self._stream and self._settings.hold:
+                self._due = now
+        elif self._state in (State.NO_MODEL, State.NO_LIMITS):
+            self._due = np.inf
+        elif self._state is not State.STREAMING:
+            self._due = now
+        self.tell()
+
+    def _waiting_state(self) -> State:
+        if self._model is None:
+            return State.NO_MODEL
+        return State.NO_LIMITS if self._door is None else State.WAITING
+
+    def _refusal(self) -> tuple[str, str]:
+        missing = self._waiting_state()
+        if self._state is State.STOPPED and missing is not State.WAITING:
+            return REFUSALS[missing]
+        return REFUSALS[self._state]
+
+    def _filler(self) -> Filler:
+        assert self._model is not None and self._door is not None
+        return Filler(self._model, self._settings.options, self._door.limits)
+
+    def _on_filler(self, event: AskFiller, now: float) -> Outcome:
+        self._usable()
+        return Outcome(filler=self._filler())
+
+    def _on_background(self, event: Background, now: float) -> Outcome:
+        if self._model is None or self._measured is None or not self._is_fresh(now):
+            return NOTHING
+        dq = np.where(np.isfinite(self._measured.dq), self._measured.dq, 0.0)
+        found = self._model.coefficients(self._measured.q, dq)
+        self._coefficients = (now, found)
+        self.tell()
+        return Outcome(coefficients=found)
+
+    def _note_freshness(self, now: float) -> None:
+        fresh = self._is_fresh(now)
+        if fresh != self._fresh:
+            self._fresh = fresh
+            if self._state in SENDING:
+                options = self._settings.options
+                if options.measured_gravity or self._state in (State.FADING, State.HOLDING, State.ENDING):
+                    self._changed()
+                if not fresh:
+                    self._say(f"no new joint state for {self._settings.stale:g} s: gravity where the robot was", True)
+
+    def _say(self, text: str, warning: bool = False) -> None:
+        """Say something, once in a state."""
+        if text not in self._said:
+            self._said.add(text)
+            self._news.append(News(text, warning))
+
+    def tell(self) -> None:
+        """Bring `status` up to date: others read it at any time."""
+        robot = self._robot
+        self._names = () if self.robot is None else self.robot.active_names
+        self.status = Status(
+            self._state,
+            "" if robot is None else robot.name,
+            () if robot is None else robot.active_names,
+            self._sent,
+            self._door is not None and self._door.held_back,
+            self._fresh,
+            self._retired,
+        )

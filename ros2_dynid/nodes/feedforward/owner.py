@@ -1,0 +1,262 @@
+"""The thread that owns the feedforward: it takes references and joint states itself, and what others ask in between.
+
+It waits for the reference alone, until the next torque is due or somebody asks; joint states are taken in pieces when
+it is awake. So a streamed point is answered by the thread that the middleware wakes, without a lock or a second thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from rclpy.context import Context
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.impl.rcutils_logger import RcutilsLogger
+from trajectory_msgs.msg import JointTrajectory
+
+from ros2_dynid.control.feedforward_events import (
+    SENDING,
+    Background,
+    Deactivate,
+    Event,
+    JointState,
+    NewReference,
+    Outcome,
+    State,
+    StreamedPoint,
+    Tick,
+)
+from ros2_dynid.control.feedforward_machine import REFUSALS, FeedforwardMachine
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.nodes.common.fast import ending, unpacked
+from ros2_dynid.nodes.common.messages import ahead, reference_of
+from ros2_dynid.nodes.common.predicted import Predicted
+from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
+from ros2_dynid.recording.live import LiveStates
+from ros2_dynid.recording.live_points import LivePoints
+
+STATES_SECONDS = 0.002
+"""Joint states are taken this often [s]: 1 kHz in pieces costs less than single messages."""
+MOST = 200
+"""Messages taken at once."""
+ASK_SECONDS = 5.0
+
+Do = Callable[[], None]
+
+
+class Owner:
+    """Runs the machine in a thread of its own from start to close; others `ask` it."""
+
+    def __init__(
+        self,
+        machine: FeedforwardMachine,
+        context: Context,
+        output: TorqueOutput,
+        predicted: Predicted,
+        now_ns: Callable[[], int],
+        logger: RcutilsLogger,
+    ) -> None:
+        """Start; `now_ns` is the clock that headers are stamped by."""
+        self._machine, self._context, self._output = machine, context, output
+        self._predicted, self._now_ns, self._logger = predicted, now_ns, logger
+        self.background_period = 0.02
+        self._states, self._points = LiveStates(()), LivePoints(())
+        self._subscriptions: tuple[Any, Any] | None = None
+        self._asked: deque[Do] = deque()
+        assert context.handle is not None
+        self._guard = _rclpy.GuardCondition(context.handle)
+        self._states_due = self._background_due = 0.0
+        self._running = True
+        self._thread = threading.Thread(target=self._guarded_run, name="feedforward", daemon=True)
+        self._thread.start()
+
+    # --- for other threads
+
+    def ask(self, event: Event) -> Outcome:
+        """Give the machine an event and return what became of it; a refusal raises."""
+        answers: SimpleQueue[Outcome] = SimpleQueue()
+        self._do(lambda: answers.put(self._handled(event)))
+        try:
+            outcome = answers.get(timeout=ASK_SECONDS)
+        except Empty:
+            raise InputError(f"the feedforward has not answered for {ASK_SECONDS:g} s", "restart the node") from None
+        if outcome.refused:
+            raise DynidError(outcome.refused)
+        return outcome
+
+    def listen(self, subscriptions: tuple[Any, Any] | None) -> None:
+        """Take messages of these subscriptions, reference and joint states, from now on; None: of none."""
+        done = threading.Event()
+
+        def change() -> None:
+            self._subscriptions = subscriptions
+            done.set()
+
+        self._do(change)
+        done.wait(ASK_SECONDS)
+
+    def wait_until(self, states: frozenset[State], timeout: float) -> bool:
+        """Wait until the machine is in one of the states; return whether it is."""
+        until = time.monotonic() + timeout
+        while self._machine.status.state not in states:
+            if time.monotonic() > until or not self._thread.is_alive():
+                return False
+            time.sleep(0.002)
+        return True
+
+    def close(self) -> None:
+        """End the thread."""
+        self._running = False
+        self._guard.trigger_guard_condition()
+        self._thread.join(1.0)
+
+    def _do(self, act: Do) -> None:
+        self._asked.append(act)
+        self._guard.trigger_guard_condition()
+
+    # --- the thread itself
+
+    def _guarded_run(self) -> None:
+        """Run; an error ends the node, which must not seem alive, after the torque has gone over to gravity."""
+        try:
+            self._run()
+        except Exception:
+            if ending.is_set():
+                return
+            traceback.print_exc()
+            with contextlib.suppress(Exception):
+                self._end_alone()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _run(self) -> None:
+        assert self._context.handle is not None
+        waiting = _rclpy.WaitSet(1, 1, 0, 0, 0, 0, self._context.handle)
+        while self._running and self._context.ok():
+            subscriptions = self._subscriptions
+            waiting.clear_entities()
+            waiting.add_guard_condition(self._guard)
+            if subscriptions is not None:
+                waiting.add_subscription(subscriptions[0].handle)
+            waiting.wait(max(0, int(1e9 * (self._due() - time.monotonic()))))
+            if subscriptions is not None:
+                waited = _taken(subscriptions[0])
+                if waited:
+                    self._references(waited)
+            while self._asked:
+                self._asked.popleft()()
+            now = time.monotonic()
+            if now >= self._machine.due:
+                self._handled(Tick(), now)
+            if now >= self._states_due and self._subscriptions is not None:
+                self._states_due = now + STATES_SECONDS
+                self._take_states(self._subscriptions[1])
+            if now >= self._background_due:
+                self._background_due = now + self.background_period
+                self._background()
+
+    def _due(self) -> float:
+        """Return when [s] something is to be done, if nothing comes."""
+        due = min(self._machine.due, self._background_due)
+        return due if self._subscriptions is None else min(due, self._states_due)
+
+    def _handled(self, event: Event, now: float | None = None) -> Outcome:
+        outcome = self._machine.handle(event, time.monotonic() if now is None else now)
+        if outcome.torque is not None:
+            self._output.send(outcome.torque)
+        for news in self._machine.news():
+            if news.warning:
+                self._logger.warning(news.text)
+            else:
+                self._logger.info(news.text)
+        return outcome
+
+    def _references(self, waited: list[bytes]) -> None:
+        """Answer references; of streamed points that came together the last: torques of others would come late."""
+        read = [found for data in waited if (found := self._read(data)) is not None]
+        for k, (event, stamp) in enumerate(read):
+            if _single(event) and any(_single(later) for later, _ in read[k + 1 :]):
+                continue
+            outcome = self._handled(event)
+            if outcome.refused:
+                self._refuse(outcome.refused)
+            if outcome.trajectory is not None:
+                self._output.pass_on(outcome.trajectory, stamp)
+
+    def _read(self, data: bytes) -> tuple[StreamedPoint | NewReference, Any] | None:
+        """Return the event of a serialized JointTrajectory and the stamp of its header, read once."""
+        robot = self._machine.robot
+        if robot is None:
+            self._refuse("; ".join(REFUSALS[State.NO_MODEL]))
+            return None
+        names = self._joints()
+        if self._machine.streaming:
+            point = self._points.read(data)
+            if point is not None:
+                return StreamedPoint(names, *point), None
+        try:
+            message = unpacked(data, JointTrajectory)
+            points = reference_of(message, robot)
+        except DynidError as error:
+            self._refuse(str(error))
+            return None
+        stamp = message.header.stamp
+        return NewReference(points, time.monotonic() + ahead(stamp, self._now_ns())), stamp
+
+    def _refuse(self, reason: str) -> None:
+        self._logger.error(f"reference refused: {reason}", throttle_duration_sec=1.0)
+
+    def _joints(self) -> tuple[str, ...]:
+        """Return the joints to read, with readers for them."""
+        names = self._machine.joint_names
+        if names != self._states.names:
+            self._states, self._points = LiveStates(names), LivePoints(names)
+        return names
+
+    def _take_states(self, subscription: Any) -> None:
+        waited = _taken(subscription)
+        if not waited or not self._joints():
+            return
+        plotted = self._predicted.listened and self._machine.has_model
+        for k, data in enumerate(waited):
+            state = self._states.take(data)
+            if state is None:
+                continue
+            if k == len(waited) - 1 or not plotted:
+                self._handled(JointState(state.joint_names, state.q, state.dq, state.stamp))
+            if plotted:
+                self._predicted.take(data, self._states, self._machine.predicted)
+
+    def _background(self) -> None:
+        if self._subscriptions is not None and (self._output.wants_coefficients or self._machine.splitting):
+            found = self._handled(Background()).coefficients
+            if found is not None and self._output.wants_coefficients:
+                self._output.send_coefficients(found)
+        self._machine.tell()
+
+    def _end_alone(self) -> None:
+        """Go over to gravity though something else has failed."""
+        self._handled(Deactivate())
+        while self._machine.state in SENDING:
+            time.sleep(0.001)
+            self._handled(Tick())
+
+
+def _single(event: StreamedPoint | NewReference) -> bool:
+    return isinstance(event, StreamedPoint) or len(event.points.t) == 1
+
+
+def _taken(subscription: Any) -> list[bytes]:
+    """Return the serialized messages that a subscription holds, not so many that others wait for long."""
+    handle, kind = subscription.handle, subscription.msg_type
+    waited: list[bytes] = []
+    while len(waited) < MOST and (taken := handle.take_message(kind, True)) is not None:
+        waited.append(taken[0])
+    return waited

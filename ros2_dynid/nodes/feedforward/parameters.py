@@ -1,0 +1,48 @@
+"""Parameters of the node feedforward."""
+
+from __future__ import annotations
+
+from ros2_dynid.nodes.common.parameters import Described, Settable
+
+TRAJECTORY, EFFORT = "trajectory", "effort"
+
+PARAMETERS = (
+    Described("model", "", "model file; empty: wait for base_parameters", settable=Settable.UNCONFIGURED),
+    Described(
+        "output",
+        TRAJECTORY,
+        "trajectory: effort in joint_trajectory; effort: torques streamed at `rate`",
+        choices=(TRAJECTORY, EFFORT),
+    ),
+    Described(
+        "hold_gravity_on_activate",
+        True,
+        "with output effort, send gravity at the measured position before the first reference; false: nothing",
+    ),
+    Described("rate", 1000.0, "of streamed torques [Hz]", 10.0, 4000.0),
+    Described("background_rate", 50.0, "of the coefficients published [Hz]", 0.5, 500.0),
+    Described("split", False, "streamed torque from the background's coefficients, instead of the complete one"),
+    Described("gravity_only", False, "nothing but the torque against gravity"),
+    Described("friction", True, "include friction"),
+    Described("measured_gravity", False, "gravity at the measured position instead of the reference"),
+    Described("smoothing", 0.02, "speed over which Coulomb friction changes sign [rad/s or m/s]", 1e-4, 10.0),
+    Described("ramp_seconds", 0.3, "of every change-over between models, loads, options or to gravity [s]", 0.0, 10.0),
+    Described("timeout", 0.05, "a streamed reference older than this has stopped [s]", 0.001, 10.0),
+    Described("stale_seconds", 0.1, "joint states older than this are not used [s]", 0.002, 10.0),
+    Described(
+        "point_rate", 100.0, "points with effort in a second of a trajectory passed on, at least [Hz]", 1.0, 1000.0
+    ),
+    Described("priority", 40, "real-time priority of the node's threads, where the system allows it; 0: none", 0, 98),
+    Described("joint_order", [""], "joints in the order of effort_commands; empty: the robot's own"),
+    Described(
+        "effort_limits", [0.0], "largest torques [N.m or N], one a joint or one; 0: the robot's own limits", 0.0, 1e6
+    ),
+    Described(
+        "effort_rates",
+        [0.0],
+        "largest changes of streamed torques [N.m/s or N/s], one a joint or one; 0: from limit to limit in 0.1 s",
+        0.0,
+        1e9,
+    ),
+    Described("predicted_rate", 100.0, "of the predicted torque for plots on ~/predicted, at most [Hz]", 1.0, 1000.0),
+)

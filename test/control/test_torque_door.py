@@ -1,0 +1,83 @@
+"""The door for torque: joints, finiteness, effort limits and rates of all that leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ros2_dynid.control.torque_door import LONGEST_STEP, TorqueDoor, effort_limits, known_efforts
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.load import load_robot
+
+NAMES = ("a", "b", "c")
+LIMITS = effort_limits(NAMES, np.array([10.0, 20.0, 30.0]), (0.0,), 0.3)
+
+
+def test_limits_given_come_before_the_robots_own_and_by_name():
+    robot = load_robot("demo3")
+    names = robot.active_names
+    own = {joint.name: joint.limits.effort for joint in robot.joints}
+    turned = tuple(reversed(names))
+    assert list(known_efforts(turned, (0.0,), robot)) == [own[name] for name in turned]
+    assert list(known_efforts(names, (0.0, 7.0, 0.0), robot)) == [own[names[0]], 7.0, own[names[2]]]
+    assert list(known_efforts(names, (5.0,), robot)) == [5.0] * 3
+    assert np.isinf(known_efforts(names, (0.0, 7.0, 0.0), None)[[0, 2]]).all()
+    with pytest.raises(InputError, match="effort_limits has 2 values for 3 joints"):
+        known_efforts(names, (1.0, 2.0), robot)
+
+
+@pytest.mark.parametrize(("ramp", "seconds"), [(0.3, 0.1), (0.05, 0.05), (0.0, 0.01), (10.0, 0.1)])
+def test_a_derived_rate_leads_from_limit_to_limit_within_the_ramp(ramp, seconds):
+    found = effort_limits(NAMES, np.array([10.0, 20.0, 30.0]), (0.0,), ramp)
+    assert np.allclose(found.rate, np.array([20.0, 40.0, 60.0]) / seconds)
+
+
+def test_rates_given_are_kept_unless_an_ending_would_take_too_long():
+    assert list(effort_limits(NAMES, np.full(3, 10.0), (50.0, 0.0, 60.0), 0.3).rate) == [50.0, 200.0, 60.0]
+    with pytest.raises(InputError, match="effort rate of 'b'"):
+        effort_limits(NAMES, np.full(3, 10.0), (50.0, 9.0, 60.0), 0.3)
+    with pytest.raises(InputError, match="effort_rates has 2 values"):
+        effort_limits(NAMES, np.full(3, 10.0), (50.0, 9.0), 0.3)
+
+
+def test_limits_and_rates_bound_both_signs_and_every_joint():
+    door = TorqueDoor(LIMITS)
+    assert list(door.streamed(np.array([99.0, -99.0, 5.0]), 0.0).tau) == [10.0, -20.0, 5.0]
+    assert door.held_back and not door.lagging
+    after = door.streamed(np.array([-99.0, 99.0, 5.0]), 0.001).tau
+    assert np.allclose(after, [10.0 - 0.2, -20.0 + 0.4, 5.0]) and door.lagging
+    assert np.allclose(door.streamed(np.array([9.8, -19.6, 5.0]), 0.002).tau, [9.8, -19.6, 5.0]) and not door.held_back
+    late = door.streamed(np.array([-99.0, 99.0, -30.0]), 100.0).tau
+    assert np.allclose(late, [9.8 - 200 * LONGEST_STEP, -19.6 + 400 * LONGEST_STEP, 5 - 600 * LONGEST_STEP])
+    back = door.streamed(np.array([-99.0, 99.0, -30.0]), 1.0).tau
+    assert np.allclose(back, late), "a clock that goes back gives no time"
+
+
+def test_what_is_not_finite_does_not_leave_and_what_has_left_is_read_only():
+    door = TorqueDoor(LIMITS)
+    first = door.streamed(np.array([1.0, 2.0, 3.0]), 0.0)
+    with pytest.raises(InputError, match="not finite"):
+        door.streamed(np.array([1.0, np.nan, 3.0]), 0.001)
+    assert door.last is first
+    with pytest.raises(ValueError, match="read-only"):
+        first.tau[0] = 5.0
+    assert np.isfinite(door.streamed(np.array([np.inf, -np.inf, 0.0]), 0.002).tau).all()
+
+
+def test_commands_are_in_their_own_order():
+    door = TorqueDoor(LIMITS, ("c", "a", "b"))
+    out = door.streamed(np.array([1.0, 2.0, 3.0]), 0.0)
+    assert list(out.command) == [3.0, 1.0, 2.0] and out.command_names == ("c", "a", "b") and out.joint_names == NAMES
+    with pytest.raises(InputError, match="joint_order"):
+        TorqueDoor(LIMITS, ("c", "a", "x"))
+
+
+def test_a_new_door_goes_on_where_the_old_one_was():
+    old = TorqueDoor(LIMITS)
+    old.streamed(np.array([10.0, 20.0, 30.0]), 0.0)
+    new = TorqueDoor(effort_limits(NAMES, np.array([5.0, 20.0, 30.0]), (0.0,), 0.3)).like(old)
+    assert np.allclose(new.streamed(np.zeros(3), 0.001).tau, [5.0 - 0.1, 20.0 - 0.4, 30.0 - 0.6])
+    other = TorqueDoor(effort_limits(("x", "y", "z"), np.full(3, 5.0), (0.0,), 0.3)).like(old)
+    assert other.last is None
+    new.forget()
+    assert np.allclose(new.streamed(np.array([-5.0, 0.0, 0.0]), 0.002).tau, [-5.0, 0.0, 0.0])

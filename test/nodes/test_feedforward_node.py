@@ -1,0 +1,336 @@
+"""The feedforward node among others: torques are of the right joints, within limits, and end in gravity.
+
+This process plays the robot, the planner and the identification: it publishes joint states, references, models and
+descriptions as an integrator's nodes would, and reads every torque that leaves.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from array import array
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("ros2_dynid.srv")
+
+from geometry_msgs.msg import Inertia, Vector3
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from ros2_dynid.msg import BaseParameters
+from ros2_dynid.srv import FillEfforts, SetPayload
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from ros2_dynid.base_parameters.compute import base_parameters
+from ros2_dynid.control.feedforward import Model
+from ros2_dynid.control.stop import quintic
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification.model_file import model_of, save_model
+from ros2_dynid.model.load import load_robot, robot_from_urdf_string
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.nodes.common.caller import ClientError
+from ros2_dynid.nodes.common.fast import Ticker
+from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES, LATCHED, STREAMED, trajectory_message
+from ros2_dynid.nodes.common.model_messages import model_message
+from ros_graph import graph
+from urdf_text import joint, urdf
+
+HERE = np.array([0.3, -0.9, 0.5])
+
+
+def body(name, mass, length):
+    """Return a link of a rod along x."""
+    inertia = mass * length**2 / 12
+    return (
+        f'<link name="{name}"><inertial><origin xyz="{length / 2} 0 0"/><mass value="{mass}"/><inertia ixx="0.01" '
+        f'iyy="{inertia}" izz="{inertia}" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+    )
+
+
+def limited(effort):
+    return f'<limit lower="-2" upper="2" velocity="3" effort="{effort}"/>'
+
+
+URDF = urdf(
+    '<link name="base"/>',
+    body("one", 6.0, 0.2),
+    body("two", 5.0, 0.5),
+    body("three", 3.0, 0.4),
+    joint("waist", "base", "one", inside=limited(120)),
+    joint("shoulder", "one", "two", xyz="0.1 0 0.3", axis="0 1 0", inside=limited(180)),
+    joint("elbow", "two", "three", xyz="0.5 0 0", axis="0 1 0", inside=limited(80)),
+    name="arm3",
+)
+
+
+def identified(robot, scale=1.0):
+    """Return a model as an identification would find it, with parameters `scale` times the robot's own."""
+    base = base_parameters(robot)
+    value = base.values(robot, scale * standard_vector(robot))
+    return model_of(robot, base, value, np.full(len(base), 0.01), 1e-4 * np.eye(len(base)))
+
+
+class World:
+    """What surrounds the feedforward node: joint states at 500 Hz, and what a test asks for; it keeps all torques."""
+
+    def __init__(self, made):
+        self.client, self.robot = made.client, made.robot
+        self.names = self.robot.active_names
+        self.limits = np.array([joint.limits.effort for joint in self.robot.joints])
+        publisher = self.client.create_publisher
+        self._states = publisher(JointState, "joint_states", JOINT_STATES)
+        self._references = publisher(JointTrajectory, "reference", STREAMED)
+        self._models = publisher(BaseParameters, "base_parameters", LATCHED)
+        self._descriptions = publisher(String, "robot_description", LATCHED)
+        self.state = JointState(name=list(self.names), position=HERE.tolist(), velocity=[0.0] * 3)
+        self.point = None
+        self.efforts, self.commands, self.passed_on = [], [], []
+        subscribe = self.client.create_subscription
+        subscribe(JointState, "feedforward_effort", self._on_effort, 1000)
+        subscribe(Float64MultiArray, "effort_commands", lambda m: self.commands.append(np.array(m.data)), 1000)
+        subscribe(JointTrajectory, "joint_trajectory", self.passed_on.append, COMMANDS)
+        self._ticker = Ticker(0.002, self._tick)
+
+    def _on_effort(self, message):
+        stamp = message.header.stamp
+        self.efforts.append((tuple(message.name), np.array(message.effort), stamp.sec + 1e-9 * stamp.nanosec))
+
+    def _tick(self):
+        state, point = self.state, self.point
+        if state is not None:
+            stamp = time.time_ns()
+            state.header.stamp.sec, state.header.stamp.nanosec = divmod(stamp, 1_000_000_000)
+            self._states.publish(state)
+        if point is not None:
+            self._references.publish(point)
+
+    def close(self):
+        self._ticker.close()
+
+    def stream(self, q, ddq=(0.0, 0.0, 0.0)):
+        """Stream this point from now on; None as q: nothing."""
+        if q is None:
+            self.point = None
+            return
+        arrays = [array("d", np.asarray(x, dtype=float)) for x in (q, np.zeros(3), ddq)]
+        point = JointTrajectoryPoint(positions=arrays[0], velocities=arrays[1], accelerations=arrays[2])
+        self.point = JointTrajectory(joint_names=list(self.names), points=[point])
+
+    def refer(self, points):
+        self._references.publish(trajectory_message(points))
+
+    def describe(self, text):
+        self._descriptions.publish(String(data=text))
+
+    def publish_model(self, robot, scale=1.0):
+        self._models.publish(model_message(identified(robot, scale), self.client.get_clock().now().to_msg()))
+
+    def last(self):
+        return self.efforts[-1][1] if self.efforts else np.full(3, np.nan)
+
+    def reaches(self, tau, what, within=1e-3, timeout=15.0):
+        """Wait until the torque is this one, and stays there for some commands."""
+        self.client.wait(
+            lambda: len(self.efforts) > 20 and all(np.allclose(x, tau, atol=within) for _, x, _ in self.efforts[-20:]),
+            timeout,
+            f"{what}: {np.round(tau, 2)}, last {np.round(self.last(), 2)}",
+        )
+
+    def all_torques(self):
+        found = np.array([tau for _, tau, _ in self.efforts])
+        assert all(names == self.names for names, _, _ in self.efforts)
+        assert np.isfinite(found).all() and np.all(np.abs(found) <= self.limits + 1e-9)
+        return found
+
+    def quickest_change(self):
+        """Return the largest rate of change [N.m/s], a little slack for commands that came together."""
+        passed = np.diff([stamp for _, _, stamp in self.efforts])
+        return float((np.abs(np.diff(self.all_torques(), axis=0)).max(axis=1) / (passed + 0.002)).max())
+
+    def transition(self, number):
+        request = Transition(id=number)
+        self.client.call(ChangeState, "feedforward/change_state", transition=request)
+
+
+@pytest.fixture
+def world_of(tmp_path):
+    """Return what starts a feedforward node, with parameters, in a world around it."""
+    (tmp_path / "arm3.urdf").write_text(URDF)
+    with graph(tmp_path, str(tmp_path / "arm3.urdf")) as made:
+        worlds = []
+
+        def start(wait=True, **parameters):
+            world = World(made)
+            worlds.append(world)
+            made.world, made.process = world, made.start("feedforward", **parameters)
+            if wait:
+                made.ready("feedforward")
+                made.client.wait(
+                    lambda: (
+                        made.client.count_subscribers("reference") and made.client.count_publishers("effort_commands")
+                    ),
+                    20.0,
+                    "the connection",
+                )
+            return made
+
+        yield start
+        for world in worlds:
+            world.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_stream_stays_right_whatever_comes_and_every_ending_is_gravity(world_of):
+    """Items 7 to 10, 12 and 13: limits and models that are not there, absurd, foreign, changed twice; NaN; endings."""
+    made = world_of(robot=None, output="effort", timeout=1.0, stale_seconds=1.0)
+    world, client, robot = made.world, made.client, made.robot
+    model = Model(robot, standard_vector(robot))
+    q, ddq = np.array([0.1, -0.5, 0.2]), np.array([4.0, 4.0, 4.0])
+
+    # no model, then no limits: nothing is sent, and it says how to give them
+    world.stream(q, ddq=ddq)
+    client.wait(lambda: "there is no model yet" in made.log("feedforward"), 10.0, "the refusal")
+    world.publish_model(robot)
+    client.wait(lambda: "effort limits are not known; publish robot_description" in made.log("feedforward"), 10.0, "it")
+    assert not world.efforts and not world.commands
+    filled = trajectory_message(quintic(world.names, q, HERE, 1.0))
+    with pytest.raises(ClientError, match="effort limits are not known"):
+        client.call(FillEfforts, "feedforward/fill_efforts", trajectory=filled)
+
+    # the description gives them, though the parameter robot is empty; without a reference gravity is held
+    world.stream(None)
+    world.describe(URDF)
+    world.reaches(model.gravity(HERE), "gravity before the first reference")
+
+    def torque(ddq):
+        tau = inverse_dynamics(robot, standard_vector(robot), q[None], np.zeros((1, 3)), ddq[None])[0]
+        return np.clip(tau, -world.limits, world.limits)
+
+    moving = torque(ddq)
+    world.stream(q, ddq=ddq)
+    world.reaches(moving, "the point's torque")
+    assert np.abs(moving - model.gravity(HERE)).max() > 5.0
+    # beyond the limits it is cut off
+    world.stream(q, ddq=1e4 * ddq)
+    world.reaches(torque(1e4 * ddq), "the limits")
+    world.stream(q, ddq=ddq)
+    world.reaches(moving, "the point's torque again")
+
+    # absurd payloads and foreign models are refused, and the stream goes on
+    for payload in (Inertia(m=1e9, com=Vector3(z=0.05)), Inertia(m=float("nan")), Inertia(m=1.0, ixx=-1.0)):
+        with pytest.raises(ClientError, match="payload"):
+            client.call(SetPayload, "feedforward/set_payload", payload=payload)
+    count = len(world.efforts)
+    world.publish_model(load_robot("demo6"))
+    client.wait(lambda: "base_parameters refused" in made.log("feedforward"), 10.0, "the refusal")
+    client.wait(lambda: len(world.efforts) > count + 50, 10.0, "more torques")
+    world.reaches(moving, "the point's torque, with the model that was there")
+
+    # joint states that are NaN, of others, or with names of the same length in another order
+    world.state = JointState(name=list(world.names), position=[float("nan")] * 3, velocity=[float("nan")] * 3)
+    client.set("feedforward", measured_gravity=True)
+    count = len(world.efforts)
+    client.wait(lambda: len(world.efforts) > count + 200, 10.0, "more torques")
+    world.state = JointState(name=["waist", "elbow", "shoulder"], position=HERE[[0, 2, 1]].tolist(), velocity=[0.0] * 3)
+    world.reaches(moving - model.gravity(q) + model.gravity(HERE), "gravity where the robot is, by name")
+    client.set("feedforward", measured_gravity=False)
+    world.reaches(moving, "gravity at the reference")
+    world.state = JointState(name=list(world.names), position=HERE.tolist(), velocity=[0.0] * 3)
+
+    # changes within a ramp: no jump
+    client.set("feedforward", ramp_seconds=2.0)
+    world.efforts.clear()
+    for scale in (1.4, 0.6, 1.5, 1.0):
+        world.publish_model(robot, scale)
+        payload = Inertia(m=3.0 if scale > 1 else 0.0, com=Vector3(x=0.3))
+        client.call(SetPayload, "feedforward/set_payload", payload=payload)
+        count = len(world.efforts)
+        client.wait(lambda count=count: len(world.efforts) > count + 100, 10.0, "part of a ramp")
+    world.reaches(moving, "the last model")
+    # what is sent stays between -35 and +15 N.m, so a change takes 50 N.m in 2 s at most
+    assert 2.0 < np.ptp(world.all_torques(), axis=0).max() < 50.0
+    assert world.quickest_change() < 30.0
+    client.set("feedforward", ramp_seconds=0.3)
+
+    # settings that make no sense are refused, and change nothing
+    for bad, words in (
+        ({"output": "nonsense"}, "trajectory, effort"),
+        ({"effort_limits": [1.0, 2.0]}, "effort_limits"),
+        ({"effort_rates": [1.0]}, "rate"),
+        ({"joint_order": ["a", "b", "c"]}, "joint_order"),
+        ({"model": "x.yaml"}, "clean up"),
+    ):
+        with pytest.raises(ClientError, match=words):
+            client.set("feedforward", **bad)
+
+    # endings in mid-motion: the other output, deactivation, the signal
+    client.set("feedforward", output="trajectory")
+    assert np.allclose(world_settled(world), model.gravity(HERE), atol=1e-3)
+    client.set("feedforward", output="effort", joint_order=["elbow", "waist", "shoulder"])
+    world.reaches(moving, "the stream again")
+    assert np.allclose(world.commands[-1], moving[[2, 0, 1]], atol=1e-3)
+    world.transition(Transition.TRANSITION_DEACTIVATE)
+    assert np.allclose(world_settled(world), model.gravity(HERE), atol=1e-3)
+    assert np.allclose(world.commands[-1], model.gravity(HERE)[[2, 0, 1]], atol=1e-3)
+    world.transition(Transition.TRANSITION_ACTIVATE)
+    world.reaches(moving, "the stream after activation")
+    made.process.send_signal(signal.SIGINT)
+    assert made.process.wait(10.0) == 0
+    assert np.allclose(world_settled(world), model.gravity(HERE), atol=1e-3)
+    world.all_torques()
+    assert "Traceback" not in made.log("feedforward")
+
+
+def world_settled(world):
+    """Return the last torque, once no more come."""
+    count = -1
+    while count != len(world.efforts):
+        count = len(world.efforts)
+        time.sleep(0.3)
+    return world.last()
+
+
+@pytest.mark.timeout(90)
+def test_trajectories_have_complete_torques_and_predictions_the_names_of_their_message(world_of, tmp_path: Path):
+    """Items 7 and 11: split fills complete torques; names by content; a frozen robot; another robot's description."""
+    save_model(identified(robot_from_urdf_string(URDF)), tmp_path / "model.yaml")
+    made = world_of(model=tmp_path / "model.yaml", split=True)
+    world, client, robot = made.world, made.client, made.robot
+    way = quintic(world.names, HERE, np.array([-0.5, 0.4, -0.6]), 1.0)
+    world.refer(way.ordered(("elbow", "waist", "shoulder")))
+    client.wait(lambda: bool(world.passed_on), 10.0, "the trajectory")
+    sent = world.passed_on[-1]
+    assert tuple(sent.joint_names) == world.names
+    model = Model(robot, standard_vector(robot))
+    end = np.array(sent.points[-1].positions)
+    assert np.allclose(sent.points[-1].effort, model.gravity(end), atol=1e-3)
+    assert np.abs(model.gravity(end) - model.gravity(HERE)).max() > 5.0, "not that of the present pose"
+    answered = client.call(FillEfforts, "feedforward/fill_efforts", trajectory=trajectory_message(way)).trajectory
+    assert np.allclose(answered.points[-1].effort, model.gravity(end), atol=1e-3)
+
+    # two orders of names of the same length: each prediction has that of its message
+    seen = []
+    client.create_subscription(JointState, "feedforward/predicted", seen.append, JOINT_STATES)
+    expected = dict(zip(world.names, model.gravity(HERE), strict=True))
+    for order in (("waist", "shoulder", "elbow"), ("elbow", "shoulder", "waist")):
+        places = [world.names.index(name) for name in order]
+        world.state = JointState(name=list(order), position=HERE[places].tolist(), velocity=[0.0] * 3)
+        client.wait(lambda order=order: bool(seen) and tuple(seen[-1].name) == order, 10.0, "the names")
+        seen.clear()
+        client.wait(lambda: len(seen) > 5, 10.0, "predictions")
+        message = seen[-1]
+        wanted = [expected[name] for name in message.name]
+        assert tuple(message.name) == order
+        assert np.allclose(message.effort, wanted, atol=0.5), (message.effort, wanted)
+        assert np.allclose(message.position, HERE[places])
+
+
+def test_a_nonsense_output_is_refused_at_the_start(world_of):
+    made = world_of(wait=False, output="nonsense")
+    assert made.process.wait(20.0) == 2
+    assert "choose from trajectory, effort" in made.log("feedforward")

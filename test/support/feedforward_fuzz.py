@@ -1,0 +1,212 @@
+"""Random events for the feedforward's state machine, and what must hold whatever comes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ros2_dynid.control.feedforward import Model, Options
+from ros2_dynid.control.feedforward_events import (
+    SENDING,
+    Activate,
+    AskFiller,
+    Background,
+    Deactivate,
+    JointState,
+    NewDescription,
+    NewModel,
+    NewPayload,
+    NewReference,
+    OptionsChanged,
+    OutputChanged,
+    Settings,
+    State,
+    StreamedPoint,
+    Tick,
+)
+from ros2_dynid.control.feedforward_machine import FeedforwardMachine
+from ros2_dynid.control.payload import Load, load_parameters
+from ros2_dynid.control.reference import reference
+from ros2_dynid.control.stop import quintic
+from ros2_dynid.control.torque_door import LONGEST_STEP
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Limits
+
+ROBOT = load_robot("demo3")
+NAMES = ROBOT.active_names
+CHI = standard_vector(ROBOT)
+OTHER = load_robot("demo6")
+BARE = replace(ROBOT, joints=tuple(replace(joint, limits=Limits()) for joint in ROBOT.joints))
+"""The same robot without limits, as it comes with base_parameters."""
+LONGER = replace(ROBOT, joints=(*ROBOT.joints[:2], replace(ROBOT.joints[2], d=ROBOT.joints[2].d + 0.1)))
+"""Another robot with the same joint names."""
+
+
+class Fuzz:
+    """One machine under random events; `step` fires one and checks."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.machine = FeedforwardMachine(Settings(), stream=True)
+        self.now = 100.0
+        self.last: np.ndarray | None = None
+        self.last_time = 0.0
+        self.limits = None
+        self.steps = self.torques = 0
+        self.seen: set[tuple[State, type]] = set()
+        self.pose = np.array([0.1, -0.8, 0.3])
+        self.stamp = 1
+        self.positions: list[np.ndarray] = []
+        """Where gravity may be taken: the last states that were finite, and the last reference."""
+        self.endings = 0
+
+    def point(self):
+        q = self.pose + self.rng.normal(0, 0.2, 3)
+        dq, ddq = self.rng.normal(0, 1, 3), self.rng.normal(0, 5, 3)
+        if self.rng.random() < 0.02:
+            dq = dq * 1e200  # finite, though its torque is not
+        if self.rng.random() < 0.05:
+            return StreamedPoint(tuple(reversed(NAMES)), q, dq, ddq)
+        return StreamedPoint(NAMES, q, dq, ddq)
+
+    def state(self):
+        self.pose = np.clip(self.pose + self.rng.normal(0, 0.01, 3), -1.5, 1.5)
+        q, dq = self.pose.copy(), self.rng.normal(0, 0.5, 3)
+        kind = self.rng.random()
+        if kind < 0.1:
+            q[self.rng.integers(3)] = self.rng.choice([np.nan, np.inf])
+        elif kind < 0.2:
+            dq[self.rng.integers(3)] = np.nan
+        if kind < 0.9:
+            self.stamp += 1_000_000
+        names = OTHER.active_names if self.rng.random() < 0.02 else NAMES
+        return JointState(names, q, dq, 0 if self.rng.random() < 0.05 else self.stamp)
+
+    def trajectory(self):
+        if self.rng.random() < 0.1:
+            bad = reference(("x", "y", "z"), np.array([0.0, 1.0]), np.zeros((2, 3)))
+            return NewReference(bad, self.now)
+        goal = np.clip(self.pose + self.rng.normal(0, 0.3, 3), -1.5, 1.5)
+        way = quintic(NAMES, self.pose, goal, float(self.rng.uniform(0.05, 0.6)))
+        if self.rng.random() < 0.3:
+            way = way.ordered((NAMES[1], NAMES[2], NAMES[0]))
+        return NewReference(way, self.now + float(self.rng.choice([0.0, 0.0, 0.05, -0.1, -5.0])))
+
+    def model(self):
+        kind = self.rng.random()
+        if kind < 0.1:
+            return NewModel(OTHER, standard_vector(OTHER), "another robot")
+        if kind < 0.15:
+            return NewModel(BARE, np.where(np.arange(len(CHI)) == 3, np.nan, CHI), "broken")
+        if kind < 0.2:
+            return NewModel(LONGER, CHI, "longer")
+        if kind < 0.25:
+            return NewModel(BARE, 1e4 * CHI, "absurd")
+        return NewModel(BARE if kind < 0.6 else ROBOT, CHI * self.rng.uniform(0.5, 1.3), "base_parameters")
+
+    def payload(self):
+        mass = float(self.rng.choice([0.0, 1.0, 3.0, 1e9, -1.0, np.nan]))
+        inertia = float(mass > 0) * np.diag([0.01, 0.01, float(self.rng.choice([0.015, 0.5]))])
+        return NewPayload(Load(mass, self.rng.normal(0, 0.1, 3), inertia, int(self.rng.choice([1, 3, 3, 9]))))
+
+    def options(self):
+        rng = self.rng
+        options = Options(*(bool(x) for x in rng.integers(0, 2, 2)), 0.02, bool(rng.integers(2)), bool(rng.integers(2)))
+        settings = Settings(
+            replace(options, ramp=float(rng.choice([0.0, 0.02, 0.3]))),
+            hold=bool(rng.integers(2)),
+            timeout=float(rng.choice([0.01, 0.05])),
+            stale=float(rng.choice([0.005, 0.1])),
+            efforts=tuple(rng.choice([0.0, 60.0, 100.0], 3)) if rng.random() < 0.8 else (1.0, 2.0),
+            rates=(0.0,) if rng.random() < 0.7 else tuple(rng.choice([1.0, 300.0, 2000.0], 3)),
+            command_names=() if rng.random() < 0.5 else (NAMES[2], NAMES[0], NAMES[1]),
+        )
+        return OptionsChanged(settings, try_only=bool(rng.random() < 0.3))
+
+    def event(self):
+        kind = self.rng.random()
+        # most of the time it runs, as a robot does
+        for share, make in (
+            (0.25, Tick),
+            (0.50, self.point if self.machine.state is State.STREAMING or self.rng.random() < 0.1 else Tick),
+            (0.80, self.state),
+            (0.85, self.trajectory),
+            (0.88, Background),
+            (0.91, self.model),
+            (0.935, self.payload),
+            (0.95, self.options),
+            (0.957, lambda: OutputChanged(bool(self.rng.random() < 0.7))),
+            (0.96, lambda: NewDescription([ROBOT, ROBOT, ROBOT, BARE, OTHER, LONGER][self.rng.integers(6)])),
+            (0.965, Deactivate),
+            (0.975, AskFiller),
+        ):
+            if kind < share:
+                return make()
+        return Activate()
+
+    def step(self) -> None:
+        """Fire an event after a random time, and check all that must hold."""
+        machine, rng = self.machine, self.rng
+        pause = float(rng.exponential(1e-3)) if rng.random() < 0.995 else float(rng.uniform(0.05, 1.0))
+        self.now += min(pause, max(machine.due - self.now, 0.0)) if rng.random() < 0.8 else pause
+        event, before = self.event(), machine.state
+        self.seen.add((before, type(event)))
+        sending = before in SENDING
+        known = machine.limits, machine._robot, machine._chi, machine._load, machine._place
+        outcome = machine.handle(event, self.now)
+        self.steps += 1
+        if isinstance(event, JointState) and event.joint_names == NAMES and np.isfinite(event.q).all():
+            self.positions = [event.q, *self.positions[:1]]
+        if isinstance(event, Activate) and not outcome.refused and before is State.STOPPED:
+            self.last = None
+        limits = machine.limits or known[0]  # a model of another robot goes with its last torque
+        if outcome.torque is not None:
+            self._check_torque(outcome.torque, limits)
+        if outcome.trajectory is not None:
+            assert np.all(np.abs(outcome.trajectory.tau) <= limits.effort + 1e-9)
+            assert outcome.trajectory.joint_names == NAMES
+        if machine.state in SENDING:
+            assert machine.limits is not None, "nothing is sent without limits"
+        ended = sending and machine.state not in SENDING
+        if ended:
+            self._check_ending(event, *known)
+        if before in (State.STOPPED, State.NO_MODEL, State.NO_LIMITS) and not isinstance(event, Activate):
+            assert outcome.torque is None
+        machine.news()
+
+    def _check_torque(self, torque, limits) -> None:
+        self.torques += 1
+        tau = torque.tau
+        assert torque.joint_names == NAMES and np.isfinite(tau).all()
+        assert np.all(np.abs(tau) <= limits.effort)
+        places = [NAMES.index(name) for name in torque.command_names]
+        assert np.array_equal(torque.command, tau[places])
+        if self.last is not None:
+            step = limits.rate * min(self.now - self.last_time, LONGEST_STEP)
+            shrunk = np.clip(self.last, -limits.effort, limits.effort)
+            assert np.all(np.abs(tau - shrunk) <= step + 1e-9), (self.machine.state, tau - self.last, step)
+        self.last, self.last_time = tau, self.now
+
+    def _check_ending(self, event, limits, robot, chi, load, place) -> None:
+        """Check that what is left behind is gravity, of the model and load in use, where the robot was last known."""
+        if isinstance(event, StreamedPoint | NewReference):  # its very first torque was not finite: nothing was sent
+            return
+        self.endings += 1
+        model = Model(robot, chi if load is None else chi + load_parameters(robot, load, len(chi)))
+        places = [*self.positions, *([place[1]] if place is not None else [])]
+        found = [np.clip(model.gravity(q), -limits.effort, limits.effort) for q in places]
+        assert any(np.allclose(tau, self.last, atol=1e-6) for tau in found), (found, self.last, event)
+        self.last = None
+
+
+def fuzz(seed: int, steps: int) -> Fuzz:
+    """Fire `steps` random events at a machine with a model, active; of every fourth the limits are not known yet."""
+    made = Fuzz(seed)
+    described = () if seed % 4 == 3 else (NewDescription(ROBOT),)
+    for event in (*described, NewModel(BARE, CHI, "base_parameters"), Activate()):
+        assert not made.machine.handle(event, made.now).refused
+    for _ in range(steps):
+        made.step()
+    return made
