@@ -8,6 +8,7 @@ import numpy as np
 
 from ros2_dynid.control.feedforward import Model
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 POSES = 64
@@ -54,8 +55,7 @@ def load_parameters(robot: Robot, load: Load, size: int) -> Array:
     if load.mass:
         m, c = load.mass, load.com
         J = load.inertia + m * (c @ c * np.eye(3) - np.outer(c, c))
-        at = 14 * (load.joint - 1)
-        chi[at : at + 10] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(m * c), m)
+        chi[link_slice(load.joint - 1)] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(m * c), m)
     return chi
 
 

@@ -16,6 +16,9 @@ from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.cdr import CdrReader
 from ros2_dynid.recording.bag.compression import DamagedDataError
 
+AFTER_STAMP = 12
+"""Where the header's stamp ends in the serialized message [bytes]."""
+
 
 @dataclass(frozen=True)
 class _Shape:
@@ -55,7 +58,7 @@ def _parsed(message: bytes, names: tuple[str, ...]) -> _Shape | None:
         reader = CdrReader(message)
         if reader.byte_order != "<":
             return None
-        fixed_from = _STAMP.stop
+        fixed_from = AFTER_STAMP
         reader.skip(fixed_from - reader.position)
         reader.skip(reader.count(1))  # frame_id
         found = [reader.string() for _ in range(reader.count(4))]
