@@ -128,7 +128,7 @@ class World:
         self._descriptions.publish(String(data=text))
 
     def publish_model(self, robot, scale=1.0):
-        self._models.publish(model_message(identified(robot, scale), self.client.get_clock().now().to_msg()))
+        self._models.publish(model_message(identified(robot, scale), self.client.get_clock().now().to_msg(), "base"))
 
     def last(self):
         return self.efforts[-1][1] if self.efforts else np.full(3, np.nan)
