@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "theory.md"
-NAMED = re.compile(r"`([a-z_]+/[a-z_0-9]+\.py):([A-Za-z_0-9]+)`")
+NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py):([A-Za-z_0-9]+)`")
 
 
 def defined(path: Path) -> set[str]:
