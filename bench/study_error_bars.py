@@ -106,8 +106,8 @@ def study(
             )
             for method in methods:
                 estimate = fitter(method, problem)(None)
-                found[method][0].append(estimate.value[:-1] - truth)
-                found[method][1].append(estimate.std[:-1])
+                found[method][0].append(estimate.base - truth)
+                found[method][1].append(estimate.base_std)
     return {method: tuple(map(np.array, pair)) for method, pair in found.items()}
 
 

@@ -28,10 +28,12 @@ UNIONS = (Union, types.UnionType)
 
 def encode(value: object) -> Plain:
     """Return plain data: dataclasses as mappings, enums by value, arrays as lists, and null for what is not finite."""
-    if value is None or isinstance(value, bool | int) or type(value) is str:
-        return value
     if isinstance(value, Enum):
         return encode(value.value)
+    if value is None or isinstance(
+        value, bool | int | str
+    ):  # a Text stays one, so that a caller can render its options
+        return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
@@ -42,7 +44,7 @@ def encode(value: object) -> Plain:
         return encode(value.tolist())
     if isinstance(value, list | tuple):
         return [encode(item) for item in value]
-    if isinstance(value, str | Path):
+    if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no plain form")
 

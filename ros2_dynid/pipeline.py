@@ -1,62 +1,72 @@
-"""The use cases, which the command line and the nodes both call: progress is told, and a caller can cancel."""
+"""Identification from recordings to a model: the method, step by step.
+
+`identify` reads and prepares recordings, gathers what they say, estimates base parameters, tests them on data not used,
+finds physical parameters, judges and writes. Recordings are paths or Samples; requests that name files and outcomes as
+plain data are the use cases' (`ros2_dynid.usecases`). Progress is reported, and a caller can cancel.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ros2_dynid.atomic import write_text
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.codec import encode
-from ros2_dynid.errors import InputError
+from ros2_dynid.codec import Plain, encode
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
-from ros2_dynid.identification.estimators.least_squares import Estimate, weighted_triangle
-from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
-from ros2_dynid.identification.loads.payload import Payload, identify_load
+from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter, inform
+from ros2_dynid.identification.estimators.least_squares import weighted_triangle
+from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load
 from ros2_dynid.identification.model_file import (
     IdentifiedModel,
     is_model_file,
     load_model,
     model_of,
-    plain,
     save_model,
 )
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.physical.consistency import impose, made_consistent, smallest_joint_inertia
-from ros2_dynid.identification.physical.consistency import table as consistency_table
-from ros2_dynid.identification.physical.essential import Essential, essential, significance
-from ros2_dynid.identification.physical.standard import closest, essential_change, with_drives
+from ros2_dynid.identification.outcome import Consistency, Delay, Elimination, EliminationStep, IdentifyOutcome
+from ros2_dynid.identification.physical import Essential, closest, essential, impose, made_consistent, significance
+from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
+from ros2_dynid.identification.physical.consistency import table as consistent_counts
+from ros2_dynid.identification.physical.standard import essential_change, with_drives
 from ros2_dynid.identification.preparation import Prepared, prepare, prepare_pieces
-from ros2_dynid.identification.torque_data import evidence, save_evidence
-from ros2_dynid.identification.validation.effort_scale import against_prior, refuse_strangers, refuse_wrong_efforts
-from ros2_dynid.identification.validation.torque_errors import (
+from ros2_dynid.identification.torque_data import save_torque_data
+from ros2_dynid.identification.validation import (
+    Comparison,
     Errors,
-    Series,
+    Remark,
+    compare_torques,
     cross_validate,
-    series,
     torque_errors,
-    whiteness,
+    verdict,
 )
-from ros2_dynid.identification.validation.verdict import Remark, verdict
-from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
+from ros2_dynid.identification.validation.effort_scale import (
+    against_prior,
+    refuse_contradictions,
+    refuse_wrong_efforts,
+)
+from ros2_dynid.identification.validation.torque_errors import whiteness
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note
 from ros2_dynid.progress import Cancelled, Progress, Reporter
+from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined
 from ros2_dynid.recording.read import iter_samples
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.streamed import streamed
-from ros2_dynid.report.build import write_report
+from ros2_dynid.report.build import write_page
 from ros2_dynid.version import __version__
 
 __all__ = [
@@ -77,11 +87,27 @@ Recording = str | Path | Samples
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """The outcome: the model, and what the command line prints as JSON (`summary`)."""
+    """The model, the outcome as data, and the model file written, if any."""
 
     model: IdentifiedModel
-    summary: dict[str, Any]
+    outcome: IdentifyOutcome
     path: Path | None = None
+
+    @property
+    def summary(self) -> dict[str, Plain]:
+        """The outcome as plain data: what the command line prints as JSON."""
+        data = encode(self.outcome)
+        assert isinstance(data, dict)
+        return data
+
+
+@dataclass(frozen=True)
+class PhysicalParameters:
+    """Standard and consistent parameters by name, as far as asked for, and how many links are consistent."""
+
+    standard: Mapping[str, float] | None = None
+    consistent: Mapping[str, float] | None = None
+    consistency: Consistency | None = None
 
 
 def identify(
@@ -103,97 +129,68 @@ def identify(
     and report.html. command: what to type to repeat it, for the report.
     """
     options = options or IdentifyOptions()
-    begin, tell = time.perf_counter(), Reporter(progress, cancelled)
+    began, report = time.perf_counter(), Reporter(progress, cancelled)
     target = check_output(output, overwrite)
     if not recordings:
         raise InputError("there is no recording", "give at least one bag, csv or npz file")
-    problem = read_problem(robot, recordings, options, tell)
-    base, information, names = problem.base, problem.information, robot.active_names
-    sources = [p.source for p in problem.prepared]
-    fit_to = fitter(options.method, problem, lambda done: tell("estimating", 0.7 + 0.1 * done))
-    found = fit_to(None)
+
+    problem = read_problem(robot, recordings, options, report)
+    fit = fitter(options.method, problem, lambda done: report("estimating", 0.7 + 0.1 * done))
+    found = fit(None)
     if options.checks:
-        refuse_strangers(information, found.value, sources)
-        refuse_wrong_efforts(robot, base, information, sources[0])
-    kept = None
+        _refuse_wrong_data(problem, found)
+    selection = None
     if options.essential:
-        tell("essential parameters", 0.82)
-        kept = essential(information, found, always=[len(base)])
-        found = kept.estimate
-    fit = torque_errors(names, information, found.value)
-    validation: Errors = {}
-    held_out: list[Prepared] = []
-    tell("validating", 0.85)
-    if validate:
-        held_out = [_prepared(robot, recording, options, tell, 0.85) for recording in validate]
-        validation = torque_errors(names, inform(robot, base, held_out), found.value)
-    elif options.cross_validate:
-        validation = cross_validate(names, information, options.cross_validate, fit_to)
-    tell("standard parameters", 0.9)
-    physical = _standard(problem, found, kept, options)
-    chi = np.zeros(len(standard_names(robot)))
-    chi[base.columns(robot)] = found.value[:-1]
-    parts = [series(robot, p, chi, float(found.value[-1])) for p in problem.prepared]
-    remarks = _verdict(problem, found, fit, validation, parts)
-    obtained = provenance(options, problem, found, remarks) | ({"command": command} if command else {})
+        report("essential parameters", 0.82)
+        selection = essential(problem.information, found)
+        found = selection.estimate
+
+    report("validating", 0.85)
+    fitted = compare_torques(robot, problem.base, problem.prepared, found.value, problem.prior)
+    held_out = _held_out(problem, validate, found, options, report)
+    validation = _validation(problem, fit, held_out, options)
+    report("physical parameters", 0.9)
+    physical = _physical_parameters(problem, found, selection, options)
+
+    errors = torque_errors(robot.active_names, problem.information, found.value)
+    remarks = _verdict(problem, found, errors, validation, fitted)
+    obtained = _provenance(options, problem, found, remarks, command)
     model = model_of(
         robot,
-        base,
-        found.value[:-1],
-        found.std[:-1],
-        found.covariance[:-1, :-1],
-        essential=None if kept is None else tuple(base.names[k] for k in kept.kept),
-        standard=physical.get("standard"),
-        consistent=physical.get("consistent"),
-        fit=fit,
+        problem.base,
+        found.base,
+        found.base_std,
+        found.base_covariance,
+        essential=None if selection is None else tuple(problem.base.names[k] for k in selection.kept),
+        standard=physical.standard,
+        consistent=physical.consistent,
+        fit=errors,
         validation=validation,
         obtained=obtained,
     )
-    summary = {
-        "base": model.table(),
-        "essential": [] if model.essential is None else list(model.essential),
-        "standard": dict(model.standard or {}),
-        "consistent": dict(model.consistent or {}),
-        "fit": fit,
-        "validation": validation,
-        "cond": found.cond,
-        "rows": int(information.rows.sum()),
-        "method": options.method.value,
-        "filter": obtained["filter"],
-        "delay": obtained["delay"],
-        "verdict": obtained["verdict"],
-        "notes": obtained["notes"],
-        **({"elimination": _elimination(problem, kept, found)} if kept is not None else {}),
-        **({"consistency": physical["consistency"]} if "consistency" in physical else {}),
-        "seconds": time.perf_counter() - begin,
-        "model": None if target is None else str(target),
-    }
+    outcome = IdentifyOutcome(
+        base=model.table(),
+        essential=model.essential or (),
+        standard=model.standard or {},
+        consistent=model.consistent or {},
+        fit=errors,
+        validation=validation,
+        cond=found.cond if np.isfinite(found.cond) else None,
+        rows=int(problem.information.rows.sum()),
+        method=options.method,
+        filter=problem.prepared[0].filter,
+        delay=_delay(found),
+        verdict=tuple(remarks),
+        notes=_notes(problem),
+        seconds=time.perf_counter() - began,
+        elimination=None if selection is None else _elimination(problem, selection),
+        consistency=physical.consistency,
+    )
     if target is not None:
-        tell("writing", 0.97)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        sets = {"fit": problem.prepared, "validation": held_out}
-        columns = base.columns(robot)
-        save_evidence(
-            target.parent / "data.npz",
-            {key: evidence(robot, p, columns, found.value, problem.prior) for key, p in sets.items() if p},
-        )
-        write_text(target.parent / "summary.json", json.dumps(plain(summary), indent=1))
-        save_model(model, target)
-        summary["report"] = str(write_report(target.parent, figures=False))
-    tell("done", 1.0)
-    return Identified(model, summary, target)
-
-
-def read_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, tell: Progress) -> Problem:
-    """Read and prepare the recordings, and gather what they say about the base parameters."""
-    base = base_parameters(robot, method="closed-form")
-    prepared = []
-    for k, recording in enumerate(recordings):
-        prepared.append(_prepared(robot, recording, options, tell, 0.05 + 0.3 * k / len(recordings)))
-    information = inform(robot, base, prepared, lambda done: tell("regressor", 0.35 + 0.35 * done))
-    prior = np.append(base.values(robot, standard_vector(robot)), 0.0)
-    halves = partial(_halves, robot, recordings, options, tell)
-    return Problem(robot, base, tuple(prepared), information, prior, halves)
+        report("writing", 0.97)
+        outcome = _written(target, model, outcome, fitted, held_out)
+    report("done", 1.0)
+    return Identified(model, outcome, target)
 
 
 def identify_payload(
@@ -210,9 +207,9 @@ def identify_payload(
 
     The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame).
     """
-    options, tell = options or IdentifyOptions(), Reporter(progress, cancelled)
-    without, with_load = (read_problem(robot, part, options, tell) for part in (empty, loaded))
-    tell("estimating", 0.9)
+    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    without, with_load = (read_problem(robot, part, options, report) for part in (empty, loaded))
+    report("estimating", 0.9)
     carried = [name for name, (number, _) in robot.tools.items() if number == robot.n]
     link = link if link is not None or not carried else carried[0]
     return identify_load(robot, without.base, without.information, with_load.information, link=link)
@@ -229,62 +226,205 @@ def identify_gains(
     cancelled: Callable[[], bool] | None = None,
 ) -> Gains:
     """Identify the drive gains from recordings without and with a load of known mass [kg]."""
-    options, tell = options or IdentifyOptions(), Reporter(progress, cancelled)
-    without, with_load = (read_problem(robot, part, options, tell) for part in (empty, loaded))
-    tell("estimating", 0.9)
+    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    without, with_load = (read_problem(robot, part, options, report) for part in (empty, loaded))
+    report("estimating", 0.9)
     return drive_gains(robot, without.base, without.information, with_load.information, mass)
 
 
-def _standard(problem: Problem, found: Estimate, kept: Essential | None, options: IdentifyOptions) -> dict[str, Any]:
+def robot_or_model(
+    path: str | Path,
+    *,
+    use: str = "base",
+    base_link: str | None = None,
+    tip_link: str | None = None,
+    hold: Mapping[str, float] | None = None,
+    joint_limits: str | Path | None = None,
+) -> tuple[Robot, Array]:
+    """Return the robot and standard parameters chi: of an identified model, or a robot's a priori ones.
+
+    use: of a model, its "base" values, or the "standard" or "consistent" parameters if it has them. The rest: which
+    sub-chain of a robot.
+    """
+    if is_model_file(path):
+        model = load_model(path)
+        if use == "base":
+            return model.robot, model.chi
+        values = model.standard if use == "standard" else model.consistent
+        if values is None:
+            what, cure = f"the model has no {use} parameters", Text("identify with ", Option(use, True))
+            raise InputError(what, cure, str(path))
+        return model.robot, standard_vector(model.robot, values)
+    robot = load_robot(path, base_link=base_link, tip_link=tip_link, hold=hold, joint_limits=joint_limits)
+    return robot, standard_vector(robot)
+
+
+def check_output(output: str | Path | None, overwrite: bool) -> Path | None:
+    """Return the model file to write, or refuse a folder that cannot take it or already has one."""
+    if output is None:
+        return None
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise InputError("the output is a file", Text("name a folder: ", Option("output")), str(folder))
+    target = folder / "model.yaml"
+    if target.exists() and not overwrite:
+        cure = Text("choose another folder, or allow it: ", Option("overwrite", True))
+        raise InputError("there is a model already", cure, str(target))
+    return target
+
+
+def read_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
+    """Read and prepare the recordings, and gather what they say about the base parameters."""
+    base = base_parameters(robot, method="closed-form")
+    prepared = [
+        _prepared(robot, recording, options, report, 0.05 + 0.3 * k / len(recordings))
+        for k, recording in enumerate(recordings)
+    ]
+    information = inform(robot, base, prepared, lambda done: report("regressor", 0.35 + 0.35 * done))
+    prior = information.layout.vector(base.values(robot, standard_vector(robot)))
+    halves = partial(_halves, robot, recordings, options, report)
+    return Problem(robot, base, tuple(prepared), information, prior, halves)
+
+
+def _halves(
+    robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress, half: int
+) -> list[Prepared]:
+    return [_prepared(robot, recording, options, report, 0.75, half) for recording in recordings]
+
+
+def _prepared(
+    robot: Robot, recording: Recording, options: IdentifyOptions, report: Progress, at: float, half: int | None = None
+) -> Prepared:
+    """Return a recording prepared; a file is read once, in pieces, and twice if its clock was set back."""
+    report("reading recordings", at)
+    if isinstance(recording, Samples):
+        return prepare(robot, recording, options.preparation, half=half)
+    for pieces in (_pieces_read_once, _pieces_read_twice):
+        notes: list[Note] = []
+        reading = pieces(robot, recording, options.reading, notes)
+        try:
+            found = prepare_pieces(robot, _reported(reading, report, at), options.preparation, half=half)
+        except ClockSetBackError:
+            continue
+        return replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
+    raise AssertionError("a recording read twice is always in order")
+
+
+def _pieces_read_once(robot: Robot, path: str | Path, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
+    return in_order(
+        lambda found: iter_samples(path, robot, reading=reading, notes=found),
+        notes,
+        reading.start,
+        reading.end,
+        size=PIECE,
+    )
+
+
+def _pieces_read_twice(robot: Robot, path: str | Path, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
+    recording = streamed(
+        lambda found: iter_samples(path, robot, reading=reading, notes=found), reading.start, reading.end
+    )
+    waiting: list[Samples] = []
+    for chunk in recording.pieces:
+        waiting.append(chunk)
+        if sum(map(len, waiting)) >= PIECE:
+            yield joined(waiting)
+            waiting = []
+    if waiting:
+        yield joined(waiting)
+    notes += recording.outline.notes
+
+
+def _reported(pieces: Iterator[Samples], report: Progress, at: float) -> Iterator[Samples]:
+    for piece in pieces:
+        report("reading recordings", at)
+        yield piece
+
+
+def _refuse_wrong_data(problem: Problem, found: Estimate) -> None:
+    sources = [prepared.source for prepared in problem.prepared]
+    refuse_contradictions(problem.information, found.value, sources)
+    refuse_wrong_efforts(problem.robot, problem.base, problem.information, sources[0])
+
+
+def _held_out(
+    problem: Problem, recordings: Sequence[Recording], found: Estimate, options: IdentifyOptions, report: Progress
+) -> Comparison | None:
+    """Return how the estimate predicts recordings that it was not fitted to."""
+    if not recordings:
+        return None
+    prepared = [_prepared(problem.robot, recording, options, report, 0.85) for recording in recordings]
+    return compare_torques(problem.robot, problem.base, prepared, found.value, problem.prior)
+
+
+def _validation(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> Errors:
+    if held_out is not None:
+        return held_out.errors
+    if options.cross_validate:
+        return cross_validate(problem.robot.active_names, problem.information, options.cross_validate, fit)
+    return {}
+
+
+def _physical_parameters(
+    problem: Problem, found: Estimate, selection: Essential | None, options: IdentifyOptions
+) -> PhysicalParameters:
     """Return the standard and consistent parameters asked for, and how many links are consistent (Table III)."""
     if not (options.standard or options.consistent):
-        return {}
+        return PhysicalParameters()
     robot, base, names = problem.robot, problem.base, standard_names(problem.robot)
-    reference = made_consistent(robot, standard_vector(robot))
-    value, delay = found.value[:-1], float(found.value[-1])
-    weights = 1.0 / found.sigma
-    out: dict[str, Any] = {"consistency": {"a_priori": consistency_table(robot, standard_vector(robot))}}
+    a_priori = standard_vector(robot)
+    reference, weights = made_consistent(robot, a_priori), 1.0 / found.sigma
+    consistency = Consistency(a_priori=consistent_counts(robot, a_priori))
+    standard = consistent = None
     if options.standard:
-        full = value if kept is None else fitter(Method.WLS, problem)(None).value[:-1]
-        chi = closest(robot, base, full, reference)
-        out["consistency"]["base"] = consistency_table(robot, chi)
-        if kept is not None:
+        full = found if selection is None else fitter(Method.WLS, problem)(None)
+        chi = closest(robot, base, full.base, reference)
+        consistency = replace(consistency, base=consistent_counts(robot, chi))
+        if selection is not None:
             known = with_drives(robot, chi, reference)
-            fitted = essential_change(robot, base, problem.information, weights, kept.kept, known, delay)
-            chi = closest(robot, base, fitted, known)
-            out["consistency"]["essential"] = consistency_table(robot, chi)
-        out["standard"] = dict(zip(names, chi.tolist(), strict=True))
-        out["consistency"]["smallest_joint_inertia"] = smallest_joint_inertia(robot, chi)
+            value = essential_change(robot, base, problem.information, weights, selection.kept, known, found.delay)
+            chi = closest(robot, base, value, known)
+            consistency = replace(consistency, essential=consistent_counts(robot, chi))
+        standard = dict(zip(names, chi.tolist(), strict=True))
+        consistency = replace(consistency, smallest_joint_inertia=smallest_joint_inertia(robot, chi))
     if options.consistent:
-        R = weighted_triangle(problem.information, weights)
-        imposed = impose(robot, base, R, delay, reference)
-        out["consistent"] = dict(zip(names, imposed.chi.tolist(), strict=True))
-        out["consistency"]["imposed"] = consistency_table(robot, imposed.chi)
-        out["consistency"]["fit"] = torque_errors(
-            robot.active_names, problem.information, np.append(imposed.value, delay)
+        information = problem.information
+        imposed = impose(robot, base, weighted_triangle(information, weights), found.delay, reference)
+        value = information.layout.vector(imposed.value, found.delay)
+        consistent = dict(zip(names, imposed.chi.tolist(), strict=True))
+        consistency = replace(
+            consistency,
+            imposed=consistent_counts(robot, imposed.chi),
+            fit=torque_errors(robot.active_names, information, value),
+            loss=imposed.loss,
+            smallest_joint_inertia_imposed=smallest_joint_inertia(robot, imposed.chi),
         )
-        out["consistency"]["loss"] = imposed.loss
-        out["consistency"]["smallest_joint_inertia_imposed"] = smallest_joint_inertia(robot, imposed.chi)
-    return out
+    return PhysicalParameters(standard, consistent, consistency)
 
 
-def _elimination(problem: Problem, kept: Essential, found: Estimate) -> dict[str, Any]:
+def _elimination(problem: Problem, selection: Essential) -> Elimination:
     """Return the steps of the elimination, and the largest share of a joint's torque that each parameter makes."""
-    names = problem.base.names
+    names, found = problem.base.names, selection.estimate
     share = significance((rows for p in problem.prepared for rows in problem.rows(p)), found.value)
-    steps = [{**asdict(step), "parameter": names[step.parameter]} for step in kept.steps]
-    return {"steps": steps, "torque_share": dict(zip(names, share[: len(names)].tolist(), strict=True))}
+    steps = tuple(
+        EliminationStep(
+            parameter=names[step.parameter],
+            relative_std=step.relative_std if np.isfinite(step.relative_std) else None,
+            statistic=step.statistic,
+            limit=step.limit,
+            dropped=step.dropped,
+        )
+        for step in selection.steps
+    )
+    return Elimination(steps, dict(zip(names, share[found.layout.base].tolist(), strict=True)))
 
 
-def _verdict(
-    problem: Problem, found: Estimate, fit: Errors, validation: Errors, parts: Sequence[Series]
-) -> list[Remark]:
+def _verdict(problem: Problem, found: Estimate, fit: Errors, validation: Errors, fitted: Comparison) -> list[Remark]:
     robot, base, information = problem.robot, problem.base, problem.information
     names = robot.active_names
-    drives = [k for k, leader in enumerate(base.leaders) if group_of(leader) != "inertial"] + [len(base)]
     prior_error = None
     if np.any(problem.prior):
-        prior_error = torque_errors(names, information, problem.prior)["all"]["relative"]
+        prior_error = torque_errors(names, information, problem.prior)["all"].relative
     settings = problem.prepared[0].filter
     lag = 1 if settings.row_cutoff is None else max(1, round(settings.row_rate / settings.row_cutoff))
     return verdict(
@@ -294,117 +434,66 @@ def _verdict(
         fit,
         validation,
         prior_error=prior_error,
-        prior_scale=against_prior(information, problem.prior, drives),
-        whiteness=whiteness(names, parts[0], lag),
-        delay=(float(found.value[-1]), float(found.std[-1])),
-        largest=np.max([np.nanmax(np.abs(part.tau), axis=0) for part in parts], axis=0),
+        prior_scale=against_prior(information, base, problem.prior),
+        whiteness=whiteness(names, fitted.residual, lag),
+        largest=fitted.largest,
         seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
     )
 
 
-def check_output(output: str | Path | None, overwrite: bool) -> Path | None:
-    """Return the model file to write, or refuse a folder that cannot take it or already has one."""
-    if output is None:
-        return None
-    folder = Path(output)
-    if folder.exists() and not folder.is_dir():
-        raise InputError("the output is a file", "name a folder with -o", str(folder))
-    target = folder / "model.yaml"
-    if target.exists() and not overwrite:
-        raise InputError("there is a model already", "choose another folder, or allow it with --overwrite", str(target))
-    return target
-
-
-def provenance(
-    options: IdentifyOptions, problem: Problem, found: Estimate, remarks: Sequence[Remark]
-) -> dict[str, Any]:
+def _provenance(
+    options: IdentifyOptions, problem: Problem, found: Estimate, remarks: Sequence[Remark], command: str
+) -> dict[str, Plain]:
     """Return how the model was obtained, for the model file."""
     prepared = problem.prepared
     return {
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "method": found.method,
+        "method": found.method.value,
         "options": encode(options),
         "data": [
             {"source": p.source, "seconds": float(p.t[-1] - p.t[0]), "rate": p.filter.rate, "segments": len(p.segments)}
             for p in prepared
         ],
-        "filter": asdict(prepared[0].filter),
+        "filter": encode(prepared[0].filter),
         "rows": int(problem.information.rows.sum()),
-        "cond": found.cond,
+        "cond": encode(found.cond),
         "singular_values": _singular_values(problem, found),
         "rank": found.rank,
-        "sigma": found.sigma.tolist(),
-        "delay": {"value": float(found.value[-1]), "std": float(found.std[-1])},
-        "verdict": [asdict(remark) for remark in remarks],
-        "notes": [note.text for p in prepared for note in p.notes],
+        "sigma": encode(found.sigma),
+        "delay": encode(_delay(found)),
+        "verdict": [encode(remark) for remark in remarks],
+        "notes": list(_notes(problem)),
         "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        **({"command": command} if command else {}),
     }
+
+
+def _delay(found: Estimate) -> Delay:
+    return Delay(found.delay, found.delay_std if np.isfinite(found.delay_std) else None)
+
+
+def _notes(problem: Problem) -> tuple[str, ...]:
+    return tuple(note.text for prepared in problem.prepared for note in prepared.notes)
 
 
 def _singular_values(problem: Problem, found: Estimate) -> list[float]:
     """Return the singular values of the weighted W with columns scaled to unit norm; the effort's delay is left out."""
     known = found.sigma.shape == (problem.information.n,) and bool(np.all(found.sigma > 0.0))
-    W = weighted_triangle(problem.information, 1.0 / found.sigma if known else np.ones(problem.information.n))[:, :-2]
+    weights = 1.0 / found.sigma if known else np.ones(problem.information.n)
+    W = weighted_triangle(problem.information, weights).base
     norms = np.linalg.norm(W, axis=0)
     return [float(s) for s in np.linalg.svd(W / np.where(norms > 0.0, norms, 1.0), compute_uv=False)]
 
 
-def robot_or_model(path: str | Path, *, use: str = "base", **chain: Any) -> tuple[Robot, Array]:
-    """Return the robot and standard parameters chi: of an identified model, or a robot's a priori ones.
-
-    use: of a model, its "base" values, or the "standard" or "consistent" parameters if it has them.
-    """
-    if is_model_file(path):
-        model = load_model(path)
-        if use == "base":
-            return model.robot, model.chi
-        values = model.standard if use == "standard" else model.consistent
-        if values is None:
-            raise InputError(f"the model has no {use} parameters", f"identify with --{use}", str(path))
-        return model.robot, standard_vector(model.robot, values)
-    from ros2_dynid.model.load import load_robot
-
-    robot = load_robot(path, **chain)
-    return robot, standard_vector(robot)
-
-
-def _halves(
-    robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, tell: Progress, half: int
-) -> list[Prepared]:
-    return [_prepared(robot, recording, options, tell, 0.75, half) for recording in recordings]
-
-
-def _prepared(
-    robot: Robot, recording: Recording, options: IdentifyOptions, tell: Progress, at: float, half: int | None = None
-) -> Prepared:
-    tell("reading recordings", at)
-    if isinstance(recording, Samples):
-        return prepare(robot, recording, options.preparation, half=half)
-    return prepare_pieces(robot, _pieces(robot, recording, options.reading, tell, at), options.preparation, half=half)
-
-
-def _pieces(robot: Robot, path: str | Path, reading: Reading, tell: Progress, at: float) -> Iterator[Samples]:
-    """Yield a recording of any length, in order and cut, in pieces of some minutes."""
-    recording = streamed(
-        lambda notes: iter_samples(path, robot, reading=reading, notes=notes), reading.start, reading.end
-    )
-    waiting: list[Samples] = []
-    for chunk in recording.pieces:
-        waiting.append(chunk)
-        if sum(map(len, waiting)) >= PIECE:
-            tell("reading recordings", at)
-            yield _joined(waiting, ())
-            waiting = []
-    if waiting:
-        yield _joined(waiting, recording.outline.notes)
-
-
-def _joined(chunks: Sequence[Samples], notes: tuple[Note, ...]) -> Samples:
-    def together(name: str) -> Array | None:
-        parts = [getattr(chunk, name) for chunk in chunks]
-        return None if any(part is None for part in parts) else np.concatenate(parts)
-
-    first = chunks[0]
-    arrays: dict[str, Any] = {name: together(name) for name in ("dq", "ddq", "tau")}
-    t, q = (np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("t", "q"))
-    return replace(first, t=t, q=q, notes=(*first.notes, *notes), **arrays)
+def _written(
+    target: Path, model: IdentifiedModel, outcome: IdentifyOutcome, fitted: Comparison, held_out: Comparison | None
+) -> IdentifyOutcome:
+    """Write data.npz, summary.json, model.yaml and the report; return the outcome with the files' names."""
+    folder = target.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    data = {"fit": fitted.data} | ({} if held_out is None else {"validation": held_out.data})
+    save_torque_data(folder / "data.npz", data)
+    outcome = replace(outcome, model=str(target))
+    write_text(folder / "summary.json", json.dumps(encode(outcome), indent=1))
+    save_model(model, target)
+    return replace(outcome, report=str(write_page(folder, model, data, figures=False)))

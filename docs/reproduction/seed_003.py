@@ -123,7 +123,7 @@ def procedure(paper: Paper) -> None:
         measured = tau + noise * np.abs(tau).max(axis=0) * rng.standard_normal(tau.shape)
         information = inform(robot, base, [as_prepared(robot, q, dq, ddq, measured, t)])
         errors = [
-            float(np.linalg.norm(estimate(information).value[:-1] - truth) / np.linalg.norm(truth))
+            float(np.linalg.norm(estimate(information).base - truth) / np.linalg.norm(truth))
             for estimate in (recursive, wls)
         ]
         if noise == 0.0:

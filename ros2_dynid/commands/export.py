@@ -129,7 +129,7 @@ def _parameters(
     obtained = model.obtained
     when = obtained.get("created", "unknown date")
     about = [f"Parameters: identified, {when}, method {obtained.get('method', 'unknown')}."]
-    about += [f"Fit: {100 * model.fit['all']['relative']:.2f} % of the torque."] if "all" in model.fit else []
+    about += [f"Fit: {100 * model.fit['all'].relative:.2f} % of the torque."] if "all" in model.fit else []
     return tuple(model.leaders[k] for k in rows), np.array([model.value[k] for k in rows]), about
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ros2_dynid.atomic import write_text
 from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import parse_yaml, read_bytes
@@ -24,7 +24,28 @@ from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 FORMAT, VERSION = "ros2_dynid/model", 1
 LARGEST = 50_000_000
 """A model file larger than this [bytes] is refused."""
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+@dataclass(frozen=True)
+class BaseRow:
+    """A base parameter: value and standard deviation in `unit`; std None where the data do not determine it."""
+
+    name: str
+    value: float
+    std: float | None
+    relative_std: float | None
+    unit: str
+    leader: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class TorqueError:
+    """rms [N.m or N], and relative: norm of the error over the norm of the torque."""
+
+    rms: float
+    relative: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +55,7 @@ class IdentifiedModel:
     names, leaders, value, std of the b base parameters, covariance (b, b); terms[k]: standard parameters and
     coefficients that base parameter k stands for. std is infinite where the data did not determine a value.
     essential: names kept, if asked for; standard, consistent: standard parameters by name, if computed. fit,
-    validation: {joint or "all": {"rms", "relative"}}. obtained: method, data, filter, options, versions, verdict.
+    validation: torque errors by joint and for "all". obtained: method, data, filter, options, versions, verdict.
     """
 
     robot: Robot
@@ -47,9 +68,9 @@ class IdentifiedModel:
     essential: tuple[str, ...] | None = None
     standard: Mapping[str, float] | None = None
     consistent: Mapping[str, float] | None = None
-    fit: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    validation: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    obtained: Mapping[str, Any] = field(default_factory=dict)
+    fit: Mapping[str, TorqueError] = field(default_factory=dict)
+    validation: Mapping[str, TorqueError] = field(default_factory=dict)
+    obtained: Mapping[str, Plain] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit together."""
@@ -88,20 +109,20 @@ class IdentifiedModel:
             text += f"{sign}{size}{name}"
         return text
 
-    def table(self) -> list[dict[str, Any]]:
-        """Return the base parameters as the command line's JSON gives them; std null where not identified."""
-        return [
-            {
-                "name": name,
-                "value": float(v),
-                "std": _finite(s),
-                "relative_std": _finite(s / abs(v)) if v != 0 else None,
-                "unit": unit_of(self.robot, leader),
-                "leader": leader,
-                "expression": self.expression(k),
-            }
+    def table(self) -> tuple[BaseRow, ...]:
+        """Return the base parameters as rows; std None where not identified."""
+        return tuple(
+            BaseRow(
+                name=name,
+                value=float(v),
+                std=_finite(s),
+                relative_std=_finite(s / abs(v)) if v != 0 else None,
+                unit=unit_of(self.robot, leader),
+                leader=leader,
+                expression=self.expression(k),
+            )
             for k, (name, leader, v, s) in enumerate(zip(self.names, self.leaders, self.value, self.std, strict=True))
-        ]
+        )
 
 
 def without_friction(robot: Robot, chi: Array) -> Array:
@@ -115,28 +136,52 @@ def without_friction(robot: Robot, chi: Array) -> Array:
 
 
 def model_of(
-    robot: Robot, base: BaseParameters, value: Array, std: Array, covariance: Array, **more: Any
+    robot: Robot,
+    base: BaseParameters,
+    value: Array,
+    std: Array,
+    covariance: Array,
+    *,
+    essential: tuple[str, ...] | None = None,
+    standard: Mapping[str, float] | None = None,
+    consistent: Mapping[str, float] | None = None,
+    fit: Mapping[str, TorqueError] | None = None,
+    validation: Mapping[str, TorqueError] | None = None,
+    obtained: Mapping[str, Plain] | None = None,
 ) -> IdentifiedModel:
     """Return the model for estimates of `base`."""
-    terms = tuple(base.terms(k) for k in range(len(base)))
-    return IdentifiedModel(robot, base.names, base.leaders, terms, value, std, covariance, **more)
+    return IdentifiedModel(
+        robot,
+        base.names,
+        base.leaders,
+        tuple(base.terms(k) for k in range(len(base))),
+        value,
+        std,
+        covariance,
+        essential,
+        standard,
+        consistent,
+        fit or {},
+        validation or {},
+        obtained or {},
+    )
 
 
 def save_model(model: IdentifiedModel, path: str | Path) -> None:
     """Write the model, atomically: a reader sees the old file or the new one, never a part."""
     b = len(model.names)
-    data: dict[str, Any] = {
+    data: dict[str, Plain] = {
         "format": FORMAT,
         "version": VERSION,
         "robot": robot_to_dict(model.robot),
         "base": [
             {
-                "name": row["name"],
-                "leader": row["leader"],
-                "value": row["value"],
-                "std": row["std"],
-                "unit": row["unit"],
-                "expression": row["expression"],
+                "name": row.name,
+                "leader": row.leader,
+                "value": row.value,
+                "std": row.std,
+                "unit": row.unit,
+                "expression": row.expression,
                 "terms": {name: float(c) for name, c in model.terms[k].items()},
             }
             for k, row in enumerate(model.table())
@@ -146,11 +191,18 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
         "essential": None if model.essential is None else list(model.essential),
         "standard": _floats(model.standard),
         "consistent": _floats(model.consistent),
-        "fit": _errors(model.fit),
-        "validation": _errors(model.validation),
-        "obtained": plain(model.obtained),
+        "fit": encode(model.fit),
+        "validation": encode(model.validation),
+        "obtained": encode(model.obtained),
     }
-    text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4000, default_flow_style=None)
+    text = yaml.dump(
+        _without_subclasses(data),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=4000,
+        default_flow_style=None,
+    )
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)
 
@@ -189,7 +241,7 @@ def load_model(path: str | Path) -> IdentifiedModel:
             consistent=_named(data.get("consistent")),
             fit=_error_table(data["fit"]),
             validation=_error_table(data["validation"]),
-            obtained=dict(data["obtained"]),
+            obtained=_plain_mapping(data["obtained"]),
         )
     except InputError as error:
         raise InputError(error.what, error.cure, source) from None
@@ -211,7 +263,7 @@ def is_model_file(path: str | Path) -> bool:
         return False
 
 
-def _friction(model: IdentifiedModel) -> list[dict[str, Any]]:
+def _friction(model: IdentifiedModel) -> list[dict[str, Plain]]:
     """Return viscous and Coulomb friction and offset of each joint, where they are base parameters."""
     value = dict(zip(model.leaders, model.value.tolist(), strict=True))
     return [
@@ -228,28 +280,34 @@ def _floats(values: Mapping[str, float] | None) -> dict[str, float] | None:
     return None if values is None else {name: float(v) for name, v in values.items()}
 
 
-def _errors(table: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    return {name: {key: float(v) for key, v in row.items()} for name, row in table.items()}
+def _error_table(data: object) -> dict[str, TorqueError]:
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise ValueError("the torque errors are no table")
+    return {str(name): decode(TorqueError, row, str(name)) for name, row in data.items()}
 
 
-def _error_table(data: Any) -> dict[str, dict[str, float]]:
-    return {str(name): {str(key): float(v) for key, v in row.items()} for name, row in (data or {}).items()}
+def _named(data: object) -> dict[str, float] | None:
+    if data is None:
+        return None
+    if not isinstance(data, Mapping):
+        raise ValueError("the parameters are no table of names and numbers")
+    return {str(name): float(v) for name, v in data.items()}
 
 
-def _named(data: Any) -> dict[str, float] | None:
-    return None if data is None else {str(name): float(v) for name, v in data.items()}
+def _plain_mapping(data: object) -> dict[str, Plain]:
+    if not isinstance(data, Mapping):
+        raise ValueError("how it was obtained is no table")
+    return {str(name): value for name, value in data.items()}
 
 
-def plain(value: Any) -> Any:
-    """Return value made of the types that YAML and JSON share; numbers that JSON lacks become null."""
+def _without_subclasses(value: Plain) -> Plain:
+    """Return plain data whose texts are plain strings: YAML refuses others."""
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int):
-        return value
-    return str(value)
+        return {str(key): _without_subclasses(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_without_subclasses(item) for item in value]
+    return value

@@ -127,7 +127,7 @@ class OnlineEstimator:
 
     def drift(self, reference: IdentifiedModel, ratio: float) -> Drift:
         """Compare the recent torque error with that of the reference on its own data."""
-        usual = np.array([reference.fit[name]["rms"] for name in self.robot.active_names])
+        usual = np.array([reference.fit[name].rms for name in self.robot.active_names])
         now = np.sqrt(self._error) / np.where(usual > 0, usual, 1.0)
         worst = int(np.argmax(now))
         return Drift(now, self.robot.active_names[worst], bool(now[worst] > ratio))

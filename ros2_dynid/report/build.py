@@ -9,7 +9,7 @@ from typing import Any
 from ros2_dynid.atomic import write_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
-from ros2_dynid.identification.torque_data import load_evidence
+from ros2_dynid.identification.torque_data import TorqueData, load_torque_data
 from ros2_dynid.report.compare import compare
 from ros2_dynid.report.figures import write_figures
 from ros2_dynid.report.page import comparison_page, definitions, listing, page
@@ -29,7 +29,19 @@ def write_report(
     trials: what the model was tried on, sections of names and texts by heading.
     """
     model = load_model(model_path(folder))
-    sets = load_evidence(folder / DATA) if (folder / DATA).exists() else {}
+    sets = load_torque_data(folder / DATA) if (folder / DATA).exists() else {}
+    return write_page(folder, model, sets, figures=figures, trials=trials)
+
+
+def write_page(
+    folder: Path,
+    model: IdentifiedModel,
+    sets: Mapping[str, TorqueData],
+    *,
+    figures: bool = True,
+    trials: Mapping[str, Sequence[tuple[str, str]]] | None = None,
+) -> Path:
+    """Write folder/report.html of a model and its torques ("fit", "validation") as write_report does."""
     table = base_rows(model)
     data: dict[str, Any] = {
         "base": table,
@@ -103,9 +115,9 @@ def verdict_of(model: IdentifiedModel) -> list[tuple[str, str]]:
         return [(LEVELS.get(str(item.get("level")), "warn"), str(item.get("text", ""))) for item in remarks]
     shown = model.validation or model.fit
     which = "on data that were not used in the fit" if model.validation else "on the fitted data; it was not validated"
-    total = shown.get("all", {}).get("relative")
-    if total is None:
+    if "all" not in shown:
         return [("warn", "The model file says nothing about its errors.")]
+    total = shown["all"].relative
     level = "good" if total < 0.05 and model.validation else "warn" if total < 0.15 else "bad"
     return [(level, f"The model predicts the torque with an error of {100 * total:.1f} % {which}.")]
 
@@ -114,7 +126,7 @@ def _facts(model: IdentifiedModel) -> list[str]:
     facts = [f"{len(model.names)} base parameters of {len(model.robot.active)} joints."]
     for label, errors in (("fit", model.fit), ("validation", model.validation)):
         if errors:
-            parts = ", ".join(f"{name} {100 * error['relative']:.1f} %" for name, error in errors.items())
+            parts = ", ".join(f"{name} {100 * error.relative:.1f} %" for name, error in errors.items())
             facts.append(f"Relative torque error, {label}: {parts}.")
     return facts
 

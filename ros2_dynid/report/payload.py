@@ -9,7 +9,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import IdentifiedModel
-from ros2_dynid.identification.torque_data import Evidence
+from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
@@ -27,19 +27,19 @@ def base_rows(model: IdentifiedModel) -> list[dict[str, Any]]:
     known = any(prior.values())
     rows = []
     for k, row in enumerate(model.table()):
-        percent = None if row["relative_std"] is None else 100 * row["relative_std"]
+        percent = None if row.relative_std is None else 100 * row.relative_std
         rows.append(
             {
-                **{key: row[key] for key in ("name", "value", "std", "unit", "expression")},
+                **{key: getattr(row, key) for key in ("name", "value", "std", "unit", "expression")},
                 "percent": percent,
                 "prior": sum(c * prior.get(name, 0.0) for name, c in model.terms[k].items()) if known else None,
-                "essential": None if model.essential is None else ("yes" if row["name"] in model.essential else "no"),
+                "essential": None if model.essential is None else ("yes" if row.name in model.essential else "no"),
             }
         )
     return rows
 
 
-def torque_sets(model: IdentifiedModel, sets: Mapping[str, Evidence]) -> dict[str, Any]:
+def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[str, Any]:
     """Return measured, predicted and a priori torque by data set and joint, with residual rms and histogram."""
     known = any(model.robot.parameters.values())
     found: dict[str, Any] = {}
@@ -66,7 +66,7 @@ def torque_sets(model: IdentifiedModel, sets: Mapping[str, Evidence]) -> dict[st
     return found
 
 
-def coverage(robot: Robot, rows: Evidence) -> list[dict[str, Any]]:
+def coverage(robot: Robot, rows: TorqueData) -> list[dict[str, Any]]:
     """Return how much of each joint's range and limits the motion used; shares in percent, None without a limit."""
     found = []
     for j, joint in enumerate(active(robot)):
@@ -92,7 +92,7 @@ def coverage(robot: Robot, rows: Evidence) -> list[dict[str, Any]]:
     return found
 
 
-def friction_pictures(model: IdentifiedModel, rows: Evidence) -> list[dict[str, Any]]:
+def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[dict[str, Any]]:
     """Return, by joint, the measured torque less all but its own friction over its speed, and the friction curve."""
     robot = model.robot
     names = standard_names(robot)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ros2_dynid.codec import decode
-from ros2_dynid.identification.model_file import plain
+from ros2_dynid.codec import decode, encode
 from ros2_dynid.recording.checks import check_samples
 from ros2_dynid.recording.read import read_samples
 from ros2_dynid.recording.reading import Reading
@@ -84,4 +83,4 @@ def check(request: CheckRequest) -> CheckOutcome:
     """Read and check the recording."""
     robot = request.robot.load()
     samples = read_samples(request.recording, robot, request.reading, in_order=False)
-    return decode(CheckOutcome, plain(check_samples(samples, robot)))
+    return decode(CheckOutcome, encode(check_samples(samples, robot)))

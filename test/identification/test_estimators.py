@@ -36,7 +36,7 @@ def problem():
 def test_truth_lies_within_the_error_bars(problem, method):
     robot, chi = simulated_truth()
     found = fitter(method, problem)(None)
-    z = (found.value[:-1] - problem.base.values(robot, chi)) / found.std[:-1]
+    z = (found.base - problem.base.values(robot, chi)) / found.base_std
     assert np.all(np.isfinite(z))
     assert np.mean(np.abs(z) < 3.0) >= 0.95
     assert 0.3 < np.sqrt(np.mean(z**2)) < 1.7
@@ -44,14 +44,14 @@ def test_truth_lies_within_the_error_bars(problem, method):
     if method is Method.IRLS:
         return  # it weighs reversals down, which move the delay by a period and hardly anything else
     # torque applied over the period that follows the sample: half a period early
-    assert abs(found.value[-1] + 0.5e-3) < max(4 * found.std[-1], 0.3e-3)
+    assert abs(found.delay + 0.5e-3) < max(4 * found.delay_std, 0.3e-3)
 
 
 @pytest.mark.parametrize("method", [Method.OLS, Method.WLS, Method.IRLS, Method.TLS, Method.IV, Method.SEQUENTIAL])
 def test_torque_is_explained(problem, method):
     found = fitter(method, problem)(None)
     errors = torque_errors(problem.robot.active_names, problem.information, found.value)
-    assert errors["all"]["relative"] < 0.01
+    assert errors["all"].relative < 0.01
     assert set(errors) == {*problem.robot.active_names, "all"}
 
 
@@ -59,8 +59,8 @@ def test_torque_is_explained(problem, method):
 def test_cross_validation_is_a_little_worse_than_the_fit(problem, method):
     fit = fitter(method, problem)
     names = problem.robot.active_names
-    inside = torque_errors(names, problem.information, fit(None).value)["all"]["relative"]
-    outside = cross_validate(names, problem.information, 3, fit)["all"]["relative"]
+    inside = torque_errors(names, problem.information, fit(None).value)["all"].relative
+    outside = cross_validate(names, problem.information, 3, fit)["all"].relative
     assert inside < outside < 0.02
 
 
@@ -76,7 +76,7 @@ def test_robust_estimate_ignores_spikes():
     spiked = Problem(robot, base, (prepared,), inform(robot, base, [prepared]), np.zeros(len(base) + 1))
     truth = base.values(robot, chi)
     hit = [k for k, leader in enumerate(base.leaders) if leader[-1] in "123"]  # the joints with spikes
-    plain, robust = (np.abs(fitter(m, spiked)(None).value[:-1] - truth)[hit] for m in (Method.WLS, Method.IRLS))
+    plain, robust = (np.abs(fitter(m, spiked)(None).base - truth)[hit] for m in (Method.WLS, Method.IRLS))
     assert np.median(robust) < 0.3 * np.median(plain)
 
 

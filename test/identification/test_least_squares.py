@@ -81,19 +81,7 @@ def test_pinocchio_torques_give_back_the_urdf():
     truth = base.values(robot, standard_vector(robot))
     assert np.allclose(ols(info).value, truth, atol=1e-9)
     assert np.allclose(wls(info).value, truth, atol=1e-8)
-    assert np.allclose(recursive_without_delay(info), truth, atol=1e-7)
-
-
-def recursive_without_delay(info):
-    """Run the recursive estimator, whose last column is the delay, on information without one."""
-    from ros2_dynid.identification.estimators.information import Block, Information
-
-    blocks = tuple(
-        Block(tuple(np.insert(R, R.shape[1] - 1, 0.0, axis=1) for R in b.R), b.rows, b.start, b.end)
-        for b in info.blocks
-    )
-    columns = tuple(np.append(c, info.size) for c in info.columns)
-    return recursive(Information(blocks, columns, info.size + 1)).value[:-1]
+    assert np.allclose(recursive(info).value, truth, atol=1e-7)
 
 
 def test_blocks_and_recordings_combine_to_the_whole():
@@ -110,7 +98,7 @@ def test_sequential_ends_at_the_batch_answer():
     from ros2_dynid.identification.estimators.least_squares import own_errors
 
     weights = 1.0 / own_errors(info)
-    batch = solve(weighted_triangle(info, weights))
+    batch = solve(weighted_triangle(info, weights).R)
     assert np.allclose(found.value, batch.value, rtol=1e-9, atol=1e-10)
 
 
@@ -159,7 +147,7 @@ def test_what_the_data_leave_open_keeps_its_prior_and_has_no_error_bar():
 def test_independent_errors_give_the_textbook_covariance():
     info = information(*arrays(n_samples=3000, noise=1.0), n_blocks=60)
     found = ols(info)
-    R = weighted_triangle(info, np.ones(6))[: len(BASE), :-1]
+    R = weighted_triangle(info, np.ones(6)).W[: len(BASE)]
     textbook = np.sqrt(np.diag(np.linalg.inv(R.T @ R)))
     ratio = found.std / textbook
     assert 0.85 < np.median(ratio) < 1.25
@@ -169,7 +157,7 @@ def test_correlated_errors_widen_the_error_bars():
     q, dq, ddq, tau = arrays(n_samples=3000)
     slow = np.repeat(np.random.default_rng(3).standard_normal((60, 6)), 50, axis=0)  # one error for 50 samples
     found = ols(information(q, dq, ddq, tau + slow, n_blocks=30))
-    R = weighted_triangle(information(q, dq, ddq, tau), np.ones(6))[: len(BASE), :-1]
+    R = weighted_triangle(information(q, dq, ddq, tau), np.ones(6)).W[: len(BASE)]
     textbook = np.sqrt(np.diag(np.linalg.inv(R.T @ R)))
     k = BASE.leaders.index("off1")  # an offset is what a slow error looks like
     assert found.std[k] > 3.0 * textbook[k]

@@ -9,7 +9,14 @@ import yaml
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import is_model_file, load_model, model_of, save_model, without_friction
+from ros2_dynid.identification.model_file import (
+    TorqueError,
+    is_model_file,
+    load_model,
+    model_of,
+    save_model,
+    without_friction,
+)
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 
@@ -28,7 +35,7 @@ def model(**more):
 
 
 def test_round_trip_is_exact(tmp_path):
-    fit = {"all": {"rms": 0.5, "relative": 0.03}}
+    fit = {"all": TorqueError(0.5, 0.03)}
     written = model(fit=fit, essential=("ZZR1",), standard={"ZZ1": 0.5}, obtained={"method": "wls", "x": np.float64(2)})
     save_model(written, tmp_path / "new" / "model.yaml")
     read = load_model(tmp_path / "new")
@@ -51,17 +58,17 @@ def test_torque_is_that_of_the_parameters_behind_the_base():
 
 def test_expression_and_table():
     row = model().table()[0]
-    assert row["name"] == BASE.names[0] and row["expression"].startswith(BASE.leaders[0])
-    assert row["relative_std"] == pytest.approx(row["std"] / abs(row["value"]))
-    assert model().table()[3]["std"] is None
+    assert row.name == BASE.names[0] and row.expression.startswith(BASE.leaders[0])
+    assert row.relative_std == pytest.approx(row.std / abs(row.value))
+    assert model().table()[3].std is None
 
 
 def test_writing_leaves_no_other_file_and_replaces_whole(tmp_path):
     path = tmp_path / "model.yaml"
     save_model(model(), path)
-    save_model(model(fit={"all": {"rms": 1.0, "relative": 0.1}}), path)
+    save_model(model(fit={"all": TorqueError(1.0, 0.1)}), path)
     assert [p.name for p in tmp_path.iterdir()] == ["model.yaml"]
-    assert load_model(path).fit["all"]["relative"] == 0.1
+    assert load_model(path).fit["all"].relative == 0.1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.model_file import model_of
+from ros2_dynid.identification.model_file import TorqueError, model_of
 from ros2_dynid.identification.online import OnlineEstimator
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.plant import Plant
@@ -56,7 +56,7 @@ def run():
                 chi = true_parameters(ROBOT, 2)
                 base = base_parameters(ROBOT)
                 value, size = base.values(ROBOT, chi), len(base)
-                usual = {name: {"rms": 0.4, "relative": 0.01} for name in (*ROBOT.active_names, "all")}
+                usual = {name: TorqueError(0.4, 0.01) for name in (*ROBOT.active_names, "all")}
                 reference_model = model_of(ROBOT, base, value, np.ones(size), np.eye(size), fit=usual)
             if reference_model is not None:
                 verdicts.append((k, estimator.drift(reference_model, 3.0)))

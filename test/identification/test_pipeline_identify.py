@@ -13,7 +13,7 @@ from recordings import TX40, simulated, simulated_truth, tx40
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import load_model
-from ros2_dynid.identification.torque_data import load_evidence
+from ros2_dynid.identification.torque_data import load_torque_data
 from ros2_dynid.identification.validation.effort_scale import factors, refuse_wrong_efforts
 from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
 from ros2_dynid.progress import Cancelled
@@ -75,18 +75,18 @@ def test_output_folder_has_what_later_steps_read(tx40_result):
     result, folder = tx40_result
     model = load_model(folder)
     assert np.array_equal(model.value, result.model.value)
-    assert load_evidence(folder / "data.npz")["fit"].tau.shape[1] == 6
+    assert load_torque_data(folder / "data.npz")["fit"].tau.shape[1] == 6
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["rows"] == result.summary["rows"]
     robot, samples = tx40()
-    with pytest.raises(InputError, match="--overwrite"):
+    with pytest.raises(InputError, match="overwrite"):
         identify(robot, [samples], output=folder)
 
 
 @pytest.mark.parametrize(
     ("factors", "message"),
     [
-        ([1, 1, -1, 1, 1, 1], "joint_3.*wrong sign.*--gains joint_3=-1"),
+        ([1, 1, -1, 1, 1, 1], "joint_3.*wrong sign.*gains: {joint_3: -1}"),
         ([1, 1, 1, 1, 1, -1], "joint_6.*wrong sign"),
         ([1, 100, 1, 1, 1, 1], "joint_2.*103? times|joint_2.*times.*unit"),
         ([-1, -1, -1, -1, -1, -1], "wrong sign"),

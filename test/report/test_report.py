@@ -15,8 +15,8 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import model_of, save_model
-from ros2_dynid.identification.torque_data import Evidence, load_evidence, save_evidence
+from ros2_dynid.identification.model_file import TorqueError, model_of, save_model
+from ros2_dynid.identification.torque_data import TorqueData, load_torque_data, save_torque_data
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.report.build import write_comparison, write_report
@@ -51,7 +51,7 @@ def identified(scale=1.0, relative_std=0.05, name=None):
     base = base_parameters(robot)
     value = scale * base.values(robot, standard_vector(robot))
     std = relative_std * np.maximum(np.abs(value), 1e-3)
-    errors = {key: {"rms": 0.1, "relative": 0.02} for key in (*robot.active_names, "all")}
+    errors = {key: TorqueError(0.1, 0.02) for key in (*robot.active_names, "all")}
     obtained = {"cond": 30.0, "singular_values": [9.0, 3.0, 0.3], "command": f"dynid identify {name}", "method": "wls"}
     return model_of(robot, base, value, std, np.diag(std**2), fit=errors, validation=errors, obtained=obtained)
 
@@ -65,8 +65,8 @@ def folder_of(path, model, n=300):
     predicted = model.torque(q, dq, ddq)
     tau = predicted + rng.normal(size=predicted.shape)
     tau[5] = np.nan
-    rows = Evidence(np.arange(n) / 100, q, dq, ddq, tau, predicted, 0.8 * predicted)
-    save_evidence(path / "data.npz", {"fit": rows, "validation": rows})
+    rows = TorqueData(np.arange(n) / 100, q, dq, ddq, tau, predicted, 0.8 * predicted)
+    save_torque_data(path / "data.npz", {"fit": rows, "validation": rows})
     return path
 
 
@@ -103,7 +103,7 @@ def test_embedded_data_cannot_end_its_script():
 
 
 def test_an_hour_of_data_stays_small(tmp_path):
-    from ros2_dynid.identification.torque_data import LIMIT
+    from ros2_dynid.identification.validation.comparison import LIMIT
 
     page = write_report(folder_of(tmp_path / "a", identified(), n=LIMIT), figures=False)
     assert page.stat().st_size < 5e6
@@ -148,7 +148,7 @@ def test_damaged_evidence_is_refused(tmp_path):
     path = folder_of(tmp_path / "a", identified()) / "data.npz"
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(InputError, match="damaged"):
-        load_evidence(path)
+        load_torque_data(path)
 
 
 def test_tables_for_spreadsheet_and_paper():

@@ -1,4 +1,4 @@
-"""All estimators behind one door: each becomes a function from blocks of time to an estimate."""
+"""All estimators with one signature: each becomes a function from blocks of time to an estimate."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.energy import energy_rows
-from ros2_dynid.identification.estimators.information import Information, combine, gather
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.information import Information, block_length, combine, gather
 from ros2_dynid.identification.estimators.instrumental import cross_moments, iv, joined
+from ros2_dynid.identification.estimators.layout import Layout
 from ros2_dynid.identification.estimators.least_squares import (
-    Estimate,
     check_rows,
     error_levels,
     finish,
@@ -26,7 +27,7 @@ from ros2_dynid.identification.estimators.least_squares import (
     wls,
 )
 from ros2_dynid.identification.estimators.recursive import recursive
-from ros2_dynid.identification.estimators.robust import irls, reweighted
+from ros2_dynid.identification.estimators.robust import NumberedRows, irls, reweighted
 from ros2_dynid.identification.estimators.sequential import sequential
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
@@ -42,8 +43,8 @@ OnChunk = Callable[[float], None]
 class Problem:
     """What is to be identified: prepared recordings of a robot, the information in their rows, and a priori values.
 
-    The last column of the information is the delay of the effort; prior has b + 1 values. halves(k) prepares the
-    recordings from every second position sample.
+    prior: a value for each column of the information's layout: base parameters and delay of the effort. halves(k)
+    prepares the recordings from every second position sample.
     """
 
     robot: Robot
@@ -56,6 +57,19 @@ class Problem:
     def rows(self, prepared: Prepared) -> Iterator[Rows]:
         """Yield the rows of one recording, with the delay's column."""
         return row_chunks(self.robot, prepared, self.base.columns(self.robot), delay=True)
+
+    def gathered(
+        self,
+        rows: Callable[[Prepared], Iterable[Rows]],
+        *,
+        weight: Callable[[Rows], Array] | None = None,
+        on_chunk: OnChunk | None = None,
+    ) -> Information:
+        """Return the information of all recordings from other rows of theirs, in the same blocks."""
+        layout, felt = self.information.layout, _felt(self.information)
+        return combine(
+            [gather(rows(p), felt, row_count(p), layout, weight=weight, on_chunk=on_chunk) for p in self.prepared]
+        )
 
 
 def felt_by(robot: Robot, base: BaseParameters) -> NDArray[np.bool_]:
@@ -70,12 +84,17 @@ def inform(
     robot: Robot, base: BaseParameters, prepared: Sequence[Prepared], on_chunk: OnChunk | None = None
 ) -> Information:
     """Return what prepared recordings say about the base parameters and the delay of the effort."""
-    columns = base.columns(robot)
-    felt = np.column_stack((felt_by(robot, base), np.ones(len(robot.active), dtype=bool)))
+    columns, layout = base.columns(robot), Layout(len(base), n_delay=1)
+    felt = np.ones((len(robot.active), layout.size), dtype=bool)
+    felt[:, layout.base] = felt_by(robot, base)
     return combine(
         [
             gather(
-                row_chunks(robot, p, columns, delay=True), felt, row_count(p), on_chunk=_within(on_chunk, k, prepared)
+                row_chunks(robot, p, columns, delay=True),
+                felt,
+                row_count(p),
+                layout,
+                on_chunk=_within(on_chunk, k, len(prepared)),
             )
             for k, p in enumerate(prepared)
         ]
@@ -86,9 +105,6 @@ def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None) ->
     """Return the estimator of that name for the problem; what it needs of the rows is computed once, here."""
     information, prior = problem.information, problem.prior
 
-    def taken(source: Information, chosen: Sequence[int] | None) -> Information:
-        return source if chosen is None else source.take(chosen)
-
     simple = {
         Method.OLS: ols,
         Method.WLS: wls,
@@ -96,82 +112,92 @@ def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None) ->
         Method.SEQUENTIAL: sequential,
     }
     if method in simple:
-        return lambda chosen: simple[method](taken(information, chosen), prior)
+        return lambda chosen: simple[method](_taken(information, chosen), prior)
     if method is Method.IRLS:
-        robust, slopes, weights = _reweighted(problem, on_chunk)
-        return lambda chosen: irls(taken(robust, chosen), taken(slopes, chosen), weights, prior)
+        return lambda chosen: irls(*_reweighted(problem, on_chunk, chosen), prior)
     if method is Method.TLS:
         noise = _differences(problem, on_chunk)
-        return lambda chosen: tls(taken(information, chosen), taken(noise, chosen), prior)
+        return lambda chosen: tls(_taken(information, chosen), _taken(noise, chosen), prior)
     if method is Method.ENERGY:
-        powers = _powers(problem, on_chunk)
-
-        def by_energy(chosen: Sequence[int] | None) -> Estimate:
-            part, unit = taken(powers, chosen), np.ones(1)
-            check_rows(part)
-            # one equation a row: a block holds much of what is known
-            found = finish(part, solve(weighted_triangle(part, unit), prior), unit, "energy", half=True)
-            sigma = error_levels(taken(information, chosen), found.value, np.ones(information.n))
-            return replace(found, sigma=sigma)
-
-        return by_energy
+        return _by_energy(problem, on_chunk)
     if method is Method.IV:
-        return _instrumental(problem)
+        return _by_instruments(problem)
     raise InputError(f"unknown method {method!r}", f"choose from {', '.join(map(str, Method))}")
 
 
-def _reweighted(problem: Problem, on_chunk: OnChunk | None) -> tuple[Information, Information, Array]:
-    def chunks() -> Iterable[Rows]:
+def _reweighted(
+    problem: Problem, on_chunk: OnChunk | None, chosen: Sequence[int] | None
+) -> tuple[Information, Information, Array]:
+    def numbered() -> Iterator[NumberedRows]:
+        offset = 0
         for prepared in problem.prepared:
-            yield from problem.rows(prepared)
-
-    felt = _felt(problem.information)
+            n_rows = row_count(prepared)
+            length, at = block_length(n_rows), 0
+            for rows in problem.rows(prepared):
+                yield offset + np.arange(at, at + len(rows.t)) // length, rows
+                at += len(rows.t)
+            offset += -(-n_rows // length)
 
     def regather(weight: Callable[[Rows], Array]) -> Information:
-        return combine(
-            [gather(problem.rows(p), felt, row_count(p), weight=weight, on_chunk=on_chunk) for p in problem.prepared]
-        )
+        return problem.gathered(problem.rows, weight=weight, on_chunk=on_chunk)
 
-    return reweighted(problem.information, chunks, regather, problem.prior)
+    return reweighted(problem.information, numbered, regather, problem.prior, chosen)
 
 
 def _differences(problem: Problem, on_chunk: OnChunk | None) -> Information:
     """Return the information of W with the encoders' noise added less W without."""
+    seeds = {id(prepared): k for k, prepared in enumerate(problem.prepared)}
 
-    def rows(prepared: Prepared, seed: int) -> Iterator[Rows]:
-        noisy = problem.rows(disturbed(prepared, seed))
+    def rows(prepared: Prepared) -> Iterator[Rows]:
+        noisy = problem.rows(disturbed(prepared, seeds[id(prepared)]))
         for clean, more in zip(problem.rows(prepared), noisy, strict=True):
             yield Rows(clean.t, more.W - clean.W, np.zeros_like(clean.tau), clean.keep)
 
-    felt = _felt(problem.information)
-    return combine([gather(rows(p, k), felt, row_count(p), on_chunk=on_chunk) for k, p in enumerate(problem.prepared)])
+    return problem.gathered(rows, on_chunk=on_chunk)
 
 
-def _powers(problem: Problem, on_chunk: OnChunk | None) -> Information:
-    columns = problem.base.columns(problem.robot)
-    felt = np.ones((1, len(columns) + 1), dtype=bool)
-    return combine(
+def _by_energy(problem: Problem, on_chunk: OnChunk | None) -> Fit:
+    """Return the fit of the power balance, whose rows have one equation for all joints."""
+    columns, layout = problem.base.columns(problem.robot), problem.information.layout
+    felt = np.ones((1, layout.size), dtype=bool)
+    powers = combine(
         [
-            gather(energy_rows(problem.robot, p, columns, delay=True), felt, row_count(p), on_chunk=on_chunk)
+            gather(energy_rows(problem.robot, p, columns, delay=True), felt, row_count(p), layout, on_chunk=on_chunk)
             for p in problem.prepared
         ]
     )
 
+    def fit(chosen: Sequence[int] | None) -> Estimate:
+        part, unit = _taken(powers, chosen), np.ones(1)
+        check_rows(part)
+        # one equation a row: a block holds much of what is known
+        solution = solve(weighted_triangle(part, unit).R, problem.prior)
+        found = finish(part, solution, unit, Method.ENERGY, half=True)
+        information = _taken(problem.information, chosen)
+        return replace(found, sigma=error_levels(information, found.value, np.ones(information.n)))
 
-def _instrumental(problem: Problem) -> Fit:
+    return fit
+
+
+def _by_instruments(problem: Problem) -> Fit:
     if problem.halves is None:
         raise InputError("instrumental variables need positions as recorded", "give a recording, not filtered arrays")
-    weights = 1.0 / wls(problem.information, problem.prior).sigma
-    even, odd = problem.halves(0), problem.halves(1)
+    blocks = problem.information.blocks
     moments = joined(
-        [cross_moments(problem.rows(e), problem.rows(o), weights, row_count(e)) for e, o in zip(even, odd, strict=True)]
+        [
+            cross_moments(
+                problem.rows(even),
+                problem.rows(odd),
+                np.array([block.start for block in blocks if block.recording == k]),
+            )
+            for k, (even, odd) in enumerate(zip(problem.halves(0), problem.halves(1), strict=True))
+        ]
     )
+    return lambda chosen: iv(problem.information, moments, problem.prior, chosen)
 
-    def by_instruments(chosen: Sequence[int] | None) -> Estimate:
-        blocks = None if chosen is None else np.asarray(chosen, dtype=np.intp)
-        return iv(problem.information, moments, weights, blocks)
 
-    return by_instruments
+def _taken(information: Information, chosen: Sequence[int] | None) -> Information:
+    return information if chosen is None else information.take(chosen)
 
 
 def _felt(information: Information) -> NDArray[np.bool_]:
@@ -181,8 +207,8 @@ def _felt(information: Information) -> NDArray[np.bool_]:
     return felt
 
 
-def _within(on_chunk: OnChunk | None, k: int, all_of: Sequence[object]) -> OnChunk | None:
-    return None if on_chunk is None else lambda fraction: on_chunk((k + fraction) / len(all_of))
+def _within(on_chunk: OnChunk | None, k: int, count: int) -> OnChunk | None:
+    return None if on_chunk is None else lambda fraction: on_chunk((k + fraction) / count)
 
 
 def identify_arrays(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqrf
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.layout import Layout
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.robot import Array
 
@@ -39,11 +40,16 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """Blocks of R factors; columns[j]: places of the k_j base parameters that joint j feels; size: b of them in all."""
+    """Blocks of R factors; columns[j]: places, in the layout, of the k_j columns of W that joint j feels."""
 
     blocks: tuple[Block, ...]
     columns: tuple[NDArray[np.intp], ...]
-    size: int
+    layout: Layout
+
+    @property
+    def size(self) -> int:
+        """Number of columns of W."""
+        return self.layout.size
 
     @property
     def n(self) -> int:
@@ -57,7 +63,7 @@ class Information:
 
     def take(self, chosen: Iterable[int]) -> Information:
         """Return the information of the blocks with these numbers."""
-        return Information(tuple(self.blocks[k] for k in chosen), self.columns, self.size)
+        return Information(tuple(self.blocks[k] for k in chosen), self.columns, self.layout)
 
     @cached_property
     def _triangles(self) -> tuple[Array, ...]:
@@ -72,14 +78,14 @@ def combine(parts: Sequence[Information]) -> Information:
     """Return the information of several recordings of one robot together."""
     first = parts[0]
     for part in parts[1:]:
-        same = part.size == first.size and part.n == first.n
+        same = part.layout == first.layout and part.n == first.n
         if not same or any(not np.array_equal(a, b) for a, b in zip(part.columns, first.columns, strict=True)):
             raise InputError("the recordings are of different robots", "identify each with its own robot")
     shift, blocks = 0, []
     for part in parts:
         blocks += [Block(block.R, block.rows, block.start, block.end, block.recording + shift) for block in part.blocks]
         shift = 1 + max(block.recording for block in blocks)
-    return Information(tuple(blocks), first.columns, first.size)
+    return Information(tuple(blocks), first.columns, first.layout)
 
 
 def compressed(A: Array) -> Array:
@@ -93,10 +99,16 @@ def compressed(A: Array) -> Array:
     return np.asarray(np.triu(factored[:k]))
 
 
+def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
+    """Return the rows of each joint in a block: row number k is of block k // length."""
+    return max(1, -(-n_rows // max(1, n_blocks)))
+
+
 def gather(
     chunks: Iterable[Rows],
     felt: NDArray[np.bool_],
     n_rows: int,
+    layout: Layout | None = None,
     *,
     n_blocks: int = BLOCKS,
     weight: Callable[[Rows], Array] | None = None,
@@ -104,12 +116,13 @@ def gather(
 ) -> Information:
     """Return the information of chunks of rows: n_rows for each joint in all, in n_blocks equal stretches of time.
 
-    felt: shape (n, b), True where a joint feels a base parameter; weight: factor of each row, shape (n, m);
-    on_chunk: told the fraction done, and may raise to stop.
+    felt: shape (n, size), True where a joint feels a column of W; layout: of these columns (None: all base parameters);
+    weight: factor of each row, shape (n, m); on_chunk: called with the fraction done, and may raise to stop.
     """
     columns = tuple(np.flatnonzero(row) for row in felt)
     n = len(columns)
-    length = -(-n_rows // max(1, n_blocks))
+    layout = layout or Layout(felt.shape[1])
+    length = block_length(n_rows, n_blocks)
     pending: list[list[Array]] = [[] for _ in range(n)]
     blocks: list[Block] = []
     rows, done, in_block, start, end = np.zeros(n, dtype=np.int64), 0, 0, 0.0, 0.0
@@ -142,7 +155,7 @@ def gather(
         if on_chunk is not None:
             on_chunk(done / max(1, n_rows))
     close()
-    return Information(tuple(blocks), columns, felt.shape[1])
+    return Information(tuple(blocks), columns, layout)
 
 
 def _joint_rows(chunk: Rows, j: int, columns: NDArray[np.intp], part: slice, factor: Array | None) -> Array:

@@ -8,77 +8,102 @@ sum of Z_e^T (tau - W_o base) + Z_o^T (tau - W_e base) = 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ros2_dynid.errors import InputError, RankError
+from ros2_dynid.errors import InputError, Option, RankError, Text
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.covariance import Moments, jackknife
-from ros2_dynid.identification.estimators.information import BLOCKS, Information
-from ros2_dynid.identification.estimators.least_squares import TOLERANCE, Estimate, error_levels
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.least_squares import TOLERANCE, error_levels, wls
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.robot import Array
 
 
-def cross_moments(
-    even: Iterable[Rows], odd: Iterable[Rows], weights: Array, n_rows: int, *, n_blocks: int = BLOCKS
-) -> Moments:
-    """Return A and y = sum of Z^T tau (in place of g) of each block, from rows of even and odd samples."""
-    length = -(-n_rows // max(1, n_blocks))
-    A: list[Array] = []
-    y: list[Array] = []
-    at = 0
+@dataclass(frozen=True, eq=False)
+class CrossMoments:
+    """A (B, n, size, size) and y = sum of Z^T tau (B, n, size) of B blocks and n joints, each joint with weight 1."""
+
+    A: Array
+    y: Array
+
+    def weighted(self, weights: Array, blocks: Sequence[int]) -> tuple[Array, Array]:
+        """Return A (B, size, size) and y (B, size) of some blocks, joints added up by their squared weights."""
+        chosen = list(blocks)
+        w = weights**2
+        return np.einsum("j,kjab->kab", w, self.A[chosen]), np.einsum("j,kja->ka", w, self.y[chosen])
+
+
+def cross_moments(even: Iterable[Rows], odd: Iterable[Rows], starts: Array) -> CrossMoments:
+    """Return the moments from rows of even and odd samples of one recording, in blocks of time.
+
+    starts: times [s] at which the blocks begin, shape (B,). Rows of half the samples may have another rate than those
+    of all of them, so a row's time says which block it is of.
+    """
+    A: Array | None = None
+    y: Array | None = None
     for first, second in zip(even, odd, strict=True):
         if first.W.shape != second.W.shape:
             raise InputError("even and odd samples give different rows", "record at an even rate")
-        b, n, m = first.W.shape
-        keep = (first.keep & second.keep) * weights[:, None] ** 2
-        start = 0
-        while start < m:
-            block, take = at // length, min(m - start, length - at % length)
-            while len(A) <= block:
-                A.append(np.zeros((b, b)))
-                y.append(np.zeros(b))
-            part = slice(start, start + take)
+        b, n, _ = first.W.shape
+        if A is None or y is None:
+            A, y = np.zeros((len(starts), n, b, b)), np.zeros((len(starts), n, b))
+        keep = first.keep & second.keep
+        block = np.maximum(np.searchsorted(starts, first.t, side="right") - 1, 0)
+        for k in np.unique(block):
+            inside = block == k
             for j in range(n):
-                Z, W, w = first.W[:, j, part], second.W[:, j, part], keep[j, part]
-                cross = (Z * w) @ W.T
-                A[block] += cross + cross.T
-                y[block] += ((Z + W) * w) @ first.tau[j, part]
-            start, at = start + take, at + take
-    return Moments(np.array(A), np.array(y), np.zeros(len(A)))
+                rows = inside & keep[j]
+                Z, W = first.W[:, j, rows], second.W[:, j, rows]
+                cross = Z @ W.T
+                A[k, j] += cross + cross.T
+                y[k, j] += (Z + W) @ first.tau[j, rows]
+    if A is None or y is None:
+        raise InputError("half of the samples give no row", "record longer")
+    return CrossMoments(A, y)
 
 
-def joined(parts: list[Moments]) -> Moments:
+def joined(parts: Sequence[CrossMoments]) -> CrossMoments:
     """Return the moments of several recordings together."""
-    recording = np.concatenate([np.full(len(part.g), k, dtype=float) for k, part in enumerate(parts)])
-    return Moments(np.concatenate([p.A for p in parts]), np.concatenate([p.g for p in parts]), recording)
+    return CrossMoments(np.concatenate([p.A for p in parts]), np.concatenate([p.y for p in parts]))
 
 
-def iv(information: Information, moments: Moments, weights: Array, chosen: NDArray[np.intp] | None = None) -> Estimate:
-    """Return the instrumental-variable estimate from cross moments (A, Z^T tau) of blocks, all or those chosen."""
-    blocks = np.arange(len(moments.g)) if chosen is None else np.asarray(chosen)
-    A_b, y_b = moments.A[blocks], moments.g[blocks]
+def iv(
+    information: Information, moments: CrossMoments, prior: Array | None = None, chosen: Sequence[int] | None = None
+) -> Estimate:
+    """Return the instrumental-variable estimate from all blocks or those chosen; joints are weighted as wls does."""
+    blocks = range(len(information.blocks)) if chosen is None else chosen
+    part = information.take(blocks)
+    weights = 1.0 / wls(part, prior).sigma
+    A_b, y_b = moments.weighted(weights, blocks)
     A, y = A_b.sum(axis=0), y_b.sum(axis=0)
     size = np.sqrt(np.abs(np.diag(A)))
-    told = size > 0
-    scale = np.where(told, size, 1.0)
-    scaled = (A / np.outer(scale, scale))[np.ix_(told, told)]
+    excited = size > 0
+    scale = np.where(excited, size, 1.0)
+    scaled = (A / np.outer(scale, scale))[np.ix_(excited, excited)]
     s = np.linalg.svd(scaled, compute_uv=False)
     rank = int(np.count_nonzero(s > TOLERANCE * s[0]))
-    if rank < np.count_nonzero(told):
+    if rank < np.count_nonzero(excited):
         raise RankError(
             "the instruments do not excite all base parameters",
-            "use --method wls, which leaves open what is not excited, or excite the robot more",
+            Text(
+                "use ",
+                Option("method", Method.WLS.value),
+                ", which leaves open what is not excited, or excite the robot more",
+            ),
             rank=rank,
-            expected=int(np.count_nonzero(told)),
+            expected=int(np.count_nonzero(excited)),
             tolerance=TOLERANCE,
         )
     value = np.zeros(len(y))
-    value[told] = np.linalg.solve(scaled, (y / scale)[told])
+    value[excited] = np.linalg.solve(scaled, (y / scale)[excited])
     value /= scale
     g = y_b - np.einsum("kij,j->ki", A_b, value)
-    covariance, dof = jackknife(Moments(A_b, g, moments.recording[blocks]), told)
-    sigma = error_levels(information, value, weights)
-    return Estimate(value, covariance, told, sigma, float(np.sqrt(s[0] / s[-1])), rank, "iv", dof)
+    recording = np.array([block.recording for block in part.blocks], dtype=float)
+    covariance, dof = jackknife(Moments(A_b, g, recording), excited)
+    sigma = error_levels(part, value, weights)
+    cond = float(np.sqrt(s[0] / s[-1]))
+    return Estimate(information.layout, value, covariance, excited, sigma, cond, rank, Method.IV, dof)

@@ -1,4 +1,4 @@
-"""Ordinary and weighted least squares from R factors (IDIM-WLS: seed 002, section III), with honest error bars.
+"""Ordinary and weighted least squares from R factors (IDIM-WLS: seed 002, section III), with error bars.
 
 The weights are the inverse of each joint's own error, found by iteration. The error bars do not assume that errors of
 neighbouring rows are independent: after filtering they never are. See `covariance`.
@@ -10,42 +10,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dtrcon
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
+from ros2_dynid.identification.estimators.estimate import Estimate, Mask
 from ros2_dynid.identification.estimators.information import Information, compressed
+from ros2_dynid.identification.estimators.layout import Triangle
 from ros2_dynid.model.robot import Array
 
-Mask = NDArray[np.bool_]
 TOLERANCE = 1e-8
 """Singular values of the scaled W below this fraction of the largest count as zero: not excited."""
 ITERATIONS = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """Base parameters estimated: value, covariance (b, b); identified: False where the data do not determine a value.
-
-    sigma: standard deviation of each joint's error [N.m or N]; cond: condition number of the weighted W with columns
-    scaled to unit norm; rank: its numerical rank; dof: degrees of freedom of the error bars.
-    """
-
-    value: Array
-    covariance: Array
-    identified: Mask
-    sigma: Array
-    cond: float
-    rank: int
-    method: str
-    dof: float = np.inf
-
-    @property
-    def std(self) -> Array:
-        """Standard deviations, infinite where a value is not identified."""
-        return np.where(self.identified, np.sqrt(np.maximum(np.diag(self.covariance), 0.0)), np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +42,8 @@ class Solution:
         return float(s[0] / s[self.rank - 1]) if self.rank else np.inf
 
 
-def weighted_triangle(information: Information, weights: Array) -> Array:
-    """Return the R factor of the joints' [W tau] stacked, each times its weight, shape (<= b + 1, b + 1)."""
+def weighted_triangle(information: Information, weights: Array) -> Triangle:
+    """Return the R factor of the joints' [W tau] stacked, each times its weight."""
     parts = []
     for j, (columns, weight) in enumerate(zip(information.columns, weights, strict=True)):
         R = information.triangle(j)
@@ -73,8 +51,7 @@ def weighted_triangle(information: Information, weights: Array) -> Array:
         wide[:, columns] = weight * R[:, :-1]
         wide[:, -1] = weight * R[:, -1]
         parts.append(wide)
-    stacked = np.vstack(parts)
-    return compressed(stacked)
+    return Triangle(compressed(np.vstack(parts)), information.layout)
 
 
 def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) -> Solution:
@@ -122,29 +99,32 @@ def ols(information: Information, prior: Array | None = None) -> Estimate:
     """Return the ordinary least-squares estimate: every row counts alike."""
     check_rows(information)
     weights = np.ones(information.n)
-    found = solve(weighted_triangle(information, weights), prior)
-    return finish(information, found, weights, "ols")
+    found = solve(weighted_triangle(information, weights).R, prior)
+    return finish(information, found, weights, Method.OLS)
 
 
 def wls(information: Information, prior: Array | None = None, *, iterations: int = ITERATIONS) -> Estimate:
     """Return the weighted estimate: each joint's rows are divided by the standard deviation of its error, iterated."""
     check_rows(information)
     weights = 1.0 / own_errors(information)
-    found = solve(weighted_triangle(information, weights), prior)
+    found = solve(weighted_triangle(information, weights).R, prior)
     for _ in range(iterations):
         before, weights = weights, 1.0 / error_levels(information, found.value, weights)
-        found = solve(weighted_triangle(information, weights), prior)
+        found = solve(weighted_triangle(information, weights).R, prior)
         if np.allclose(weights, before, rtol=1e-6):
             break
-    return finish(information, found, weights, "wls")
+    return finish(information, found, weights, Method.WLS)
 
 
-def finish(information: Information, found: Solution, weights: Array, method: str, *, half: bool = False) -> Estimate:
+def finish(
+    information: Information, found: Solution, weights: Array, method: Method, *, half: bool = False
+) -> Estimate:
     """Return the estimate with covariance, for a least-squares solution with these weights of the joints."""
     moments = block_moments(information, found.value, weights)
     covariance, dof = jackknife(moments, found.identified, half=half)
     sigma = error_levels(information, found.value, weights)
-    return Estimate(found.value, covariance, found.identified, sigma, found.cond, found.rank, method, dof)
+    layout = information.layout
+    return Estimate(layout, found.value, covariance, found.identified, sigma, found.cond, found.rank, method, dof)
 
 
 def own_errors(information: Information) -> Array:
@@ -161,7 +141,7 @@ def own_errors(information: Information) -> Array:
 def error_levels(information: Information, value: Array, weights: Array) -> Array:
     """Return the standard deviation of each joint's error, degrees of freedom shared by the joints' weights."""
     sigma = np.empty(information.n)
-    total = weighted_triangle(information, weights)[:, :-1]
+    total = weighted_triangle(information, weights).W
     total = total[: min(len(total), information.size)]
     scale = np.where(np.linalg.norm(total, axis=0) > 0, np.linalg.norm(total, axis=0), 1.0)
     inverse = _inverse(total / scale)
@@ -186,10 +166,10 @@ def check_rows(information: Information) -> None:
     total, rows = int(np.sum(information.rows)), information.rows
     if total <= information.size:
         what = f"there are {total} rows for {information.size} base parameters"
-        raise InputError(what, "record longer, or keep more rows a second (--row-rate)")
+        raise InputError(what, Text("record longer, or keep more rows a second: ", Option("row_rate")))
     if np.any(rows == 0):
         what = f"no row of joint number {int(np.argmin(rows)) + 1} is left: it is always slow"
-        raise InputError(what, "excite it faster, or keep slow rows (--slow 0)")
+        raise InputError(what, Text("excite it faster, or keep slow rows: ", Option("slow", 0)))
 
 
 def _level(error: float | np.floating, rows: int | np.integer, used: float, torque: float | np.floating) -> float:

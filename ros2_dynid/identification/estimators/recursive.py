@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.covariance import Moments, jackknife
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import TOLERANCE, Estimate, check_rows, error_levels, solve, wls
+from ros2_dynid.identification.estimators.least_squares import TOLERANCE, check_rows, error_levels, solve, wls
 from ros2_dynid.model.robot import Array
 
 
 def recursive(information: Information, prior: Array | None = None) -> Estimate:
-    """Return the estimate found joint by joint; what all joints share (the delay, last column) comes from the whole."""
+    """Return the estimate found joint by joint; what all joints share, the delay, comes from the whole."""
     check_rows(information)
     b = information.size
     whole = wls(information, prior)
     value = np.zeros(b) if prior is None else prior.copy()
-    shared = np.all([np.isin(np.arange(b), columns) for columns in information.columns], axis=0)
-    shared &= np.arange(b) == b - 1
+    shared = information.layout.is_delay
     value[shared] = whole.value[shared]
     solved = shared.copy()
     group = np.full(b, -1)
@@ -40,7 +41,8 @@ def recursive(information: Information, prior: Array | None = None) -> Estimate:
     covariance, dof = jackknife(_moments(information, value, group), solved & ~shared, half=True)
     sigma = error_levels(information, value, 1.0 / whole.sigma)
     covariance[shared, shared] = whole.covariance[shared, shared]
-    return Estimate(value, covariance, solved, sigma, cond, int(np.count_nonzero(solved)), "recursive", dof)
+    rank = int(np.count_nonzero(solved))
+    return Estimate(information.layout, value, covariance, solved, sigma, cond, rank, Method.RECURSIVE, dof)
 
 
 def _moments(information: Information, value: Array, group: Array) -> Moments:

@@ -5,14 +5,16 @@ A row whose error is beyond HUBER robust standard deviations of its joint gets t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import (
-    Estimate,
     check_rows,
     error_levels,
     solve,
@@ -22,6 +24,8 @@ from ros2_dynid.identification.estimators.least_squares import (
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.robot import Array
 
+NumberedRows = tuple[NDArray[np.intp], Rows]
+"""The number of the block that each row is of, shape (m,), and the rows."""
 HUBER = 1.345
 """Keeps 95 % of the efficiency of least squares where errors are Gaussian."""
 NORMAL_MAD = 0.6745
@@ -32,37 +36,38 @@ NORMAL_BENT = 0.7102
 
 def reweighted(
     information: Information,
-    chunks: Callable[[], Iterable[Rows]],
+    chunks: Callable[[], Iterable[NumberedRows]],
     regather: Callable[[Callable[[Rows], Array]], Information],
     prior: Array | None = None,
+    chosen: Sequence[int] | None = None,
     *,
     iterations: int = 10,
     tolerance: float = 1e-3,
 ) -> tuple[Information, Information, Array]:
     """Return the information with each row times the root of its weight, that of rows not bent, and joints' weights.
 
-    chunks yields the rows once more; regather turns them into information with a factor for each row. Iterates until no
+    chunks yields the rows once more, with the number of each row's block; regather turns them into information with a
+    factor for each row. chosen: the blocks that count (None: all); nothing is learnt from the others. Iterates until no
     value moves by more than `tolerance` of its standard deviation.
     """
-    estimate = wls(information, prior)
+    blocks = range(len(information.blocks)) if chosen is None else chosen
+    estimate = wls(information.take(blocks), prior)
     value, step = estimate.value, np.maximum(estimate.std, 1e-300)
+    robust, weights = information, 1.0 / estimate.sigma
     for _ in range(iterations):
-        scale = _robust_scales(chunks(), value, information.n)
+        scale = _robust_scales(chunks(), value, information.n, set(blocks))
 
         def root_weight(rows: Rows, value: Array = value, scale: Array = scale) -> Array:
-            standardised = np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value)) / scale[:, None]
-            return np.asarray(np.sqrt(HUBER / np.maximum(standardised, HUBER)))
+            return np.asarray(np.sqrt(HUBER / np.maximum(_standardised(rows, value, scale), HUBER)))
 
         def inside(rows: Rows, value: Array = value, scale: Array = scale) -> Array:
-            standardised = np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value)) / scale[:, None]
-            return np.asarray(standardised <= HUBER, dtype=float)
+            return np.asarray(_standardised(rows, value, scale) <= HUBER, dtype=float)
 
-        information = regather(root_weight)
-        weights = 1.0 / scale
-        before, value = value, solve(weighted_triangle(information, weights), prior).value
+        robust, weights = regather(root_weight).take(blocks), 1.0 / scale
+        before, value = value, solve(weighted_triangle(robust, weights).R, prior).value
         if np.all(np.abs(value - before) <= tolerance * step):
             break
-    return information, regather(inside), weights
+    return robust, regather(inside).take(blocks), weights
 
 
 def irls(information: Information, slopes: Information, weights: Array, prior: Array | None = None) -> Estimate:
@@ -72,12 +77,13 @@ def irls(information: Information, slopes: Information, weights: Array, prior: A
     estimate in place, and the covariance must count them alone.
     """
     check_rows(information)
-    found = solve(weighted_triangle(information, weights), prior)
+    found = solve(weighted_triangle(information, weights).R, prior)
     pull = block_moments(information, found.value, weights)
     hold = block_moments(slopes, found.value, weights)
     covariance, dof = jackknife(Moments(hold.A, pull.g, pull.recording), found.identified)
     sigma = error_levels(information, found.value, weights)
-    return Estimate(found.value, covariance, found.identified, sigma, found.cond, found.rank, "irls", dof)
+    layout = information.layout
+    return Estimate(layout, found.value, covariance, found.identified, sigma, found.cond, found.rank, Method.IRLS, dof)
 
 
 def _scale(size: Array) -> float:
@@ -93,12 +99,19 @@ def _scale(size: Array) -> float:
     return s
 
 
-def _robust_scales(chunks: Iterable[Rows], value: Array, n: int) -> Array:
-    """Return the robust standard deviation of each joint's error, shape (n,)."""
+def _standardised(rows: Rows, value: Array, scale: Array) -> Array:
+    return np.asarray(np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value)) / scale[:, None])
+
+
+def _robust_scales(chunks: Iterable[NumberedRows], value: Array, n: int, blocks: Set[int]) -> Array:
+    """Return the robust standard deviation of each joint's error, shape (n,), from the rows of these blocks."""
     errors: list[list[Array]] = [[] for _ in range(n)]
-    for rows in chunks:
+    for numbers, rows in chunks:
+        counts = np.isin(numbers, list(blocks))
+        if not counts.any():
+            continue
         e = np.abs(rows.tau - np.einsum("bnm,b->nm", rows.W, value))
         for j in range(n):
-            errors[j].append(e[j, rows.keep[j]])
+            errors[j].append(e[j, rows.keep[j] & counts])
     scales = np.array([_scale(np.concatenate(e)) for e in errors])
     return np.asarray(np.maximum(scales, 1e-12 * np.max(scales, initial=1e-300) + 1e-300))

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import Estimate, Solution, check_rows, finish, own_errors, solve
+from ros2_dynid.identification.estimators.least_squares import Solution, check_rows, finish, own_errors, solve
 from ros2_dynid.model.robot import Array
 
 
@@ -76,4 +78,4 @@ def sequential(information: Information, prior: Array | None = None, *, forgetti
             parts.append(wide)
         faded = FilterState(forgetting ** (0.5 * count) * state.R, forgetting**count * state.rows)
         state = update(faded, np.vstack(parts))
-    return finish(information, solve(state.R, prior), weights, "sequential")
+    return finish(information, solve(state.R, prior), weights, Method.SEQUENTIAL)

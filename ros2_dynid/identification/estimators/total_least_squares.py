@@ -14,9 +14,11 @@ import numpy as np
 import scipy.linalg
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import Estimate, error_levels, weighted_triangle, wls
+from ros2_dynid.identification.estimators.least_squares import error_levels, weighted_triangle, wls
 from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.robot import Array
@@ -36,20 +38,20 @@ def disturbed(prepared: Prepared, seed: int) -> Prepared:
     return replace(prepared, q=prepared.q + q, dq=prepared.dq + dq, ddq=prepared.ddq + ddq)
 
 
-def noise_moment(clean: Information, differences: Information, weights: Array) -> Array:
+def noise_moment(differences: Information, weights: Array) -> Array:
     """Return D, shape (b, b), from information whose rows are the differences of W with and without noise."""
-    R = weighted_triangle(differences, weights)[:, :-1]
-    return np.asarray(R.T @ R)
+    dW = weighted_triangle(differences, weights).W
+    return np.asarray(dW.T @ dW)
 
 
 def tls(information: Information, D_of: Information, prior: Array | None = None) -> Estimate:
     """Return the total least-squares estimate; D_of: the differences that the encoders' noise makes, as information."""
     ordinary = wls(information, prior)
     weights = 1.0 / ordinary.sigma
-    R = weighted_triangle(information, weights)
+    R = weighted_triangle(information, weights).R
     S = R.T @ R
     rows = float(np.sum(information.rows))
-    D = noise_moment(information, D_of, weights)
+    D = noise_moment(D_of, weights)
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     C = np.zeros_like(S)
     C[:-1, :-1] = D
@@ -66,4 +68,4 @@ def tls(information: Information, D_of: Information, prior: Array | None = None)
         Moments(moments.A - share, moments.g + share @ value, moments.recording), ordinary.identified
     )
     sigma = error_levels(information, value, weights)
-    return Estimate(value, covariance, ordinary.identified, sigma, ordinary.cond, ordinary.rank, "tls", dof)
+    return replace(ordinary, value=value, covariance=covariance, sigma=sigma, method=Method.TLS, dof=dof)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.dynamics.motion import constraint
-from ros2_dynid.model.parameters import JOINT, Fc, by_joint, standard_names
+from ros2_dynid.model.parameters import JOINT, Fc, standard_names
 from ros2_dynid.model.robot import Array, Coupling, Robot
 
 
@@ -32,18 +32,6 @@ def put_signs(robot: Robot, Y: Array, sign: Array) -> None:
         for j, c in coupling.weights.items():
             for k in np.flatnonzero(G[j - 1]):
                 Y[column, k] += c * G[j - 1, k] * sign[:, robot.n + m]
-
-
-def sign_correction(robot: Robot, chi: Array, dq: Array, sign: Array) -> Array:
-    """Return what the filtered signs add to the Coulomb torque of sign(dq), shape (N, n_active)."""
-    G, _ = constraint(robot)
-    change = sign - signs(robot, dq)
-    felt = by_joint(robot, chi)[:, Fc, None] * G
-    motors = [
-        chi[column] * sum(c * G[j - 1] for j, c in coupling.weights.items())
-        for column, coupling in _motor_columns(robot)
-    ]
-    return np.asarray(change @ np.vstack([felt, *motors]))
 
 
 def _motor_columns(robot: Robot) -> list[tuple[int, Coupling]]:

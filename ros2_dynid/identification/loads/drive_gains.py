@@ -15,6 +15,7 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.layout import Layout
 from ros2_dynid.identification.estimators.least_squares import solve, wls
 from ros2_dynid.identification.loads.payload import load_information
 from ros2_dynid.model.parameters import LINK
@@ -84,8 +85,9 @@ def _one_joint(together: Information, j: int, direction: Array, *, free: bool, b
     free: the load's other parameters are fitted too; otherwise the load is a multiple of `direction`. bar: whether the
     standard deviation is wanted.
     """
-    columns, own = together.columns[j], together.size - len(LINK)
-    old, new = columns < own, columns >= own
+    columns = together.columns[j]
+    new = columns >= together.layout.load.start
+    old = ~new
     blocks = []
     for block in together.blocks:
         R = block.R[j]
@@ -97,7 +99,7 @@ def _one_joint(together: Information, j: int, direction: Array, *, free: bool, b
             A = np.column_stack((R[:, :-1][:, old], load @ direction, R[:, -1]))
         blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
     width = blocks[0].R[0].shape[1] - 1
-    alone = Information(tuple(blocks), (np.arange(width),), width)
+    alone = Information(tuple(blocks), (np.arange(width),), Layout(width))
     found = solve(alone.triangle(0))
     if not found.identified[-1]:
         return 0.0, np.inf
@@ -121,9 +123,9 @@ def _measured_load(together: Information, gains: Array, mass: float) -> tuple[Ar
         )
         for block in together.blocks
     )
-    part = Information(blocks, tuple(together.columns[j] for j in known), together.size)
+    part = Information(blocks, tuple(together.columns[j] for j in known), together.layout)
     found = wls(part)
-    load, covariance = found.value[-len(LINK) :], found.covariance[-len(LINK) :, -len(LINK) :]
+    load, covariance = found.load, found.load_covariance
     at = LINK.index("M")
     if not load[at] > 0:
         raise InputError("the load found has no positive mass", "check which recording is with the load")

@@ -7,15 +7,16 @@ same in both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import t as student
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information, combine
-from ros2_dynid.identification.estimators.least_squares import Estimate, wls
+from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.physical.standard import full_map
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.parameters import LINK, link_slice
@@ -71,15 +72,14 @@ def identify_load(
     number = robot.n if joint is None else joint
     together = load_information(robot, base, empty, loaded, number)
     found = wls(together)
-    phi = slice(together.size - len(LINK), together.size)
-    if not np.all(found.identified[phi]):
-        dark = [name for name, told in zip(LINK, found.identified[phi], strict=True) if not told]
-        what = f"the motion does not show {', '.join(dark)} of the load"
+    if not np.all(found.load_identified):
+        unknown = [name for name, known in zip(LINK, found.load_identified, strict=True) if not known]
+        what = f"{', '.join(unknown)} of the load not excited"
         raise InputError(what, "move more joints, about axes that are not all parallel, in both recordings", robot.name)
-    return payload_of(robot, found, phi, number, link)
+    return payload_of(robot, found, number, link)
 
 
-def payload_of(robot: Robot, found: Estimate, phi: slice, joint: int, link: str | None) -> Payload:
+def payload_of(robot: Robot, found: Estimate, joint: int, link: str | None) -> Payload:
     """Return the load from the estimate of its ten parameters, moved to the frame of `link`, with error bars."""
     pose: Array = np.eye(4)
     frame = f"joint {robot.joints[joint - 1].name}"
@@ -88,7 +88,7 @@ def payload_of(robot: Robot, found: Estimate, phi: slice, joint: int, link: str 
         if link not in carried:
             raise InputError(f"link {link!r} is not on joint {joint}", f"choose from {', '.join(carried) or 'none'}")
         pose, frame = np.asarray(np.linalg.inv(carried[link])), link
-    parameters, covariance = found.value[phi], found.covariance[phi, phi]
+    parameters, covariance = found.load, found.load_covariance
     figures = physical(parameters, pose)
     step = 1e-6 * np.maximum(np.abs(parameters), np.sqrt(np.diag(covariance)))
     jacobian = np.column_stack(
@@ -133,18 +133,17 @@ def _matrix(six: Array) -> Array:
 
 def _widened(information: Information, M_L: Array | None) -> Information:
     """Return the information with ten more columns: R M_L where there is a load, zero where there is none."""
-    more = len(LINK)
-    size = information.size + more
-    extra = np.arange(information.size, size)
+    layout = replace(information.layout, n_load=len(LINK))
+    extra = np.arange(layout.load.start, layout.load.stop)
     columns = tuple(np.append(old, extra) for old in information.columns)
     blocks = []
     for block in information.blocks:
         R = []
         for triangle, old in zip(block.R, information.columns, strict=True):
-            added = np.zeros((len(triangle), more))
+            added = np.zeros((len(triangle), len(LINK)))
             if M_L is not None:
-                of_base = old < information.size - 1  # all but the delay
+                of_base = old < layout.n_base
                 added = triangle[:, :-1][:, of_base] @ M_L[old[of_base]]
             R.append(np.column_stack((triangle[:, :-1], added, triangle[:, -1])))
         blocks.append(Block(tuple(R), block.rows, block.start, block.end, block.recording))
-    return Information(tuple(blocks), columns, size)
+    return Information(tuple(blocks), columns, layout)

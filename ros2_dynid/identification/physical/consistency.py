@@ -13,6 +13,7 @@ import scipy.sparse
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.dynamics.inertia import inertia_matrix
 from ros2_dynid.errors import DynidError, MissingPackageError
+from ros2_dynid.identification.estimators.layout import Triangle
 from ros2_dynid.identification.physical.standard import full_map, scales
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names
 from ros2_dynid.model.pseudo_inertia import central_inertia, link_inertia, links_of, pseudo_inertia
@@ -92,11 +93,11 @@ class Consistent:
     loss: float
 
 
-def impose(robot: Robot, base: BaseParameters, R: Array, delay: float, reference: Array) -> Consistent:
+def impose(robot: Robot, base: BaseParameters, T: Triangle, delay: float, reference: Array) -> Consistent:
     """Return the consistent parameters that fit best, by a semidefinite programme.
 
-    Minimises |R [M chi; delay; -1]|^2 with R the weighted triangle of [W -dtau/dt tau], plus a trace of the distance to
-    `reference`, under P_j >= FLOOR for every link and rotor inertia and friction not negative.
+    Minimises |W M chi - tau|^2 with T the weighted triangle of [W tau], its torque put right by the delay [s], plus a
+    trace of the distance to `reference`, under P_j >= FLOOR for every link and rotor inertia and friction not negative.
     """
     try:
         import clarabel
@@ -105,9 +106,9 @@ def impose(robot: Robot, base: BaseParameters, R: Array, delay: float, reference
     M, S = full_map(robot, base), scales(robot, reference)
     names = standard_names(robot)
     # Fit in units of its own optimum: chi = reference + S x
-    size = np.linalg.norm(R[:, -1])
-    A = R[:, :-2] @ (M * S) / size
-    left = (R[:, -1] - R[:, -2] * delay - R[:, :-2] @ (M @ reference)) / size
+    W, tau, size = T.base, T.tau_at(delay), np.linalg.norm(T.tau)
+    A = W @ (M * S) / size
+    left = (tau - W @ (M @ reference)) / size
     unit = _link_units(robot, reference)
     ridge = NEARNESS * np.ones(len(names))
     P = scipy.sparse.csc_matrix(np.triu(A.T @ A + np.diag(ridge)))
@@ -139,9 +140,8 @@ def impose(robot: Robot, base: BaseParameters, R: Array, delay: float, reference
         raise DynidError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
     chi = reference + S * np.array(solution.x)
     found = M @ chi
-    known = R[:, -1] - R[:, -2] * delay
-    best = np.linalg.norm(known - R[:, :-2] @ np.linalg.lstsq(R[:, :-2] / size, known / size, rcond=None)[0])
-    ours = np.linalg.norm(R[:, -1] - R[:, -2] * delay - R[:, :-2] @ found)
+    best = np.linalg.norm(tau - W @ np.linalg.lstsq(W / size, tau / size, rcond=None)[0])
+    ours = np.linalg.norm(tau - W @ found)
     return Consistent(chi, found, float(ours) / max(float(best), 1e-300) - 1.0)
 
 

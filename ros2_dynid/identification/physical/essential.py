@@ -13,9 +13,10 @@ import numpy as np
 from scipy.stats import f as f_distribution
 
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.layout import Layout
 from ros2_dynid.identification.estimators.least_squares import (
-    Estimate,
     Solution,
     error_levels,
     solve,
@@ -68,30 +69,29 @@ def restrict(information: Information, kept: Sequence[int]) -> Information:
         )
         for block in information.blocks
     )
-    return Information(blocks, columns, len(kept))
+    return Information(blocks, columns, Layout(len(kept)))
 
 
 def essential(
     information: Information,
     full: Estimate,
     *,
-    always: Sequence[int] = (),
     relative_std: float = RELATIVE_STD,
     confidence: float = CONFIDENCE,
 ) -> Essential:
-    """Return the essential parameters, starting from the full estimate; `always` (the delay) is never dropped.
+    """Return the essential parameters, starting from the full estimate; the delay is never dropped.
 
     The test compares the weighted sum of squared errors with and without all that was dropped (F test). Errors are
-    correlated in time, so it is scaled by how much larger the honest variances are than those of independent errors.
+    correlated in time, so it is scaled by how much larger their variances are than those of independent errors.
     """
     weights = 1.0 / full.sigma
     kept = [int(k) for k in range(information.size) if full.identified[k]]
-    safe = set(always)
-    R = weighted_triangle(information, weights)
+    delay = {int(k) for k in np.flatnonzero(information.layout.is_delay)}
+    R = weighted_triangle(information, weights).R
     least, rows, inflation = _squares(R, kept), float(np.sum(information.rows)), _inflation(R, full)
     free = max(rows / inflation - len(kept), 1.0)
     steps: list[Step] = []
-    protected: set[int] = set(safe)
+    protected = set(delay)
     value, std = full.value, full.std
     dropped = 0
     while True:
@@ -111,7 +111,9 @@ def essential(
             continue
         kept, dropped = rest, dropped + 1
         value, std = _refit(information, R, weights, kept)
-    return Essential(tuple(k for k in kept if k not in safe), _final(information, R, weights, kept, full), tuple(steps))
+    return Essential(
+        tuple(k for k in kept if k not in delay), _final(information, R, weights, kept, full), tuple(steps)
+    )
 
 
 def significance(chunks: Iterable[Rows], value: Array) -> Array:
@@ -140,12 +142,12 @@ def _squares(R: Array, kept: Sequence[int]) -> float:
 
 
 def _inflation(R: Array, full: Estimate) -> float:
-    """Return the typical honest variance over that of independent errors of unit size, at least 1."""
-    told = np.flatnonzero(full.identified)
-    scale = np.linalg.norm(R[:, told], axis=0)
-    inverse = np.linalg.pinv(R[:, told] / scale)
+    """Return the typical variance stated over that of independent errors of unit size, at least 1."""
+    known = np.flatnonzero(full.identified)
+    scale = np.linalg.norm(R[:, known], axis=0)
+    inverse = np.linalg.pinv(R[:, known] / scale)
     naive = np.sum(inverse**2, axis=1) / scale**2
-    return float(max(1.0, np.median(np.diag(full.covariance)[told] / naive)))
+    return float(max(1.0, np.median(np.diag(full.covariance)[known] / naive)))
 
 
 def _refit(information: Information, R: Array, weights: Array, kept: Sequence[int]) -> tuple[Array, Array]:
@@ -167,4 +169,5 @@ def _final(information: Information, R: Array, weights: Array, kept: Sequence[in
     identified = np.ones(information.size, dtype=bool)
     identified[list(kept)] = found.identified
     sigma = error_levels(information, value, weights)
-    return Estimate(value, covariance, identified, sigma, found.cond, found.rank, full.method, dof)
+    layout = information.layout
+    return Estimate(layout, value, covariance, identified, sigma, found.cond, found.rank, full.method, dof)

@@ -64,9 +64,9 @@ def essential_change(
     What the reference predicts is subtracted from the torque; the rest is fitted with the essential columns (eq. 32).
     """
     value = full_map(robot, base) @ reference
-    R = weighted_triangle(information, weights)
-    left = R[:, -1] - R[:, :-1] @ np.append(value, delay)
-    found = solve(np.column_stack((R[:, list(essential)], left)))
+    T = weighted_triangle(information, weights)
+    left = T.tau_at(delay) - T.base @ value
+    found = solve(np.column_stack((T.base[:, list(essential)], left)))
     value[list(essential)] += found.value
     return np.asarray(value)
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.codegen.backend import regressor_function
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.friction.columns import put_signs, sign_correction
+from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.robot import Array, Robot
 
@@ -139,24 +138,3 @@ def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | Non
         return ~crawling
     kernel = np.abs(T[:, : len(window.at)])
     return np.asarray(crawling @ kernel[: crawling.shape[1]] <= SLOW_SHARE * kernel[:, 0].sum())
-
-
-def predicted(
-    robot: Robot, prepared: Prepared, chi: Array, *, delay: float = 0.0, n_rows: int = 4096
-) -> Iterator[tuple[Rows, Array]]:
-    """Yield chunks without W, and the torque of the standard parameters chi through the same filter, shape (n, m)."""
-    if prepared.kernel is not None:
-        n_rows = max(16, min(n_rows, 4 * len(prepared.kernel) // prepared.step))
-    T = toeplitz(prepared.kernel, prepared.step, n_rows) if prepared.kernel is not None else None
-    slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
-    for window in windows(prepared, n_rows):
-        part, m = window.inputs, len(window.at)
-        model = inverse_dynamics(robot, chi, prepared.q[part], prepared.dq[part], prepared.ddq[part])
-        model = (model + sign_correction(robot, chi, prepared.dq[part], prepared.sign[part])).T
-        tau = prepared.tau[part].T
-        if T is not None:
-            used = T[: tau.shape[1], :m]
-            late = 0.0 if slope is None else delay * (tau @ slope[: tau.shape[1], :m])
-            model, tau = model @ used, tau @ used + late
-        keep = fast_enough(robot, prepared, window, T)
-        yield Rows(prepared.t[window.at], np.empty((0, len(tau), m)), tau, keep), model

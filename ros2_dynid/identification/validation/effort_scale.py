@@ -15,10 +15,13 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import Estimate, joint_errors, joint_torques, solve, wls
+from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques, solve, wls
+from ros2_dynid.model.parameters import group_of
 from ros2_dynid.model.robot import Array, Robot
 
 UNRELIABLE = 0.1
@@ -61,7 +64,7 @@ def factors(information: Information, without: int | None = None) -> list[Factor
     for j, columns in enumerate(information.columns):
         others = [k for k in range(information.n) if k not in (j, without)]
         shared = np.array(
-            [any(c in information.columns[k] for k in others) and c != information.size - 1 for c in columns]
+            [any(c in information.columns[k] for k in others) and c < information.layout.n_base for c in columns]
         )
         if j == without or not others or not shared.any():
             out.append(Factor(1.0, np.inf))
@@ -87,7 +90,7 @@ def _factor(information: Information, j: int, shared: NDArray[np.bool_], rest: E
         A = np.column_stack((own[:, :-1][:, ~shared], own[:, :-1][:, shared] @ rest.value[known], own[:, -1]))
         blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
     width = blocks[0].R[0].shape[1] - 1
-    alone = Information(tuple(blocks), (np.arange(width),), width)
+    alone = Information(tuple(blocks), (np.arange(width),), Layout(width))
     found = solve(alone.triangle(0))
     covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
     freedom = min(freedom, _left_over(alone))
@@ -106,13 +109,13 @@ def _only(information: Information, joints: Sequence[int]) -> Information:
     blocks = tuple(
         Block(tuple(b.R[k] for k in chosen), b.rows[chosen], b.start, b.end, b.recording) for b in information.blocks
     )
-    return Information(blocks, tuple(information.columns[k] for k in chosen), information.size)
+    return Information(blocks, tuple(information.columns[k] for k in chosen), information.layout)
 
 
 def backward_friction(base: BaseParameters, robot: Robot, information: Information) -> list[int]:
     """Return the joints (from 0) whose own rows say that friction drives them, as a wrong sign of the effort does."""
     names = {leader: k for k, leader in enumerate(base.leaders)}
-    guilty = []
+    reversed_joints = []
     for j, number in enumerate(robot.active):
         places = [names[f"{kind}{number}"] for kind in ("Fv", "Fc") if f"{kind}{number}" in names]
         columns = information.columns[j]
@@ -121,15 +124,15 @@ def backward_friction(base: BaseParameters, robot: Robot, information: Informati
             continue
         found = solve(information.triangle(j))
         blocks = tuple(Block((b.R[j],), b.rows[j : j + 1], b.start, b.end, b.recording) for b in information.blocks)
-        alone = Information(blocks, (np.arange(len(columns)),), len(columns))
+        alone = Information(blocks, (np.arange(len(columns)),), Layout(len(columns)))
         covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
         freedom = min(freedom, _left_over(alone))
         speed = np.linalg.norm(information.triangle(j)[:, at], axis=0)  # both as torques
         power = float(speed @ found.value[at])
         spread = float(np.sqrt(max(speed @ covariance[np.ix_(at, at)] @ speed, 0.0)))
         if found.identified[at].all() and power < -clear(freedom) * spread and power < 0:
-            guilty.append(j)
-    return guilty
+            reversed_joints.append(j)
+    return reversed_joints
 
 
 def refuse_wrong_efforts(robot: Robot, base: BaseParameters, information: Information, source: str) -> list[Factor]:
@@ -137,23 +140,23 @@ def refuse_wrong_efforts(robot: Robot, base: BaseParameters, information: Inform
     names = robot.active_names
     for j in backward_friction(base, robot, information):
         what = f"joint {names[j]!r}: friction would drive the joint, so its effort has the wrong sign"
-        raise InputError(what, f"turn it round: --gains {names[j]}=-1", source)
+        raise InputError(what, Text("invert its sign: ", Option("gains", {names[j]: -1})), source)
     found = factors(information)
     wrong = [j for j, factor in enumerate(found) if factor.wrong]
     if not wrong:
         return found
-    # One bad joint spoils what the others are compared with: guilty is the one without which the rest agrees.
+    # One bad joint spoils what the others are compared with: it is the one without which the rest agrees.
     left = {k: sum(factor.wrong for factor in factors(information, k)) for k in wrong}
     j = min(wrong, key=lambda k: (left[k], -abs(np.log(abs(found[k].value) + 1e-12))))
     f = found[j].value
     if f < 0:
         what = f"joint {names[j]!r}: its effort contradicts the other joints by a factor of {f:.3g}: wrong sign"
-        raise InputError(what, f"turn it round: --gains {names[j]}=-1", source)
+        raise InputError(what, Text("invert its sign: ", Option("gains", {names[j]: -1})), source)
     what = f"joint {names[j]!r}: its effort is {f:.3g} times what the other joints say: wrong unit or gear ratio"
-    raise InputError(what, f"scale it to N.m (or N): --gains {names[j]}={1.0 / f:.3g}", source)
+    raise InputError(what, Text("scale it to N.m (or N): ", Option("gains", {names[j]: 1.0 / f})), source)
 
 
-def refuse_strangers(information: Information, value: Array, sources: Sequence[str]) -> None:
+def refuse_contradictions(information: Information, value: Array, sources: Sequence[str]) -> None:
     """Raise InputError if one of several recordings contradicts the others: another robot, or another load."""
     count = 1 + max(block.recording for block in information.blocks)
     if count < 2:
@@ -174,15 +177,15 @@ def refuse_strangers(information: Information, value: Array, sources: Sequence[s
         raise InputError(what, "identify recordings of different robots or loads apart", sources[k])
 
 
-def against_prior(information: Information, prior: Array, drives: Sequence[int]) -> Factor:
-    """Return the scale of all efforts against the a priori links; `drives` (rotors, friction, delay) are fitted."""
-    links = [k for k in range(information.size) if k not in set(drives)]
+def against_prior(information: Information, base: BaseParameters, prior: Array) -> Factor:
+    """Return the scale of all efforts against the a priori links; rotors, friction, offsets and delay are fitted."""
+    links = [k for k, leader in enumerate(base.leaders) if group_of(leader) == "inertial"]
     if not np.any(prior[links]):
         return Factor(1.0, np.inf)
     known = np.zeros(information.size)
     known[links] = prior[links]
     blocks = []
-    free = sorted(set(drives))
+    free = [k for k in range(information.size) if k not in set(links)]
     for block in information.blocks:
         parts = []
         for R, columns in zip(block.R, information.columns, strict=True):
@@ -196,7 +199,7 @@ def against_prior(information: Information, prior: Array, drives: Sequence[int])
             wide[:, -1] = R[:, -1]
             parts.append(wide)
         blocks.append(Block((np.vstack(parts),), np.array([block.rows.sum()]), block.start, block.end, block.recording))
-    alone = Information(tuple(blocks), (np.arange(len(free) + 1),), len(free) + 1)
+    alone = Information(tuple(blocks), (np.arange(len(free) + 1),), Layout(len(free) + 1))
     found = solve(alone.triangle(0))
     covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
     std = float(np.sqrt(covariance[-1, -1])) if found.identified[-1] else np.inf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,29 +10,30 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import Estimate, joint_errors, joint_torques
-from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.rows import predicted
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques
+from ros2_dynid.identification.model_file import TorqueError
+from ros2_dynid.model.robot import Array
 
-Errors = dict[str, dict[str, float]]
+Errors = Mapping[str, TorqueError]
+"""By joint, and for "all"."""
 
 
 def torque_errors(names: Sequence[str], information: Information, value: Array) -> Errors:
-    """Return {joint or "all": {"rms" [N.m, N], "relative"}}: relative is the error's norm over the torque's."""
+    """Return the torque errors of a value for each column of W, by joint and for all."""
     return error_table(names, joint_errors(information, value), joint_torques(information), information.rows)
 
 
 def error_table(names: Sequence[str], errors: Array, torques: Array, rows: NDArray[np.integer]) -> Errors:
     """Return the table from the norms of errors and torques of each joint, shape (n,), and their number of rows."""
     table = {
-        name: {"rms": float(e / np.sqrt(max(r, 1))), "relative": float(e / max(t, 1e-300))}
+        name: TorqueError(float(e / np.sqrt(max(r, 1))), float(e / max(t, 1e-300)))
         for name, e, t, r in zip(names, errors, torques, rows, strict=True)
     }
     error, torque = float(np.linalg.norm(errors)), float(np.linalg.norm(torques))
     count = max(int(np.sum(rows)), 1)
-    table["all"] = {"rms": float(error / np.sqrt(count)), "relative": float(error / max(torque, 1e-300))}
+    table["all"] = TorqueError(float(error / np.sqrt(count)), float(error / max(torque, 1e-300)))
     return table
 
 
@@ -60,35 +61,6 @@ def cross_validate(
     return error_table(names, np.sqrt(errors), np.sqrt(torques), information.rows)
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Measured and predicted torque of the rows: t (N,), tau and model (N, n), NaN where a row was left out."""
-
-    t: Array
-    tau: Array
-    model: Array
-
-
-def series(robot: Robot, prepared: Prepared, chi: Array, delay: float = 0.0) -> Series:
-    """Return the rows' measured torque and that of standard parameters chi, through the same filter.
-
-    delay: how late the effort was recorded [s]; the measured torque is put right by it.
-    """
-    t, tau, model = [], [], []
-    for rows, torque in predicted(robot, prepared, chi, delay=delay):
-        t.append(rows.t)
-        tau.append(np.where(rows.keep, rows.tau, np.nan).T)
-        model.append(np.where(rows.keep, torque, np.nan).T)
-    return Series(np.concatenate(t), np.vstack(tau), np.vstack(model))
-
-
-def series_errors(names: Sequence[str], parts: Sequence[Series]) -> Errors:
-    """Return the errors of series."""
-    tau, model = np.vstack([s.tau for s in parts]), np.vstack([s.model for s in parts])
-    errors = np.sqrt(np.nansum((tau - model) ** 2, axis=0))
-    return error_table(names, errors, np.sqrt(np.nansum(tau**2, axis=0)), np.count_nonzero(np.isfinite(tau), axis=0))
-
-
 @dataclass(frozen=True)
 class Whiteness:
     """Correlation of a joint's error with itself one filter length later, and how likely chance alone makes it that.
@@ -100,11 +72,14 @@ class Whiteness:
     probability: float
 
 
-def whiteness(names: Sequence[str], part: Series, lag: int) -> dict[str, Whiteness]:
-    """Return the whiteness of each joint's error over lags from `lag` to four times it [rows]."""
+def whiteness(names: Sequence[str], residual: Array, lag: int) -> dict[str, Whiteness]:
+    """Return the whiteness of each joint's residual, shape (N, n), NaN where a row was left out.
+
+    Looked at are lags from `lag` to four times it [rows].
+    """
     out = {}
     for j, name in enumerate(names):
-        e = part.tau[:, j] - part.model[:, j]
+        e = residual[:, j]
         good = np.isfinite(e)
         e = np.where(good, e - np.mean(e[good]) if good.any() else 0.0, 0.0)
         power = float(e @ e)

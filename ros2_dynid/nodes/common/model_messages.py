@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from builtin_interfaces.msg import Time
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification import model_file
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
@@ -120,7 +121,5 @@ def _passive_messages(robot: Robot) -> list[PassiveJoint]:
     ]
 
 
-def _errors(table: Any) -> list[TorqueError]:
-    return [
-        TorqueError(joint=joint, rms=float(row["rms"]), relative=float(row["relative"])) for joint, row in table.items()
-    ]
+def _errors(table: Mapping[str, model_file.TorqueError]) -> list[TorqueError]:
+    return [TorqueError(joint=joint, rms=row.rms, relative=row.relative) for joint, row in table.items()]

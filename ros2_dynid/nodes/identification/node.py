@@ -87,7 +87,7 @@ class Identification(ManagedNode):
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         """Tell what is served, and drift."""
-        values = {} if self._model is None else {"model": self._model.robot.name, **self._model.fit.get("all", {})}
+        values = {} if self._model is None else {"model": self._model.robot.name, **_errors(self._model)}
         if self._online is not None and self._online.drift is not None and self._online.drift.drifting:
             return WARN, f"drift at joint {self._online.drift.joint}", values
         return (OK, "serving", values) if self._model else (WARN, "no base parameters yet", values)
@@ -140,6 +140,12 @@ class Identification(ManagedNode):
         with answering(response, self.get_logger()):
             _, response.parameters = self.identify(request)
         return response
+
+
+def _errors(model: IdentifiedModel) -> dict[str, float]:
+    """Return the torque error of a model on its own data."""
+    overall = model.fit.get("all")
+    return {} if overall is None else {"rms": overall.rms, "relative": overall.relative}
 
 
 def main() -> int:

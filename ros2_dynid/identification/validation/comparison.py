@@ -1,0 +1,84 @@
+"""Measured and predicted torque, row by row: the errors, the residual, and what pictures show of it, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.rows import row_chunks, row_count, rows_of_a_chunk, windows
+from ros2_dynid.identification.torque_data import TorqueData
+from ros2_dynid.identification.validation.torque_errors import Errors, error_table
+from ros2_dynid.model.robot import Array, Robot
+
+LIMIT = 4000
+"""Rows kept for pictures: they show no more, and a report of an hour stays small."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Torques measured and predicted: errors by joint; data: at most LIMIT rows, for pictures.
+
+    residual: of all rows of the first recording, shape (N, n), NaN where a row was left out; largest: measured effort
+    of each joint, shape (n,) [N.m or N].
+    """
+
+    errors: Errors
+    data: TorqueData
+    residual: Array
+    largest: Array
+
+
+def compare_torques(
+    robot: Robot,
+    base: BaseParameters,
+    prepared: Sequence[Prepared],
+    value: Array,
+    prior: Array,
+    limit: int = LIMIT,
+) -> Comparison:
+    """Return how well `value` predicts the torques of recordings, with those of the a priori values beside it.
+
+    value, prior: base parameters and delay of the effort [s], a value for each column of W.
+    """
+    n, columns = len(robot.active), base.columns(robot)
+    stride = max(1, -(-sum(row_count(p) for p in prepared) // limit))
+    parts: list[tuple[Array, ...]] = []
+    residuals: list[Array] = []
+    errors, torques, largest = np.zeros(n), np.zeros(n), np.zeros(n)
+    counts = np.zeros(n, dtype=np.int64)
+    begin, seen = 0.0, 0
+    for number, recording in enumerate(prepared):
+        shift = begin - (float(recording.t[0]) if len(prepared) > 1 else 0.0)
+        chunks = row_chunks(robot, recording, columns, delay=True)
+        for window, rows in zip(windows(recording, rows_of_a_chunk(recording)), chunks, strict=True):
+            predicted = np.einsum("b,bjt->jt", value, rows.W)
+            residual = rows.tau - predicted
+            errors += np.sum(residual**2 * rows.keep, axis=1)
+            torques += np.sum(rows.tau**2 * rows.keep, axis=1)
+            counts += np.count_nonzero(rows.keep, axis=1)
+            largest = np.maximum(largest, np.max(np.abs(rows.tau) * rows.keep, axis=1, initial=0.0))
+            if number == 0:
+                residuals.append(np.where(rows.keep, residual, np.nan).T)
+            kept = np.arange((-seen) % stride, len(window.at), stride)
+            seen += len(window.at)
+            if not len(kept):
+                continue
+            at = window.at[kept]
+            measured = np.where(rows.keep[:, kept], rows.tau[:, kept], np.nan).T
+            a_priori = np.einsum("b,bjt->tj", prior, rows.W[:, :, kept])
+            motion = (recording.q[at], recording.dq[at], recording.ddq[at])
+            parts.append((rows.t[kept] + shift, *motion, measured, predicted[:, kept].T, a_priori))
+        begin = shift + float(recording.t[-1])
+    if not parts:
+        raise InputError("the recordings have no row", "record longer")
+    return Comparison(
+        error_table(robot.active_names, np.sqrt(errors), np.sqrt(torques), counts),
+        TorqueData(*(np.concatenate(column) for column in zip(*parts, strict=True))),
+        np.concatenate(residuals),
+        largest,
+    )
