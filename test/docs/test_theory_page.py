@@ -1,4 +1,4 @@
-"""The theory page names functions: they exist, and every room of the mathematics is on it."""
+"""The theory page names functions: they exist, and every package of the mathematics is on it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_every_function_named_exists():
     assert not missing
 
 
-def test_every_seed_and_every_room_of_the_mathematics_is_there():
+def test_every_seed_and_every_package_of_the_mathematics_is_there():
     text = PAGE.read_text()
     assert [int(number) for number in re.findall(r"^## Seed (\d+)", text, re.MULTILINE)] == [0, 1, 2, 3, 4]
-    rooms = {file.split("/")[0] for file, _ in NAMED.findall(text)}
-    assert rooms >= {"model", "dynamics", "base_parameters", "codegen", "excitation", "identification", "control"}
+    packages = {file.split("/")[0] for file, _ in NAMED.findall(text)}
+    assert packages >= {"model", "dynamics", "base_parameters", "codegen", "excitation", "identification", "control"}
 
 
 def test_nothing_looks_like_a_name_and_escapes_the_check():
