@@ -6,12 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ros2_dynid import pipeline
+from ros2_dynid.identification.model_file import BaseRow, TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.outcome import IdentifyOutcome
+from ros2_dynid.identification.outcome import Consistency, Delay, Elimination, EliminationStep, IdentifyOutcome
 from ros2_dynid.progress import Progress
 from ros2_dynid.usecases.robot_source import RobotSource
 
-__all__ = ["IdentifyOutcome", "IdentifyRequest", "identify"]
+__all__ = [
+    "BaseRow",
+    "Consistency",
+    "Delay",
+    "Elimination",
+    "EliminationStep",
+    "IdentifyOutcome",
+    "IdentifyRequest",
+    "TorqueError",
+    "identify",
+]
 
 
 @dataclass(frozen=True)
