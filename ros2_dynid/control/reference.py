@@ -79,6 +79,22 @@ class Reference:
         share = s / (self.t[k + 1] - self.t[k])
         return q, dq, ddq, (1 - share) * self.tau[k] + share * self.tau[k + 1]
 
+    def within(self, shares: Array) -> tuple[Array, Array, Array]:
+        """Return q, dq, ddq, each of shape (N, n), at the `shares` (0 to 1) of every segment; of the only point."""
+        if len(self.t) < 2:
+            still = np.zeros_like(self.q)
+            return self.q, still if self.dq is None else self.dq, still
+        s = np.diff(self.t)[:, None] * shares
+        one, zero = np.ones_like(s), np.zeros_like(s)
+        rows = (
+            (one, s, s**2, s**3, s**4, s**5),
+            (zero, one, 2 * s, 3 * s**2, 4 * s**3, 5 * s**4),
+            (zero, zero, 2 * one, 6 * s, 12 * s**2, 20 * s**3),
+        )
+        n = len(self.joint_names)
+        q, dq, ddq = (np.einsum("pks,kpn->ksn", np.stack(powers), self.coefficients).reshape(-1, n) for powers in rows)
+        return q, dq, ddq
+
     def sampled(self, t: Array) -> tuple[Array, Array, Array]:
         """Return q, dq, ddq, each of shape (N, n), at the times t, shape (N,)."""
         rows = [self.at(float(instant))[:3] for instant in t]

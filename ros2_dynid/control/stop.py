@@ -1,45 +1,81 @@
-"""Stopping within the limits: every joint slows down with constant deceleration and then holds its position."""
+"""Stopping and starting within the limits, whatever a controller takes for the state that it starts from.
+
+A joint trajectory controller goes from where it is to the first point of a new trajectory by a cubic of its own. It may
+start from the measured state or from the state it desired; the two differ by the tracking error, and it starts some
+milliseconds after the trajectory was sent. So the first point lies far enough ahead that a cubic which makes up for
+both stays within the limits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array
 
-SHORTEST = 0.02
-"""Shortest stop [s]: a joint trajectory controller needs a point in the future even for a robot at rest."""
+SHORTEST = 0.05
+"""Shortest stop [s]: of a robot at rest, too."""
 GRID = 1e-3
 """Times of the points are multiples of this [s]."""
+DENSE = 0.02
+"""Distance of points [s] for controllers that know no velocities, which go straight from point to point."""
 
 
-def stopping(
-    joint_names: Sequence[str], q: Array, dq: Array, deceleration: Array, lead: float = 0.0, step: float = 0.01
-) -> Reference:
-    """Return the trajectory that brings joints at q, dq, shape (n,), to rest with |ddq| = deceleration, shape (n,).
+@dataclass(frozen=True, eq=False)
+class Brake:
+    """A stop: the points to send, times from its arrival, and the motion expected from now on."""
 
-    lead: time [s] that the joints still move on at dq before the stop can take effect (transport). Each joint stops on
-    its own, dq^2 / (2 deceleration) further on, so none is made to move longer than it needs; in whole milliseconds,
-    since points that nearly coincide have no exact cubic between them. Points every `step` [s] and where a joint stops,
-    positions and velocities only: the cubic through them is the parabola itself.
+    points: Reference
+    expected: Reference
+
+
+def braking_time(dq: Array, a: Array, error: Array) -> Array:
+    """Return the least T [s], shape (n,), to stop from dq within a, though the start may be off by `error`.
+
+    The cubic to rest, dq T / 2 further on, decelerates by |dq| / T; one that starts `error` off needs up to
+    6 error / T^2 more. T is the root of a T^2 - |dq| T - 6 error = 0.
     """
-    braking = np.ceil(np.abs(dq) / deceleration / GRID - 1e-9) * GRID
-    deceleration = np.divide(np.abs(dq), braking, out=np.array(deceleration, dtype=float), where=braking > 0)
-    end = max(float(braking.max()), SHORTEST)
-    t = np.unique(np.round(np.concatenate((np.arange(0.0, end, step), braking, [end])) / GRID)) * GRID
-    s = np.minimum(t[:, None], braking)
-    positions = q + lead * dq + s * dq - 0.5 * np.sign(dq) * deceleration * s**2
-    velocities = dq - np.sign(dq) * deceleration * s
-    velocities[-1] = 0.0
-    return reference(joint_names, t + max(lead, 1e-3), positions, velocities)
+    return (np.abs(dq) + np.sqrt(dq**2 + 24 * a * error)) / (2 * a)
 
 
-def deceleration_limits(robot: Robot, fallback: float) -> Array:
-    """Return the deceleration to stop with, shape (n_active,): the joint's acceleration limit, or `fallback`."""
-    limits = np.array([robot.joints[j - 1].limits.acceleration for j in robot.active])
-    return np.where(np.isfinite(limits) & (limits > 0), limits, fallback)
+def braking(limits: MotionLimits, q: Array, dq: Array, error: Array, lead: float, *, dense: bool = False) -> Brake:
+    """Return the stop from q, dq, shape (n,), which hold now; it takes effect `lead` [s] later, between 0 and 2 lead.
+
+    error, shape (n,) [rad or m]: how far the controller's own start may be from q. All joints stop at the same time, so
+    that a single point says all. None is led over its position limit: there the stop is as short as decelerations
+    allow. dense: more points, for a controller that interpolates positions only.
+    """
+    a = limits.deceleration
+    T = max(float(np.max(braking_time(dq, a, error + np.abs(dq) * lead))), SHORTEST)
+    begin = q + lead * dq
+    ahead = np.where(dq > 0, np.maximum(limits.upper - begin, 0.0), np.maximum(begin - limits.lower, 0.0))
+    within = np.divide(2 * ahead, np.abs(dq), out=np.full(len(q), np.inf), where=np.abs(dq) > 1e-6)
+    T = max(min(T, float(within.min())), float(np.max(np.abs(dq) / a)), SHORTEST)
+    T = float(np.ceil(T / GRID - 1e-9) * GRID)
+    end = begin + np.clip(0.5 * T * dq, -ahead, ahead)
+    still = np.zeros_like(q)
+    expected = reference(
+        limits.joint_names, np.array([0.0, lead, lead + T]), np.stack((q, begin, end)), np.stack((dq, dq, still))
+    )
+    t = np.append(np.arange(DENSE, T - 0.5 * DENSE, DENSE), T) if dense else np.array([T])
+    points = [expected.at(lead + float(instant)) for instant in t[:-1]]
+    positions = np.array([*(point[0] for point in points), end])
+    velocities = np.array([*(point[1] for point in points), still])
+    return Brake(reference(limits.joint_names, t, positions, velocities), expected)
+
+
+def start_time(limits: MotionLimits, error: float, share: float) -> float:
+    """Return the time [s] of the first point such that a controller off by `error` reaches it within `share` of limits.
+
+    The cubic between states at rest `error` apart has the velocity 1.5 error / t and the acceleration 6 error / t^2.
+    """
+    velocity, acceleration = share * limits.velocity, share * limits.acceleration
+    t = max(1.5 * error / float(velocity.min()), float(np.sqrt(6 * error / acceleration.min())), SHORTEST)
+    return float(np.ceil(t / GRID - 1e-9) * GRID)
 
 
 def approach(joint_names: Sequence[str], q_from: Array, q_to: Array, velocity: Array, acceleration: Array) -> Reference:

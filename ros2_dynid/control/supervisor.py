@@ -1,57 +1,66 @@
-"""Watching a robot that follows a trajectory: the first thing that is wrong, in words, or nothing."""
+"""Watching a robot that moves: the first thing that is wrong with its joint states, in words, or nothing ("").
+
+What is known of the robot is judged by the value of the stamp, by the values themselves, and by when they came. Drivers
+that stamp with zero are judged by arrival alone; values that repeat bit by bit under a reference that moves show up as
+a tracking error, and are named for what they are.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 
+from ros2_dynid.control.motion_limits import MotionLimits, Settings
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array
+from ros2_dynid.recording.live import State
+
+CONFIRMED = 0.02
+"""A velocity limit is passed when this long [s] of joint states say so, and at least FEWEST of them: drivers
+differentiate positions with jitter, and a single sample 5 % over the limit is no motion."""
+FEWEST = 3
+REST_WINDOW, REST_SPEED = 0.1, 0.02
+"""At rest: the mean speed over this window [s] is below this [rad/s or m/s]. Encoders of 1 mrad show up to 0.01."""
+JUMP = 3.0
+"""A position that changed by more than this many times what the velocity limit allows did not move: it is wrong."""
+JUMP_SLACK = 0.02
+"""Distance [rad or m] that noise and jitter of the stamps may add to a step."""
+UNMOVED = 0.1
+"""Share of the tracking tolerance below which a joint has not moved at all."""
 
 
-@dataclass(frozen=True)
-class Tolerances:
-    """What is still right: tracking error [rad or m], joint states not older than `stale` [s].
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A joint state with its times [s] on our clock: when it came and when it was measured."""
 
-    overshoot: how far a position [rad or m] may leave its limits, and a velocity exceed its limit as a share, before
-    the motion is stopped: sensors are noisy and a trajectory may lead right up to a limit.
-    """
-
-    tracking: float = 0.2
-    stale: float = 0.1
-    overshoot: float = 0.05
+    state: State
+    came: float
+    measured_at: float
 
 
 class Supervisor:
-    """Compares joint states with the reference that is being followed and with the robot's limits."""
+    """Keeps the last joint states of a robot, and compares them with limits and with the reference being followed."""
 
-    def __init__(self, robot: Robot, tolerances: Tolerances) -> None:
-        """Watch `robot`."""
-        limits = [robot.joints[j - 1].limits for j in robot.active]
-        self._names = robot.active_names
-        self._tolerances = tolerances
-        margin = tolerances.overshoot
-        self._lower = np.array([limit.lower for limit in limits]) - margin
-        self._upper = np.array([limit.upper for limit in limits]) + margin
-        self._velocity = np.array([limit.velocity for limit in limits]) * (1 + margin)
+    def __init__(self, limits: MotionLimits, settings: Settings) -> None:
+        """Watch the joints of `limits`."""
+        self.limits, self.settings = limits, settings
+        self._history: deque[Sample] = deque(maxlen=2000)
         self._points: Reference | None = None
-        self._begin = self._seen = 0.0
+        self._begin = 0.0
+        self._origin: Array | None = None
+        self._distrust = ""
+        self._repeats = False
+        self.heard = -np.inf
         self.worst_error = 0.0
 
-    def begin(self, points: Reference, now: float) -> None:
-        """Expect the robot on `points` from time `now` [s] on."""
-        self._points, self._begin, self._seen = points, now, min(now, self._seen) if self._seen else now
-        self.worst_error = 0.0
+    # --- what is followed
 
-    def end(self) -> None:
-        """Expect nothing more."""
-        self._points = None
-
-    @property
-    def watching(self) -> bool:
-        """Whether a motion is being watched."""
-        return self._points is not None
+    def follow(self, points: Reference, begin: float) -> None:
+        """Expect the robot on `points` from time `begin` [s] on."""
+        self._points, self._begin, self.worst_error = points, begin, 0.0
+        self._origin = self.last.state.q if self._history else None
 
     def reference(self, now: float) -> tuple[Array, Array]:
         """Return q and dq, shape (n,), of the reference at time `now` [s]."""
@@ -59,40 +68,141 @@ class Supervisor:
         q, dq, _, _ = self._points.at(now - self._begin)
         return q, dq
 
-    def remaining(self, now: float) -> float:
-        """Return the time [s] until the end of the motion."""
+    @property
+    def until(self) -> float:
+        """Time [s] at which the reference ends."""
         assert self._points is not None
-        return self._begin + self._points.duration - now
+        return self._begin + self._points.duration
 
-    def observe(self, q: Array, dq: Array, now: float, measured_at: float | None = None) -> str:
-        """Return what is wrong with a joint state that comes `now` [s] and was measured_at [s], or nothing ("")."""
-        self._seen = now
-        if self._points is None:
-            return ""
-        if not np.all(np.isfinite(q)):
-            return f"joint {self._names[int(np.argmax(~np.isfinite(q)))]}: its position is not a number"
-        for outside, what in ((q < self._lower, "below its limit"), (q > self._upper, "above its limit")):
-            if outside.any():
-                j = int(np.argmax(outside))
-                return f"joint {self._names[j]} is {what}: {q[j]:.3f}"
-        fast = np.abs(dq) > self._velocity
-        if fast.any():
-            j = int(np.argmax(fast))
-            return f"joint {self._names[j]} is faster than its limit: {dq[j]:.3f}"
-        measured_at = now if measured_at is None else measured_at
-        if measured_at < self._begin:  # the motion has not begun for the robot
-            return ""
-        error = np.abs(q - self.reference(measured_at)[0])
-        self.worst_error = max(self.worst_error, float(error.max()))
-        if self.worst_error > self._tolerances.tracking:
-            j = int(np.argmax(error))
-            return (
-                f"joint {self._names[j]} is {error[j]:.3f} off its reference, more than {self._tolerances.tracking:g}"
-            )
+    # --- what is known of the robot
+
+    @property
+    def last(self) -> Sample:
+        """The newest joint state."""
+        return self._history[-1]
+
+    def known(self, now: float) -> bool:
+        """Whether there is a joint state of all joints that is new, and that can be right."""
+        return bool(self._history) and not self._distrust and not self.silence(now)
+
+    def take(self, state: State, now: float, measured_at: float) -> str:
+        """Take a joint state that comes `now` and was measured_at [s]; return what is wrong with the data, or ""."""
+        if not np.all(np.isfinite(state.q)):
+            j = int(np.argmax(~np.isfinite(state.q)))
+            self._distrust = f"joint {state.joint_names[j]}: its position is not a number"
+            return self._distrust
+        if self._history:
+            before = self.last
+            if state.stamp != 0 and state.stamp == before.state.stamp:
+                self._repeats = True
+                return ""  # nothing new: it does not count as heard
+            if measured_at < before.measured_at:  # a clock that was set back: what came before cannot be compared
+                self._history.clear()
+            else:
+                step = np.abs(state.q - before.state.q)
+                span = max(measured_at - before.measured_at, now - before.came)
+                jumped = step > JUMP * self.limits.velocity * span + JUMP_SLACK
+                if jumped.any() and span < self.settings.stale:
+                    j = int(np.argmax(jumped))
+                    self._distrust = (
+                        f"joint {state.joint_names[j]} jumped by {step[j]:.3f} in {span:.3f} s: its position is wrong"
+                    )
+                    self._history.clear()
+                    self._keep(state, now, measured_at)
+                    return self._distrust
+        self._repeats, self._distrust = False, ""
+        self._keep(state, now, measured_at)
         return ""
 
+    def _keep(self, state: State, now: float, measured_at: float) -> None:
+        self.heard = now
+        self._history.append(Sample(state, now, measured_at))
+        while len(self._history) > FEWEST and self._history[1].came < now - 2 * REST_WINDOW:
+            self._history.popleft()
+
     def silence(self, now: float) -> str:
-        """Return what is wrong if joint states have not come for too long, or nothing ("")."""
-        if self._points is None or now - self._seen <= self._tolerances.stale:
+        """Return what is wrong if no new joint state has come for too long, or nothing ("")."""
+        if now - self.heard <= self.settings.stale:
             return ""
-        return f"no joint state for {now - self._seen:.3f} s, more than {self._tolerances.stale:g} s"
+        if self._repeats:
+            return f"the joint states have repeated the same stamp for {now - self.heard:.3f} s: their source is frozen"
+        return f"no joint state for {now - self.heard:.3f} s, more than {self.settings.stale:g} s"
+
+    def velocity(self) -> Array:
+        """Return the mean velocity, shape (n,), over the last CONFIRMED seconds of positions; 0 if not known."""
+        span, step = self._span(CONFIRMED)
+        return step / span if span > 0 else np.zeros(len(self.limits.joint_names))
+
+    def at_rest(self) -> bool:
+        """Whether the last joint states, over REST_WINDOW seconds, show no motion."""
+        span, step = self._span(REST_WINDOW)
+        return span >= 0.9 * REST_WINDOW and bool(np.all(np.abs(step) < REST_SPEED * span))
+
+    def _span(self, seconds: float) -> tuple[float, Array]:
+        """Return the time [s] and the way, shape (n,), between the newest state and the one `seconds` before it."""
+        if not self._history:
+            return 0.0, np.zeros(len(self.limits.joint_names))
+        newest = self.last
+        first = newest
+        for sample in reversed(self._history):
+            first = sample
+            if newest.measured_at - sample.measured_at >= seconds:
+                break
+        return newest.measured_at - first.measured_at, newest.state.q - first.state.q
+
+    def rewind(self, now: float) -> None:
+        """Forget times of a clock that was set back to `now` [s]; joint states must come anew."""
+        self._history.clear()
+        self.heard = min(self.heard, now)
+
+    # --- what is wrong with the motion
+
+    def problem(self) -> str:
+        """Return what is wrong with the newest joint state of a robot that follows the reference, or nothing ("")."""
+        return self._out_of_limits() or self._off_reference()
+
+    def _out_of_limits(self) -> str:
+        q, names, margin = self.last.state.q, self.limits.joint_names, self.settings.overshoot
+        for outside, what in (
+            (q < self.limits.lower - margin, "below its lower limit"),
+            (q > self.limits.upper + margin, "above its upper limit"),
+        ):
+            if outside.any():
+                j = int(np.argmax(outside))
+                return f"joint {names[j]} is {what}: {q[j]:.3f}"
+        allowed = self.limits.velocity * (1 + margin)
+        span, step = self._span(CONFIRMED)
+        recent = [s.state.dq for s in self._history if s.measured_at >= self.last.measured_at - CONFIRMED - 1e-6]
+        if span < CONFIRMED or len(recent) < FEWEST:
+            return ""
+        mean, stated = step / span, np.array(recent)
+        fast = np.abs(mean) > allowed
+        with np.errstate(invalid="ignore"):
+            fast |= np.all(stated > allowed, axis=0) | np.all(stated < -allowed, axis=0)
+        if fast.any():
+            j = int(np.argmax(fast))
+            return f"joint {names[j]} is faster than its limit of {self.limits.velocity[j]:g}: {mean[j]:.3f}"
+        return ""
+
+    def _off_reference(self) -> str:
+        sample, names, tolerance = self.last, self.limits.joint_names, self.settings.tracking
+        if self._points is None or sample.measured_at < self._begin:  # the motion has not begun for the robot
+            return ""
+        q = sample.state.q
+        error = np.abs(q - self.reference(sample.measured_at)[0])
+        self.worst_error = max(self.worst_error, float(error.max()))
+        if not np.any(error > tolerance):
+            return ""
+        j = int(np.argmax(error))
+        if self._origin is not None and np.all(np.abs(q - self._origin) < UNMOVED * tolerance):
+            return (
+                f"the controller did not take the trajectory: joint {names[j]} has not moved, its reference has by"
+                f" {error[j]:.3f}; is the controller active?"
+            )
+        return f"joint {names[j]} is {error[j]:.3f} off its reference, more than {tolerance:g}"
+
+    def error(self, now: float) -> Array:
+        """Return |measured - reference|, shape (n,), for the newest joint state; zeros if there is none."""
+        if self._points is None or not self._history:  # nothing to compare
+            return np.zeros(len(self.limits.joint_names))
+        return np.abs(self.last.state.q - self.reference(min(self.last.measured_at, now))[0])

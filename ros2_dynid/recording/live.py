@@ -124,21 +124,33 @@ class LiveStates:
 class StampClock:
     """Turns the stamps of messages into times of our own clock, though the sender's clock may differ from ours.
 
-    The quickest message so far is taken for one without delay; a sender's clock that is set makes us start again.
+    The quickest message of the last MEMORY seconds is taken for one without delay, so clocks may drift apart slowly; a
+    sender's clock that is set makes us start again. A stamp of zero says nothing: the arrival counts.
     """
 
-    def __init__(self) -> None:
-        """Know nothing yet."""
-        self._offset: float | None = None
+    MEMORY = 10.0
+
+    def __init__(self, *, same: bool = False) -> None:
+        """Know nothing yet; `same`: stamps are of our own clock, as simulated time is."""
+        self._same = same
+        self._offset = self._older = np.inf
+        self._since = -np.inf
         self._last = 0
 
     def time_of(self, stamp_ns: int, now: float) -> float:
         """Return when [s] a message stamped `stamp_ns` was made, if it came at `now` [s]."""
+        if stamp_ns == 0:
+            return now
+        if self._same:
+            return 1e-9 * stamp_ns
         offset = now - 1e-9 * stamp_ns
-        if self._offset is None or offset < self._offset or stamp_ns < self._last:
-            self._offset = offset
+        if stamp_ns < self._last:
+            self._offset = self._older = np.inf
+        if now - self._since > self.MEMORY:
+            self._older, self._offset, self._since = self._offset, np.inf, now
+        self._offset = min(self._offset, offset)
         self._last = stamp_ns
-        return 1e-9 * stamp_ns + self._offset
+        return 1e-9 * stamp_ns + min(self._offset, self._older)
 
 
 class LiveStatistics:

@@ -24,10 +24,10 @@ ending = threading.Event()
 """Set when the process ends: what its threads then miss is no error."""
 
 
-def _guarded(run: Callable[[], None]) -> Callable[[], None]:
+def guarded(run: Callable[[], None]) -> Callable[[], None]:
     """Return run() such that an error in it ends the whole node: one that has lost a thread must not seem alive."""
 
-    def guarded() -> None:
+    def run_guarded() -> None:
         try:
             run()
         except Exception:
@@ -35,7 +35,7 @@ def _guarded(run: Callable[[], None]) -> Callable[[], None]:
                 traceback.print_exc()
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    return guarded
+    return run_guarded
 
 
 class NotForExecutors(CallbackGroup):
@@ -82,7 +82,7 @@ class Stream:
             kind, topic, lambda message: None, qos, raw=True, callback_group=NotForExecutors()
         )
         self._running = True
-        self._thread = threading.Thread(target=_guarded(self._run), name=f"stream {topic}", daemon=True)
+        self._thread = threading.Thread(target=guarded(self._run), name=f"stream {topic}", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Ticker:
         """Start the thread."""
         self._period, self._callback = period, callback
         self._running = True
-        self._thread = threading.Thread(target=_guarded(self._run), name="ticker", daemon=True)
+        self._thread = threading.Thread(target=guarded(self._run), name="ticker", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

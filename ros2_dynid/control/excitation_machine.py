@@ -1,0 +1,528 @@
+"""The excitation's motion as a state machine: to the start, rest there, along the trajectory, and to rest again.
+
+One thread owns it: services, parameters, descriptions and joint states reach it as events, one after the other. What
+leaves goes through the door (door.py). It never moves a robot that it does not watch, and after a stop nothing but
+braking leaves until the robot is at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from ros2_dynid.control.door import Approved, Door, approve, approve_stop
+from ros2_dynid.control.motion_limits import MotionLimits, Settings, motion_limits
+from ros2_dynid.control.reference import Reference, reference
+from ros2_dynid.control.stop import approach, braking, start_time
+from ros2_dynid.control.supervisor import Supervisor
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.model.joint_order import joint_order
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.recording.live import State
+
+AGAIN = 0.1
+"""Time [s] after which a stop that is not followed is sent again: it may have been lost on the way."""
+ASTRAY = 0.05
+"""Distance [rad or m] from a stop's motion, beside the tracking error there was, that shows it is not followed."""
+REACHED = 0.3
+"""Time [s] after the end of a stop after which a robot that still moves gets another one."""
+PATIENCE, STUBBORN = 2.0, 10.0
+"""Time [s] after the end of a motion by which the robot must be seen at rest: without joint states there is no point in
+waiting longer; a robot that is seen to move is stopped again and again for STUBBORN seconds. Then it is said."""
+NEAR = 0.02
+"""Distance [rad or m] that the robot may be from where its way to the start was checked."""
+
+
+class Phase(Enum):
+    """What the machine does."""
+
+    INACTIVE = "inactive"
+    NO_ROBOT = "no robot"
+    IDLE = "idle"
+    APPROACH = "approach"
+    SETTLE = "settle"
+    RUNNING = "running"
+    BRAKING = "braking"
+    DONE = "done"
+    ABORTED = "aborted"
+
+
+SET_BACK = 0.2
+"""A clock that goes back by more than this [s] was set: simulated time that starts again."""
+BETWEEN_MOTIONS = ("approach_speed", "settle", "deceleration", "delay")
+"""Settings that must not change while the robot moves."""
+MOVING = frozenset((Phase.APPROACH, Phase.SETTLE, Phase.RUNNING))
+RESTING = frozenset((Phase.IDLE, Phase.DONE, Phase.ABORTED))
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A motion that was checked: the way to the start from q, shape (n,), and the trajectory, called `name`.
+
+    stops: how many there had been when it was prepared: one that came meanwhile holds.
+    """
+
+    name: str
+    robot: Robot
+    q: Array
+    way: Approved
+    run: Approved
+    stops: int
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """Something that happened at time `now` [s]."""
+
+    now: float
+
+
+@dataclass(frozen=True, eq=False)
+class Activate(Event):
+    """The node becomes active."""
+
+
+@dataclass(frozen=True, eq=False)
+class Deactivate(Event):
+    """The node becomes inactive, once the robot is at rest."""
+
+
+@dataclass(frozen=True, eq=False)
+class RobotChanged(Event):
+    """There is a robot, or another one."""
+
+    robot: Robot
+
+
+@dataclass(frozen=True, eq=False)
+class ParametersChanged(Event):
+    """New settings."""
+
+    settings: Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Start(Event):
+    """Move."""
+
+    motion: Prepared
+
+
+@dataclass(frozen=True, eq=False)
+class Stop(Event):
+    """Brake, for this reason."""
+
+    reason: str = "stop was called"
+
+
+@dataclass(frozen=True, eq=False)
+class JointStateArrived(Event):
+    """A joint state came, measured at this time [s] of our clock."""
+
+    state: State
+    measured_at: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tick(Event):
+    """Time passes."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConnectionProblem(Event):
+    """The way to the controller is broken."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class GoalRefused(Event):
+    """The controller refused a command, or gave it up; `number` is the door's."""
+
+    number: int
+    text: str
+
+
+EVENTS = (
+    Activate, Deactivate, RobotChanged, ParametersChanged, Start, Stop, JointStateArrived, Tick, ConnectionProblem,
+    GoalRefused,
+)  # fmt: skip
+
+_STAY = {phase: frozenset((phase,)) for phase in Phase}
+_BRAKE = {phase: frozenset((Phase.BRAKING,)) for phase in MOVING}
+LEGAL: Mapping[type[Event], Mapping[Phase, frozenset[Phase]]] = {
+    Activate: {Phase.INACTIVE: frozenset((Phase.NO_ROBOT, Phase.IDLE))},
+    Deactivate: {
+        **{phase: frozenset((Phase.INACTIVE,)) for phase in (*RESTING, Phase.NO_ROBOT, Phase.INACTIVE)},
+        **_BRAKE,
+        Phase.BRAKING: _STAY[Phase.BRAKING],
+    },
+    RobotChanged: {
+        Phase.INACTIVE: _STAY[Phase.INACTIVE],
+        **{phase: frozenset((Phase.IDLE,)) for phase in (*RESTING, Phase.NO_ROBOT)},
+        **_BRAKE,
+        Phase.BRAKING: _STAY[Phase.BRAKING],
+    },
+    ParametersChanged: _STAY,
+    Start: {phase: frozenset((phase, Phase.APPROACH)) for phase in RESTING},
+    Stop: {**_STAY, **_BRAKE},
+    JointStateArrived: {
+        **_STAY,
+        **{phase: frozenset((phase, Phase.BRAKING)) for phase in MOVING},
+        Phase.BRAKING: frozenset((Phase.BRAKING, Phase.ABORTED, Phase.INACTIVE)),
+    },
+    Tick: {
+        **_STAY,
+        Phase.APPROACH: frozenset((Phase.APPROACH, Phase.SETTLE, Phase.BRAKING)),
+        Phase.SETTLE: frozenset((Phase.SETTLE, Phase.RUNNING, Phase.BRAKING)),
+        Phase.RUNNING: frozenset((Phase.RUNNING, Phase.DONE, Phase.BRAKING)),
+        Phase.BRAKING: frozenset((Phase.BRAKING, Phase.ABORTED, Phase.INACTIVE)),
+    },
+    ConnectionProblem: {**_STAY, **_BRAKE},
+    GoalRefused: {**_STAY, **{phase: frozenset((phase, Phase.BRAKING)) for phase in MOVING}},
+}
+"""Which events are legal in which phase, and the phases that they may lead to. What is not here is refused."""
+_WHY = {
+    Phase.INACTIVE: ("the node is inactive", "activate it"),
+    Phase.IDLE: ("the node is active already", "nothing is to be done"),
+    Phase.DONE: ("the node is active already", "nothing is to be done"),
+    Phase.ABORTED: ("the node is active already", "nothing is to be done"),
+    Phase.NO_ROBOT: ("the robot is not known yet", "publish robot_description or set the parameter robot"),
+    Phase.BRAKING: ("the robot is being stopped", "wait until it is at rest"),
+}
+
+
+@dataclass(frozen=True)
+class Announce:
+    """The phase for everybody: the trajectory's name while it runs; why it was stopped."""
+
+    phase: Phase
+    name: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an event led to: the answer to who sent it, and what is to be announced."""
+
+    accepted: bool
+    answer: str
+    announced: tuple[Announce, ...] = ()
+
+
+def prepared(
+    name: str,
+    robot: Robot,
+    run: Reference,
+    q: Array,
+    settings: Settings,
+    limits: MotionLimits,
+    stops: int = 0,
+    check: Callable[[Array], None] | None = None,
+) -> Prepared:
+    """Return the motion from q, shape (n,), to the start of `run` and along it, checked and ready to be sent.
+
+    check: gets the positions on the way to the start, shape (N, n), and raises to refuse it. Both parts begin at rest
+    with a first point so far ahead that a controller which is off by the tracking tolerance gets there slowly.
+    """
+    run = run.ordered(robot.active_names)
+    if not np.all(np.isfinite(q)):
+        raise InputError("there are no joint states of all joints", "check the topic joint_states")
+    share = settings.approach_speed
+    way = approach(robot.active_names, q, run.q[0], share * limits.velocity, share * limits.acceleration)
+    if check is not None:
+        check(way.q)
+    ahead = start_time(limits, settings.tracking, share)
+    ends = [0, len(way.t) - 1]  # a quintic between its ends is the way itself
+    assert way.dq is not None and way.ddq is not None
+    whole = reference(way.joint_names, way.t[ends] + ahead, way.q[ends], way.dq[ends], way.ddq[ends])
+    outside = (q < limits.lower) | (q > limits.upper)
+    reach = replace(limits, lower=np.minimum(limits.lower, q), upper=np.maximum(limits.upper, q))
+    approve(whole, reach if outside.any() else limits)
+    return Prepared(name, robot, q, Approved(whole, limits), approve(run.shifted(ahead), limits), stops)
+
+
+class ExcitationMachine:
+    """See the module. `handle` takes an event and returns its outcome; commands leave through the door meanwhile."""
+
+    def __init__(self, settings: Settings, door: Door) -> None:
+        """Know no robot, and be inactive."""
+        self.settings, self._door = settings, door
+        self.phase = Phase.INACTIVE
+        self.robot: Robot | None = None
+        self.limits: MotionLimits | None = None
+        self._watch: Supervisor | None = None
+        self._motion: Prepared | None = None
+        self._until = self._slack = 0.0
+        self._clock = -np.inf
+        self.stops = 0
+        self._reason = ""
+        self._no_limits: tuple[str, str, str | None] | None = None
+        self._braked_at = self._stopping_at = 0.0
+        self._after = Phase.ABORTED
+        self._next_robot: Robot | None = None
+        self._announced: list[Announce] = []
+
+    # --- what others may ask at any time: values, never changed
+
+    @property
+    def moving(self) -> bool:
+        """Whether the robot is being moved or stopped."""
+        return self.phase in MOVING or self.phase is Phase.BRAKING
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints that are moved."""
+        return () if self.robot is None else self.robot.active_names
+
+    def where(self, now: float) -> Array:
+        """Return the measured positions, shape (n,), or refuse: nothing is known, or not any more."""
+        watch = self._watch
+        if self._no_limits:
+            raise InputError(*self._no_limits)
+        if watch is None or not watch.known(now):
+            raise InputError("there are no joint states of all joints", "check the topic joint_states")
+        return watch.last.state.q
+
+    # --- events
+
+    def handle(self, event: Event) -> Outcome:
+        """Take an event; one that is not legal now is refused and changes nothing."""
+        self._announced = []
+        if self.phase not in LEGAL[type(event)]:
+            under_way = f"a motion is under way ({self._name()})", "wait for its end or stop it"
+            return Outcome(False, str(InputError(*_WHY.get(self.phase, under_way))))
+        if event.now < self._clock - SET_BACK and self._watch is not None:
+            self._clock = event.now
+            self._watch.rewind(event.now)
+            if self.phase in MOVING:
+                self._stop("the clock was set back", event.now)
+                return Outcome(False, "the clock was set back", tuple(self._announced))
+        self._clock = event.now
+        try:
+            answer = self._take(event)
+        except DynidError as error:
+            return Outcome(False, str(error), tuple(self._announced))
+        return Outcome(True, answer, tuple(self._announced))
+
+    def _take(self, event: Event) -> str:
+        now = event.now
+        match event:
+            case JointStateArrived():
+                self._on_state(event)
+            case Tick():
+                self._on_tick(now)
+            case Start():
+                return self._start(event.motion, now)
+            case Stop():
+                self.stops += 1
+                if self.phase is Phase.BRAKING:
+                    return "already stopping"
+                if self.phase not in MOVING:
+                    return "nothing was moving"
+                self._stop(event.reason, now)
+                return "stopping"
+            case ConnectionProblem():
+                if self.phase in MOVING:
+                    self._stop(event.text, now)
+            case GoalRefused():
+                if event.number == self._door.number:
+                    self._on_refused(event.text, now)
+            case Activate():
+                self._enter(Phase.NO_ROBOT if self.robot is None else Phase.IDLE)
+            case Deactivate():
+                self._after = Phase.INACTIVE
+                if self.phase in MOVING:
+                    self._stop("the node was deactivated", now)
+                elif self.phase is not Phase.BRAKING:
+                    self._enter(Phase.INACTIVE)
+            case RobotChanged():
+                self._on_robot(event.robot, now)
+            case ParametersChanged():
+                self._on_settings(event.settings)
+        return ""
+
+    def _on_robot(self, robot: Robot, now: float) -> None:
+        if self.moving:
+            self._next_robot = robot
+            if self.phase in MOVING:
+                self._stop("the robot's description has changed", now)
+            return
+        self._use(robot)
+        if self.phase is not Phase.INACTIVE:
+            self._enter(Phase.IDLE)
+
+    def _use(self, robot: Robot) -> None:
+        """Take a robot; one without limits is known, but nothing moves."""
+        self.robot, self.limits, self._watch, self._no_limits = robot, None, None, None
+        try:
+            self.limits = motion_limits(robot, self.settings)
+            self._watch = Supervisor(self.limits, self.settings)
+        except InputError as error:
+            self._no_limits = (error.what, error.cure, error.source)
+
+    def _on_settings(self, settings: Settings) -> None:
+        """Watch by the new settings at once; how to move is not changed in the middle of a motion."""
+        changed = [name for name in BETWEEN_MOTIONS if getattr(settings, name) != getattr(self.settings, name)]
+        if self.moving and changed:
+            raise InputError(f"{changed[0]} takes effect with the next start", "set it when nothing moves")
+        self.settings = settings
+        if self._watch is not None:
+            self._watch.settings = settings
+        if self.robot is not None and self.limits is not None and "deceleration" in changed:
+            self.limits = motion_limits(self.robot, settings)
+            assert self._watch is not None
+            self._watch.limits = self.limits
+
+    def _start(self, motion: Prepared, now: float) -> str:
+        if motion.stops != self.stops:
+            raise InputError("stop was called while the start was prepared", "start again")
+        if motion.robot is not self.robot:
+            raise InputError("the robot has changed since the trajectory was planned", "plan again")
+        q = self.where(now)
+        assert self._watch is not None and self.limits is not None
+        if np.any(np.abs(q - motion.q) > NEAR):
+            raise InputError("the robot has moved since its way to the start was checked", "start again")
+        if not self._watch.at_rest():
+            raise InputError("the robot is not at rest, or has not been seen for long enough", "start again at rest")
+        sent = self._door.send(motion.way, self.limits, q, self.settings.delay)
+        self._motion = motion
+        self._follow(motion.way.points, sent)
+        self._after, self._reason = Phase.ABORTED, ""
+        self._enter(Phase.APPROACH)
+        begins = self._watch.until + self.settings.settle - now
+        return f"{motion.name} begins in {begins:.1f} s"
+
+    def _follow(self, points: Reference, sent: float) -> None:
+        assert self._watch is not None
+        self._watch.follow(points, sent + self.settings.delay)
+        self._until = self._watch.until
+
+    def _on_state(self, event: JointStateArrived) -> None:
+        watch, state = self._watch, event.state
+        if watch is None:
+            return
+        if state.joint_names != watch.limits.joint_names:
+            try:
+                state = _ordered(state, watch.limits.joint_names)
+            except InputError:
+                return  # another robot's: as good as none
+        problem = watch.take(state, event.now, event.measured_at)
+        if self.phase in MOVING:
+            if problem or (problem := watch.problem() if watch.known(event.now) else ""):
+                self._stop(problem, event.now)
+        elif self.phase is Phase.BRAKING:
+            self._on_braking(event.now)
+
+    def _on_tick(self, now: float) -> None:
+        watch = self._watch
+        if self.phase is Phase.BRAKING:
+            self._on_braking(now)
+        if watch is None or self.phase not in MOVING:
+            return
+        if problem := watch.silence(now):
+            self._stop(problem, now)
+        elif min(now, watch.last.measured_at) >= self._until:
+            self._part_ended(now)
+
+    def _part_ended(self, now: float) -> None:
+        assert self._watch is not None and self._motion is not None and self.limits is not None
+        if self.phase is Phase.APPROACH:
+            self._until = now + self.settings.settle
+            self._enter(Phase.SETTLE)
+        elif self.phase is Phase.SETTLE:
+            try:
+                sent = self._door.send(self._motion.run, self.limits, self._watch.last.state.q, self.settings.delay)
+            except DynidError as error:
+                self._stop(str(error), now)
+                return
+            self._follow(self._motion.run.points, sent)
+            self._enter(Phase.RUNNING)
+        elif self._watch.at_rest():
+            self._motion = None
+            self._enter(Phase.DONE)
+        elif now > self._until + PATIENCE:
+            self._stop("the robot does not come to rest at the end of the trajectory", now)
+
+    def _on_refused(self, text: str, now: float) -> None:
+        if self.phase in MOVING:
+            self._stop(text, now)
+        elif self.phase is Phase.BRAKING and now > self._braked_at + AGAIN:
+            self._send_brake(now)
+
+    # --- braking
+
+    def _stop(self, reason: str, now: float) -> None:
+        self._reason, self._motion, self._stopping_at = reason, None, now
+        self._send_brake(now)
+        self._enter(Phase.BRAKING)
+
+    def _send_brake(self, now: float) -> None:
+        """Send a stop from what is measured, or from the reference if that is all there is.
+
+        The velocity is the reference's while the robot follows it: measured ones are noisy.
+        """
+        watch, limits = self._watch, self.limits
+        assert watch is not None and limits is not None
+        error = watch.error(now)
+        q, dq = watch.reference(now)
+        known = watch.known(now)
+        if known:
+            follows = self.phase in MOVING and bool(np.all(error <= self.settings.tracking))
+            dq = dq if follows else watch.velocity()
+            q = watch.last.state.q + dq * min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
+            # A robot off its reference must stop soon: what a controller desired by then counts up to one second.
+            error = error if follows else np.minimum(error, limits.deceleration / 6)
+        dense = known and bool(np.all(np.isnan(watch.last.state.dq)))
+        brake = braking(limits, q, dq, error, self.settings.lead, dense=dense)
+        try:
+            approved = approve_stop(brake.points, brake.expected, limits)
+        except DynidError:  # no stop keeps the limits from there; not to stop would be worse
+            approved = Approved(brake.points, limits, is_stop=True)
+        sent = self._door.send(approved, limits, q)
+        self._braked_at, self._slack = sent, float(error.max()) + ASTRAY
+        watch.follow(brake.expected, sent)
+        self._until = watch.until
+
+    def _on_braking(self, now: float) -> None:
+        watch = self._watch
+        assert watch is not None
+        known, rests = watch.known(now), watch.at_rest()
+        if known and rests and watch.last.measured_at >= self._until:
+            self._rested("")
+        elif not known and now > self._until + PATIENCE:
+            self._rested("joint states are missing: it is not known whether the robot is at rest")
+        elif now > self._stopping_at + STUBBORN:
+            self._rested("the robot does not come to rest: use its emergency stop")
+        elif known and now > self._braked_at + AGAIN:
+            lost = float(watch.error(now).max()) > self._slack
+            if lost or (now > self._until + REACHED and not rests):
+                self._send_brake(now)
+
+    def _rested(self, doubt: str) -> None:
+        self._enter(Phase.ABORTED, f"{self._reason} ({doubt})" if doubt else self._reason)
+        robot, self._next_robot = self._next_robot, None
+        if robot is not None:
+            self._use(robot)
+        if self._after is Phase.INACTIVE:
+            self._enter(Phase.INACTIVE)
+
+    # --- words
+
+    def _name(self) -> str:
+        running = self.phase is Phase.RUNNING and self._motion is not None
+        return self._motion.name if running and self._motion is not None else self.phase.value
+
+    def _enter(self, phase: Phase, reason: str = "") -> None:
+        self.phase = phase
+        if phase is Phase.BRAKING:
+            reason = self._reason
+        self._announced.append(Announce(phase, self._name(), reason))
+
+
+def _ordered(state: State, names: tuple[str, ...]) -> State:
+    order = joint_order(names, state.joint_names, "joint state")
+    return State(names, state.q[order], state.dq[order], state.tau[order], state.stamp)

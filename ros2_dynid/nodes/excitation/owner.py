@@ -1,0 +1,125 @@
+"""The one thread that owns the excitation's state machine: everybody else sends it events and gets answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from ros2_dynid.control.excitation_machine import (
+    Announce,
+    ConnectionProblem,
+    Event,
+    ExcitationMachine,
+    JointStateArrived,
+    Outcome,
+    Phase,
+    Stop,
+    Tick,
+)
+from ros2_dynid.errors import InputError
+from ros2_dynid.nodes.common.fast import guarded
+
+MakeEvent = Callable[[float], Event]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the machine's thread needs: its clock [s], the state of the connection ("": good), and where to announce."""
+
+    clock: Callable[[], float]
+    connection: Callable[[], str]
+    announce: Callable[[Announce], None]
+
+
+class Owner:
+    """Handles events as soon as they come, requests before joint states, and ticks while the robot moves.
+
+    Of joint states only the newest waits: one that is late is of no use beside it.
+    """
+
+    def __init__(self, machine: ExcitationMachine, around: Surroundings) -> None:
+        """Start the thread."""
+        self._machine, self._around = machine, around
+        self._requests: deque[tuple[MakeEvent, Future[Outcome] | None]] = deque()
+        self._state: JointStateArrived | None = None
+        self._inactive: list[threading.Event] = []
+        self._wake = threading.Condition()
+        self.period = 0.002
+        threading.Thread(target=guarded(self._run), name="motion", daemon=True).start()
+
+    def post(self, make: MakeEvent) -> None:
+        """Let the machine handle make(now), and do not wait."""
+        with self._wake:
+            self._requests.append((make, None))
+            self._wake.notify()
+
+    def ask(self, make: MakeEvent, timeout: float = 5.0) -> Outcome:
+        """Let the machine handle make(now), and wait for its outcome."""
+        answer: Future[Outcome] = Future()
+        with self._wake:
+            self._requests.append((make, answer))
+            self._wake.notify()
+        try:
+            return answer.result(timeout)
+        except TimeoutError:
+            raise InputError(f"it was not done within {timeout:g} s", "ask again") from None
+
+    def state(self, event: JointStateArrived) -> None:
+        """Take the newest joint state."""
+        with self._wake:
+            self._state = event
+            self._wake.notify()
+
+    def wait_inactive(self, timeout: float) -> bool:
+        """Wait until the machine is inactive; return whether it is."""
+        done = threading.Event()
+        with self._wake:
+            self._inactive.append(done)
+            self._wake.notify()
+        return done.wait(timeout)
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while True:
+            with self._wake:
+                if not self._requests and self._state is None:
+                    wait = max(due - time.monotonic(), 0.0) if self._machine.moving else None
+                    if wait is None or wait > 0:
+                        self._wake.wait(wait)
+                request = self._requests.popleft() if self._requests else None
+                state, self._state = (None, self._state) if request is not None else (self._state, None)
+            if request is not None:
+                make, answer = request
+                outcome = self._handle(make(self._around.clock()))
+                if answer is not None:
+                    answer.set_result(outcome)
+            elif state is not None:
+                self._handle(state)
+            if self._machine.moving and time.monotonic() >= due:
+                due = time.monotonic() + self.period
+                self._tick()
+            if self._machine.phase is Phase.INACTIVE and self._inactive:
+                with self._wake:
+                    waiting, self._inactive = self._inactive, []
+                for done in waiting:
+                    done.set()
+
+    def _tick(self) -> None:
+        if problem := self._around.connection():
+            self._handle(ConnectionProblem(self._around.clock(), problem))
+        self._handle(Tick(self._around.clock()))
+
+    def _handle(self, event: Event) -> Outcome:
+        try:
+            outcome = self._machine.handle(event)
+        except Exception as error:  # ours: the node ends, but not with a robot that moves on
+            if self._machine.moving:
+                self._machine.handle(Stop(self._around.clock(), f"{type(error).__name__}: {error}"))
+            raise
+        for what in outcome.announced:
+            self._around.announce(what)
+        return outcome
