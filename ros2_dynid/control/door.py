@@ -95,7 +95,7 @@ def _check_range(
 
 
 class Door:
-    """Sends what was approved, by `publish(points, delay, number)`, which returns when [s] it was sent; counts commands."""
+    """Sends what was approved by `publish(points, delay, number)`, which returns when [s] it was sent."""
 
     def __init__(self, publish: Callable[[Reference, float, int], float]) -> None:
         """Nothing has been sent yet."""

@@ -20,8 +20,8 @@ from ros2_dynid.control.stop import approach, braking, start_time
 from ros2_dynid.control.supervisor import Supervisor
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
+from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.recording.live import State
 
 AGAIN = 0.1
 """Time [s] after which a stop that is not followed is sent again: it may have been lost on the way."""
@@ -32,6 +32,8 @@ REACHED = 0.3
 PATIENCE, STUBBORN = 2.0, 10.0
 """Time [s] after the end of a motion by which the robot must be seen at rest: without joint states there is no point in
 waiting longer; a robot that is seen to move is stopped again and again for STUBBORN seconds. Then it is said."""
+TRUST = 5.0
+"""Time [s] without a jump after which positions that have jumped are taken for right: an encoder that was set."""
 NEAR = 0.02
 """Distance [rad or m] that the robot may be from where its way to the start was checked."""
 
@@ -231,6 +233,10 @@ def prepared(
     run = run.ordered(robot.active_names)
     if not np.all(np.isfinite(q)):
         raise InputError("there are no joint states of all joints", "check the topic joint_states")
+    outside = np.maximum(limits.lower - q, q - limits.upper)
+    if np.any(outside > settings.overshoot):
+        j = int(np.argmax(outside))
+        raise InputError(f"joint {robot.active_names[j]!r} is {outside[j]:.3g} outside of its limits", "move it inside")
     share = settings.approach_speed
     way = approach(robot.active_names, q, run.q[0], share * limits.velocity, share * limits.acceleration)
     if check is not None:
@@ -239,9 +245,7 @@ def prepared(
     ends = [0, len(way.t) - 1]  # a quintic between its ends is the way itself
     assert way.dq is not None and way.ddq is not None
     whole = reference(way.joint_names, way.t[ends] + ahead, way.q[ends], way.dq[ends], way.ddq[ends])
-    outside = (q < limits.lower) | (q > limits.upper)
-    reach = replace(limits, lower=np.minimum(limits.lower, q), upper=np.maximum(limits.upper, q))
-    approve(whole, reach if outside.any() else limits)
+    approve(whole, replace(limits, lower=np.minimum(limits.lower, q), upper=np.maximum(limits.upper, q)))
     return Prepared(name, robot, q, Approved(whole, limits), approve(run.shifted(ahead), limits), stops)
 
 
@@ -272,6 +276,11 @@ class ExcitationMachine:
     def moving(self) -> bool:
         """Whether the robot is being moved or stopped."""
         return self.phase in MOVING or self.phase is Phase.BRAKING
+
+    @property
+    def commands(self) -> int:
+        """How many trajectories and stops have been sent."""
+        return self._door.number
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -386,10 +395,12 @@ class ExcitationMachine:
         assert self._watch is not None and self.limits is not None
         if np.any(np.abs(q - motion.q) > NEAR):
             raise InputError("the robot has moved since its way to the start was checked", "start again")
+        if now - self._watch.jumped_at < TRUST:
+            raise InputError("positions have just jumped: they may be wrong", f"check them, and wait {TRUST:g} s")
         if not self._watch.at_rest():
             raise InputError("the robot is not at rest, or has not been seen for long enough", "start again at rest")
         sent = self._door.send(motion.way, self.limits, q, self.settings.delay)
-        self._motion = motion
+        self._motion, self._watch.jumped = motion, False
         self._follow(motion.way.points, sent)
         self._after, self._reason = Phase.ABORTED, ""
         self._enter(Phase.APPROACH)
@@ -469,15 +480,17 @@ class ExcitationMachine:
         assert watch is not None and limits is not None
         error = watch.error(now)
         q, dq = watch.reference(now)
-        known = watch.known(now)
+        known, speed_error = watch.known(now) and not watch.jumped, np.zeros_like(q)
         if known:
             follows = self.phase in MOVING and bool(np.all(error <= self.settings.tracking))
-            dq = dq if follows else watch.velocity()
+            if not follows:
+                measured = watch.velocity()
+                dq, speed_error = measured, np.abs(measured - dq)
             q = watch.last.state.q + dq * min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
-            # A robot off its reference must stop soon: what a controller desired by then counts up to one second.
-            error = error if follows else np.minimum(error, limits.deceleration / 6)
+        else:
+            error = np.minimum(error, self.settings.tracking)
         dense = known and bool(np.all(np.isnan(watch.last.state.dq)))
-        brake = braking(limits, q, dq, error, self.settings.lead, dense=dense)
+        brake = braking(limits, q, dq, error, self.settings.lead, speed_error=speed_error, dense=dense)
         try:
             approved = approve_stop(brake.points, brake.expected, limits)
         except DynidError:  # no stop keeps the limits from there; not to stop would be worse
@@ -498,7 +511,7 @@ class ExcitationMachine:
         elif now > self._stopping_at + STUBBORN:
             self._rested("the robot does not come to rest: use its emergency stop")
         elif known and now > self._braked_at + AGAIN:
-            lost = float(watch.error(now).max()) > self._slack
+            lost = not watch.jumped and float(watch.error(now).max()) > self._slack
             if lost or (now > self._until + REACHED and not rests):
                 self._send_brake(now)
 

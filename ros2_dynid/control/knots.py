@@ -54,5 +54,4 @@ def _deviating(quintic: Reference, cubic: Reference, curve: Curve, limits: Motio
         allowed = (POSITION, share * limits.velocity, share * limits.acceleration)
         for found, wanted, bound in zip(points.within(INSIDE), true, allowed, strict=True):
             far |= np.any(np.abs(found - wanted) > bound, axis=1)
-    deviating: NDArray[np.bool_] = far.reshape(-1, len(INSIDE)).any(axis=1)
-    return deviating
+    return np.asarray(np.any(far.reshape(-1, len(INSIDE)), axis=1))

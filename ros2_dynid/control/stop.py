@@ -19,6 +19,8 @@ from ros2_dynid.model.robot import Array
 
 SHORTEST = 0.05
 """Shortest stop [s]: of a robot at rest, too."""
+LONGEST = 1.0
+"""Longest stop [s] for the sake of a controller whose speed differs from what is measured: the robot must stop soon."""
 GRID = 1e-3
 """Times of the points are multiples of this [s]."""
 DENSE = 0.02
@@ -33,29 +35,39 @@ class Brake:
     expected: Reference
 
 
-def braking_time(dq: Array, a: Array, error: Array) -> Array:
-    """Return the least T [s], shape (n,), to stop from dq within a, though the start may be off by `error`.
+def braking_time(dq: Array, a: Array, error: Array, speed_error: Array | float = 0.0) -> Array:
+    """Return the least T [s], shape (n,), to stop from dq within a, though the start may be off in position and speed.
 
-    The cubic to rest, dq T / 2 further on, decelerates by |dq| / T; one that starts `error` off needs up to
-    6 error / T^2 more. T is the root of a T^2 - |dq| T - 6 error = 0.
+    The cubic to rest, dq T / 2 further on, decelerates by |dq| / T; one that starts `error` and `speed_error` off needs
+    up to 6 error / T^2 + 4 speed_error / T more. T is the root of a T^2 - (|dq| + 4 speed_error) T - 6 error = 0.
     """
-    return (np.abs(dq) + np.sqrt(dq**2 + 24 * a * error)) / (2 * a)
+    B = np.abs(dq) + 4 * speed_error
+    return (B + np.sqrt(B**2 + 24 * a * error)) / (2 * a)
 
 
-def braking(limits: MotionLimits, q: Array, dq: Array, error: Array, lead: float, *, dense: bool = False) -> Brake:
+def braking(
+    limits: MotionLimits,
+    q: Array,
+    dq: Array,
+    error: Array,
+    lead: float,
+    *,
+    speed_error: Array | float = 0.0,
+    dense: bool = False,
+) -> Brake:
     """Return the stop from q, dq, shape (n,), which hold now; it takes effect `lead` [s] later, between 0 and 2 lead.
 
-    error, shape (n,) [rad or m]: how far the controller's own start may be from q. All joints stop at the same time, so
-    that a single point says all. None is led over its position limit: there the stop is as short as decelerations
-    allow. dense: more points, for a controller that interpolates positions only.
+    error, speed_error, shape (n,): how far the controller's own start may be from q and dq; a speed_error does not make
+    the stop longer than LONGEST. All joints stop at the same time, so that a single point says
+    all. None is led over its position limit. dense: more points, for a controller that interpolates positions only.
     """
-    a = limits.deceleration
-    T = max(float(np.max(braking_time(dq, a, error + np.abs(dq) * lead))), SHORTEST)
+    a, lead = limits.deceleration, max(lead, GRID)
+    off = error + np.abs(dq) * lead
+    needed = max(float(np.max(braking_time(dq, a, off))), float(np.max(2 * off / limits.velocity)))
+    T = max(needed, min(float(np.max(braking_time(dq, a, off, speed_error))), LONGEST), SHORTEST)
+    T = float(np.ceil(T / GRID - 1e-9) * GRID)
     begin = q + lead * dq
     ahead = np.where(dq > 0, np.maximum(limits.upper - begin, 0.0), np.maximum(begin - limits.lower, 0.0))
-    within = np.divide(2 * ahead, np.abs(dq), out=np.full(len(q), np.inf), where=np.abs(dq) > 1e-6)
-    T = max(min(T, float(within.min())), float(np.max(np.abs(dq) / a)), SHORTEST)
-    T = float(np.ceil(T / GRID - 1e-9) * GRID)
     end = begin + np.clip(0.5 * T * dq, -ahead, ahead)
     still = np.zeros_like(q)
     expected = reference(

@@ -14,8 +14,8 @@ import numpy as np
 
 from ros2_dynid.control.motion_limits import MotionLimits, Settings
 from ros2_dynid.control.reference import Reference
+from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording.live import State
 
 CONFIRMED = 0.02
 """A velocity limit is passed when this long [s] of joint states say so, and at least FEWEST of them: drivers
@@ -41,7 +41,11 @@ class Sample:
 
 
 class Supervisor:
-    """Keeps the last joint states of a robot, and compares them with limits and with the reference being followed."""
+    """Keeps the last joint states of a robot, and compares them with limits and with the reference being followed.
+
+    jumped: positions have jumped since this was last set to False, at jumped_at [s]; where the robot is cannot be told
+    from them.
+    """
 
     def __init__(self, limits: MotionLimits, settings: Settings) -> None:
         """Watch the joints of `limits`."""
@@ -52,6 +56,7 @@ class Supervisor:
         self._origin: Array | None = None
         self._distrust = ""
         self._repeats = False
+        self.jumped, self.jumped_at = False, -np.inf
         self.heard = -np.inf
         self.worst_error = 0.0
 
@@ -107,6 +112,7 @@ class Supervisor:
                     self._distrust = (
                         f"joint {state.joint_names[j]} jumped by {step[j]:.3f} in {span:.3f} s: its position is wrong"
                     )
+                    self.jumped, self.jumped_at = True, now
                     self._history.clear()
                     self._keep(state, now, measured_at)
                     return self._distrust
@@ -153,7 +159,7 @@ class Supervisor:
     def rewind(self, now: float) -> None:
         """Forget times of a clock that was set back to `now` [s]; joint states must come anew."""
         self._history.clear()
-        self.heard = min(self.heard, now)
+        self.heard, self.jumped_at = min(self.heard, now), min(self.jumped_at, now)
 
     # --- what is wrong with the motion
 
@@ -172,13 +178,15 @@ class Supervisor:
                 return f"joint {names[j]} is {what}: {q[j]:.3f}"
         allowed = self.limits.velocity * (1 + margin)
         span, step = self._span(CONFIRMED)
-        recent = [s.state.dq for s in self._history if s.measured_at >= self.last.measured_at - CONFIRMED - 1e-6]
-        if span < CONFIRMED or len(recent) < FEWEST:
+        if span < CONFIRMED:
             return ""
-        mean, stated = step / span, np.array(recent)
+        mean, stated = step / span, self.last.state.dq
         fast = np.abs(mean) > allowed
-        with np.errstate(invalid="ignore"):
-            fast |= np.all(stated > allowed, axis=0) | np.all(stated < -allowed, axis=0)
+        if np.any(np.abs(stated) > allowed):
+            since = self.last.measured_at - CONFIRMED - 1e-6
+            recent = np.array([sample.state.dq for sample in self._history if sample.measured_at >= since])
+            if len(recent) >= FEWEST:
+                fast |= np.all(recent > allowed, axis=0) | np.all(recent < -allowed, axis=0)
         if fast.any():
             j = int(np.argmax(fast))
             return f"joint {names[j]} is faster than its limit of {self.limits.velocity[j]:g}: {mean[j]:.3f}"

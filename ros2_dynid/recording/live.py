@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ros2_dynid.model.joint_state import State
 from ros2_dynid.recording.bag.compression import DamagedDataError
 from ros2_dynid.recording.bag.layout import Layout, parse
 
@@ -16,22 +17,6 @@ GAP = 1.5
 """A gap is an interval longer than this many median ones."""
 _STAMP = {"<": struct.Struct("<iI"), ">": struct.Struct(">iI")}
 _FEW = 16
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """A joint state of the joints named: q, dq, tau, shape (n,), read-only, NaN where nothing is known; stamp [ns]."""
-
-    joint_names: tuple[str, ...]
-    q: NDArray[np.float64]
-    dq: NDArray[np.float64]
-    tau: NDArray[np.float64]
-    stamp: int = 0
-
-    def __post_init__(self) -> None:
-        """Let nobody write to it any more: it may pass from thread to thread."""
-        for values in (self.q, self.dq, self.tau):
-            values.setflags(write=False)
 
 
 @dataclass(frozen=True)

@@ -90,29 +90,3 @@ COMMON = (
         settable=Settable.UNCONFIGURED,
     ),
 )
-
-EXCITATION = (
-    Described("folder", "~/.ros/ros2_dynid/trajectories", "folder for plans; files in requests must lie in it"),
-    Described("method", "fourier", "how to plan: points or fourier"),
-    Described("duration", 10.0, "of a Fourier plan [s]", 1.0, 600.0),
-    Described("planning_seconds", 8.0, "time to plan [s]", 1.0, 3600.0),
-    Described("collisions", True, "keep links apart, by the collision shapes of the URDF"),
-    Described("collision_margin", 0.02, "distance kept between links and from the walls [m]", 0.0, 1.0),
-    Described("workspace", [0.0], "box to stay in, x, X, y, Y, z, Z in the base frame [m]; one number: none"),
-    Described("point_rate", 100.0, "points of a trajectory in a second [Hz]", 5.0, 1000.0),
-    Described("approach_speed", 0.3, "on the way to the start, as a share of the limits", 0.01, 1.0),
-    Described("rehearsal_speed", 0.2, "speed of a rehearsal, as a share", 0.01, 1.0),
-    Described("tracking_tolerance", 0.2, "largest tracking error [rad or m]", 1e-4, 10.0),
-    Described(
-        "limit_overshoot", 0.05, "stop beyond the position limits by this [rad or m], velocity by this share", 0.0, 1.0
-    ),
-    Described("stale_seconds", 0.1, "longest silence of joint states [s]", 0.002, 10.0),
-    Described("control_period", 0.002, "how often joint states, silence and connection are looked at [s]", 0.0005, 0.1),
-    Described("stop_deceleration", 5.0, "to stop joints without an acceleration limit with [rad/s2 or m/s2]", 0.1, 1e3),
-    Described("settle_seconds", 0.5, "rest at the start before the trajectory [s]", 0.0, 60.0),
-    Described(
-        "start_delay", 0.0, "stamp trajectories this far ahead [s]; 0: no stamp, they start on arrival", 0.0, 10.0
-    ),
-    Described("priority", 0, "real-time priority of the node's threads, where the system allows it; 0: none", 0, 98),
-    Described("action", "", "FollowJointTrajectory action to use instead of the topic; empty: the topic"),
-)

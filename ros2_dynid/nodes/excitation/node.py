@@ -1,143 +1,251 @@
 """Node excitation: plans an exciting trajectory, moves to its start, runs it, stops the robot if anything goes wrong.
 
-What it sends passes joint_trajectory_controller's checks. A stop is a new trajectory that brakes from the reference
-within the acceleration limits, sent by the thread that noticed.
+What moves is control.excitation_machine, owned by one thread (owner.py). Services, parameters, descriptions and joint
+states send it events; what it sends to the controller has passed the door and the controller's own checks.
 """
 
 from __future__ import annotations
 
-import threading
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from ros2_dynid.control.motion import Manner, Motion
+from ros2_dynid.control.door import Door
+from ros2_dynid.control.excitation_machine import (
+    Activate,
+    Announce,
+    Deactivate,
+    ExcitationMachine,
+    GoalRefused,
+    JointStateArrived,
+    ParametersChanged,
+    Phase,
+    RobotChanged,
+    Start,
+    Stop,
+    prepared,
+)
+from ros2_dynid.control.motion_limits import Settings
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.supervisor import Tolerances
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.excitation.trajectory import rehearsal
+from ros2_dynid.excitation.trajectory import Trajectory, rehearsal
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
-from ros2_dynid.nodes.common.fast import Stream, Ticker, newest
+from ros2_dynid.nodes.common.fast import Stream, newest
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
-from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
-from ros2_dynid.nodes.common.parameters import EXCITATION
+from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.excitation.controllers import Controllers
+from ros2_dynid.nodes.excitation.owner import MakeEvent, Owner, Surroundings
+from ros2_dynid.nodes.excitation.parameters import PARAMETERS
 from ros2_dynid.nodes.excitation.planning import Planner
-from ros2_dynid.nodes.excitation.sender import Sender
+from ros2_dynid.nodes.excitation.sender import ActionSender, Sender, TopicSender
 from ros2_dynid.recording.live import LiveStates, StampClock
+
+REST_SECONDS = 15.0
+"""Time [s] that a deactivation waits for the robot to be at rest."""
+END_SECONDS = 0.6
+"""The same at the end of the process: who ends it waits about a second. The stop itself is with the controller."""
+SETTINGS = {
+    "tracking_tolerance": "tracking",
+    "stale_seconds": "stale",
+    "limit_overshoot": "overshoot",
+    "approach_speed": "approach_speed",
+    "settle_seconds": "settle",
+    "stop_deceleration": "deceleration",
+    "stop_lead": "lead",
+    "start_delay": "delay",
+}
+"""Parameters that are settings of the machine."""
 
 
 class Excitation(ManagedNode):
-    """Services plan, rehearse, start and stop; the motion itself is control.motion's."""
+    """Services plan, rehearse, start and stop."""
 
     def __init__(self) -> None:
         """Declare parameters and start."""
-        super().__init__("excitation", EXCITATION)
-        self._lock = threading.RLock()
-        self._motion: Motion | None = None
-        self._announced = False
-        self._parts: list[Any] = []
+        super().__init__("excitation", PARAMETERS)
+        self._sender: Sender | None = None
+        self._stream: Stream | None = None
+        self._exciting_now = False
+        self._states, self._stamps = LiveStates(()), StampClock()
+        self._simulated = bool(self.value("use_sim_time"))
+        self._machine = ExcitationMachine(self._settings(), Door(self._send))
+        self._owner = Owner(self._machine, Surroundings(self._now, self._connection, self._announce))
         self.autostart()
+
+    # --- lifecycle
 
     def configure(self) -> None:
         """Make topics and services."""
-        self._planner = Planner(self)
-        self._exciting = self.create_publisher(Bool, "exciting", ANNOUNCED)
+        self._planner = Planner(self, self.value, self._robot, self.robot_request)
+        self._exciting = self.create_publisher(Bool, "exciting", LATCHED)
         self._state_out = self.create_publisher(String, "excitation_state", LATCHED)
-        self._announce("idle", "")
-        self._sender = Sender(self, "joint_trajectory", self.value("action"))
-        for name, act in (("start", self._start), ("rehearse", self._rehearse), ("stop", self._stop)):
-            self.create_service(Trigger, f"~/{name}", lambda _, response, act=act: self._answer(act, response))
+        self._exciting.publish(Bool(data=False))
+        self._state_out.publish(String(data="idle"))
+        action = self.value("action")
+        self._sender = ActionSender(self, action, self._refused) if action else TopicSender(self, "joint_trajectory")
+        self._controllers = Controllers(self, self.value("controller_manager"))
+        starting, stopping = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
+        for name, act, group in (
+            ("start", self._start, starting),
+            ("rehearse", self._rehearse, starting),
+            ("stop", self._stop, stopping),  # waits for nobody
+        ):
+            self.create_service(Trigger, f"~/{name}", self._service(act), callback_group=group)
 
     def on_robot(self, robot: Robot) -> None:
-        """Watch this robot from now on."""
-        tolerances = Tolerances(*map(self.value, ("tracking_tolerance", "stale_seconds", "limit_overshoot")))
-        manner = Manner(
-            self.value("approach_speed"),
-            self.value("settle_seconds"),
-            deceleration=self.value("stop_deceleration"),
-            delay=self.value("start_delay"),
-        )
-        with self._lock:
-            self._states, self._clock_of_states = LiveStates(robot.active_names), StampClock()
-            self._planner.trajectory = None
-            self._motion = Motion(robot, tolerances, manner, self._send, self._announce)
+        """Move this robot from now on, or once the one that moves has stopped."""
+        self._planner.plan = None
+        self._asked(lambda now: RobotChanged(now, robot))
 
     def activate(self) -> None:
         """Listen to joint states and watch."""
-        period = self.value("control_period")
-        listen = Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, chosen=newest)
-        self._parts = [listen, Ticker(period, self._watch)]
+        self._simulated = bool(self.value("use_sim_time"))
+        self._stamps = StampClock(same=self._simulated)
+        period = self._owner.period = self.value("control_period")
+        self._stream = Stream(
+            self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, chosen=newest
+        )
+        self._asked(Activate)
 
     def deactivate(self) -> None:
-        """Stop the robot and listen no more."""
-        if self._motion is not None:
-            self._motion.abort("the node was deactivated", time.monotonic())
+        """Stop the robot, wait until it is at rest, and listen no more."""
+        self._end(REST_SECONDS)
+
+    def close(self) -> None:
+        """Stop the robot; the process ends."""
+        if self.active:
+            self._end(END_SECONDS)
+
+    def _end(self, patience: float) -> None:
+        self._owner.post(Deactivate)
         self._planner.close()
-        for part in self._parts:
-            part.close()
+        if not self._owner.wait_inactive(patience):
+            self.get_logger().error("the robot has not been seen at rest")
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         """Tell the phase."""
-        if self._motion is None:
-            return WARN, "no robot yet", {}
-        phase = self._motion.phase
-        return ERROR if phase == "aborted" else OK, phase, {"planned": self._planner.trajectory is not None}
+        phase = self._machine.phase
+        level = ERROR if phase is Phase.ABORTED else WARN if phase is Phase.NO_ROBOT else OK
+        planned = self._planner.plan is not None if hasattr(self, "_planner") else False
+        return level, phase.value, {"planned": planned, "commands": self._machine.commands}
 
-    def _answer(self, act: Any, response: Trigger.Response) -> Trigger.Response:
-        try:
-            with self._lock:
-                response.message, response.success = act(), True
-        except DynidError as error:
-            response.message = str(error)
-        return response
+    # --- parameters
+
+    def check_parameters(self, changes: Mapping[str, Value]) -> None:
+        """Let new settings take effect, or refuse them: before they are set."""
+        if SETTINGS.keys() & changes.keys():
+            settings = self._settings(changes)
+            self._asked(lambda now: ParametersChanged(now, settings))
+
+    def _settings(self, changes: Mapping[str, Value] | None = None) -> Settings:
+        values = {name: self.value(name) for name in SETTINGS} | dict(changes or {})
+        return Settings(**{field: float(values[name]) for name, field in SETTINGS.items()})
+
+    # --- services
+
+    def _service(self, act: Callable[[], str]) -> Callable[[Trigger.Request, Trigger.Response], Trigger.Response]:
+        def answer(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+            with answering(response, self.get_logger()):
+                response.message = act()
+            return response
+
+        return answer
 
     def _start(self) -> str:
-        return self._run(lambda plan: plan, "exciting")
+        return self._run("exciting", lambda trajectory: trajectory)
 
     def _rehearse(self) -> str:
-        return self._run(lambda plan: rehearsal(plan, self.value("rehearsal_speed")), "rehearsing")
+        speed = self.value("rehearsal_speed")
+        return self._run("rehearsing", lambda trajectory: rehearsal(trajectory, speed))
 
     def _stop(self) -> str:
-        stopped = self._motion is not None and self._motion.abort("stop was called", time.monotonic())
-        return "stopping" if stopped else "nothing was moving"
+        return self._asked(Stop)
 
-    def _run(self, chosen: Any, phase: str) -> str:
-        self.known_robot()
-        if self._planner.trajectory is None or not self.active:
-            raise InputError("there is no plan, or the node is inactive", "call ~/plan, or activate it")
-        if problem := self._sender.problem():
+    def _run(self, name: str, chosen: Callable[[Trajectory], Trajectory]) -> str:
+        """Prepare the motion in this thread, which may take its time, and let it start."""
+        machine, stops, plan = self._machine, self._machine.stops, self._planner.plan
+        robot = self._robot()
+        if not self.active:
+            raise InputError("the node is inactive", "activate it")
+        if plan is None:
+            raise InputError("there is no plan", "call ~/plan")
+        if machine.moving:
+            raise InputError(f"a motion is under way ({machine.phase.value})", "wait for its end or stop it")
+        if plan.robot is not robot:
+            raise InputError("the robot has changed since the trajectory was planned", "plan again")
+        if problem := self._connection():
             raise InputError(problem, "start the controller, or remap its topic")
-        points = self._planner.points(chosen(self._planner.trajectory))
-        begins = self._motion.start(phase, points, time.monotonic(), self._planner.check_way)
-        return f"{phase} begins in {begins:.1f} s"
+        self.get_logger().info(self._controllers.check(self._sender.name))
+        points = plan.points(chosen(plan.trajectory), self.value("point_rate"))
+        q, limits = machine.where(self._now()), machine.limits
+        assert limits is not None
+        motion = prepared(name, robot, points, q, machine.settings, limits, stops, plan.check_way)
+        for part in (motion.way, motion.run):
+            self._sender.prepare(part.points)
+        return self._asked(lambda now: Start(now, motion))
 
-    def _send(self, points: Reference, begin: float | None) -> None:
-        self._sender.send(points, begin)
+    def _asked(self, make: MakeEvent) -> str:
+        """Return the machine's answer to an event, or raise its refusal."""
+        outcome = self._owner.ask(make)
+        if not outcome.accepted:
+            raise DynidError(outcome.answer)
+        return outcome.answer
 
-    def _announce(self, phase: str, reason: str) -> None:
-        if phase == "idle" or (phase == "exciting") != self._announced:
-            self._announced = phase == "exciting"
-            self._exciting.publish(Bool(data=self._announced))
-        self._state_out.publish(String(data=f"{phase}: {reason}" if reason else phase))
-        if reason:
-            self.get_logger().error(f"stopped: {reason}")
+    def _robot(self) -> Robot:
+        self.known_robot()
+        robot = self._machine.robot
+        if robot is None:
+            raise InputError("the robot is not known yet", "publish robot_description or set the parameter robot")
+        return robot
+
+    # --- what the machine's thread uses
+
+    def _now(self) -> float:
+        """Return the time [s] that joint states and trajectories live in: simulated, or the machine's own."""
+        return 1e-9 * self.now_ns() if self._simulated else time.monotonic()
+
+    def _send(self, points: Reference, delay: float, number: int) -> float:
+        assert self._sender is not None
+        now = self._now()
+        self._sender.send(points, delay, number)
+        return now
+
+    def _connection(self) -> str:
+        return "nobody is to be sent to" if self._sender is None else self._sender.problem()
+
+    def _refused(self, number: int, text: str) -> None:
+        self._owner.post(lambda now: GoalRefused(now, number, text))
+
+    def _announce(self, what: Announce) -> None:
+        if what.phase is Phase.INACTIVE:  # the last phase stays readable
+            return
+        exciting = what.phase is Phase.RUNNING and what.name == "exciting"
+        if exciting != self._exciting_now:
+            self._exciting_now = exciting
+            self._exciting.publish(Bool(data=exciting))
+        self._state_out.publish(String(data=f"{what.name}: {what.reason}" if what.reason else what.name))
+        if what.reason and what.phase is Phase.BRAKING:
+            self.get_logger().error(f"stopping: {what.reason}")
 
     def _on_state(self, message: bytes) -> None:
-        with self._lock:
-            if self._motion is not None and (state := self._states.take(message)) is not None:
-                now = time.monotonic()
-                measured_at = self._clock_of_states.time_of(state.stamp, now)
-                self._motion.observe(state.q, state.dq, now, measured_at)
-
-    def _watch(self) -> None:
-        with self._lock:
-            if self._motion is not None and self._motion.moving:
-                self._motion.watch(self._sender.problem(), time.monotonic())
+        """Pass a joint state on, of the robot that the machine moves: another one waits until that has stopped."""
+        if self._states.names != self._machine.joint_names:
+            self._states = LiveStates(self._machine.joint_names)
+        if (state := self._states.take(message)) is not None:
+            now = self._now()
+            self._owner.state(JointStateArrived(now, state, self._stamps.time_of(state.stamp, now)))
 
 
 def main() -> int:

@@ -2,67 +2,118 @@
 
 from __future__ import annotations
 
-import time
+import struct
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.serialization import serialize_message
+from rclpy.time import Time
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
 
+Refused = Callable[[int, str], None]
+"""Takes the number of a command and why the controller refused it or gave it up."""
+_STAMP = {1: struct.Struct("<iI"), 0: struct.Struct(">iI")}
 
-class Sender:
+
+class Sender(Protocol):
     """The way to the controller."""
 
-    def __init__(self, node: Any, topic: str, action: str) -> None:
-        """Publish on `topic`, or send goals to `action` if it is named."""
-        self._topic, self._clock = topic, node.get_clock()
-        self._client: Any = None
-        self._publisher: Any = None
-        self._refused, self._sent = "", 0
-        if action:
-            try:
-                from control_msgs.action import FollowJointTrajectory
-                from rclpy.action import ActionClient
-            except ImportError:
-                cure = "install ros-DISTRO-control-msgs, or leave the parameter action empty to use the topic"
-                raise InputError("control_msgs is not installed", cure) from None
-            self._kind, self._client = FollowJointTrajectory, ActionClient(node, FollowJointTrajectory, action)
-        else:
-            self._publisher = node.create_publisher(JointTrajectory, topic, COMMANDS)
+    def prepare(self, points: Reference) -> None:
+        """Build the message now, so that sending takes no time."""
 
-    def send(self, points: Reference, begin: float | None = None) -> None:
-        """Send a trajectory, which replaces the one followed; it starts on arrival, or at `begin` (monotonic) [s]."""
-        stamp = None
-        if begin is not None:
-            stamp = (self._clock.now() + Duration(nanoseconds=int(1e9 * (begin - time.monotonic())))).to_msg()
-        message = trajectory_message(points, stamp)
-        if self._publisher is not None:
-            self._publisher.publish(message)
-            return
-        self._refused, self._sent = "", self._sent + 1
+    def send(self, points: Reference, delay: float, number: int) -> None:
+        """Send a trajectory, which replaces the one followed; it starts on arrival, or `delay` [s] from now."""
+
+    def problem(self) -> str:
+        """Return what is wrong with the connection, or nothing ("")."""
+
+    @property
+    def name(self) -> str:
+        """The full name of the topic or the action."""
+
+
+def _stamp(node: Node, delay: float) -> Time | None:
+    """Return the time of the node's clock in `delay` [s]; none for a trajectory that starts on arrival."""
+    return node.get_clock().now() + Duration(nanoseconds=int(1e9 * delay)) if delay else None
+
+
+class TopicSender:
+    """Publishes serialized messages: converting a long one takes longer than a robot may wait."""
+
+    def __init__(self, node: Node, topic: str) -> None:
+        """Publish on `topic`."""
+        self._node = node
+        self._publisher = node.create_publisher(JointTrajectory, topic, COMMANDS)
+        self._ready: WeakKeyDictionary[Reference, bytes] = WeakKeyDictionary()
+
+    @property
+    def name(self) -> str:
+        """The topic, resolved."""
+        return str(self._publisher.topic_name)
+
+    def prepare(self, points: Reference) -> None:
+        """Build the message now, so that sending takes no time."""
+        self._ready[points] = bytes(serialize_message(trajectory_message(points)))
+
+    def send(self, points: Reference, delay: float, number: int) -> None:
+        """Publish; the stamp, the first field after four bytes of encapsulation, is that of this moment."""
+        data = bytearray(self._ready.get(points) or serialize_message(trajectory_message(points)))
+        if (stamp := _stamp(self._node, delay)) is not None:
+            _STAMP[data[1] & 1].pack_into(data, 4, *divmod(stamp.nanoseconds, 1_000_000_000))
+        self._publisher.publish(bytes(data))
+
+    def problem(self) -> str:
+        """Return what is wrong with the connection, or nothing ("")."""
+        return "" if self._publisher.get_subscription_count() else f"nobody listens on {self.name}"
+
+
+class ActionSender:
+    """Sends goals; an answer belongs to its goal, and what became of one that was replaced is nobody's concern."""
+
+    def __init__(self, node: Node, action: str, refused: Refused) -> None:
+        """Send goals to `action`; tell `refused` what went wrong."""
+        try:
+            from control_msgs.action import FollowJointTrajectory
+            from rclpy.action import ActionClient
+        except ImportError:
+            cure = "install ros-DISTRO-control-msgs, or leave the parameter action empty to use the topic"
+            raise InputError("control_msgs is not installed", cure) from None
+        self._node, self._refused, self.name = node, refused, action
+        self._kind, self._client = FollowJointTrajectory, ActionClient(node, FollowJointTrajectory, action)
+        self._ready: WeakKeyDictionary[Reference, JointTrajectory] = WeakKeyDictionary()
+
+    def prepare(self, points: Reference) -> None:
+        """Build the message now, so that sending takes no time."""
+        self._ready[points] = trajectory_message(points)
+
+    def send(self, points: Reference, delay: float, number: int) -> None:
+        """Send a goal."""
+        message = self._ready.get(points) or trajectory_message(points)
+        stamp = _stamp(self._node, delay)
+        message.header.stamp = (stamp or Time()).to_msg()
         goal = self._client.send_goal_async(self._kind.Goal(trajectory=message))
-        goal.add_done_callback(partial(self._answered, self._sent))
+        goal.add_done_callback(partial(self._answered, number))
+
+    def problem(self) -> str:
+        """Return what is wrong with the connection, or nothing ("")."""
+        return "" if self._client.server_is_ready() else f"the controller's action {self.name} is not there"
 
     def _answered(self, number: int, future: Any) -> None:
         handle = future.result()
         if handle.accepted:
             handle.get_result_async().add_done_callback(partial(self._ended, number))
-        elif number == self._sent:
-            self._refused = "the controller refused the trajectory"
+        else:
+            self._refused(number, "the controller refused the trajectory")
 
     def _ended(self, number: int, future: Any) -> None:
-        """Take note of a failure, unless that goal was replaced by a later one: then it was to end early."""
         result = future.result().result
-        if number == self._sent and result.error_code != self._kind.Result.SUCCESSFUL:
-            self._refused = f"the controller gave up: {result.error_string or result.error_code}"
-
-    def problem(self) -> str:
-        """Return what is wrong with the connection, or nothing ("")."""
-        if self._publisher is not None:
-            lost = self._publisher.get_subscription_count() == 0
-            return f"nobody listens on {self._topic}" if lost else ""
-        return self._refused or ("" if self._client.server_is_ready() else "the controller's action is gone")
+        if result.error_code != self._kind.Result.SUCCESSFUL:
+            self._refused(number, f"the controller gave up: {result.error_string or result.error_code}")

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 from scipy.interpolate import BPoly
 
-from ros2_dynid.control.motion import Manner, Motion
 from ros2_dynid.control.pace import Pace
 from ros2_dynid.control.reference import check_end, reference
-from ros2_dynid.control.stop import approach, quintic, stopping
-from ros2_dynid.control.supervisor import Tolerances
+from ros2_dynid.control.stop import approach
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.load import load_robot
@@ -89,20 +85,6 @@ def test_values_carry_their_joints_and_are_never_written_again():
     assert np.all(np.isfinite(points.q)), "what the caller writes later does not reach it"
 
 
-@given(st.lists(st.floats(-3, 3), min_size=3, max_size=3), st.floats(1.0, 20.0))
-@example([0.0, 0.0, 2.160022823743862], 1.0)
-def test_a_stop_keeps_the_deceleration_and_ends_at_rest(dq, deceleration):
-    dq = np.array(dq)
-    stop = stopping(NAMES, np.zeros(3), dq, np.full(3, deceleration))
-    assert np.all(stop.dq[-1] == 0.0)
-    further = np.sign(dq) * stop.q[-1] - dq**2 / 2 / deceleration
-    assert np.all((further > -1e-9) & (further <= np.abs(dq) * 5e-4 + 1e-9)), "a joint brakes up to 1 ms longer"
-    assert np.all(np.diff(stop.t) > 0.9e-3)
-    assert np.all(np.abs(np.diff(stop.dq, axis=0)) <= deceleration * np.diff(stop.t)[:, None] + 1e-9)
-    instants = np.linspace(stop.t[0] + 1e-6, stop.t[-1] - 1e-6, 50)
-    assert np.all(np.abs(stop.sampled(instants)[2]) <= deceleration * (1 + 1e-6) + 1e-6)
-
-
 def test_an_approach_uses_its_limits_and_no_more():
     velocity, acceleration = np.array([1.0, 0.5]), np.array([2.0, 4.0])
     way = approach(NAMES[:2], np.zeros(2), np.array([1.0, -1.0]), velocity, acceleration)
@@ -110,83 +92,6 @@ def test_an_approach_uses_its_limits_and_no_more():
     use = max((np.abs(dq).max(axis=0) / velocity).max(), (np.abs(ddq).max(axis=0) / acceleration).max())
     assert use == pytest.approx(1.0, abs=1e-3)
     assert np.allclose(q[-1], [1.0, -1.0])
-
-
-class Controller:
-    """A robot that follows what is sent to it, exactly."""
-
-    def __init__(self, robot, **tolerances):
-        self.sent, self.phases = [], []
-        self.robot = robot
-        self.motion = Motion(
-            robot,
-            Tolerances(**tolerances),
-            Manner(settle=0.2),
-            lambda points, begin: self.sent.append((self.now, points)),
-            lambda phase, reason: self.phases.append((phase, reason)),
-        )
-        self.now = 0.0
-        self.q = np.array([0.0, -1.0, 0.0])
-
-    def run(self, seconds, *, error=0.0, states=True, connection=""):
-        for _ in range(round(seconds * 1000)):
-            self.now += 1e-3
-            dq = np.zeros(3)
-            if self.sent:
-                since, points = self.sent[-1]
-                self.q, dq = points.at(self.now - since)[:2]
-            if states:
-                self.motion.observe(self.q + error, dq, self.now)
-            self.motion.watch(connection, self.now)
-
-
-@pytest.fixture
-def controller():
-    made = Controller(load_robot("demo3"))
-    made.run(0.01)
-    made.motion.start("exciting", quintic(NAMES, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0), made.now)
-    return made
-
-
-def test_a_motion_goes_through_its_phases(controller):
-    controller.run(6.0)
-    assert [phase for phase, _ in controller.phases] == ["approach", "settle", "exciting", "done"]
-    assert np.allclose(controller.q, [0.6, -0.8, 0.6])
-
-
-@pytest.mark.parametrize(
-    ("trouble", "said"),
-    [
-        ({"error": 0.3}, "off its reference"),
-        ({"states": False}, "no joint state"),
-        ({"connection": "nobody listens"}, "nobody listens"),
-        ({"error": np.nan}, "not a number"),
-        ({"error": np.array([0.0, 0.0, 5.0])}, "above its limit"),
-    ],
-)
-def test_trouble_stops_it_within_a_period_or_the_time_of_silence(controller, trouble, said):
-    while controller.motion.phase != "exciting":
-        controller.run(0.01)
-    controller.run(0.8)
-    before, speed = len(controller.sent), controller.sent[-1][1].at(controller.now - controller.sent[-1][0])[1]
-    start = controller.now
-    while controller.motion.moving:
-        controller.run(0.001, **trouble)
-    assert controller.now - start <= 0.102 if trouble == {"states": False} else controller.now - start <= 0.002
-    assert controller.phases[-1][0] == "aborted" and said in controller.phases[-1][1]
-    assert len(controller.sent) == before + 1
-    stop = controller.sent[-1][1]
-    assert np.allclose(stop.dq[0], speed, atol=0.1) and np.all(stop.dq[-1] == 0)
-    limits = np.array([joint.limits.acceleration for joint in controller.robot.joints])
-    assert np.all(np.abs(np.diff(stop.dq, axis=0) / np.diff(stop.t)[:, None]) <= limits * (1 + 1e-9))
-
-
-def test_a_motion_needs_joint_states_and_no_other_motion(controller):
-    with pytest.raises(InputError, match="under way"):
-        controller.motion.start("again", quintic(NAMES, np.zeros(3), np.ones(3), 1.0), controller.now)
-    silent = Controller(load_robot("demo3"))
-    with pytest.raises(InputError, match="no joint states"):
-        silent.motion.start("exciting", quintic(NAMES, np.zeros(3), np.ones(3), 1.0), 10.0)
 
 
 def test_a_pace_makes_up_for_short_pauses_and_drops_long_ones():

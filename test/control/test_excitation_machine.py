@@ -1,0 +1,477 @@
+"""The excitation's state machine with a robot that follows: its phases, what stops it, and the table of its events."""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from follower import PERIOD, Follower
+from ros2_dynid.control.excitation_machine import (
+    EVENTS,
+    LEGAL,
+    MOVING,
+    Activate,
+    ConnectionProblem,
+    Deactivate,
+    ExcitationMachine,
+    GoalRefused,
+    JointStateArrived,
+    ParametersChanged,
+    Phase,
+    RobotChanged,
+    Start,
+    Stop,
+    Tick,
+    prepared,
+)
+from ros2_dynid.control.motion_limits import Settings, motion_limits
+from ros2_dynid.control.stop import quintic
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.joint_state import State
+from ros2_dynid.model.load import load_robot
+
+ROBOT = load_robot("demo3")
+LIMITS = motion_limits(ROBOT, Settings())
+
+
+def within_limits(made, share=1.03):
+    """What the controller was led through has kept the limits of velocity and acceleration."""
+    assert np.all(made.fastest <= LIMITS.velocity * share), made.fastest
+    assert np.all(made.hardest <= LIMITS.acceleration * share), made.hardest
+
+
+@pytest.mark.parametrize("from_desired", [True, False])
+@pytest.mark.parametrize("droop", [0.0, 0.006])
+def test_a_motion_goes_through_its_phases_without_a_kick(from_desired, droop):
+    made = Follower(ROBOT, from_desired=from_desired, droop=droop)
+    assert made.start().answer.startswith("exciting begins in")
+    made.until(Phase.DONE)
+    assert [a.name for a in made.announced] == ["idle", "approach", "settle", "exciting", "done"]
+    assert np.allclose(made.desired[0], [0.6, -0.8, 0.6])
+    assert len(made.sent) == 2
+    within_limits(made)
+    assert made.hardest[0] > 0.3, "it did move"
+
+
+def test_the_approach_takes_its_share_of_the_limits():
+    for share in (0.1, 0.6):
+        made = Follower(ROBOT, settings=Settings(settle=0.1, approach_speed=share, tracking=0.02))
+        made.start(q_from=(1.5, -0.2, 1.2), q_to=(1.5, -0.2, 1.21), seconds=3.0)
+        made.until(Phase.SETTLE)
+        use = max((made.fastest / LIMITS.velocity).max(), (made.hardest / LIMITS.acceleration).max())
+        assert 0.9 * share < use <= 1.01 * share
+
+
+def far_off(made):
+    """Let the elbow be pushed away from what is desired, by 0.5 rad/s."""
+
+    def pushed(s):
+        made.droop = made.droop + np.array([0.0, 0.0, 0.002])
+        return s
+
+    made.tampered = pushed
+
+
+def frozen(made):
+    last = made.machine._watch.last.state
+    made.tampered = lambda s: last
+
+
+def same_values(made):
+    last = made.machine._watch.last.state
+    made.tampered = lambda s: replace(last, stamp=s.stamp)
+
+
+def add(where, value):
+    def change(made):
+        offset = np.zeros(3)
+        offset[where] = value
+        made.tampered = lambda s: replace(s, q=s.q + offset)
+
+    return change
+
+
+def beyond(joint, side):
+    """Let a joint drift over its limit, with a reference that does so too: only the limit can be wrong."""
+
+    def change(made):
+        limit = (LIMITS.upper if side > 0 else LIMITS.lower)[joint]
+        made.set(tracking=10.0)
+        drift = {"by": 0.0}
+
+        def tampered(s):
+            drift["by"] += 0.006
+            q = s.q.copy()
+            q[joint] += side * drift["by"]
+            assert side * (q[joint] - limit) < 0.08, "stopped within some steps"
+            return replace(s, q=q)
+
+        made.tampered = tampered
+
+    return change
+
+
+def too_fast(joint, side, stated):
+    """Let a joint's velocity, as stated or by its positions, pass the limit by 10 %."""
+
+    def change(made):
+        made.set(tracking=10.0)
+        drift = {"by": 0.0}
+
+        def tampered(s):
+            q, dq = s.q.copy(), s.dq.copy()
+            if stated:
+                dq[joint] = side * LIMITS.velocity[joint] * 1.1
+            else:
+                drift["by"] += PERIOD * (1.1 * LIMITS.velocity[joint] + abs(s.dq[joint]))
+                q[joint] += side * drift["by"]
+            return replace(s, q=q, dq=dq)
+
+        made.tampered = tampered
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said", "soon"),
+    [
+        (lambda made: made.do(Stop(made.now)), "stop was called", 0.0),
+        (far_off, "elbow is 0.10. off its reference", 0.22),
+        (lambda made: setattr(made, "silent", True), "no joint state for 0.10", 0.109),
+        (frozen, "repeated the same stamp for 0.10", 0.109),
+        (same_values, "off its reference", 0.9),
+        (lambda made: made.do(ConnectionProblem(made.now, "nobody listens")), "nobody listens", 0.0),
+        (add(1, np.nan), "shoulder: its position is not a number", 0.0081),
+        (add(2, 0.5), "elbow jumped by 0.5", 0.0081),
+        (beyond(0, 1), "waist is above its upper limit", 2.0),
+        (beyond(0, -1), "waist is below its lower limit", 3.0),
+        (beyond(2, 1), "elbow is above its upper limit", 2.0),
+        (beyond(1, -1), "shoulder is below its lower limit", 2.0),
+        (too_fast(0, 1, True), "waist is faster than its limit", 0.03),
+        (too_fast(2, -1, True), "elbow is faster than its limit", 0.03),
+        (too_fast(1, -1, False), "shoulder is faster than its limit", 0.03),
+        (too_fast(0, 1, False), "waist is faster than its limit", 0.03),
+        (lambda made: made.do(RobotChanged(made.now, load_robot("demo3"))), "description has changed", 0.0),
+        (lambda made: made.do(Deactivate(made.now)), "the node was deactivated", 0.0),
+        (lambda made: made.do(GoalRefused(made.now, 2, "the controller gave up")), "the controller gave up", 0.0),
+    ],
+)
+def test_trouble_stops_it_in_time_and_within_the_limits(trouble, said, soon):
+    for from_desired in (True, False):
+        stops_in_time(running(from_desired), trouble, said, soon)
+
+
+def stops_in_time(made, trouble, said, soon):
+    before, begin = len(made.sent), made.now
+    trouble(made)
+    made.until(Phase.BRAKING)
+    assert made.now - begin <= soon + 1e-9
+    assert re.search(said, made.reason)
+    assert len(made.sent) == before + 1 and np.all(made.sent[-1][2].dq[-1] == 0)
+    made.tampered = lambda s: s
+    made.silent = False
+    made.until(Phase.ABORTED, Phase.INACTIVE)
+    assert np.all(made.desired[1] == 0.0), "at rest when it says so"
+    assert re.search(said, made.reason)
+    within_limits(made)
+
+
+def test_one_fast_sample_is_jitter_and_not_a_motion():
+    made = running()
+    count = {"k": 0}
+
+    def jitter(s):
+        count["k"] += 1
+        return replace(
+            s, dq=s.dq * (40.0 if count["k"] % 3 == 0 else 1.0) + (count["k"] % 3 == 0) * 1.05 * LIMITS.velocity
+        )
+
+    made.tampered = jitter
+    made.until(Phase.DONE, Phase.BRAKING)
+    assert made.machine.phase is Phase.DONE
+
+
+def test_stamps_of_zero_are_judged_by_arrival():
+    made = Follower(ROBOT)
+    made.tampered = lambda s: replace(s, stamp=0)
+    made.run(0.3)
+    assert made.start().accepted
+    made.until(Phase.DONE)
+    made.running(0.5)
+    far_off(made)
+    inner = made.tampered
+    made.tampered = lambda s: replace(inner(s), stamp=0)
+    made.until(Phase.BRAKING)
+    assert "off its reference" in made.reason
+
+
+def test_a_controller_that_takes_nothing_is_named_as_such():
+    made = Follower(ROBOT)
+    made.deaf = True
+    assert made.start().accepted
+    made.until(Phase.BRAKING)
+    assert "the controller did not take the trajectory" in made.reason and "active?" in made.reason
+
+
+def test_a_stop_that_is_lost_is_sent_again():
+    made = running()
+    count = len(made.sent)
+    made.lost = lambda k: k in (count + 1, count + 2)
+    made.do(Stop(made.now))
+    made.until(Phase.ABORTED)
+    assert len(made.sent) == count + 3 and np.all(made.desired[1] == 0.0)
+    within_limits(made)
+
+
+def test_a_robot_that_cannot_be_stopped_or_seen_is_said_to_be():
+    made = running()
+    made.lost, begin = (lambda k: True), made.now
+    made.tampered = lambda s: replace(s, q=s.q + 0.05 * (made.now - begin))
+    made.do(Stop(made.now))
+    made.until(Phase.ABORTED)
+    assert "does not come to rest" in made.reason
+    made = running()
+    made.silent = True
+    made.until(Phase.ABORTED)
+    assert "not known whether the robot is at rest" in made.reason
+
+
+def test_nothing_but_braking_leaves_after_a_stop():
+    made = running()
+    made.do(Stop(made.now))
+    assert made.do(Stop(made.now)).answer == "already stopping"
+    refused = made.start()
+    assert not refused.accepted and "being stopped" in refused.answer
+    made.until(Phase.ABORTED)
+    rest = len(made.sent)
+    made.run(3.0)
+    assert len(made.sent) == rest
+    assert made.start().accepted, "and it can be started again"
+
+
+def test_a_stop_during_the_preparation_of_a_start_holds():
+    made = Follower(ROBOT)
+    machine = made.machine
+    run = quintic(ROBOT.active_names, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0)
+    motion = prepared("exciting", ROBOT, run, machine.where(made.now), machine.settings, machine.limits, machine.stops)
+    assert made.do(Stop(made.now)).answer == "nothing was moving"
+    refused = made.do(Start(made.now, motion))
+    assert not refused.accepted and "stop was called" in refused.answer and not made.sent
+
+
+def test_a_start_needs_fresh_joint_states_at_rest_of_this_robot():
+    made = Follower(ROBOT)
+    made.silent = True
+    made.run(0.2)
+    with pytest.raises(InputError, match="no joint states"):
+        made.start()
+    made.silent = False
+    made.run(0.3)
+    machine = made.machine
+    run = quintic(ROBOT.active_names, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0)
+    q = machine.where(made.now)
+
+    def motion(robot=ROBOT, q=q, limits=None):
+        return prepared("exciting", robot, run, q, machine.settings, limits or machine.limits)
+
+    for wrong, said in (
+        (motion(robot=load_robot("demo3")), "robot has changed"),
+        (motion(q=q + 0.05), "has moved since"),
+        (motion(limits=replace(LIMITS)), "limits have changed"),
+    ):
+        refused = made.do(Start(made.now, wrong))
+        assert not refused.accepted and said in refused.answer
+    good = motion()
+    made.silent = True
+    made.run(0.2)
+    refused = made.do(Start(made.now, good))
+    assert not refused.accepted and "no joint states" in refused.answer
+    made.silent = False
+    made.desired = made.desired[0] + 0.001, made.desired[1]
+    k = {"n": 0}
+
+    def drifting(s):
+        k["n"] += 1
+        return replace(s, q=s.q + 0.0002 * k["n"])
+
+    made.tampered = drifting
+    made.run(0.15)
+    refused = made.do(Start(made.now, good))
+    assert not refused.accepted and "not at rest" in refused.answer
+    assert not made.sent
+
+
+def test_joints_in_another_order_move_the_right_ones():
+    made = Follower(ROBOT)
+    names = ("elbow", "waist", "shoulder")
+    run = quintic(names, np.array([0.2, 0.0, -1.0]), np.array([0.8, 0.0, -1.0]), 3.0)
+    machine = made.machine
+    made.tampered = lambda s: State(names, s.q[[2, 0, 1]], s.dq[[2, 0, 1]], s.tau[[2, 0, 1]], s.stamp)
+    made.run(0.2)
+    motion = prepared("exciting", ROBOT, run, machine.where(made.now), machine.settings, machine.limits)
+    assert made.do(Start(made.now, motion)).accepted
+    made.until(Phase.DONE)
+    assert made.desired[0] == pytest.approx([0.0, -1.0, 0.8])
+    assert all(points.joint_names == ROBOT.active_names for _, _, points in made.sent)
+
+
+def test_the_way_is_checked_before_anything_moves():
+    def never(q):
+        assert q.shape[1] == 3 and len(q) > 20
+        raise InputError("it touches itself", "move away")
+
+    run = quintic(ROBOT.active_names, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0)
+    with pytest.raises(InputError, match="touches itself"):
+        prepared("exciting", ROBOT, run, np.array([0.0, -1.0, 0.0]), Settings(), LIMITS, 0, never)
+    with pytest.raises(InputError, match="no joint states"):
+        prepared("exciting", ROBOT, run, np.array([0.0, np.nan, 0.0]), Settings(), LIMITS)
+    beside = np.array([0.0, 0.06, 0.0])
+    for outside in (LIMITS.lower - beside, LIMITS.upper + beside):
+        with pytest.raises(InputError, match=r"'shoulder' is 0\.06 outside of its limits"):
+            prepared("exciting", ROBOT, run, outside, Settings(), LIMITS)
+    assert prepared("exciting", ROBOT, run, LIMITS.upper + 0.03, Settings(), LIMITS), "a little outside may come back"
+
+
+def test_another_robot_is_taken_once_the_one_that_moves_has_stopped():
+    made = running()
+    other = load_robot("demo3")
+    made.do(RobotChanged(made.now, other))
+    assert made.machine.robot is ROBOT and made.machine.phase is Phase.BRAKING
+    made.until(Phase.ABORTED)
+    assert made.machine.robot is other
+    made.run(0.2)
+    assert made.start().accepted
+
+
+def test_settings_take_effect_or_are_refused():
+    made = running()
+    for changes in ({"approach_speed": 0.5}, {"settle": 1.0}, {"deceleration": 2.0}, {"delay": 0.1}):
+        before = made.machine.settings
+        refused = made.set(**changes)
+        assert not refused.accepted and "next start" in refused.answer and made.machine.settings is before
+    assert made.set(stale=0.05).accepted
+    made.silent, begin = True, made.now
+    made.until(Phase.BRAKING)
+    assert made.now - begin <= 0.059
+    made.silent = False
+    made.until(Phase.ABORTED)
+    assert made.set(deceleration=2.0).accepted and made.set(approach_speed=0.6, tracking=0.01).accepted
+    made.run(0.3)
+    assert made.start().accepted
+    made.until(Phase.RUNNING)
+    made.droop = 0.011
+    made.until(Phase.BRAKING)
+    assert "more than 0.01" in made.reason
+
+
+def test_an_answer_to_an_old_goal_is_nobodys_concern():
+    made = running()
+    made.do(GoalRefused(made.now, 1, "the approach was replaced"))
+    assert made.machine.phase is Phase.RUNNING
+    made.do(GoalRefused(made.now, 2, "the controller gave up"))
+    assert made.machine.phase is Phase.BRAKING
+    made.until(Phase.ABORTED)
+    assert made.start().accepted, "it does not stick"
+
+
+def test_simulated_time_that_starts_again_stops_the_robot():
+    made = running()
+    made.followed, made.arriving = None, []
+    made.now -= 50.0
+    made.step()
+    assert made.machine.phase is Phase.BRAKING and "clock was set back" in made.reason
+    made.until(Phase.ABORTED)
+
+
+def test_a_robot_without_limits_is_known_but_not_moved():
+    joints = tuple(replace(j, limits=replace(j.limits, velocity=np.inf)) for j in ROBOT.joints)
+    made = Follower(ROBOT)
+    assert made.do(RobotChanged(made.now, replace(ROBOT, joints=joints))).accepted
+    made.run(0.2)
+    with pytest.raises(InputError, match=r"no velocity limit.*add it to the URDF"):
+        made.machine.where(made.now)
+
+
+def running(from_desired=True):
+    """Return a copy of a machine whose trajectory runs."""
+    if from_desired not in CACHE:
+        made = Follower(ROBOT, from_desired=from_desired)
+        made.running(0.6)
+        CACHE[from_desired] = made
+    return copied(CACHE[from_desired])
+
+
+CACHE: dict[bool, Follower] = {}
+
+
+def copied(made):
+    return copy.deepcopy(made, {id(ROBOT): ROBOT})
+
+
+def in_phase(phase):
+    """Return a machine with its robot in this phase."""
+    made = Follower(ROBOT)
+    if phase is Phase.NO_ROBOT:
+        made.machine = ExcitationMachine(Settings(), made.machine._door)
+        made.do(Activate(made.now))
+    elif phase is Phase.INACTIVE:
+        made.do(Deactivate(made.now))
+    elif phase in MOVING:
+        made.start()
+        made.until(phase)
+    elif phase is Phase.DONE:
+        made.start(seconds=1.0)
+        made.until(phase)
+    elif phase in (Phase.BRAKING, Phase.ABORTED):
+        made.start()
+        made.until(Phase.RUNNING)
+        made.until_moving()
+        made.do(Stop(made.now))
+        made.until(phase)
+    assert made.machine.phase is phase
+    return made
+
+
+def event_of(kind, made):
+    now, q = made.now, np.array([0.0, -1.0, 0.0])
+    run = quintic(ROBOT.active_names, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0)
+    limits = made.machine.limits or LIMITS
+    q = made.measured[0]
+    state = State(ROBOT.active_names, q.copy(), np.zeros(3), np.zeros(3), int(now * 1e9) + 1)
+    return {
+        Activate: lambda: Activate(now),
+        Deactivate: lambda: Deactivate(now),
+        RobotChanged: lambda: RobotChanged(now, load_robot("demo3")),
+        ParametersChanged: lambda: ParametersChanged(now, replace(made.machine.settings, tracking=0.3)),
+        Start: lambda: Start(now, prepared("x", ROBOT, run, q, Settings(), limits, made.machine.stops)),
+        Stop: lambda: Stop(now),
+        JointStateArrived: lambda: JointStateArrived(now, state, now),
+        Tick: lambda: Tick(now),
+        ConnectionProblem: lambda: ConnectionProblem(now, "nobody listens"),
+        GoalRefused: lambda: GoalRefused(now, len(made.sent), "refused"),
+    }[kind]()
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_the_table_of_events_is_what_the_machine_does(phase):
+    assert set(LEGAL) == set(EVENTS)
+    base = in_phase(phase)
+    for kind in EVENTS:
+        made = copied(base)
+        sent = len(made.sent)
+        outcome = made.do(event_of(kind, made))
+        allowed = LEGAL[kind].get(phase)
+        if allowed is None:
+            assert not outcome.accepted and outcome.answer and not outcome.announced, (phase, kind)
+            assert made.machine.phase is phase and len(made.sent) == sent
+            continue
+        assert outcome.accepted, (phase, kind, outcome.answer)
+        assert made.machine.phase in allowed, (phase, kind)
+        if made.machine.phase is Phase.BRAKING and phase is not Phase.BRAKING:
+            assert len(made.sent) == sent + 1
+        if kind is not Start and made.machine.phase not in (Phase.BRAKING, Phase.RUNNING):
+            assert len(made.sent) == sent, "nothing else sends"

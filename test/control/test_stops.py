@@ -1,0 +1,145 @@
+"""Stops and starts stay within the limits for every controller: one that starts from what is measured or desired."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ros2_dynid.control.motion_limits import MotionLimits, Settings, motion_limits
+from ros2_dynid.control.reference import reference
+from ros2_dynid.control.stop import SHORTEST, braking, braking_time, start_time
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.load import load_robot
+
+NAMES = ("a", "b", "c")
+LIMITS = MotionLimits(
+    NAMES,
+    np.array([-3.0, -2.0, -1.0]),
+    np.array([3.0, 2.0, 1.5]),
+    np.array([3.0, 2.0, 4.0]),
+    np.array([5.0, 8.0, 3.0]),
+    np.array([5.0, 8.0, 3.0]),
+)
+joints = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(np.array)
+
+
+def controllers_way(brake, q, dq):
+    """Return the motion of a controller that is at q, dq when the stop arrives."""
+    points = brake.points
+    t = np.concatenate(([0.0], points.t))
+    return reference(NAMES, t, np.vstack((q, points.q)), np.vstack((dq, points.dq)))
+
+
+@given(joints, joints, st.floats(0, 2), st.floats(1e-3, 0.02), st.sampled_from([-1, 0, 1]))
+def test_whatever_the_controller_starts_from_the_deceleration_holds(dq, error, late, lead, side):
+    dq, error = dq * LIMITS.velocity, 0.1 * np.abs(error)
+    q = np.zeros(3)
+    brake = braking(LIMITS, q, dq, error, lead)
+    if np.any(np.abs(brake.points.q[-1] - (q + dq * (lead + brake.points.t[-1] / 2))) > 1e-9):
+        return  # led up to a position limit: tested below
+    begins = q + dq * lead * late + side * error
+    way = controllers_way(brake, begins, dq)
+    _, speed, acceleration = way.within(np.linspace(0, 1, 40))
+    assert np.all(np.abs(acceleration) <= LIMITS.deceleration * (1 + 1e-6) + 1e-6)
+    assert np.all(
+        np.abs(speed) <= LIMITS.velocity * 1.0 + 1.5 * (error + np.abs(dq) * lead) / brake.points.t[-1] + 1e-9
+    )
+    assert np.all(way.dq[-1] == 0.0)
+
+
+@given(joints, joints, joints, st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 0, 1]))
+def test_a_controller_that_has_another_state_is_counted_with(dq, error, speed_error, side, speed_side):
+    dq, error, speed_error = 0.3 * dq * LIMITS.velocity, 0.05 * np.abs(error), 0.3 * np.abs(speed_error)
+    brake = braking(LIMITS, np.zeros(3), dq, error, 1e-3, speed_error=speed_error)
+    way = controllers_way(brake, dq * 1e-3 + side * error, dq + speed_side * speed_error)
+    if brake.points.t[-1] < 1.0:
+        assert np.all(np.abs(way.within(np.linspace(0, 1, 40))[2]) <= LIMITS.deceleration * (1 + 1e-6) + 1e-6)
+    other = braking(LIMITS, np.zeros(3), dq, np.zeros(3), 0.01, speed_error=np.full(3, 20.0))
+    assert other.points.t[-1] == pytest.approx(1.0), "however fast it was to be, it stops soon"
+
+
+@given(joints)
+def test_without_errors_it_is_the_quickest_stop_of_the_slowest_joint(dq):
+    dq = dq * LIMITS.velocity
+    wide = replace(LIMITS, lower=np.full(3, -9.0), upper=np.full(3, 9.0))
+    brake = braking(wide, np.zeros(3), dq, np.zeros(3), 0.0)
+    T = max(float(np.max(np.abs(dq) / LIMITS.deceleration)), SHORTEST)
+    assert T - 1e-9 <= brake.points.t[-1] <= T + 8e-3
+    assert brake.points.q[-1] == pytest.approx(dq * (1e-3 + brake.points.t[-1] / 2))
+    assert len(brake.points.t) == 1 and np.all(brake.points.dq == 0.0)
+
+
+def test_the_lead_is_travelled_on_so_nothing_jerks_back():
+    dq = np.array([2.0, -1.0, 0.5])
+    brake = braking(LIMITS, np.array([0.1, 0.2, 0.3]), dq, np.zeros(3), 0.02)
+    q, speed, _ = brake.expected.sampled(np.linspace(0, brake.expected.duration, 400))
+    assert np.all(np.diff(q, axis=0) * np.sign(dq) >= -1e-9), "no joint goes back"
+    assert np.allclose(speed[1:15], dq, atol=0.12), "it goes on until the stop takes effect"
+    assert q[-1] == pytest.approx(np.array([0.1, 0.2, 0.3]) + dq * (0.02 + brake.points.t[-1] / 2))
+    without = braking(LIMITS, np.array([0.1, 0.2, 0.3]), dq, np.zeros(3), 0.0)
+    assert np.all((brake.points.q[-1] - without.points.q[-1]) * np.sign(dq) >= 0.02 * np.abs(dq) - 1e-9)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_stop_near_a_limit_does_not_lead_over_it(side):
+    limit = LIMITS.upper if side > 0 else LIMITS.lower
+    dq = side * np.array([1.0, 0.5, 0.8])
+    q = limit - side * np.array([1.0, 0.03, 0.5])
+    brake = braking(LIMITS, q, dq, np.full(3, 0.05), 0.01)
+    assert np.all(side * (limit - brake.points.q[-1]) >= -1e-9)
+    assert brake.points.t[-1] >= 0.8 / 3 - 1e-9, "the slowest joint needs its time"
+    outside = braking(LIMITS, limit + side * 0.02, dq, np.zeros(3), 0.0)
+    assert np.all(side * (outside.points.q[-1] - limit - side * 0.02) <= 1.01e-3), "outside it goes no further"
+
+
+def test_a_controller_of_positions_only_gets_dense_points():
+    dq = np.array([2.0, -1.0, 0.5])
+    sparse, dense = (braking(LIMITS, np.zeros(3), dq, np.zeros(3), 0.01, dense=flag) for flag in (False, True))
+    assert len(dense.points.t) > 10 and np.max(np.diff(dense.points.t)) < 0.031
+    assert dense.points.q[-1] == pytest.approx(sparse.points.q[-1])
+    straight = (
+        np.diff(np.vstack((0.01 * dq, dense.points.q)), axis=0)
+        / np.diff(np.concatenate(([0], dense.points.t)))[:, None]
+    )
+    assert np.all(np.abs(np.diff(np.vstack((dq, straight)), axis=0)) < 0.25), "no step in speed"
+
+
+def test_braking_time_is_the_root():
+    T = braking_time(np.array([2.0, -2.0, 0.0]), np.array([5.0, 5.0, 5.0]), np.array([0.1, 0.1, 0.1]))
+    assert 5 * T**2 - np.array([2.0, 2.0, 0.0]) * T - 6 * 0.1 == pytest.approx(np.zeros(3))
+
+
+@pytest.mark.parametrize(("error", "share"), [(0.006, 0.3), (0.2, 0.3), (0.2, 1.0), (0.0, 0.5)])
+def test_a_start_does_not_kick(error, share):
+    t = start_time(LIMITS, error, share)
+    speed, acceleration = 1.5 * error / t, 6 * error / t**2
+    assert np.all(speed <= share * LIMITS.velocity) and np.all(acceleration <= share * LIMITS.acceleration)
+    assert t >= SHORTEST
+    shorter = t - 2e-3
+    too_short = shorter < SHORTEST or np.any(1.5 * error / shorter > share * LIMITS.velocity)
+    assert too_short or np.any(6 * error / shorter**2 > share * LIMITS.acceleration), "and takes no longer than needed"
+
+
+def test_limits_come_from_the_robot_or_nothing_moves():
+    robot = load_robot("demo3")
+    found = motion_limits(robot, Settings(deceleration=7.0))
+    assert found.joint_names == robot.active_names
+    for k, j in enumerate(robot.active):
+        own = robot.joints[j - 1].limits
+        assert (found.lower[k], found.upper[k], found.velocity[k]) == (own.lower, own.upper, own.velocity)
+        assert found.acceleration[k] == found.deceleration[k] == own.acceleration
+    bare = with_limits(robot, acceleration=np.inf)
+    found = motion_limits(bare, Settings(deceleration=7.0))
+    assert np.all(found.deceleration == 7.0) and np.all(found.acceleration >= 2 * found.velocity)
+    for kind, wrong in (("position", {"upper": np.inf}), ("velocity", {"velocity": np.inf})):
+        with pytest.raises(InputError, match=f"'waist' has no {kind} limit.*add it to the URDF"):
+            motion_limits(with_limits(robot, **wrong), Settings())
+
+
+def with_limits(robot, **changes):
+    joints = [replace(joint, limits=replace(joint.limits, **changes)) for joint in robot.joints]
+    return replace(robot, joints=tuple(joints))
