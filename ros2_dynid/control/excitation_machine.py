@@ -508,11 +508,11 @@ class ExcitationMachine:
             self._rested("")
         elif not known and now > self._until + PATIENCE:
             self._rested("joint states are missing: it is not known whether the robot is at rest")
-        elif now > self._stopping_at + STUBBORN:
+        elif known and watch.last.measured_at > self._stopping_at + STUBBORN:
             self._rested("the robot does not come to rest: use its emergency stop")
-        elif known and now > self._braked_at + AGAIN:
+        elif known and watch.last.measured_at > self._braked_at + AGAIN:  # by its own time it has had the stop
             lost = not watch.jumped and float(watch.error(now).max()) > self._slack
-            if lost or (now > self._until + REACHED and not rests):
+            if lost or (watch.last.measured_at > self._until + REACHED and not rests):
                 self._send_brake(now)
 
     def _rested(self, doubt: str) -> None:

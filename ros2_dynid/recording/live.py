@@ -106,20 +106,21 @@ class LiveStates:
         return self._shapes[-1]
 
 
+DRIFT = 5e-4
+"""Fastest that a sender's clock drifts from ours, as a share: a clock that is disciplined is slewed by no more."""
+
+
 class StampClock:
     """Turns the stamps of messages into times of our own clock, though the sender's clock may differ from ours.
 
-    The quickest message of the last MEMORY seconds is taken for one without delay, so clocks may drift apart slowly; a
+    The quickest message so far is taken for one without delay, as far as clocks may not have drifted apart since; a
     sender's clock that is set makes us start again. A stamp of zero says nothing: the arrival counts.
     """
-
-    MEMORY = 10.0
 
     def __init__(self, *, same: bool = False) -> None:
         """Know nothing yet; `same`: stamps are of our own clock, as simulated time is."""
         self._same = same
-        self._offset = self._older = np.inf
-        self._since = -np.inf
+        self._offset, self._since = np.inf, 0.0
         self._last = 0
 
     def time_of(self, stamp_ns: int, now: float) -> float:
@@ -129,13 +130,10 @@ class StampClock:
         if self._same:
             return 1e-9 * stamp_ns
         offset = now - 1e-9 * stamp_ns
-        if stamp_ns < self._last:
-            self._offset = self._older = np.inf
-        if now - self._since > self.MEMORY:
-            self._older, self._offset, self._since = self._offset, np.inf, now
-        self._offset = min(self._offset, offset)
-        self._last = stamp_ns
-        return 1e-9 * stamp_ns + min(self._offset, self._older)
+        drifted = self._offset + DRIFT * (now - self._since)
+        self._offset = offset if stamp_ns < self._last else min(offset, drifted)
+        self._since, self._last = now, stamp_ns
+        return 1e-9 * stamp_ns + self._offset
 
 
 class LiveStatistics:

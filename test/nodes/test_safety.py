@@ -72,7 +72,7 @@ def test_what_goes_wrong_stops_the_motion_and_what_does_not_fit_moves_nothing(tm
 
         moving(made)
         client.call(SetBool, "sim_robot/emergency_stop", data=True)  # the brakes hold: the reference runs away
-        client.wait(lambda: client.excitation_state.startswith("aborted"), 5.0, "the abort")
+        client.wait(lambda: client.excitation_state.startswith("aborted"), 20.0, "the abort")
         assert "off its reference" in client.excitation_state
         client.call(SetBool, "sim_robot/emergency_stop", data=False)
 
@@ -88,7 +88,7 @@ def a_stop_call_brakes_within_the_limits(made, sent):
     slowing = np.abs(np.diff(points.dq, axis=0) / np.diff(points.t)[:, None])
     limits = np.array([joint.limits.acceleration for joint in made.robot.joints])
     assert np.all(slowing <= limits * 1.001)
-    made.client.wait(lambda: made.client.excitation_state.startswith("aborted: stop was called"), 5.0, "the state")
+    made.client.wait(lambda: made.client.excitation_state.startswith("aborted: stop was called"), 20.0, "the state")
 
 
 def a_trajectory_for_another_robot_moves_nothing(made):

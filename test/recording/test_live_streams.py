@@ -102,7 +102,20 @@ def test_a_stamp_clock_sees_through_delays_and_offsets():
     for k in range(500):
         delay = 0.0 if k == 20 else rng.exponential(0.01)
         made = clock.time_of(10**12 + k * 1_000_000, 55.0 + k * 1e-3 + delay)
-    assert made == pytest.approx(55.0 + 0.499, abs=1e-6)
+    assert made == pytest.approx(55.0 + 0.499, abs=3e-4)
+    assert clock.time_of(0, 77.0) == 77.0, "a driver that does not stamp"
+    assert clock.time_of(5 * 10**9, 80.0) == 80.0, "a clock that was set back"
+    assert StampClock(same=True).time_of(5 * 10**9, 80.0) == 5.0, "simulated time"
+
+
+def test_a_stamp_clock_follows_a_drift_but_no_delay():
+    clock = StampClock()
+    for k in range(36_000):  # an hour at 10 Hz of a clock that loses 100 ppm
+        made, now = clock.time_of(10**9 + k * 99_990_000, 5.0 + 0.1 * k), 5.0 + 0.1 * k
+    assert made == pytest.approx(now, abs=1e-3)
+    for k in range(20):  # messages that wait ever longer
+        late = clock.time_of(10**9 + (36_000 + k) * 99_990_000, now + 0.1 * k + 0.5 + 0.05 * k)
+    assert late == pytest.approx(now + 2.0, abs=0.15)
 
 
 def test_a_session_keeps_what_it_took(tmp_path):
