@@ -23,7 +23,7 @@ from ros2_dynid.excitation.criteria import condition, normalised
 from ros2_dynid.excitation.fourier_trajectory import FourierProblem, TorqueModel, linear_factor
 from ros2_dynid.excitation.limits import Caps, bounds_of, peak_effort
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.plan import Plan, plan
+from ros2_dynid.excitation.plan import Plan, PlanOptions, plan
 from ros2_dynid.excitation.surroundings import surroundings
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -77,7 +77,8 @@ def points(seeds: int) -> None:
         robot = three_dof(velocity)
         options = {} if weight is None else {"equilibrium_weight": weight}
         found = [
-            plan(robot, method="points", rows=r, groups=["inertial"], seed=seed, **options) for seed in range(seeds)
+            plan(robot, PlanOptions(method="points", rows=r, groups=["inertial"], seed=seed, **options))
+            for seed in range(seeds)
         ]
         cond, S, seconds = (statistics.median(getattr(p, key) for p in found) for key in ("cond", "S", "seconds"))
         worst = max(excess(p, robot, Caps()) for p in found)
@@ -110,7 +111,9 @@ def ur5(seeds: int) -> None:
     best = random_best(robot, caps, 1000)
     narrow, shapes = surroundings(robot, path)
     for kept in (None, shapes):
-        found = [plan(narrow if kept else robot, seed=seed, harmonics=5, shapes=kept) for seed in range(seeds)]
+        found = [
+            plan(narrow if kept else robot, PlanOptions(seed=seed, harmonics=5, shapes=kept)) for seed in range(seeds)
+        ]
         ours, seconds = (statistics.median(getattr(p, key) for p in found) for key in ("cond_normalised", "seconds"))
         worst = max(excess(p, robot, caps) for p in found)
         close = "-" if kept is None else min(clearance(robot, kept, p.trajectory.sample(1000.0).q)[0] for p in found)
@@ -127,7 +130,10 @@ def ur10(seeds: int, peer_s: float) -> None:
     narrow, shapes = surroundings(robot, path)
     for kept, harmonics in ((None, 5), (None, 6), (shapes, 5), (shapes, 6)):
         found = [
-            plan(narrow if kept else robot, seed=seed, groups=["inertial"], caps=caps, shapes=kept, harmonics=harmonics)
+            plan(
+                narrow if kept else robot,
+                PlanOptions(seed=seed, groups=["inertial"], caps=caps, shapes=kept, harmonics=harmonics),
+            )
             for seed in range(seeds)
         ]
         cond, seconds = (statistics.median(getattr(p, key) for p in found) for key in ("cond", "seconds"))

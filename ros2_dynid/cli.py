@@ -13,28 +13,32 @@ if __name__ == "__main__":  # an interrupt while the modules load ends us, witho
 import argparse
 import importlib
 import json
-import math
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from ros2_dynid import commands
-from ros2_dynid.commands.shared.flags import as_flag
-from ros2_dynid.errors import DynidError, Text
+from ros2_dynid.commands.shared.flags import as_flag, with_flags
+from ros2_dynid.commands.shared.terminal import console_of
+from ros2_dynid.errors import DynidError
 from ros2_dynid.version import __version__
 
 ORDER = ("demo", "mdh", "base", "excite", "check", "convert", "identify", "payload", "gains")
 """Commands as a reader meets them along the pipeline; the others follow by name."""
 
 
+class _UsageError(Exception):
+    """The arguments are wrong: the line to print."""
+
+
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line that says what to do."""
 
-    def error(self, message: str) -> Any:
-        """End with exit code 2 and a single line."""
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
+    def error(self, message: str) -> NoReturn:
+        """Refuse the arguments."""
+        raise _UsageError(f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help")
 
 
 def command_names() -> list[str]:
@@ -63,8 +67,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
-    group.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else there")
-    group.add_argument("--no-color", action="store_true", help="plain text, also on a terminal")
+    group.add_argument("--json", action="store_true", help="print one JSON object on stdout, also for an error")
+    group.add_argument("--no-color", action="store_true", help="plain text without colours or other escape sequences")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,50 +86,34 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    args = build_parser().parse_args(argv)
     try:
-        result = _flagged(args.module.run(args))
+        args = build_parser().parse_args(argv)
+    except _UsageError as error:
+        return _refused(str(error), as_json="--json" in argv)
+    try:
+        outcome = with_flags(args.module.run(args))
     except DynidError as error:
-        print(f"dynid {args.command}: {error.render(as_flag)}", file=sys.stderr)
-        return 2
+        return _refused(f"dynid {args.command}: {error.render(as_flag)}", as_json=args.json)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        reason = error.strerror or error
-        print(
-            f"dynid {args.command}: {where}{reason}; check the path, its permissions and the free space",
-            file=sys.stderr,
-        )
-        return 2
+        what = f"{where}{error.strerror or error}; check the path, its permissions and the free space"
+        return _refused(f"dynid {args.command}: {what}", as_json=args.json)
     if args.json:
-        print(json.dumps(_plain(result), allow_nan=False))
+        from ros2_dynid.codec import encode
+
+        print(json.dumps(encode(outcome), allow_nan=False))
     else:
-        from rich.console import Console
-
-        args.module.show(result, Console(no_color=args.no_color or None, highlight=False))
+        args.module.show(outcome, console_of(no_color=args.no_color))
     sys.stdout.flush()
-    return int(result.get("exit_code", 0))
+    return int(outcome.get("exit_code", 0)) if isinstance(outcome, Mapping) else 0
 
 
-def _flagged(value: Any) -> Any:
-    """Return a result whose texts name the options as they are typed here."""
-    if isinstance(value, dict):
-        return {key: _flagged(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_flagged(item) for item in value)
-    return value.render(as_flag) if isinstance(value, Text) else value
-
-
-def _plain(value: Any) -> Any:
-    """Return value made of JSON's own types: arrays become lists, and numbers that JSON lacks become null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def _refused(line: str, *, as_json: bool) -> int:
+    """Print an error, with --json on stdout too, and return the exit code of bad input."""
+    print(line, file=sys.stderr)
+    if as_json:
+        print(json.dumps({"error": line}), flush=True)
+    return 2
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def encode(value: object) -> Plain:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+        return {_key(field): encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(encode(key)): encode(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -53,7 +53,7 @@ def decode(kind: type[T], data: object, path: str = "") -> T:
     """Return the dataclass `kind` from plain data; `path` names the data in errors."""
     if not isinstance(data, Mapping):
         raise _wrong(data, "a mapping of fields", path)
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    known = {_key(field): field for field in fields(kind)}  # type: ignore[arg-type]
     for name in data:
         if name not in known:
             raise InputError(f"unknown field {_inside(path, str(name))!r}", f"choose from {', '.join(known)}")
@@ -62,11 +62,16 @@ def decode(kind: type[T], data: object, path: str = "") -> T:
     for name, field in known.items():
         where = _inside(path, name)
         if name in data:
-            values[name] = _value(hints[name], data[name], where)
+            values[field.name] = _value(hints[field.name], data[name], where)
         elif _required(field):
             raise InputError(f"the field {where!r} is missing", "give it")
     build: Callable[..., T] = kind
     return build(**values)
+
+
+def _key(field: Field[object]) -> str:
+    """Return the name of a field in plain data: without the underscore that keeps it apart from a keyword of Python."""
+    return field.name.removesuffix("_")
 
 
 def _required(field: Field[object]) -> bool:

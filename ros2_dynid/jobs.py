@@ -205,19 +205,19 @@ def _identify(request: Mapping[str, Any], progress: Progress) -> Any:
 
 
 def _plan(request: Mapping[str, Any], progress: Progress) -> Any:
-    from ros2_dynid.excitation.plan import plan
+    from ros2_dynid.excitation.plan import PlanOptions, plan
     from ros2_dynid.excitation.trajectory import save_trajectory
 
     robot, shapes = requested_surroundings(request["robot"], request["around"])
-    planned = plan(
-        robot,
+    options = PlanOptions(
         shapes=shapes,
         method=request["method"],
         seed=request["seed"],
         duration_s=request["duration"],
         time_budget_s=request["budget"],
-        progress=lambda fraction, text: progress(text, fraction),
+        progress=progress,
     )
+    planned = plan(robot, options)
     save_trajectory(Path(request["output"]), planned.trajectory)
     return {"cond": planned.cond, "notes": [*robot.notes, *planned.notes]}
 

@@ -13,7 +13,7 @@ from paper_tables import Paper, arguments
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.excitation.criteria import condition, equilibrium
-from ros2_dynid.excitation.plan import plan
+from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points
 from ros2_dynid.excitation.search import Clock
 from ros2_dynid.model.parameters import standard_vector
@@ -276,7 +276,8 @@ def whole_trajectories(paper: Paper) -> None:
     ):
         options = {} if weight is None else {"equilibrium_weight": weight}
         found = plan(
-            three_dof(velocity), method="points", rows=r, groups=("inertial",), seed=0, time_budget_s=60.0, **options
+            three_dof(velocity),
+            PlanOptions(method="points", rows=r, groups=("inertial",), seed=0, time_budget_s=60.0, **options),
         )
         theirs = {30: "11.2, S 175", 20: "30", 15: "53.3, S 968"}[r]
         good = paper.check(found.cond <= cond and found.S <= S, f"trajectory of {r} rows")

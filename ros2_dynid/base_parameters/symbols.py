@@ -7,7 +7,7 @@ the fit has not seen, are the coefficients' expressions; the others stay numbers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 
@@ -60,7 +60,7 @@ def varied(robot: Robot, values: Mapping[str, float]) -> Robot:
 
 
 def symbolic_terms(
-    robot: Robot, base: BaseParameters, *, order: list[str] | None = None, tilting_base: bool = False, seed: int = 0
+    robot: Robot, base: BaseParameters, *, order: Sequence[str] | None = None, tilting_base: bool = False, seed: int = 0
 ) -> dict[tuple[int, int], Polynomial]:
     """Return polynomials for coefficients (row, column) of base.M that depend on the named lengths and fit one.
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ros2_dynid.codegen.frames import Frame, Vector, variable_rotation
 from ros2_dynid.codegen.graph import Expr, Graph
-from ros2_dynid.codegen.newton_euler import FIRST, Chain, Slots
+from ros2_dynid.codegen.newton_euler import FIRST, Recursion, Slots
 
 Symmetric = dict[tuple[int, int], Expr]
 
@@ -29,16 +29,16 @@ class _Composite:
     mass: Expr
 
 
-def composite_coefficients(chain: Chain, slots: list[Slots]) -> tuple[list[list[Expr]], list[Expr]]:
+def composite_coefficients(recursion: Recursion, slots: list[Slots]) -> tuple[list[list[Expr]], list[Expr]]:
     """Return M(q), n x n, without rotors, and the gravity torques, n, of all joints of the tree."""
-    graph = chain.graph
+    graph = recursion.graph
     zero = graph.zero
-    n = len(chain.frames)
+    n = len(recursion.frames)
     links = [_link(s, zero) for s in slots]
     M = [[zero] * n for _ in range(n)]
-    gravity = _gravity(chain)
+    gravity = _gravity(recursion)
     Q = [zero] * n
-    for frame in reversed(chain.frames):
+    for frame in reversed(recursion.frames):
         j = frame.number - 1
         link = links[j]
         a = gravity[j]
@@ -53,7 +53,7 @@ def composite_coefficients(chain: Chain, slots: list[Slots]) -> tuple[list[list[
             force = [zero, zero, link.mass]
             moment = [m[1], -m[0], zero]
             M[j][j] = link.mass
-        _carry_down(chain, j, force, moment, M)
+        _carry_down(recursion, j, force, moment, M)
         if frame.parent:
             _add(graph, frame, link, links[frame.parent - 1])
     return M, Q
@@ -64,42 +64,42 @@ def _link(slots: Slots, zero: Expr) -> _Composite:
     return _Composite(E, [slots.get(name, zero) for name in FIRST], slots.get("M", zero))
 
 
-def _gravity(chain: Chain) -> list[Vector]:
+def _gravity(recursion: Recursion) -> list[Vector]:
     """Return -g in the axes of frames 1 to n, by the summed angle for parallel axes where the plan says so."""
     result: list[Vector] = []
     start: list[Vector] = []
     angle: list[tuple[Expr, float]] = []
-    for frame in chain.frames:
+    for frame in recursion.frames:
         i, j = frame.parent - 1, frame.number
-        now = frame.fixed_into(result[i] if frame.parent else chain.gravity)
-        own, constant, gamma = chain.angles[j - 1]
-        if frame.revolute and frame.parallel and frame.parent and chain.frames[i].revolute:
+        now = frame.fixed_into(result[i] if frame.parent else recursion.gravity)
+        own, constant, gamma = recursion.angles[j - 1]
+        if frame.revolute and frame.parallel and frame.parent and recursion.frames[i].revolute:
             own, constant = angle[i][0] + own, angle[i][1] + constant + gamma
             before = start[i]
         else:
             before = now
         start.append(before)
         angle.append((own, constant))
-        if ("a", j) in chain.plan.combine and frame.revolute:
-            result.append(variable_rotation(chain.graph, own, constant).into(before))
+        if ("a", j) in recursion.plan.combine and frame.revolute:
+            result.append(variable_rotation(recursion.graph, own, constant).into(before))
         else:
             result.append(frame.about.into(now))
     return result
 
 
-def _carry_down(chain: Chain, j: int, force: Vector, moment: Vector, M: list[list[Expr]]) -> None:
+def _carry_down(recursion: Recursion, j: int, force: Vector, moment: Vector, M: list[list[Expr]]) -> None:
     """Write M[i][j] and M[j][i] for the joints i below j, from what composite link j needs at its origin."""
-    frame = chain.frames[j]
-    graph = chain.graph
+    frame = recursion.frames[j]
+    graph = recursion.graph
     while frame.parent:
         p = list(frame.offset)
-        if ("n", frame.number) in chain.plan.child and frame.revolute:
+        if ("n", frame.number) in recursion.plan.child and frame.revolute:
             moment = [moment[0] - p[2] * force[1], moment[1] + p[2] * force[0], moment[2]]
             p[2] = graph.zero
         f = frame.about.out(force)
         n = [a + b for a, b in zip(frame.about.out(moment), _cross(p, f), strict=True)]
         force, moment = frame.fixed_out(f), frame.fixed_out(n)
-        frame = chain.frames[frame.parent - 1]
+        frame = recursion.frames[frame.parent - 1]
         i = frame.number - 1
         M[i][j] = M[j][i] = moment[2] if frame.revolute else force[2]
 

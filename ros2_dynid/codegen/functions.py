@@ -9,20 +9,20 @@ import numpy as np
 from ros2_dynid.codegen.composite import composite_coefficients
 from ros2_dynid.codegen.frames import Vector, frames
 from ros2_dynid.codegen.graph import Expr, Graph
-from ros2_dynid.codegen.newton_euler import LINK_SLOTS, Chain, Link, Plan, joint_forces, motions
+from ros2_dynid.codegen.newton_euler import LINK_SLOTS, Link, Recursion, RecursionPlan, joint_forces, motions
 from ros2_dynid.codegen.representation import Slot
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 Slots = Mapping[Slot, Expr]
-Builder = Callable[[Graph, Robot, Slots, Plan], list[Expr]]
+Builder = Callable[[Graph, Robot, Slots, RecursionPlan], list[Expr]]
 """Makes the outputs of a function from the slots that are not zero, in the order the generated code returns them."""
 
 
-def torque(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+def torque(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
     """Return tau(q, dq, ddq) of the active joints, friction and rotors included, n_active outputs."""
-    chain, links = moving(graph, robot, plan, "q dq ddq g")
-    tau = joint_forces(chain, links, _by_link(robot, slots))
+    recursion, links = moving(graph, robot, plan, "q dq ddq g")
+    tau = joint_forces(recursion, links, _by_link(robot, slots))
     return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
 
 
@@ -32,8 +32,8 @@ def torque_with_wrench(joint: int, tool: Array) -> Builder:
     wrench: force [N] and moment [N.m] that the environment exerts on the tool, about its origin and in its axes.
     """
 
-    def build(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
-        chain, links = moving(graph, robot, plan, "q dq ddq g")
+    def build(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
+        recursion, links = moving(graph, robot, plan, "q dq ddq g")
         R = [[graph.number(_snapped(x)) for x in row] for row in tool[:3, :3]]
         p = [graph.number(float(x)) for x in tool[:3, 3]]
         given = [graph.variable("wrench", k) for k in range(6)]
@@ -45,7 +45,7 @@ def torque_with_wrench(joint: int, tool: Array) -> Builder:
             n[2] + p[0] * f[1] - p[1] * f[0],
         ]
         unit = graph.number(plan.unit)  # the recursion's forces are N times its unit of length
-        tau = joint_forces(chain, links, _by_link(robot, slots), (joint, [unit * x for x in f], n))
+        tau = joint_forces(recursion, links, _by_link(robot, slots), (joint, [unit * x for x in f], n))
         return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
 
     return build
@@ -55,17 +55,17 @@ def _snapped(x: float) -> float:
     return float(round(x)) if abs(x - round(x)) < 1e-15 else float(x)
 
 
-def velocity_torques(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+def velocity_torques(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
     """Return C(q, dq), with friction and offsets if they are among the slots: all but acceleration and gravity."""
-    chain, links = moving(graph, robot, plan, "q dq")
-    tau = joint_forces(chain, links, _by_link(robot, slots))
+    recursion, links = moving(graph, robot, plan, "q dq")
+    tau = joint_forces(recursion, links, _by_link(robot, slots))
     return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq"))
 
 
-def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
     """Return the inertia matrix M(q), n_active x n_active row by row, then the gravity torques Q(q)."""
-    chain = _chain(graph, robot, plan, "q g")
-    M, Q = composite_coefficients(chain, _by_link(robot, slots))
+    recursion = _recursion(graph, robot, plan, "q g")
+    M, Q = composite_coefficients(recursion, _by_link(robot, slots))
     n = robot.n
     for j, joint in enumerate(robot.joints):
         if joint.sigma == PRISMATIC:  # generalised force and motion of joint j are in the plan's unit of length
@@ -90,7 +90,7 @@ def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> lis
     return [entry for row in M for entry in row] + Q
 
 
-def synchronous(graph: Graph, robot: Robot, slots: Slots, plan: Plan) -> list[Expr]:
+def synchronous(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
     """Return tau = M ddq + h with M and h from the background: n multiplications and n additions a joint."""
     n = len(robot.active)
     tau = []
@@ -109,17 +109,17 @@ def _by_link(robot: Robot, slots: Slots) -> list[Mapping[str, Expr]]:
     ]
 
 
-def moving(graph: Graph, robot: Robot, plan: Plan, parts: str) -> tuple[Chain, list[Link]]:
-    """Return the chain and the motion of its links, made once for a graph: they do not depend on the slots."""
+def moving(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> tuple[Recursion, list[Link]]:
+    """Return the recursion and the motion of its links, made once for a graph: they do not depend on the slots."""
     key = (id(robot), plan, parts)
     if key not in graph.memo:
-        chain = _chain(graph, robot, plan, parts)
-        graph.memo[key] = chain, motions(chain)
+        recursion = _recursion(graph, robot, plan, parts)
+        graph.memo[key] = recursion, motions(recursion)
     return graph.memo[key]  # type: ignore[return-value]
 
 
-def _chain(graph: Graph, robot: Robot, plan: Plan, parts: str) -> Chain:
-    """Return the chain with the motion named in `parts` ("q", "dq", "ddq", and "g" for gravity); the rest is zero."""
+def _recursion(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> Recursion:
+    """Return the recursion with the motion in `parts` ("q", "dq", "ddq", "g" for gravity); the rest is zero."""
     have = parts.split()
     q, dq, ddq = (
         joint_values(graph, robot, name) if name in have else [graph.zero] * robot.n for name in ("q", "dq", "ddq")
@@ -133,7 +133,7 @@ def _chain(graph: Graph, robot: Robot, plan: Plan, parts: str) -> Chain:
         gravity = -robot.base[:3, :3].T @ robot.gravity / plan.unit
         gravity[np.abs(gravity) < 1e-15 * np.abs(gravity).max()] = 0.0
     angles = [(q[j], joint.theta, joint.gamma) for j, joint in enumerate(robot.joints)]
-    return Chain(
+    return Recursion(
         graph, frames(graph, robot, q, plan.unit), angles, dq, ddq, [graph.number(float(g)) for g in gravity], plan
     )
 
@@ -159,7 +159,7 @@ def to_active(graph: Graph, robot: Robot, tau: list[Expr]) -> list[Expr]:
     return [_dot(graph, G[:, k], tau) for k in range(G.shape[1])]
 
 
-def _drives(graph: Graph, robot: Robot, slots: Slots, plan: Plan, tau: list[Expr], parts: str) -> list[Expr]:
+def _drives(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau: list[Expr], parts: str) -> list[Expr]:
     """Return tau, forces in N again, with rotors, couplings, friction and offset added."""
     zero = graph.zero
     have = parts.split()

@@ -27,7 +27,7 @@ Slots = Mapping[str, Expr]
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecursionPlan:
     """Choices that leave the result unchanged but not the number of operations.
 
     unit: length [m] that is 1 in the generated code; combine: (what, joint) turned by the summed angle of parallel axes
@@ -69,7 +69,7 @@ class Run:
 
 
 @dataclass
-class Chain:
+class Recursion:
     """Everything the recursion of one robot needs."""
 
     graph: Graph
@@ -80,31 +80,31 @@ class Chain:
     ddq: Vector
     gravity: Vector
     """Acceleration of the base, minus gravity, in frame 0's axes, in the plan's unit."""
-    plan: Plan = field(default_factory=Plan)
+    plan: RecursionPlan = field(default_factory=RecursionPlan)
 
 
-def motions(chain: Chain) -> list[Link]:
+def motions(recursion: Recursion) -> list[Link]:
     """Return the motion of links 1 to n."""
     links: list[Link] = []
-    for frame in chain.frames:
-        link = _motion(chain, frame, links[frame.parent - 1] if frame.parent else None)
+    for frame in recursion.frames:
+        link = _motion(recursion, frame, links[frame.parent - 1] if frame.parent else None)
         links.append(link)
         for k, axis in enumerate("xyz"):
-            chain.graph.label(link.w[k], f"w{frame.number}_{axis}")
-            chain.graph.label(link.dw[k], f"dw{frame.number}_{axis}")
-            chain.graph.label(link.a[k], f"a{frame.number}_{axis}")
+            recursion.graph.label(link.w[k], f"w{frame.number}_{axis}")
+            recursion.graph.label(link.dw[k], f"dw{frame.number}_{axis}")
+            recursion.graph.label(link.a[k], f"a{frame.number}_{axis}")
             for m in range(3):
-                chain.graph.label(link.U[k][m], f"U{frame.number}_{k + 1}{m + 1}")
+                recursion.graph.label(link.U[k][m], f"U{frame.number}_{k + 1}{m + 1}")
     return links
 
 
-def _motion(chain: Chain, frame: Frame, parent: Link | None) -> Link:
-    graph, j, plan = chain.graph, frame.number, chain.plan
+def _motion(recursion: Recursion, frame: Frame, parent: Link | None) -> Link:
+    graph, j, plan = recursion.graph, frame.number, recursion.plan
     zero = graph.zero
     still = [zero, zero, zero]
     if parent is None:
-        parent = Link(still, still, [still, still, still], chain.gravity, still, _no_run(chain))
-    dq, ddq = chain.dq[j - 1], chain.ddq[j - 1]
+        parent = Link(still, still, [still, still, still], recursion.gravity, still, _no_run(recursion))
+    dq, ddq = recursion.dq[j - 1], recursion.ddq[j - 1]
     along = frame.offset[2]
     p = list(frame.offset)
     if ("a", j) in plan.child and frame.revolute:
@@ -123,9 +123,9 @@ def _motion(chain: Chain, frame: Frame, parent: Link | None) -> Link:
         a = frame.about.into(frame.fixed_into(_plus(parent.a, shift)))
         twice = dq + dq
         a = [a[0] + twice * w[1], a[1] - twice * w[0], a[2] + ddq]
-        return Link(w, dw, U, a, differences, _no_run(chain))
+        return Link(w, dw, U, a, differences, _no_run(recursion))
 
-    angle, constant, gamma = chain.angles[j - 1]
+    angle, constant, gamma = recursion.angles[j - 1]
     continues = frame.parallel and parent.run.angle is not zero
     if continues:
         run = parent.run
@@ -180,10 +180,10 @@ def _motion(chain: Chain, frame: Frame, parent: Link | None) -> Link:
     return Link(w, dw, U, a, [d23, d31, U22 - U11], run)
 
 
-def _no_run(chain: Chain) -> Run:
-    zero = chain.graph.zero
+def _no_run(recursion: Recursion) -> Run:
+    zero = recursion.graph.zero
     still = [zero, zero, zero]
-    return Run(still, still, still, still, zero, 0.0, Rotation(2, chain.graph.one, zero))
+    return Run(still, still, still, still, zero, 0.0, Rotation(2, recursion.graph.one, zero))
 
 
 def _is_quarter(rotation: Rotation) -> bool:
@@ -269,13 +269,13 @@ def link_moment(link: Link, slots: Slots, zero: Expr) -> Vector:
 
 
 def joint_forces(
-    chain: Chain, links: list[Link], slots: list[Slots], tip: tuple[int, Vector, Vector] | None = None
+    recursion: Recursion, links: list[Link], slots: list[Slots], tip: tuple[int, Vector, Vector] | None = None
 ) -> list[Expr]:
     """Return the torque (or force) of the links at joints 1 to n.
 
     tip: (joint, force, moment) that the environment exerts on that link at its origin, in its frame.
     """
-    graph, plan = chain.graph, chain.plan
+    graph, plan = recursion.graph, recursion.plan
     zero = graph.zero
     force = [link_force(link, s, zero) for link, s in zip(links, slots, strict=True)]
     moment = [link_moment(link, s, zero) for link, s in zip(links, slots, strict=True)]
@@ -286,9 +286,9 @@ def joint_forces(
     # what runs of parallel axes hand at once to the axes before their first joint: number of that joint -> vector
     early_n: dict[int, Vector] = {}
     early_f: dict[int, Vector] = {}
-    first = _first_of_run(chain)
+    first = _first_of_run(recursion)
     tau: list[Expr] = [zero] * len(links)
-    for frame in reversed(chain.frames):
+    for frame in reversed(recursion.frames):
         j, i = frame.number, frame.parent
         f, n = force[j - 1], moment[j - 1]
         tau[j - 1] = n[2] if frame.revolute else f[2]
@@ -327,10 +327,10 @@ def joint_forces(
     return tau
 
 
-def _first_of_run(chain: Chain) -> dict[int, int]:
+def _first_of_run(recursion: Recursion) -> dict[int, int]:
     """Return for each joint the first joint of its run of parallel revolute axes."""
     first: dict[int, int] = {}
-    for frame in chain.frames:
-        continues = frame.revolute and frame.parallel and frame.parent and chain.frames[frame.parent - 1].revolute
+    for frame in recursion.frames:
+        continues = frame.revolute and frame.parallel and frame.parent and recursion.frames[frame.parent - 1].revolute
         first[frame.number] = first[frame.parent] if continues else frame.number
     return first

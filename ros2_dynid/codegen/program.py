@@ -18,7 +18,7 @@ from ros2_dynid.codegen.functions import (
     velocity_torques,
 )
 from ros2_dynid.codegen.graph import Graph
-from ros2_dynid.codegen.newton_euler import Plan
+from ros2_dynid.codegen.newton_euler import RecursionPlan
 from ros2_dynid.codegen.representation import Space, space_of
 from ros2_dynid.codegen.search import EFFORT, Generated, generate, starting_constants
 from ros2_dynid.codegen.text import identifier
@@ -36,7 +36,7 @@ SAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Options:
+class ProgramOptions:
     """How to generate: parameters at run time, a load, a wrench (both at the tool), and the type of numbers."""
 
     runtime: bool = False
@@ -76,14 +76,14 @@ def program_of(
     robot: Robot,
     parameters: Sequence[str],
     values: Array,
-    options: Options | None = None,
+    options: ProgramOptions | None = None,
     *,
     about: Sequence[str] = (),
     name: str | None = None,
     functions: Sequence[str] = ("torque", "inertia_gravity", "velocity_torques", "synchronous"),
 ) -> Program:
     """Return the generated functions in the parameters named (standard parameters; all others are zero)."""
-    options = options or Options()
+    options = options or ProgramOptions()
     joint, pose, tool = tool_of(robot, options.tool)
     columns = unit_columns(robot, parameters)
     if options.load:
@@ -117,7 +117,9 @@ def program_of(
 def _generate(name: str, builder: Builder, robot: Robot, space: Space, X: Array, effort: int) -> Generated:
     if name == "synchronous":  # a product of matrix and vector: nothing to search for
         graph = Graph()
-        return Generated(graph, builder(graph, robot, {}, Plan()), (), np.zeros((0, X.shape[1])), Plan())
+        return Generated(
+            graph, builder(graph, robot, {}, RecursionPlan()), (), np.zeros((0, X.shape[1])), RecursionPlan()
+        )
     return generate(builder, robot, space, X, effort)
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from ros2_dynid.codegen.frames import Frame, Vector
 from ros2_dynid.codegen.functions import joint_values, moving, to_active
 from ros2_dynid.codegen.graph import Expr, Graph
-from ros2_dynid.codegen.newton_euler import Link, Plan
+from ros2_dynid.codegen.newton_euler import Link, RecursionPlan
 from ros2_dynid.model.parameters import IA, JOINT, PER_JOINT, link_slice, standard_names
 from ros2_dynid.model.robot import Robot
 
 
 def regressor_columns(graph: Graph, robot: Robot) -> list[list[Expr]]:
     """Return Y by columns: n_standard lists of n_active entries."""
-    chain, links = moving(graph, robot, Plan(), "q dq ddq g")
+    recursion, links = moving(graph, robot, RecursionPlan(), "q dq ddq g")
     zero = graph.zero
     columns = [[zero] * robot.n for _ in standard_names(robot)]
     twists: list[dict[int, tuple[Vector, Vector]]] = []
-    for frame, link in zip(chain.frames, links, strict=True):
+    for frame, link in zip(recursion.frames, links, strict=True):
         j = frame.number
         above = twists[frame.parent - 1] if frame.parent else {}
         own = {i: _seen(frame, s) for i, s in above.items()}
@@ -103,7 +103,7 @@ def _drive_columns(graph: Graph, robot: Robot, columns: list[list[Expr]]) -> Non
 
 def energy_row(graph: Graph, robot: Robot) -> list[Expr]:
     """Return h, n_standard entries: kinetic and potential energy, without friction and offset."""
-    chain, links = moving(graph, robot, Plan(), "q dq")
+    recursion, links = moving(graph, robot, RecursionPlan(), "q dq")
     zero, half = graph.zero, graph.number(0.5)
     row = [zero] * len(standard_names(robot))
     v: list[Vector] = []
@@ -113,7 +113,7 @@ def energy_row(graph: Graph, robot: Robot) -> list[Expr]:
     dq = joint_values(graph, robot, "dq")
     up = [graph.number(float(x)) for x in -robot.base[:3, :3].T @ robot.gravity]
     ground = graph.number(float(-robot.gravity @ robot.base[:3, 3]))
-    for frame, link in zip(chain.frames, links, strict=True):
+    for frame, link in zip(recursion.frames, links, strict=True):
         j, i = frame.number, frame.parent
         w_parent = links[i - 1].w if i else [zero] * 3
         v_parent = v[i - 1] if i else [zero] * 3

@@ -14,7 +14,7 @@ import numpy as np
 from ros2_dynid.codegen.factor import factorise
 from ros2_dynid.codegen.functions import Builder
 from ros2_dynid.codegen.graph import Count, Expr, Graph
-from ros2_dynid.codegen.newton_euler import Plan
+from ros2_dynid.codegen.newton_euler import RecursionPlan
 from ros2_dynid.codegen.representation import LARGEST, Slot, Space, exchanged, represent
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
@@ -34,7 +34,7 @@ class Generated:
     outputs: list[Expr]
     constants: tuple[str, ...]
     rows: Array
-    plan: Plan
+    plan: RecursionPlan
 
     @property
     def count(self) -> Count:
@@ -42,7 +42,9 @@ class Generated:
         return self.graph.count(self.outputs)
 
 
-def constants_of(robot: Robot, space: Space, X: Array, plan: Plan) -> tuple[list[tuple[Slot, str, int]], list[Array]]:
+def constants_of(
+    robot: Robot, space: Space, X: Array, plan: RecursionPlan
+) -> tuple[list[tuple[Slot, str, int]], list[Array]]:
     """Return (slot, constant's name, sign) for the slots that are not zero, and the rows of the distinct constants.
 
     First moments and masses are in the plan's unit of length. Slots that are equal up to the sign share a constant.
@@ -68,7 +70,7 @@ def constants_of(robot: Robot, space: Space, X: Array, plan: Plan) -> tuple[list
 
 
 def _build(
-    builder: Builder, robot: Robot, space: Space, X: Array, plan: Plan, graph: Graph
+    builder: Builder, robot: Robot, space: Space, X: Array, plan: RecursionPlan, graph: Graph
 ) -> tuple[list[Expr], list[Array]]:
     used, rows = constants_of(robot, space, X, plan)
     slots = {}
@@ -90,11 +92,11 @@ def starting_constants(space: Space, columns: Array) -> Array:
 
 def generate(builder: Builder, robot: Robot, space: Space, X: Array, effort: int = EFFORT) -> Generated:
     """Return the function of `builder` with as few operations as `effort` candidates find, from the constants X on."""
-    plan = Plan()
+    plan = RecursionPlan()
     budget = effort
-    graphs: dict[Plan, Graph] = {}  # the motion part of a plan is built once
+    graphs: dict[RecursionPlan, Graph] = {}  # the motion part of a plan is built once
 
-    def cost(X: Array, plan: Plan) -> tuple[int, int]:
+    def cost(X: Array, plan: RecursionPlan) -> tuple[int, int]:
         nonlocal budget
         budget -= 1
         graph = graphs.setdefault(plan, Graph())
@@ -129,26 +131,26 @@ def generate(builder: Builder, robot: Robot, space: Space, X: Array, effort: int
     return Generated(graph, outputs, names, np.array(rows).reshape(len(rows), X.shape[1]), plan)
 
 
-def _steps(robot: Robot) -> Iterator[Plan]:
+def _steps(robot: Robot) -> Iterator[RecursionPlan]:
     """Yield what a plan can be changed by: another unit of length, or choices to turn on or off."""
     lengths = {abs(x) for joint in robot.joints for x in (joint.d, joint.r, joint.b)}
     lengths |= {1.0, float(np.linalg.norm(robot.gravity))}
     for unit in sorted(x for x in lengths if x > 1e-3):
-        yield Plan(unit=unit)
+        yield RecursionPlan(unit=unit)
     for j, joint in enumerate(robot.joints, start=1):
         if joint.parent and np.sin(joint.alpha) == 0.0 and joint.sigma == REVOLUTE:
-            yield Plan(unit=0.0, combine=frozenset((what, j) for what in "wun"))
+            yield RecursionPlan(unit=0.0, combine=frozenset((what, j) for what in "wun"))
             for what in "wuanf":
-                yield Plan(unit=0.0, combine=frozenset({(what, j)}))
+                yield RecursionPlan(unit=0.0, combine=frozenset({(what, j)}))
         if joint.r or joint.b:
             for what in "an":
-                yield Plan(unit=0.0, child=frozenset({(what, j)}))
-        yield Plan(unit=0.0, squares=frozenset({j}))
+                yield RecursionPlan(unit=0.0, child=frozenset({(what, j)}))
+        yield RecursionPlan(unit=0.0, squares=frozenset({j}))
 
 
-def _stepped(plan: Plan, step: Plan) -> Plan:
+def _stepped(plan: RecursionPlan, step: RecursionPlan) -> RecursionPlan:
     """Return the plan after one step: its unit if it names one, its choices reversed."""
-    return Plan(
+    return RecursionPlan(
         step.unit or plan.unit, plan.combine ^ step.combine, plan.child ^ step.child, plan.squares ^ step.squares
     )
 

@@ -5,21 +5,82 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.command import items
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.base_parameters import BaseParameters
+    from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.model.robot import Robot
 
 
-def add_parser(subparsers: Any) -> None:
+@dataclass(frozen=True)
+class BaseEntry:
+    """A base parameter: standard parameters and coefficients (`terms`), a priori value in `unit`, and as formulas."""
+
+    name: str
+    leader: str
+    terms: Mapping[str, float]
+    value: float
+    unit: str
+    expression: str
+    symbolic: str | None
+    latex: str
+
+
+@dataclass(frozen=True)
+class IdentifiabilityEntry:
+    """Whether a standard parameter can be identified: alone, in the base parameters named, or not; and why."""
+
+    name: str
+    status: str
+    base: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A minimal linear combination of Lin's Theorem 2 with its a priori value."""
+
+    name: str
+    terms: Mapping[str, float]
+    value: float
+
+
+@dataclass(frozen=True)
+class BaseOutcome:
+    """The base parameters of a robot; cond, S, gap: condition number, scaling and gap at the rank, None if unknown."""
+
+    robot: str
+    n_standard: int
+    n_base: int
+    eliminated: tuple[str, ...]
+    regrouped: tuple[str, ...]
+    base: tuple[BaseEntry, ...]
+    cond: float | None
+    S: float | None
+    gap: float | None
+    from_: str
+    method: str
+    identifiability: tuple[IdentifiabilityEntry, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    seconds: float = 0.0
+    paper_set: tuple[Combination, ...] | None = None
+    latex: str | None = None
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "base",
         help="which combinations of parameters the robot's torques can tell",
         description="Compute the base parameters: what of the standard parameters affects the model, what only in "
@@ -44,14 +105,14 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument(
         "--only",
         metavar="GROUPS",
-        type=_items,
+        type=items,
         help="parameters that take part, of inertial,rotor,friction,offset (default all; accel and energy do not "
         "show friction and offset)",
     )
     group.add_argument(
         "--order",
         metavar="NAMES",
-        type=_items,
+        type=items,
         help="who leads first, separated by commas: parameters (ZZ1), kinds (Ia), groups (rotor), joint numbers (6); "
         "the rest follows in the standard order. rotor,6,5,4,3,2,1 keeps rotors, then the last link's parameters",
     )
@@ -76,13 +137,8 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument("--latex", action="store_true", help="print the expressions as LaTeX")
 
 
-def _items(text: str) -> list[str]:
-    """Return the items of a comma-separated list."""
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the base parameters with coefficients, a priori values, expressions and the table of identifiability."""
+def run(args: argparse.Namespace) -> BaseOutcome:
+    """Compute the base parameters with coefficients, a priori values, expressions and the table of identifiability."""
     from ros2_dynid.base_parameters import base_parameters
     from ros2_dynid.base_parameters.expressions import align
 
@@ -104,18 +160,19 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         tilting_base=args.tilting_base,
     )
     seconds = time.perf_counter() - start
-    result = report(robot, base, order=args.order, tilting_base=args.tilting_base) | {"seconds": seconds}
-    if args.paper_set:
-        result["paper_set"] = paper_set(robot)
-    if args.latex:
-        result["latex"] = align(entry["latex"] for entry in result["base"])
-    return result
+    outcome = base_outcome(robot, base, order=args.order, tilting_base=args.tilting_base)
+    return replace(
+        outcome,
+        seconds=seconds,
+        paper_set=paper_set(robot) if args.paper_set else None,
+        latex=align(entry.latex for entry in outcome.base) if args.latex else None,
+    )
 
 
-def report(
-    robot: Robot, base: BaseParameters, *, order: list[str] | None = None, tilting_base: bool = False
-) -> dict[str, Any]:
-    """Return the base parameters as the command's JSON."""
+def base_outcome(
+    robot: Robot, base: BaseParameters, *, order: Sequence[str] | None = None, tilting_base: bool = False
+) -> BaseOutcome:
+    """Return what the command says about base parameters."""
     from ros2_dynid.base_parameters.expressions import expression
     from ros2_dynid.base_parameters.identifiability import identifiability
     from ros2_dynid.base_parameters.symbols import symbolic_terms
@@ -123,100 +180,84 @@ def report(
 
     values = base.values(robot, standard_vector(robot))
     symbolic = symbolic_terms(robot, base, order=order, tilting_base=tilting_base)
-    entries = [
-        {
-            "name": base.names[k],
-            "leader": base.leaders[k],
-            "terms": base.terms(k),
-            "value": float(values[k]),
-            "unit": unit_of(robot, base.leaders[k]),
-            "expression": expression(base, k),
-            "symbolic": expression(base, k, symbolic) if symbolic else None,
-            "latex": expression(base, k, symbolic, latex=True),
-        }
+    entries = tuple(
+        BaseEntry(
+            name=base.names[k],
+            leader=base.leaders[k],
+            terms=base.terms(k),
+            value=float(values[k]),
+            unit=unit_of(robot, base.leaders[k]),
+            expression=expression(base, k),
+            symbolic=expression(base, k, symbolic) if symbolic else None,
+            latex=expression(base, k, symbolic, latex=True),
+        )
         for k in range(len(base))
-    ]
-    return {
-        "robot": robot.name,
-        "n_standard": len(base.standard_names),
-        "n_base": len(base),
-        "eliminated": list(base.eliminated),
-        "regrouped": list(base.regrouped),
-        "base": entries,
-        "cond": base.cond,
-        "S": base.S,
-        "gap": base.gap if math.isfinite(base.gap) else None,
-        "from": base.source,
-        "method": base.method,
-        "identifiability": [
-            {"name": entry.name, "status": entry.status, "base": list(entry.base), "reason": entry.reason}
+    )
+    return BaseOutcome(
+        robot=robot.name,
+        n_standard=len(base.standard_names),
+        n_base=len(base),
+        eliminated=tuple(base.eliminated),
+        regrouped=tuple(base.regrouped),
+        base=entries,
+        cond=base.cond,
+        S=base.S,
+        gap=base.gap if math.isfinite(base.gap) else None,
+        from_=base.source,
+        method=base.method,
+        identifiability=tuple(
+            IdentifiabilityEntry(entry.name, entry.status, tuple(entry.base), entry.reason)
             for entry in identifiability(robot, base, tilting_base=tilting_base)
-        ],
-        "warnings": list(base.warnings),
-        "notes": list(robot.notes),
-    }
+        ),
+        warnings=tuple(base.warnings),
+        notes=tuple(robot.notes),
+    )
 
 
-def paper_set(robot: Robot) -> list[dict[str, Any]]:
+def paper_set(robot: Robot) -> tuple[Combination, ...]:
     """Return the minimal linear combinations of Theorem 2 with their a priori values."""
     from ros2_dynid.base_parameters.minimal_combinations import minimal_combinations
 
-    return [
-        {
-            "name": combination.name,
-            "terms": combination.terms,
-            "value": sum(c * robot.parameters.get(name, 0.0) for name, c in combination.terms.items()),
-        }
-        for combination in minimal_combinations(robot)
-    ]
+    return tuple(
+        Combination(
+            found.name, found.terms, sum(c * robot.parameters.get(name, 0.0) for name, c in found.terms.items())
+        )
+        for found in minimal_combinations(robot)
+    )
 
 
-def show(result: dict[str, Any], console: Console) -> None:
-    """Print the combinations and the table of identifiability for people."""
-    from rich.markup import escape
-    from rich.table import Table
-
+def show(outcome: BaseOutcome, console: Console) -> None:
+    """Print the combinations and the table of identifiability."""
     from ros2_dynid.base_parameters.expressions import combination
 
-    if "latex" in result:
-        console.print(result["latex"], markup=False, soft_wrap=True, end="")
+    if outcome.latex is not None:
+        console.print(outcome.latex, markup=False, soft_wrap=True, end="")
         return
-    table = Table(title=escape(f"{result['robot']}: base parameters from the {result['from']} model"))
-    table.add_column("base parameter", no_wrap=True)
-    table.add_column("combination", overflow="fold")
-    table.add_column("a priori", justify="right", no_wrap=True)
-    table.add_column("unit", no_wrap=True)
-    for entry in result["base"]:
-        formula = (entry["symbolic"] or entry["expression"]).partition(" = ")[2]
-        table.add_row(
-            entry["name"], "" if formula == entry["name"] else formula, f"{entry['value']:.6g}", entry["unit"]
-        )
-    console.print(table)
-    if result.get("paper_set") is not None:
-        paper = Table(title="minimal linear combinations as in Lin's Theorem 2")
-        paper.add_column("name", no_wrap=True)
-        paper.add_column("combination", overflow="fold")
-        for entry in result["paper_set"]:
-            paper.add_row(entry["name"], combination(entry["terms"]))
-        console.print(paper)
-    hidden = Table(title="not identifiable alone")
-    hidden.add_column("parameter", no_wrap=True)
-    hidden.add_column("identifiable", no_wrap=True)
-    hidden.add_column("why", overflow="fold")
-    for entry in result["identifiability"]:
-        if entry["status"] != "alone" and entry["name"] not in {item["leader"] for item in result["base"]}:
-            hidden.add_row(entry["name"], entry["status"], entry["reason"])
-    if hidden.row_count:
-        console.print(hidden)
-    console.print(
-        f"{result['n_standard']} standard parameters: {len(result['eliminated'])} without effect, "
-        f"{len(result['regrouped'])} regrouped, {result['n_base']} base parameters"
-    )
-    figures = [
-        f"{label} {result[key]:.3g}"
-        for key, label in (("cond", "condition number"), ("S", "scaling S"), ("gap", "gap at the rank"))
-        if result[key] is not None
+    rows = []
+    for entry in outcome.base:
+        formula = (entry.symbolic or entry.expression).partition(" = ")[2]
+        rows.append((entry.name, "" if formula == entry.name else formula, f"{entry.value:.6g}", entry.unit))
+    columns = [Column("base parameter"), Column("combination", wrap=True), Column("a priori", right=True)]
+    title = f"{outcome.robot}: base parameters from the {outcome.from_} model"
+    print_table(console, [*columns, Column("unit")], rows, title=title)
+    if outcome.paper_set is not None:
+        formulas = [(entry.name, combination(entry.terms)) for entry in outcome.paper_set]
+        columns = [Column("name"), Column("combination", wrap=True)]
+        print_table(console, columns, formulas, title="minimal linear combinations as in Lin's Theorem 2")
+    leaders = {entry.leader for entry in outcome.base}
+    hidden = [
+        (entry.name, entry.status, entry.reason)
+        for entry in outcome.identifiability
+        if entry.status != "alone" and entry.name not in leaders
     ]
-    console.print(f"by {result['method']}" + (f": {', '.join(figures)}" if figures else ""))
-    for line in (*result["notes"], *result["warnings"]):
-        console.print(f"note: {line}", style="yellow", markup=False)
+    if hidden:
+        columns = [Column("parameter"), Column("identifiable"), Column("why", wrap=True)]
+        print_table(console, columns, hidden, title="not identifiable alone")
+    console.print(
+        f"{outcome.n_standard} standard parameters: {len(outcome.eliminated)} without effect, "
+        f"{len(outcome.regrouped)} regrouped, {outcome.n_base} base parameters"
+    )
+    known = (("condition number", outcome.cond), ("scaling S", outcome.S), ("gap at the rank", outcome.gap))
+    figures = [f"{label} {value:.3g}" for label, value in known if value is not None]
+    console.print(f"by {outcome.method}" + (f": {', '.join(figures)}" if figures else ""))
+    print_notes(console, (*outcome.notes, *outcome.warnings))

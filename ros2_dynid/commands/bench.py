@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.terminal import Column, print_table
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,14 +18,24 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from ros2_dynid.commands.shared.command import Subparsers
 
 PACKAGES = {"pinocchio": "pin", "example_robot_data": "example-robot-data"}
 """Modules whose package has another name."""
 
 
-def add_parser(subparsers: Any) -> None:
+@dataclass(frozen=True)
+class BenchOutcome:
+    """Peers' times over ours, times of single things [s], and benchmarks left out since a peer is missing."""
+
+    ratios: Mapping[str, float]
+    seconds: Mapping[str, float]
+    left_out: tuple[str, ...]
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "bench",
         help="speed compared with other libraries",
         description="Run the benchmarks in the folder bench. Each runs ros2_dynid and a peer in turn, medians count; "
@@ -32,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--only", metavar="NAMES", help="benchmarks to run, separated by commas, such as dynamics")
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
+def run(args: argparse.Namespace) -> BenchOutcome:
     """Run every bench/bench_*.py that has a function measure() -> (ratios, seconds)."""
     folder = _folder()
     files = {file.stem.removeprefix("bench_"): file for file in sorted(folder.glob("bench_*.py"))}
@@ -53,7 +66,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             continue
         ratios |= found
         seconds |= times
-    return {"ratios": ratios, "seconds": seconds, "left_out": missing}
+    return BenchOutcome(ratios, seconds, tuple(missing))
 
 
 def _cure(error: ImportError) -> str:
@@ -82,18 +95,17 @@ def _module(file: Path) -> ModuleType:
     return module
 
 
-def show(result: dict[str, Any], console: Console) -> None:
+def show(outcome: BenchOutcome, console: Console) -> None:
     """Print ratios and times."""
-    from rich.table import Table
-
-    table = Table("benchmark", "peer's time / ours")
-    for name, ratio in result["ratios"].items():
-        table.add_row(name, f"{ratio:.1f}")
-    console.print(table)
-    times = Table("what", "time")
-    for name, time in result["seconds"].items():
-        text = f"{time * 1e9:.0f} ns" if time < 1e-5 else f"{time * 1e3:.2f} ms" if time < 1 else f"{time:.2f} s"
-        times.add_row(name, text)
-    console.print(times)
-    for line in result["left_out"]:
+    ratios = [(name, f"{ratio:.1f}") for name, ratio in outcome.ratios.items()]
+    print_table(console, [Column("benchmark", wrap=True), Column("peer's time / ours", right=True)], ratios)
+    times = [(name, _duration(seconds)) for name, seconds in outcome.seconds.items()]
+    print_table(console, [Column("what", wrap=True), Column("time", right=True)], times)
+    for line in outcome.left_out:
         console.print(f"left out: {line}", markup=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1e-5:
+        return f"{seconds * 1e9:.0f} ns"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"

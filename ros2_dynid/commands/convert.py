@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ros2_dynid.commands.shared.command import Subparsers
 
-def add_parser(subparsers: Any) -> None:
+
+@dataclass(frozen=True)
+class ConvertOutcome:
+    """What was written: samples from `start` to `end` [s], their joints and fields (q, dq, ddq, tau)."""
+
+    output: str
+    samples: int
+    start: float
+    end: float
+    joints: tuple[str, ...]
+    fields: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "convert",
         help="csv, npz and rosbag2, any to any, cutting by time",
         description="Write a recording in another form. OUT ends in .csv, .npz or .mcap; any other name becomes a "
@@ -24,14 +41,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
     parser.add_argument("--out-topic", metavar="TOPIC", default="/joint_states", help="topic of a bag that is written")
     add_robot_arguments(parser, positional=False, required=False)
-    from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments
-
     add_reading_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
+def run(args: argparse.Namespace) -> ConvertOutcome:
     """Read, cut and write, some samples at a time."""
-    from ros2_dynid.commands.shared.reading_arguments import reading_of
     from ros2_dynid.recording.read import iter_samples
     from ros2_dynid.recording.save import check_target, save_pieces
     from ros2_dynid.recording.streamed import streamed
@@ -44,23 +58,21 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     )
     outline = recording.outline
     notes = save_pieces(outline, recording.pieces, args.output, overwrite=args.overwrite, topic=args.out_topic)
-    return {
-        "output": args.output,
-        "samples": outline.count,
-        "start": outline.first,
-        "end": outline.last,
-        "joints": list(outline.joint_names),
-        "fields": list(outline.fields),
-        "notes": [*map(str, outline.notes), *notes],
-    }
+    return ConvertOutcome(
+        output=args.output,
+        samples=outline.count,
+        start=outline.first,
+        end=outline.last,
+        joints=tuple(outline.joint_names),
+        fields=tuple(outline.fields),
+        notes=(*map(str, outline.notes), *notes),
+    )
 
 
-def show(result: dict[str, Any], console: Console) -> None:
+def show(outcome: ConvertOutcome, console: Console) -> None:
     """Print what was written."""
-    from rich.markup import escape
-
-    span = f"{result['start']:.4g} to {result['end']:.4g} s"
-    what = f"{result['samples']} samples of {len(result['joints'])} joints, {span} ({', '.join(result['fields'])})"
-    console.print(f"{escape(result['output'])}: {what}")
-    for note in result["notes"]:
-        console.print(f"note: {escape(note)}")
+    span = f"{outcome.start:.4g} to {outcome.end:.4g} s"
+    what = f"{outcome.samples} samples of {len(outcome.joints)} joints, {span} ({', '.join(outcome.fields)})"
+    console.print(f"{outcome.output}: {what}", markup=False)
+    for note in outcome.notes:
+        console.print(f"note: {note}", markup=False)

@@ -7,11 +7,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ros2_dynid.commands.shared.terminal import Column, console_of, print_table
+
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ros2_dynid.commands.shared.command import Subparsers
 
-def add_parser(subparsers: Any) -> None:
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "demo", help="the whole loop over real ROS 2 nodes on a simulated robot, then the report"
@@ -24,7 +28,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the demo; what goes on is told on standard error."""
+    """Run the demo; its progress goes to standard error."""
     from ros2_dynid.errors import InputError
     from ros2_dynid.processes import short_interrupts
 
@@ -37,10 +41,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if folder.exists():
         raise InputError("the output exists already", "name a new folder with -o", str(folder))
     with short_interrupts("dynid"):
-        from rich.console import Console
-
         from ros2_dynid.demo import demo
-    console = Console(stderr=True, no_color=args.no_color or None, highlight=False)
+
+        console = console_of(no_color=args.no_color, stderr=True)
     begin = time.monotonic()
     return demo(
         args.robot,
@@ -68,37 +71,26 @@ def _check_installation() -> None:
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    """Print the tables."""
-    from rich.table import Table
+    """Print the tables, what the model was tried on, and the demands."""
+    from ros2_dynid.demo import trials_of
 
-    torque = Table(title="torque error, norm of the error over norm of the torque")
-    for title in ("joint", "fit", "validation", "rms [N.m]"):
-        torque.add_column(title, justify="left" if title == "joint" else "right")
-    for joint, row in result["validation"].items():
-        fit = result["fit"][joint]["relative"]
-        torque.add_row(joint, f"{fit:.2%}", f"{row['relative']:.2%}", f"{row['rms']:.3f}")
-    console.print(torque)
-    base = Table(title="base parameters beside the truth")
-    for title in ("parameter", "true", "identified", "std"):
-        base.add_column(title, justify="left" if title == "parameter" else "right")
-    for name, row in result["truth"]["base"].items():
-        std = "-" if row["std"] is None else f"{row['std']:.4f}"
-        base.add_row(name, f"{row['true']:.4f}", f"{row['value']:.4f}", std)
-    console.print(base)
-    tracking, payload = result["tracking"], result["payload"]
-    console.print(
-        f"tracking error {1e3 * tracking['without']:.2f} mrad without feedforward, {1e3 * tracking['with']:.2f} with: "
-        f"{tracking['ratio']:.1f} times smaller"
-    )
-    if "error" in payload:
-        console.print(f"payload not identified: {payload['error']}", markup=False)
-    else:
-        console.print(
-            f"payload {payload['mass']:.4f} +- {payload['mass_std']:.4f} kg, really {payload['true_mass']:g} kg"
-        )
-    for name, row in result["open_loop"].items():
-        console.print(f"open loop, {name}: {row['worst']:.1%} of the travel at worst, {row['mean']:.1%} on average")
+    errors = [
+        (joint, f"{result['fit'][joint]['relative']:.2%}", f"{row['relative']:.2%}", f"{row['rms']:.3f}")
+        for joint, row in result["validation"].items()
+    ]
+    columns = [Column("joint"), *(Column(title, right=True) for title in ("fit", "validation", "rms [N.m]"))]
+    print_table(console, columns, errors, title="torque error, norm of the error over norm of the torque")
+    base = [
+        (name, f"{row['true']:.4f}", f"{row['value']:.4f}", "-" if row["std"] is None else f"{row['std']:.4f}")
+        for name, row in result["truth"]["base"].items()
+    ]
+    columns = [Column("parameter"), *(Column(title, right=True) for title in ("true", "identified", "std"))]
+    print_table(console, columns, base, title="base parameters beside the truth")
+    for section, rows in trials_of(result).items():
+        console.print(section, markup=False, style="bold")
+        for name, text in rows:
+            console.print(f"  {name}: {text}", markup=False)
     for demand, met in result["demands"].items():
-        console.print(f"{'yes' if met else 'NO ':3s}  {demand}")
-    console.print(f"report: {result['report']}", markup=False)
-    console.print(f"{result['seconds']:.0f} s; recordings, model and logs are in {result['folder']}")
+        console.print(f"{'yes' if met else 'NO ':3s}  {demand}", markup=False)
+    console.print(f"report: {result['report']}", markup=False, soft_wrap=True)
+    console.print(f"{result['seconds']:.0f} s; recordings, model and logs are in {result['folder']}", markup=False)

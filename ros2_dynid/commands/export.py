@@ -3,24 +3,57 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.command import items
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, parse_hold, robot_from_args
+from ros2_dynid.commands.shared.terminal import Column, print_table
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.identification.model_file import IdentifiedModel
     from ros2_dynid.model.robot import Array, Robot
 
 TARGETS = ("c", "numpy", "urdf")
 
 
-def add_parser(subparsers: Any) -> None:
+@dataclass(frozen=True)
+class OperationCount:
+    """Operations of a generated function."""
+
+    multiplications: int
+    additions: int
+
+
+@dataclass(frozen=True)
+class CodeOutcome:
+    """Code that was written: operations of the torque and of every function, parameters that appear, files."""
+
+    multiplications: int
+    additions: int
+    functions: Mapping[str, OperationCount]
+    parameters: Mapping[str, float]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UrdfOutcome:
+    """A URDF that was written: files, notes on links that cannot exist, and the parameters in it."""
+
+    files: tuple[str, ...]
+    notes: tuple[str, ...]
+    parameters: Mapping[str, float]
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "export",
         help="C or NumPy code of the dynamics, or a URDF with the identified parameters",
         description="Generate the inverse dynamics of this robot with these parameters as C99 or NumPy code that needs "
@@ -35,7 +68,7 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument(
         "--only",
         metavar="LIST",
-        type=lambda text: [item.strip() for item in text.split(",") if item.strip()],
+        type=items,
         help="parameters that appear, separated by commas: groups (inertial,rotor,friction,offset), of which the base "
         "parameters, or standard parameters by name (M6,MZ6), all others being zero; default: a model's essential or "
         "base parameters; of a robot inertial,rotor and, if it has any, friction and offset",
@@ -56,8 +89,8 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument("--urdf", metavar="FILE", help="--to urdf with a model: the URDF to update")
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Write the files and return what they hold."""
+def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome:
+    """Write the files."""
     robot, model = _read(args)
     if args.to == "urdf":
         return _urdf(args, robot, model)
@@ -67,12 +100,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--effort {args.effort} is less than 1", "give a number of forms to count, such as 60")
     from ros2_dynid.codegen.emit_c import emit_c
     from ros2_dynid.codegen.emit_numpy import emit_numpy
-    from ros2_dynid.codegen.program import Options, program_of
+    from ros2_dynid.codegen.program import ProgramOptions, program_of
     from ros2_dynid.codegen.search import EFFORT
     from ros2_dynid.codegen.text import identifier
 
     parameters, values, about = _parameters(args, robot, model)
-    options = Options(
+    options = ProgramOptions(
         runtime=args.parameters_at_run_time,
         load=args.load,
         wrench=args.wrench,
@@ -85,15 +118,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     files = emit_c(program) if args.to == "c" else emit_numpy(program)
     written = _write(Path(args.output), {file: text.encode() for file, text in files.items()})
     functions = {
-        name: {"multiplications": g.count.multiplications, "additions": g.count.additions}
-        for name, g in program.functions.items()
+        name: OperationCount(g.count.multiplications, g.count.additions) for name, g in program.functions.items()
     }
-    return {
-        **functions["torque"],
-        "functions": functions,
-        "parameters": dict(zip(parameters, (float(v) for v in values), strict=True)),
-        "files": written,
-    }
+    torque = functions["torque"]
+    used = dict(zip(parameters, (float(v) for v in values), strict=True))
+    return CodeOutcome(torque.multiplications, torque.additions, functions, used, written)
 
 
 def _read(args: argparse.Namespace) -> tuple[Robot, IdentifiedModel | None]:
@@ -122,7 +151,8 @@ def _parameters(
     if args.only:
         unknown = [x for x in args.only if x not in GROUPS and x not in model.names and x not in model.leaders]
         if unknown:
-            raise InputError(f"--only {unknown[0]!r} is no group or parameter of the model", f"choose of {model.names}")
+            known = ", ".join((*GROUPS, *model.names))
+            raise InputError(f"--only {unknown[0]!r} is not a group or parameter of the model", f"choose from {known}")
         rows = [k for k in rows if {group_of(model.leaders[k]), model.names[k], model.leaders[k]} & set(args.only)]
     if not rows:
         raise InputError("--only leaves no parameter", f"choose from {', '.join(GROUPS)}")
@@ -133,14 +163,14 @@ def _parameters(
     return tuple(model.leaders[k] for k in rows), np.array([model.value[k] for k in rows]), about
 
 
-def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> dict[str, Any]:
+def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
     from ros2_dynid.codegen.urdf_export import updated_urdf
     from ros2_dynid.model.files import read_bytes
     from ros2_dynid.model.urdf_xml import MAX_BYTES
 
     path = args.urdf or (args.robot if model is None else None)
     if path is None:
-        raise InputError("a model does not hold the URDF", "name it with --urdf FILE")
+        raise InputError("a model does not hold the URDF", "give it: --urdf FILE")
     if Path(path).suffix.lower() not in (".urdf", ".xml"):
         raise InputError("only a URDF can be updated", "give a .urdf file (run xacro first)", str(path))
     if model is None:
@@ -161,10 +191,10 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
         hold=parse_hold(args.hold),
     )
     written = _write(Path(args.output), {Path(path).name: text})
-    return {"files": written, "notes": notes, "parameters": parameters}
+    return UrdfOutcome(written, tuple(notes), parameters)
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> list[str]:
+def _write(folder: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:
     from ros2_dynid.atomic import write_bytes
 
     if folder.exists() and not folder.is_dir():
@@ -172,19 +202,17 @@ def _write(folder: Path, files: dict[str, bytes]) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         write_bytes(folder / name, data)
-    return [str(folder / name) for name in files]
+    return tuple(str(folder / name) for name in files)
 
 
-def show(result: dict[str, Any], console: Console) -> None:
+def show(outcome: CodeOutcome | UrdfOutcome, console: Console) -> None:
     """Print what was written."""
-    from rich.table import Table
-
-    if "functions" in result:
-        table = Table("function", "multiplications", "additions")
-        for name, count in result["functions"].items():
-            table.add_row(name, str(count["multiplications"]), str(count["additions"]))
-        console.print(table)
-    for note in result.get("notes", ()):
-        console.print(note, markup=False)
-    for file in result["files"]:
-        console.print(file, markup=False)
+    if isinstance(outcome, CodeOutcome):
+        rows = [(name, str(count.multiplications), str(count.additions)) for name, count in outcome.functions.items()]
+        columns = [Column("function"), Column("multiplications", right=True), Column("additions", right=True)]
+        print_table(console, columns, rows)
+    else:
+        for note in outcome.notes:
+            console.print(note, markup=False)
+    for file in outcome.files:
+        console.print(file, markup=False, soft_wrap=True)

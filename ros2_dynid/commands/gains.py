@@ -1,59 +1,53 @@
-"""dynid gains: drive gains from a load of known mass."""
+"""dynid gains: drive gains from a payload of known mass."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ros2_dynid.commands.identify import add_preprocess_arguments, preprocess_options, told
+from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
 from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
+from ros2_dynid.commands.shared.terminal import progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ros2_dynid.commands.shared.command import Subparsers
+    from ros2_dynid.usecases.gains import GainsOutcome
 
-def add_parser(subparsers: Any) -> None:
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser("gains", help="identify the drive gains (torque for each unit of effort)")
     add_robot_arguments(parser)
-    parser.add_argument("--empty", metavar="BAG", action="append", required=True, help="recording without the load")
-    parser.add_argument("--loaded", metavar="BAG", action="append", required=True, help="recording with the load")
-    parser.add_argument("--mass", metavar="KG", type=float, required=True, help="mass of the load [kg]")
-    add_preprocess_arguments(parser)
+    parser.add_argument("--empty", metavar="BAG", action="append", required=True, help="recording without the payload")
+    parser.add_argument("--loaded", metavar="BAG", action="append", required=True, help="recording with the payload")
+    parser.add_argument("--mass", metavar="KG", type=float, required=True, help="mass of the payload [kg]")
+    add_preparation_arguments(parser)
     add_reading_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Identify the gains, and return what the JSON holds."""
-    from ros2_dynid.pipeline import IdentifyOptions, identify_gains
+def run(args: argparse.Namespace) -> GainsOutcome:
+    """Identify the gains."""
+    from ros2_dynid.identification.options import IdentifyOptions
+    from ros2_dynid.usecases.gains import GainsRequest, gains
 
-    robot = robot_from_args(args)
-    with told(args) as progress:
-        gains = identify_gains(
-            robot,
-            args.empty,
-            args.loaded,
-            args.mass,
-            options=IdentifyOptions(preparation=preprocess_options(args), reading=reading_of(args)),
-            progress=progress,
-        )
-    names = robot.active_names
-    return {
-        "gains": dict(zip(names, gains.value.tolist(), strict=True)),
-        "std": dict(zip(names, gains.std.tolist(), strict=True)),
-        "from_mass": dict(zip(names, gains.from_mass, strict=True)),
-        "mass": args.mass,
-    }
+    options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args))
+    request = GainsRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.mass, options)
+    with progress_bar(no_color=args.no_color) as progress:
+        return gains(request, progress)
 
 
-def show(result: dict[str, Any], console: Console) -> None:
+def show(outcome: GainsOutcome, console: Console) -> None:
     """Print the gains."""
-    import math
-
-    console.print("drive gains [N.m or N for each unit of the recorded effort], +- one standard deviation")
-    for name, gain in result["gains"].items():
-        if gain is None or math.isnan(gain):
-            console.print(f"  {name}: not found; take a heavier load further out")
+    console.print(
+        "drive gains [N.m or N for each unit of the recorded effort], +- one standard deviation", markup=False
+    )
+    for name, gain in outcome.gains.items():
+        if gain is None:
+            console.print(f"  {name}: not found; use a heavier payload further out", markup=False)
         else:
-            console.print(f"  {name}: {gain:.5g} +- {result['std'][name]:.2g}   (--gains {name}={gain:.6g})")
+            std = outcome.std[name]
+            spread = "" if std is None else f" +- {std:.2g}"
+            console.print(f"  {name}: {gain:.5g}{spread}   (--gains {name}={gain:.6g})", markup=False)

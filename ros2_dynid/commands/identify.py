@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
 from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
-from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
-from ros2_dynid.errors import InputError
-from ros2_dynid.identification.choices import Method, VelocitySource
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
+from ros2_dynid.commands.shared.terminal import Column, print_table, progress_bar
+from ros2_dynid.identification.choices import Method
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ros2_dynid.commands.shared.command import Subparsers
+    from ros2_dynid.usecases.identify import Consistency, IdentifyOutcome
 
-def add_parser(subparsers: Any) -> None:
+TOLERANCES = ("0", "-0.01", "-0.02", "-0.04", "full")
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser("identify", help="identify base parameters with error bars from recordings")
     add_robot_arguments(parser)
@@ -39,92 +43,18 @@ def add_parser(subparsers: Any) -> None:
         "--consistent", action="store_true", help="standard parameters that physical links can have (needs clarabel)"
     )
     parser.add_argument("--no-checks", action="store_true", help="take efforts that look wrong in sign or unit, too")
-    add_preprocess_arguments(parser)
+    add_preparation_arguments(parser)
     add_reading_arguments(parser)
 
 
-def add_preprocess_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of preprocessing; the defaults come from the data."""
-    group = parser.add_argument_group("preprocessing (default: proposed from the data)")
-    group.add_argument("--position-cutoff", metavar="HZ", type=float, help="low-pass of the positions [Hz]")
-    group.add_argument("--row-cutoff", metavar="HZ", type=float, help="low-pass of torque and regressor alike [Hz]")
-    group.add_argument("--row-rate", metavar="HZ", type=float, help="rows kept for each joint [Hz]")
-    group.add_argument(
-        "--slow", metavar="FRACTION", type=float, default=0.02, help="leave out rows below this share of the top speed"
-    )
-    group.add_argument(
-        "--velocity",
-        choices=[str(source) for source in VelocitySource],
-        default="auto",
-        help="velocities: from positions, as measured, or whichever is better for each joint",
-    )
-    group.add_argument(
-        "--gains",
-        metavar="JOINT=GAIN",
-        action="append",
-        default=[],
-        help="drive gain: torque [N.m or N] for each unit of the recorded effort; may be repeated",
-    )
-    group.add_argument(
-        "--delay", metavar="S", type=float, help="the recorded effort is this late [s] (default: estimated)"
-    )
-
-
-def preprocess_options(args: argparse.Namespace) -> Any:
-    """Return PreparationOptions from the arguments."""
-    from ros2_dynid.identification.preparation import PreparationOptions
-
-    return PreparationOptions(
-        position_cutoff=args.position_cutoff,
-        row_cutoff=args.row_cutoff,
-        row_rate=args.row_rate,
-        slow=args.slow,
-        velocity=VelocitySource(args.velocity),
-        gains=parse_gains(args.gains),
-        delay=args.delay,
-    )
-
-
-def parse_gains(items: list[str]) -> dict[str, float]:
-    """Return {joint: gain} from JOINT=GAIN texts; the last `=` separates."""
-    gains: dict[str, float] = {}
-    for item in items:
-        name, separator, text = item.rpartition("=")
-        try:
-            gains[name] = float(text)
-        except ValueError:
-            separator = ""
-        if not (separator and name):
-            raise InputError(
-                f"--gains {item!r} is not a joint and a number", "write --gains elbow=12.5 [N.m for each unit]"
-            )
-    return gains
-
-
-@contextlib.contextmanager
-def told(args: argparse.Namespace) -> Iterator[Callable[[str, float], None] | None]:
-    """Yield a function that shows progress on stderr, or None where nobody looks."""
-    if args.json or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
-    )
-    with bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda stage, fraction: bar.update(task, description=stage, completed=fraction)
-
-
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Identify, and return what the JSON holds."""
-    from ros2_dynid.pipeline import IdentifyOptions, identify
+def run(args: argparse.Namespace) -> IdentifyOutcome:
+    """Identify the robot."""
+    from ros2_dynid.identification.options import IdentifyOptions
+    from ros2_dynid.usecases.identify import IdentifyRequest, identify
 
     options = IdentifyOptions(
         method=Method(args.method),
-        preparation=preprocess_options(args),
+        preparation=preparation_of(args),
         reading=reading_of(args),
         cross_validate=args.cross_validate,
         essential=args.essential,
@@ -132,61 +62,59 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         consistent=args.consistent,
         checks=not args.no_checks,
     )
-    with told(args) as progress:
-        found = identify(
-            robot_from_args(args),
-            args.recordings,
-            options=options,
-            validate=args.validate,
-            output=args.output,
-            overwrite=args.overwrite,
-            command=shlex.join(["dynid", *sys.argv[1:]]),
-            progress=progress,
-        )
-    return found.summary
-
-
-def show(result: dict[str, Any], console: Console) -> None:
-    """Print the tables."""
-    from rich.table import Table
-
-    table = Table("parameter", "value", "std", "relative", "unit", title="base parameters")
-    for row in result["base"]:
-        std = "not identified" if row["std"] is None else f"{row['std']:.3g}"
-        relative = "" if row["relative_std"] is None else f"{100 * row['relative_std']:.1f} %"
-        table.add_row(row["name"], f"{row['value']:.5g}", std, relative, row["unit"])
-    console.print(table)
-    errors = Table("joint", "rms", "relative", "rms (validation)", "relative (validation)", title="torque errors")
-    for name, row in result["fit"].items():
-        other = result["validation"].get(name)
-        more = (f"{other['rms']:.4g}", f"{100 * other['relative']:.2f} %") if other else ("", "")
-        errors.add_row(name, f"{row['rms']:.4g}", f"{100 * row['relative']:.2f} %", *more)
-    console.print(errors)
-    if "consistency" in result:
-        counts = Table(
-            "parameters", "0 strict", "-0.01", "-0.02", "-0.04", "full", title="consistent links (tolerance)"
-        )
-        for name in ("a_priori", "base", "essential", "imposed"):
-            if name in result["consistency"]:
-                row = result["consistency"][name]
-                counts.add_row(
-                    name.replace("_", " "), *(str(row[key]) for key in ("0", "-0.01", "-0.02", "-0.04", "full"))
-                )
-        console.print(counts)
-    if result["essential"]:
-        console.print(f"{len(result['essential'])} essential parameters: {', '.join(result['essential'])}")
-    for remark in result["verdict"]:
-        console.print(f"[{remark['level']}] {remark['text']}", markup=False)
-    if result.get("report"):
-        console.print(f"report: {result['report']}", markup=False)
-    for note in result["notes"]:
-        console.print(f"note: {note}", markup=False)
-    settings = result["filter"]
-    console.print(
-        f"filters: positions {settings['position_cutoff']:.3g} Hz, torque and regressor "
-        f"{settings['row_cutoff']:.3g} Hz, "
-        f"{settings['row_rate']:.3g} rows a second, rows below {100 * settings['slow']:g} % of the top speed left out"
+    request = IdentifyRequest(
+        robot_source(args),
+        tuple(args.recordings),
+        tuple(args.validate),
+        options,
+        args.output,
+        args.overwrite,
+        shlex.join(["dynid", *sys.argv[1:]]),
     )
-    console.print(f"{result['rows']} rows, condition number {result['cond']:.3g}, {result['seconds']:.2f} s")
-    if result["model"]:
-        console.print(f"written: {result['model']}")
+    with progress_bar(no_color=args.no_color) as progress:
+        return identify(request, progress)
+
+
+def show(outcome: IdentifyOutcome, console: Console) -> None:
+    """Print the tables."""
+    rows = []
+    for row in outcome.base:
+        std = "not identified" if row.std is None else f"{row.std:.3g}"
+        relative = "" if row.relative_std is None else f"{100 * row.relative_std:.1f} %"
+        rows.append((row.name, f"{row.value:.5g}", std, relative, row.unit))
+    titles = [Column("parameter"), *(Column(title, right=True) for title in ("value", "std", "relative"))]
+    print_table(console, [*titles, Column("unit")], rows, title="base parameters")
+    errors = []
+    for name, fit in outcome.fit.items():
+        other = outcome.validation.get(name)
+        more = (f"{other.rms:.4g}", f"{100 * other.relative:.2f} %") if other else ("", "")
+        errors.append((name, f"{fit.rms:.4g}", f"{100 * fit.relative:.2f} %", *more))
+    kinds = ("rms", "relative", "rms\n(validation)", "relative\n(validation)")
+    columns = [Column("joint"), *(Column(title, right=True) for title in kinds)]
+    print_table(console, columns, errors, title="torque errors")
+    if outcome.consistency is not None:
+        _show_consistency(outcome.consistency, console)
+    if outcome.essential:
+        console.print(f"{len(outcome.essential)} essential parameters: {', '.join(outcome.essential)}")
+    for remark in outcome.verdict:
+        console.print(f"[{remark.level}] {remark.text}", markup=False)
+    if outcome.report:
+        console.print(f"report: {outcome.report}", markup=False, soft_wrap=True)
+    for note in outcome.notes:
+        console.print(f"note: {note}", markup=False)
+    used = outcome.filter
+    console.print(
+        f"filters: positions {used.position_cutoff:.3g} Hz, torque and regressor {used.row_cutoff:.3g} Hz, "
+        f"{used.row_rate:.3g} rows a second, rows below {100 * used.slow:g} % of the top speed left out"
+    )
+    cond = "" if outcome.cond is None else f"condition number {outcome.cond:.3g}, "
+    console.print(f"{outcome.rows} rows, {cond}{outcome.seconds:.2f} s")
+    if outcome.model:
+        console.print(f"written: {outcome.model}", markup=False, soft_wrap=True)
+
+
+def _show_consistency(found: Consistency, console: Console) -> None:
+    sets = {"a priori": found.a_priori, "base": found.base, "essential": found.essential, "imposed": found.imposed}
+    rows = [(name, *(str(row[key]) for key in TOLERANCES)) for name, row in sets.items() if row is not None]
+    columns = [Column("parameters"), Column("0 strict"), *(Column(title) for title in TOLERANCES[1:])]
+    print_table(console, columns, rows, title="consistent links (tolerance)")

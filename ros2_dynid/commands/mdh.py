@@ -4,19 +4,77 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_from_args
+from ros2_dynid.commands.shared.terminal import Column, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
+    from ros2_dynid.commands.shared.command import Subparsers
+
+ANGLES = ("gamma", "alpha", "theta")
+Pose = Sequence[Sequence[float]]
+"""Rows of a (4, 4) transform."""
 
 
-def add_parser(subparsers: Any) -> None:
+@dataclass(frozen=True)
+class JointLimits:
+    """Limits of a joint [rad or m, and per s, s^2; N.m or N], infinite where there is none."""
+
+    lower: float
+    upper: float
+    velocity: float
+    acceleration: float
+    effort: float
+
+
+@dataclass(frozen=True)
+class Follows:
+    """A passive joint: q = offset + sum of factors times joints."""
+
+    terms: Mapping[str, float]
+    offset: float
+
+
+@dataclass(frozen=True)
+class MdhJoint:
+    """A row of the table: parent (number of the joint before, 0 for the base), angles [rad] and lengths [m]."""
+
+    name: str
+    parent: int
+    sigma: int
+    gamma: float
+    b: float
+    alpha: float
+    d: float
+    theta: float
+    r: float
+    type: str
+    limits: JointLimits
+    passive: Follows | None = None
+
+
+@dataclass(frozen=True)
+class MdhOutcome:
+    """The table, base and tool frames, gravity [m/s^2], a priori parameters and notes of the reader."""
+
+    name: str
+    joints: tuple[MdhJoint, ...]
+    base: Pose
+    tools: Mapping[str, Pose]
+    tool_joints: Mapping[str, int]
+    gravity: Sequence[float]
+    parameters: Mapping[str, float]
+    notes: tuple[str, ...]
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "mdh",
         help="URDF to modified Denavit-Hartenberg parameters",
         description="Print the robot's modified Denavit-Hartenberg table. The transform from the frame of a joint's "
@@ -26,93 +84,98 @@ def add_parser(subparsers: Any) -> None:
     add_robot_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the table: joints, base and tools, with the a priori parameters and the reader's notes."""
+def run(args: argparse.Namespace) -> MdhOutcome:
+    """Read the robot."""
     robot = robot_from_args(args)
-    passive = {constraint.joint: constraint for constraint in robot.passive}
-    joints = []
-    for number, joint in enumerate(robot.joints, start=1):
-        entry: dict[str, Any] = {"name": joint.name, "parent": joint.parent, "sigma": joint.sigma}
-        entry |= {key: getattr(joint, key) for key in GEOMETRY}
-        entry["type"] = "prismatic" if joint.sigma else "revolute"
-        entry["limits"] = {
-            key: getattr(joint.limits, key) for key in ("lower", "upper", "velocity", "acceleration", "effort")
-        }
-        if number in passive:
-            terms = {robot.joints[j - 1].name: factor for j, factor in passive[number].terms.items()}
-            entry["passive"] = {"terms": terms, "offset": passive[number].offset}
-        joints.append(entry)
-    return {
-        "name": robot.name,
-        "joints": joints,
-        "base": robot.base.tolist(),
-        "tools": {link: pose.tolist() for link, (_, pose) in robot.tools.items()},
-        "tool_joints": {link: number for link, (number, _) in robot.tools.items()},
-        "gravity": robot.gravity.tolist(),
-        "parameters": dict(robot.parameters),
-        "notes": list(robot.notes),
-    }
-
-
-def show(result: dict[str, Any], console: Console) -> None:
-    """Print the table for people: angles in degrees, lengths in metres."""
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(
-        title=f"{escape(result['name'])}: modified Denavit-Hartenberg parameters",
-        box=SIMPLE_HEAD,
-        caption="gamma, alpha, theta in deg; b, d, r in m; limits in deg (prismatic: m)",
-    )
-    table.add_column("j", justify="right")
-    table.add_column("joint", overflow="fold", min_width=8)
-    table.add_column("a(j)", justify="right")
-    table.add_column("sigma", justify="right")
-    branched = any(joint["gamma"] or joint["b"] for joint in result["joints"])
-    columns = GEOMETRY if branched else GEOMETRY[2:]
-    for key in columns:
-        table.add_column(key, justify="right", no_wrap=True)
-    table.add_column("limits", justify="right", no_wrap=True)
-    for number, joint in enumerate(result["joints"], start=1):
-        cells = [_cell(joint, key) for key in columns]
-        table.add_row(
-            str(number), escape(joint["name"]), str(joint["parent"]), str(joint["sigma"]), *cells, _limits(joint)
+    followers = {
+        constraint.joint: Follows(
+            {robot.joints[j - 1].name: factor for j, factor in constraint.terms.items()}, constraint.offset
         )
-    console.print(table)
+        for constraint in robot.passive
+    }
+    joints = tuple(
+        MdhJoint(
+            joint.name,
+            joint.parent,
+            joint.sigma,
+            joint.gamma,
+            joint.b,
+            joint.alpha,
+            joint.d,
+            joint.theta,
+            joint.r,
+            "prismatic" if joint.sigma else "revolute",
+            JointLimits(
+                joint.limits.lower,
+                joint.limits.upper,
+                joint.limits.velocity,
+                joint.limits.acceleration,
+                joint.limits.effort,
+            ),
+            followers.get(number),
+        )
+        for number, joint in enumerate(robot.joints, start=1)
+    )
+    return MdhOutcome(
+        robot.name,
+        joints,
+        robot.base.tolist(),
+        {link: pose.tolist() for link, (_, pose) in robot.tools.items()},
+        {link: number for link, (number, _) in robot.tools.items()},
+        robot.gravity.tolist(),
+        dict(robot.parameters),
+        tuple(robot.notes),
+    )
+
+
+def show(outcome: MdhOutcome, console: Console) -> None:
+    """Print the table: angles in degrees, lengths in metres."""
+    branched = any(joint.gamma or joint.b for joint in outcome.joints)
+    shown = ("gamma", "b", "alpha", "d", "theta", "r")[0 if branched else 2 :]
+    rows = []
+    for number, joint in enumerate(outcome.joints, start=1):
+        values = {"gamma": joint.gamma, "b": joint.b, "alpha": joint.alpha, "d": joint.d}
+        values |= {"theta": joint.theta, "r": joint.r}
+        cells = [_cell(key, values[key], moving="r" if joint.sigma else "theta") for key in shown]
+        rows.append((str(number), joint.name, str(joint.parent), str(joint.sigma), *cells, _limits(joint)))
+    right = [Column(title, right=True) for title in (*shown, "limits")]
+    columns = [Column("j", right=True), Column("joint", wrap=True), Column("a(j)", right=True)]
+    print_table(
+        console,
+        [*columns, Column("sigma", right=True), *right],
+        rows,
+        title=f"{outcome.name}: modified Denavit-Hartenberg parameters",
+        caption="gamma, alpha, theta in deg; b, d, r in m; limits in deg (prismatic: m)",
+        compact=True,
+    )
     console.print("base link -> frame 0:")
-    _print_pose(result["base"], console)
-    for link, pose in result["tools"].items():
-        console.print(f"frame {result['tool_joints'][link]} -> {escape(link)}:")
+    _print_pose(outcome.base, console)
+    for link, pose in outcome.tools.items():
+        console.print(f"frame {outcome.tool_joints[link]} -> {link}:", markup=False)
         _print_pose(pose, console)
-    for note in result["notes"]:
-        console.print(f"note: {escape(note)}")
+    for note in outcome.notes:
+        console.print(f"note: {note}", markup=False)
 
 
-def _is_angle(key: str) -> bool:
-    return key in ("gamma", "alpha", "theta")
-
-
-def _cell(joint: dict[str, Any], key: str) -> str:
-    value = math.degrees(joint[key]) if _is_angle(key) else joint[key]
+def _cell(key: str, value: float, moving: str) -> str:
+    value = math.degrees(value) if key in ANGLES else value
     text = f"{value:.6g}"
-    moving = "r" if joint["sigma"] else "theta"
     if key != moving:
         return text
     return "q" if value == 0 else f"q {'-' if value < 0 else '+'} {abs(value):.6g}"
 
 
-def _limits(joint: dict[str, Any]) -> str:
+def _limits(joint: MdhJoint) -> str:
     """Return the range of positions, in deg or m."""
-    if "passive" in joint:
+    if joint.passive is not None:
         return "passive"
-    factor = 1.0 if joint["sigma"] else 180 / math.pi
-    lower, upper = joint["limits"]["lower"], joint["limits"]["upper"]
+    factor = 1.0 if joint.sigma else 180 / math.pi
+    lower, upper = joint.limits.lower, joint.limits.upper
     if not (math.isfinite(lower) or math.isfinite(upper)):
         return "none"
     return f"{lower * factor:.4g} .. {upper * factor:.4g}"
 
 
-def _print_pose(pose: list[list[float]], console: Console) -> None:
+def _print_pose(pose: Pose, console: Console) -> None:
     for row in pose[:3]:
         console.print("  " + " ".join(f"{value:11.6g}" for value in row), markup=False)

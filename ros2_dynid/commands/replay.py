@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ros2_dynid.commands.shared.command import Subparsers
 
-def add_parser(subparsers: Any) -> None:
+
+@dataclass(frozen=True)
+class ReplayOutcome:
+    """Joint states published in so many seconds; whether somebody listened, and whether it was interrupted."""
+
+    published: int
+    seconds: float
+    listeners: bool
+    interrupted: bool
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "replay",
         help="play a recording into the running nodes",
         description="Publish the joint states of a recording when their time has come, on the topic they were recorded "
@@ -24,14 +37,14 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--clock", action="store_true", help="publish /clock with the time of the recording")
     parser.add_argument("--topic", metavar="TOPIC", help="topic in the recording (default: found by type)")
     parser.add_argument("--to", metavar="TOPIC", help="publish on this topic instead of the recorded one")
-    parser.add_argument("--start", metavar="S", type=float, help="begin so long after the first message [s]")
-    parser.add_argument("--end", metavar="S", type=float, help="end so long after the first message [s]")
+    parser.add_argument("--start", metavar="S", type=float, help="begin this long after the first message [s]")
+    parser.add_argument("--end", metavar="S", type=float, help="end this long after the first message [s]")
     parser.add_argument(
-        "--wait", metavar="S", type=float, default=3.0, help="wait so long for a listener before starting [s]"
+        "--wait", metavar="S", type=float, default=3.0, help="wait at most this long for a listener [s]"
     )
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
+def run(args: argparse.Namespace) -> ReplayOutcome:
     """Play the recording to its end."""
     import math
 
@@ -45,13 +58,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     except ImportError as error:
         what = f"ROS 2 is not available here ({error})"
         raise InputError(what, "source a ROS 2 installation, or run ./dynid replay from a checkout") from None
-    return replay(messages, rate=args.rate, clock=args.clock, topic=args.to, wait=args.wait)
+    played = replay(messages, rate=args.rate, clock=args.clock, topic=args.to, wait=args.wait)
+    return ReplayOutcome(**played)
 
 
-def show(result: dict[str, Any], console: Console) -> None:
+def show(outcome: ReplayOutcome, console: Console) -> None:
     """Print what was played."""
-    console.print(f"{result['published']} joint states published in {result['seconds']:.4g} s")
-    if not result["listeners"]:
+    console.print(f"{outcome.published} joint states published in {outcome.seconds:.4g} s")
+    if not outcome.listeners:
         console.print("note: nobody listened when it began")
-    if result["interrupted"]:
+    if outcome.interrupted:
         console.print("note: interrupted before the end")

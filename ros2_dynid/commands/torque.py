@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, parse_hold
 from ros2_dynid.errors import InputError
@@ -11,8 +13,27 @@ from ros2_dynid.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ros2_dynid.commands.shared.command import Subparsers
 
-def add_parser(subparsers: Any) -> None:
+
+@dataclass(frozen=True)
+class EffortSize:
+    """Root mean square and largest magnitude of a joint's effort [N.m or N]."""
+
+    rms: float
+    max: float
+
+
+@dataclass(frozen=True)
+class TorqueOutcome:
+    """The table written, and the size of the efforts by joint."""
+
+    rows: int
+    output: str
+    effort: Mapping[str, EffortSize]
+
+
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser("torque", help="torques of a model for motions in a csv or npz file")
     add_robot_arguments(
@@ -29,8 +50,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--use", choices=("base", "standard", "consistent"), default="base", help="which parameters")
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Evaluate the model, write the table, and return what the JSON holds."""
+def run(args: argparse.Namespace) -> TorqueOutcome:
+    """Evaluate the model and write the table."""
     from pathlib import Path
 
     import numpy as np
@@ -57,7 +78,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         array = getattr(samples, field)
         if array is None:
             if not args.static:
-                cure = f"add the columns NAME.{what}, or take them as zero with --static"
+                cure = f"add the columns NAME.{what}, or take them as zero: --static"
                 raise InputError(f"the table has no {what}", cure, args.input)
             array = np.zeros_like(samples.q)
         if not np.all(np.isfinite(array)):
@@ -72,18 +93,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     header = ",".join(["time", *(f"{name}.effort" for name in robot.active_names)])
     lines = [header, *(",".join(map(repr, map(float, row))) for row in np.column_stack((samples.t, tau)))]
     write_text(out, "\n".join(lines) + "\n")
-    return {
-        "rows": len(tau),
-        "output": str(out),
-        "effort": {
-            name: {"rms": float(np.sqrt(np.mean(tau[:, j] ** 2))), "max": float(np.max(np.abs(tau[:, j])))}
-            for j, name in enumerate(robot.active_names)
-        },
+    size = {
+        name: EffortSize(float(np.sqrt(np.mean(tau[:, j] ** 2))), float(np.max(np.abs(tau[:, j]))))
+        for j, name in enumerate(robot.active_names)
     }
+    return TorqueOutcome(len(tau), str(out), size)
 
 
-def show(result: dict[str, Any], console: Console) -> None:
+def show(outcome: TorqueOutcome, console: Console) -> None:
     """Print what was written."""
-    console.print(f"{result['rows']} rows written to {result['output']}")
-    for name, row in result["effort"].items():
-        console.print(f"  {name}: rms {row['rms']:.4g}, largest {row['max']:.4g} [N.m or N]")
+    console.print(f"{outcome.rows} rows written to {outcome.output}", markup=False)
+    for name, size in outcome.effort.items():
+        console.print(f"  {name}: rms {size.rms:.4g}, largest {size.max:.4g} [N.m or N]", markup=False)

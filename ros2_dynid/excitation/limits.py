@@ -45,7 +45,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Problem:
+class LimitViolation:
     """Something that forbids to run a trajectory: in words, and as numbers."""
 
     joint: str
@@ -158,7 +158,7 @@ def check_trajectory(
     chi: Array | None = None,
     margin: float = 0.0,
     caps: Caps | None = None,
-) -> list[Problem]:
+) -> list[LimitViolation]:
     """Return what forbids to run the trajectory on the robot; an empty list if nothing does.
 
     Position, velocity and acceleration are judged at the exact extrema of the curve, torque at 500 Hz with chi
@@ -167,13 +167,13 @@ def check_trajectory(
     if set(trajectory.joint_names) != set(robot.active_names):
         missing = sorted(set(robot.active_names) ^ set(trajectory.joint_names))[0]
         text = f"joint {missing!r} is in the trajectory or in the robot, but not in both"
-        return [Problem(missing, "names", np.nan, np.nan, text)]
+        return [LimitViolation(missing, "names", np.nan, np.nan, text)]
     curve = trajectory.ordered(robot.active_names).curve
     bounds = bounds_of(robot, margin, caps)
     return [*_rest_problems(robot, curve), *limit_problems(robot, curve, bounds), *_effort(robot, curve, bounds, chi)]
 
 
-def limit_problems(robot: Robot, curve: Curve, bounds: Bounds) -> list[Problem]:
+def limit_problems(robot: Robot, curve: Curve, bounds: Bounds) -> list[LimitViolation]:
     """Return the joints that leave their limits of position, velocity or acceleration."""
     q, dq, ddq = all_joints(robot, curve).extrema()
     found = []
@@ -189,27 +189,27 @@ def limit_problems(robot: Robot, curve: Curve, bounds: Bounds) -> list[Problem]:
             ):
                 if not excess <= TOLERANCE:
                     text = f"{quantity} of joint {name!r} reaches {value:.6g}, the limit is {limit:.6g}"
-                    found.append(Problem(name, quantity, float(value), float(limit), text))
+                    found.append(LimitViolation(name, quantity, float(value), float(limit), text))
     return found
 
 
-def _rest_problems(robot: Robot, curve: Curve) -> list[Problem]:
+def _rest_problems(robot: Robot, curve: Curve) -> list[LimitViolation]:
     _, dq, ddq = curve.evaluate(np.array([0.0, curve.duration]))
     found = []
     for k, name in enumerate(robot.active_names):
         if np.max(np.abs(dq[:, k])) > 1e-6 or np.max(np.abs(ddq[:, k])) > 1e-4:
             text = f"joint {name!r} is not at rest at the start or the end of the trajectory"
-            found.append(Problem(name, "rest", float(np.max(np.abs(dq[:, k]))), 0.0, text))
+            found.append(LimitViolation(name, "rest", float(np.max(np.abs(dq[:, k]))), 0.0, text))
     return found
 
 
-def _effort(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None) -> list[Problem]:
+def _effort(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None) -> list[LimitViolation]:
     chi = known_parameters(robot, chi)
     if chi is None or not np.any(np.isfinite(bounds.effort)):
         return []
     peak = peak_effort(robot, curve, chi)
     return [
-        Problem(
+        LimitViolation(
             name,
             "effort",
             float(tau),

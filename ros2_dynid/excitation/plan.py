@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.criteria import condition, equilibrium, normalised
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, optimise_series
+from ros2_dynid.excitation.gripper import gripper_notes
 from ros2_dynid.excitation.limits import (
     DEFAULT_MARGIN,
     Bounds,
@@ -29,11 +29,12 @@ from ros2_dynid.excitation.point_trajectory import SegmentProblem, interpolate_p
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
 from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.excitation.quintic import PiecewiseQuintic
-from ros2_dynid.excitation.search import Clock, Progress, silent
+from ros2_dynid.excitation.search import Clock, silent
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.progress import Progress
 
-METHODS = ("fourier", "points")
+_METHODS = ("fourier", "points")
 DEFAULT_BUDGET_S = {"points": 12.0, "cond": 8.0, "normalised": 45.0, "logdet": 8.0}
 """Time budget [s] of points and of a Fourier series by its criterion; with friction there are far more local minima."""
 START_S = {"fourier": 2.5, "points": 6.0}
@@ -45,7 +46,7 @@ CHECK_RATE_HZ = 100.0
 
 
 @dataclass(frozen=True, eq=False)
-class Wishes:
+class PlanOptions:
     """What to plan, and how.
 
     method: "fourier" or "points"; groups: of inertial, rotor, friction, offset (all that the model shows if None).
@@ -112,26 +113,26 @@ class Plan:
         return self.trajectory.duration
 
 
-def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
+def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     """Return an exciting trajectory that keeps every limit, within the time budget.
 
     The same seed gives the same trajectory where the budget is not what ends the search.
-
-    changes: fields of Wishes, such as plan(robot, method="points", rows=30, seed=1).
     """
-    wishes = replace(wishes or Wishes(), **changes)
-    _check(wishes, robot)
-    source = "energy" if wishes.method == "points" else "torque"
-    base = base_parameters(robot, source=source, groups=wishes.groups, seed=wishes.seed)
+    options = options or PlanOptions()
+    _check(options, robot)
+    source = "energy" if options.method == "points" else "torque"
+    base = base_parameters(robot, source=source, groups=options.groups, seed=options.seed)
     if not len(base):
         raise InputError(
             "no base parameter is left to identify", Text("choose other groups: ", Option("groups")), robot.name
         )
-    budget = wishes.time_budget_s or DEFAULT_BUDGET_S["points" if wishes.method == "points" else criterion_of(wishes)]
-    clock = Clock(max(budget - wishes.spent_s, 0.1 * budget), wishes.progress)
-    bounds = bounds_of(robot, wishes.margin, wishes.caps)
-    chi = known_parameters(robot, wishes.chi)
-    notes = [*bounds.notes, *(wishes.shapes.notes if wishes.shapes else ())]
+    budget = (
+        options.time_budget_s or DEFAULT_BUDGET_S["points" if options.method == "points" else criterion_of(options)]
+    )
+    clock = Clock(max(budget - options.spent_s, 0.1 * budget), options.progress)
+    bounds = bounds_of(robot, options.margin, options.caps)
+    chi = known_parameters(robot, options.chi)
+    notes = [*bounds.notes, *gripper_notes(robot), *(options.shapes.notes if options.shapes else ())]
     if chi is None:
         notes.append("torques are not predicted, since no a priori parameters are known")
     if chi is not None and not np.any(np.isfinite(bounds.effort)):
@@ -139,17 +140,17 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     start = rest_pose(
         robot,
         bounds,
-        start=wishes.start,
-        shapes=wishes.shapes,
+        start=options.start,
+        shapes=options.shapes,
         chi=chi,
-        zero_first=wishes.method == "points",
-        seed=wishes.seed,
+        zero_first=options.method == "points",
+        seed=options.seed,
     )
-    penalty = Penalty(robot, bounds, tight=0.99, chi=chi, shapes=wishes.shapes)
-    make = _points_curve if wishes.method == "points" else _fourier_curve
-    curve, W, structural = make(robot, wishes, base, penalty, start, clock)
-    trajectory = Trajectory(robot.active_names, curve, wishes.method, wishes.rate_hz)
-    problems = problems_of(robot, curve, penalty, wishes.shapes)
+    penalty = Penalty(robot, bounds, tight=0.99, chi=chi, shapes=options.shapes)
+    make = _points_curve if options.method == "points" else _fourier_curve
+    curve, W, structural = make(robot, options, base, penalty, start, clock)
+    trajectory = Trajectory(robot.active_names, curve, options.method, options.rate_hz)
+    problems = problems_of(robot, curve, penalty, options.shapes)
     if problems:
         raise InputError(f"no safe trajectory was found: {problems[0]}", "give more time or wider limits", robot.name)
     cond_normalised = condition(normalised(W)[0])
@@ -165,14 +166,14 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
             ),
             robot.name,
         )
-    clear = None if wishes.shapes is None else clearance(robot, wishes.shapes, trajectory.sample(CHECK_RATE_HZ).q)[0]
+    clear = None if options.shapes is None else clearance(robot, options.shapes, trajectory.sample(CHECK_RATE_HZ).q)[0]
     return Plan(
         trajectory,
-        wishes.method,
+        options.method,
         condition(W),
         equilibrium(W, structural),
         cond_normalised,
-        use_of(robot, curve, bounds_of(robot, 0.0, wishes.caps), known_parameters(robot, wishes.chi)),
+        use_of(robot, curve, bounds_of(robot, 0.0, options.caps), known_parameters(robot, options.chi)),
         clock.spent,
         len(W),
         base,
@@ -183,11 +184,11 @@ def plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
     )
 
 
-def criterion_of(wishes: Wishes) -> str:
+def criterion_of(options: PlanOptions) -> str:
     """Return the criterion of a Fourier series."""
-    if wishes.criterion is not None:
-        return wishes.criterion
-    return "cond" if wishes.groups is not None and set(wishes.groups) == {"inertial"} else "normalised"
+    if options.criterion is not None:
+        return options.criterion
+    return "cond" if options.groups is not None and set(options.groups) == {"inertial"} else "normalised"
 
 
 def _starts(clock: Clock, method: str) -> int:
@@ -195,23 +196,23 @@ def _starts(clock: Clock, method: str) -> int:
     return min(max(2, int(clock.budget_s / START_S[method])), 16)
 
 
-def _check(wishes: Wishes, robot: Robot) -> None:
-    """Refuse wishes that no plan can meet."""
-    if wishes.method not in METHODS:
-        raise InputError(f"unknown method {wishes.method!r}", f"choose from {', '.join(METHODS)}")
-    if wishes.criterion is not None and wishes.criterion not in CRITERIA:
-        raise InputError(f"unknown criterion {wishes.criterion!r}", f"choose from {', '.join(CRITERIA)}")
-    budget = wishes.time_budget_s
+def _check(options: PlanOptions, robot: Robot) -> None:
+    """Refuse options that no plan can meet."""
+    if options.method not in _METHODS:
+        raise InputError(f"unknown method {options.method!r}", f"choose from {', '.join(_METHODS)}")
+    if options.criterion is not None and options.criterion not in CRITERIA:
+        raise InputError(f"unknown criterion {options.criterion!r}", f"choose from {', '.join(CRITERIA)}")
+    budget = options.time_budget_s
     if budget is not None and not (np.isfinite(budget) and budget > 0):
         raise InputError(f"time budget of {budget} s", "give a positive time [s]")
-    if not (np.isfinite(wishes.duration_s) and wishes.duration_s > 0):
-        raise InputError(f"duration of {wishes.duration_s} s", "give a positive time [s]")
-    if not 3 <= wishes.harmonics <= 40:
-        raise InputError(f"{wishes.harmonics} harmonics", "use 3 to 40: fewer cannot start and end at rest")
-    if not 1 <= wishes.periods <= 1000:
-        raise InputError(f"{wishes.periods} periods", "repeat the period 1 to 1000 times")
-    if wishes.weights is not None:
-        weights = np.asarray(wishes.weights, dtype=float)
+    if not (np.isfinite(options.duration_s) and options.duration_s > 0):
+        raise InputError(f"duration of {options.duration_s} s", "give a positive time [s]")
+    if not 3 <= options.harmonics <= 40:
+        raise InputError(f"{options.harmonics} harmonics", "use 3 to 40: fewer cannot start and end at rest")
+    if not 1 <= options.periods <= 1000:
+        raise InputError(f"{options.periods} periods", "repeat the period 1 to 1000 times")
+    if options.weights is not None:
+        weights = np.asarray(options.weights, dtype=float)
         if weights.shape != (len(robot.active),) or not np.all(np.isfinite(weights)) or not np.all(weights > 0):
             raise InputError("weights must be positive, one for each active joint", f"give {len(robot.active)}")
 
@@ -232,14 +233,14 @@ def problems_of(robot: Robot, curve: Curve, penalty: Penalty, shapes: Shapes | N
 
 
 def _points_curve(
-    robot: Robot, wishes: Wishes, base: BaseParameters, penalty: Penalty, start: Array, clock: Clock
+    robot: Robot, options: PlanOptions, base: BaseParameters, penalty: Penalty, start: Array, clock: Clock
 ) -> tuple[Curve, Array, None]:
     """Return the curve through optimum points and W of its rows."""
     b = len(base)
-    r = 2 * b if wishes.rows is None else wishes.rows
+    r = 2 * b if options.rows is None else options.rows
     if r < b:
         raise InputError(f"{r} rows for {b} base parameters", f"use at least {b} rows, better {2 * b}")
-    model = EnergyModel(robot, tuple(base.columns(robot)), lambda2=wishes.equilibrium_weight)
+    model = EnergyModel(robot, tuple(base.columns(robot)), lambda2=options.equilibrium_weight)
     index = [j - 1 for j in robot.active]
     bounds = penalty.bounds
     n = len(index)
@@ -251,16 +252,16 @@ def _points_curve(
         np.zeros((r + 1, n)),
     )
     problem = SegmentProblem(model, substitution, penalty, start, start)
-    rng = np.random.default_rng(wishes.seed)
-    if wishes.optimiser == "gradient":
+    rng = np.random.default_rng(options.seed)
+    if options.optimiser == "gradient":
         curve, q, dq = optimise_trajectory(problem, rng, clock, _starts(clock, "points"))
     else:
-        curve, q, dq = _as_in_the_seed(problem, wishes, rng, clock)
+        curve, q, dq = _as_in_the_seed(problem, options, rng, clock)
     return curve, model.W(q, dq), None
 
 
 def _as_in_the_seed(
-    problem: SegmentProblem, wishes: Wishes, rng: np.random.Generator, clock: Clock
+    problem: SegmentProblem, options: PlanOptions, rng: np.random.Generator, clock: Clock
 ) -> tuple[PiecewiseQuintic, Array, Array]:
     """Return curve and points by the procedure of seed 001: points alone, interpolation, tighter limits if it fails."""
     model, full = problem.model, problem.substitution
@@ -272,7 +273,7 @@ def _as_in_the_seed(
         fixed = rng.uniform(middle - half, middle + half, full.fixed.shape)  # q1 has no effect on W: at random
         tightened = Substitution(middle - half, middle + half, tight * full.velocity, free, fixed)
         part = Clock(clock.budget_s / len(tries), clock.progress)
-        q, dq = optimise_points(model, tightened, rng, part, optimiser=wishes.optimiser, measure=wishes.measure)
+        q, dq = optimise_points(model, tightened, rng, part, optimiser=options.optimiser, measure=options.measure)
         curve, q, dq, slowed = interpolate_points(problem, q, dq)
         if curve is not None and (best is None or model.cost(q, dq) < best[0]):
             best = (model.cost(q, dq), curve, q, dq)
@@ -287,28 +288,28 @@ def _as_in_the_seed(
 
 
 def _fourier_curve(
-    robot: Robot, wishes: Wishes, base: BaseParameters, penalty: Penalty, start: Array, clock: Clock
+    robot: Robot, options: PlanOptions, base: BaseParameters, penalty: Penalty, start: Array, clock: Clock
 ) -> tuple[Curve, Array, Array]:
     """Return the Fourier series, W over one period, and which elements of W are not zero by structure."""
     index = [j - 1 for j in robot.active]
     bounds = penalty.bounds
     lower, upper = bounds.lower[index], bounds.upper[index]
-    weights = np.ones(len(index)) if wishes.weights is None else np.asarray(wishes.weights, dtype=float)
-    model = TorqueModel(robot, tuple(base.columns(robot)), weights, criterion_of(wishes))
+    weights = np.ones(len(index)) if options.weights is None else np.asarray(options.weights, dtype=float)
+    model = TorqueModel(robot, tuple(base.columns(robot)), weights, criterion_of(options))
     middle = start
-    w = 2.0 * np.pi / wishes.duration_s * 0.5 * (1 + wishes.harmonics)
+    w = 2.0 * np.pi / options.duration_s * 0.5 * (1 + options.harmonics)
     reach = np.minimum(upper - middle, middle - lower)
     reach = np.where(reach > 0, reach, 0.5 * (upper - lower))
     scale = np.minimum(np.minimum(reach, bounds.velocity[index] / w), bounds.acceleration[index] / w**2)
     problem = FourierProblem(
-        model, penalty, wishes.duration_s, wishes.harmonics, middle, scale, wishes.start is not None
+        model, penalty, options.duration_s, options.harmonics, middle, scale, options.start is not None
     )
 
     def safe(series: FourierSeries) -> bool:
-        return not problems_of(robot, series, penalty, wishes.shapes)
+        return not problems_of(robot, series, penalty, options.shapes)
 
-    y = optimise_series(problem, np.random.default_rng(wishes.seed), clock, safe, _starts(clock, "fourier"))
-    series = problem.series(y, wishes.periods)
+    y = optimise_series(problem, np.random.default_rng(options.seed), clock, safe, _starts(clock, "fourier"))
+    series = problem.series(y, options.periods)
     return series, *torque_matrix(robot, model, series)
 
 
@@ -321,12 +322,12 @@ def torque_matrix(robot: Robot, model: TorqueModel, series: FourierSeries) -> tu
     return W, mask
 
 
-def validation_plan(robot: Robot, wishes: Wishes | None = None, **changes: Any) -> Plan:
+def validation_plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     """Return a trajectory to validate with: as safe, but of other frequencies and another seed than plan() takes.
 
-    A model that only fits the motion it was identified on is found out by it.
+    It shows a model that only fits the motion it was identified on.
     """
-    wishes = replace(wishes or Wishes(), **changes)
-    other = replace(wishes, method="fourier", seed=wishes.seed + 7919, harmonics=wishes.harmonics + 1)
-    found = plan(robot, replace(other, duration_s=wishes.duration_s * 1.3, criterion="logdet"))
+    options = options or PlanOptions()
+    other = replace(options, method="fourier", seed=options.seed + 7919, harmonics=options.harmonics + 1)
+    found = plan(robot, replace(other, duration_s=options.duration_s * 1.3, criterion="logdet"))
     return replace(found, trajectory=replace(found.trajectory, kind="validation"))

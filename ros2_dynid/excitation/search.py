@@ -12,13 +12,12 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ros2_dynid.model.robot import Array
+from ros2_dynid.progress import Progress
 
 Cost = Callable[[Array], tuple[float, Array]]
-Progress = Callable[[float, str], None]
-"""Called with the fraction of the time budget that is spent, and a word on what is reached."""
 
 
-def silent(fraction: float, text: str) -> None:
+def silent(stage: str, fraction: float) -> None:
     """Report nothing."""
 
 
@@ -44,8 +43,8 @@ class Clock:
         return self.spent >= fraction * self.budget_s
 
     def report(self, text: str) -> None:
-        """Tell how far we are."""
-        self.progress(min(1.0, self.spent / self.budget_s), text)
+        """Report what is reached and the fraction of the budget that is spent."""
+        self.progress(text, min(1.0, self.spent / self.budget_s))
 
 
 def descend(cost: Cost, x: Array, clock: Clock, iterations: int, until: float = 1.0) -> Array:

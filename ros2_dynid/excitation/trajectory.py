@@ -36,7 +36,7 @@ MAX_FILE_BYTES = 200_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class TrajectorySamples:
     """Samples of a trajectory: t, shape (N,) [s]; q, dq, ddq, shape (N, n) [rad or m, and per s, s^2]."""
 
     t: Array
@@ -75,12 +75,12 @@ class Trajectory:
         curve = self.curve.mapped(np.eye(len(order))[order], np.zeros(len(order)))
         return replace(self, joint_names=tuple(names), curve=curve)
 
-    def at(self, t: Array) -> Samples:
+    def at(self, t: Array) -> TrajectorySamples:
         """Return the exact state at times t [s]."""
         t = np.atleast_1d(np.asarray(t, dtype=float))
-        return Samples(t, *self.curve.evaluate(t))
+        return TrajectorySamples(t, *self.curve.evaluate(t))
 
-    def sample(self, rate_hz: float) -> Samples:
+    def sample(self, rate_hz: float) -> TrajectorySamples:
         """Return exact samples at 0, 1/rate, ... and at the end."""
         if not (np.isfinite(rate_hz) and rate_hz > 0):
             raise InputError(f"rate of {rate_hz} Hz", "give a positive rate [Hz]")
@@ -97,7 +97,7 @@ class Trajectory:
         return found
 
     @cached_property
-    def samples(self) -> Samples:
+    def samples(self) -> TrajectorySamples:
         """The samples at the trajectory's own rate."""
         return self.sample(self.rate_hz)
 

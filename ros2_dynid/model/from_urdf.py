@@ -9,7 +9,7 @@ import numpy as np
 from ros2_dynid.model.inertia import merged
 from ros2_dynid.model.mdh import Axis, mdh_table, snap_axes
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, STANDARD_GRAVITY, Array, Joint, Limits, Passive, Robot
-from ros2_dynid.model.subchain import Chain, PlacedJoint, PlacedLink, select_chain
+from ros2_dynid.model.subchain import PlacedJoint, PlacedLink, Subchain, select_chain
 from ros2_dynid.model.transforms import inverse
 from ros2_dynid.model.urdf import UrdfJoint, UrdfTree, name_list, parse_urdf
 
@@ -112,7 +112,7 @@ def _limits(joint: UrdfJoint, notes: list[str]) -> Limits:
     return Limits(lower=lower, upper=upper, velocity=values["velocity"], effort=values["effort"])
 
 
-def _tools(chain: Chain, frames: Array, tip_link: str | None) -> dict[str, tuple[int, Array]]:
+def _tools(chain: Subchain, frames: Array, tip_link: str | None) -> dict[str, tuple[int, Array]]:
     """Return the pose (4, 4) of the tip link in its joint's frame, or of all links that the last joints carry."""
     inner = {joint.parent for joint in chain.joints}
     ends = set(range(1, len(chain.joints) + 1)) - inner
@@ -123,7 +123,7 @@ def _tools(chain: Chain, frames: Array, tip_link: str | None) -> dict[str, tuple
     }
 
 
-def _parameters(chain: Chain, frames: Array, notes: list[str]) -> dict[str, float]:
+def _parameters(chain: Subchain, frames: Array, notes: list[str]) -> dict[str, float]:
     """Return the standard parameters: the links that each joint carries, seen from its frame; damping and friction."""
     parameters: dict[str, float] = {}
     tree = chain.tree

@@ -39,7 +39,7 @@ class PlacedLink:
 
 
 @dataclass(frozen=True)
-class Chain:
+class Subchain:
     """What moves of a URDF, at the zero position, seen from the base link; gravity direction `up` (3,) in its frame."""
 
     tree: UrdfTree
@@ -51,7 +51,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class _Motion:
+class _JointMotion:
     """How a joint moves: held at `offset`, or offset + sum of factors times active joints, or freely (None)."""
 
     offset: float
@@ -63,7 +63,7 @@ def select_chain(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
-) -> Chain:
+) -> Subchain:
     """Return the sub-chain from `base_link` (default: the root) to `tip_link` (default: every branch).
 
     Joints in `hold` stay at the position given [rad or m], the other joints left out at zero.
@@ -90,7 +90,7 @@ def select_chain(
     up = root_to_base[2, :3].copy()
     if base != tree.root and up[2] < 1.0 - 1e-12:
         notes.append(f"gravity is turned into the frame of base link {base!r}, which is not upright in {tree.root!r}")
-    return Chain(tree, base, tuple(joints), tuple(links), up, tuple(notes))
+    return Subchain(tree, base, tuple(joints), tuple(links), up, tuple(notes))
 
 
 def _choose(kind: str, names: Mapping[str, object]) -> str:
@@ -133,14 +133,14 @@ def _wanted(tree: UrdfTree, base: str, tip: str | None, carrier: Mapping[str, Ur
     return {name for name in names if tree.joints[name].moves}
 
 
-def _motions(tree: UrdfTree, hold: Mapping[str, float], wanted: set[str], notes: list[str]) -> dict[str, _Motion]:
+def _motions(tree: UrdfTree, hold: Mapping[str, float], wanted: set[str], notes: list[str]) -> dict[str, _JointMotion]:
     """Return how each joint that is not free moves; joints that mimic a free one carry its factor."""
-    motions: dict[str, _Motion] = {}
+    motions: dict[str, _JointMotion] = {}
     for joint in tree.joints.values():
         if joint.name in hold:
-            motions[joint.name] = _Motion(hold[joint.name], {})
+            motions[joint.name] = _JointMotion(hold[joint.name], {})
         elif joint.type == "fixed":
-            motions[joint.name] = _Motion(0.0, {})
+            motions[joint.name] = _JointMotion(0.0, {})
         elif not joint.moves:
             if joint.parent != tree.root:
                 raise InputError(
@@ -149,15 +149,15 @@ def _motions(tree: UrdfTree, hold: Mapping[str, float], wanted: set[str], notes:
                     tree.source,
                 )
             notes.append(f"{joint.type} joint {joint.name!r} of the base is held")
-            motions[joint.name] = _Motion(0.0, {})
+            motions[joint.name] = _JointMotion(0.0, {})
         elif joint.mimic is None and joint.name not in wanted:
-            motions[joint.name] = _Motion(0.0, {})
+            motions[joint.name] = _JointMotion(0.0, {})
     for joint in tree.joints.values():
         _follow(tree, joint, motions, wanted)
     return motions
 
 
-def _follow(tree: UrdfTree, joint: UrdfJoint, motions: dict[str, _Motion], wanted: set[str]) -> None:
+def _follow(tree: UrdfTree, joint: UrdfJoint, motions: dict[str, _JointMotion], wanted: set[str]) -> None:
     """Resolve a joint that mimics: through others that mimic, to held and free ones."""
     trail: list[UrdfJoint] = []
     while joint.mimic is not None and joint.name not in motions:
@@ -171,14 +171,14 @@ def _follow(tree: UrdfTree, joint: UrdfJoint, motions: dict[str, _Motion], wante
     for follower in reversed(trail):
         assert follower.mimic is not None
         leader, multiplier, offset = follower.mimic
-        motion = motions.get(leader, _Motion(0.0, {leader: 1.0}))
+        motion = motions.get(leader, _JointMotion(0.0, {leader: 1.0}))
         factors = {name: multiplier * factor for name, factor in motion.factors.items()}
         if follower.name not in wanted:
             factors = {}
-        motions[follower.name] = _Motion(multiplier * motion.offset + offset, factors)
+        motions[follower.name] = _JointMotion(multiplier * motion.offset + offset, factors)
 
 
-def _fixed_pose(joint: UrdfJoint, motions: Mapping[str, _Motion]) -> Array:
+def _fixed_pose(joint: UrdfJoint, motions: Mapping[str, _JointMotion]) -> Array:
     """Return the transform parent link -> child link (4, 4): at the held position, or at zero if the joint moves."""
     motion = motions.get(joint.name)
     if motion is None or motion.factors or motion.offset == 0.0:
@@ -188,7 +188,9 @@ def _fixed_pose(joint: UrdfJoint, motions: Mapping[str, _Motion]) -> Array:
     return np.asarray(joint.origin @ transform(rotation_about(joint.axis, motion.offset), np.zeros(3)))
 
 
-def _place(tree: UrdfTree, base: str, motions: Mapping[str, _Motion]) -> tuple[list[PlacedJoint], list[PlacedLink]]:
+def _place(
+    tree: UrdfTree, base: str, motions: Mapping[str, _JointMotion]
+) -> tuple[list[PlacedJoint], list[PlacedLink]]:
     joints: list[PlacedJoint] = []
     links: list[PlacedLink] = []
     stack: list[tuple[UrdfJoint | None, int, Array]] = [(None, 0, np.eye(4))]

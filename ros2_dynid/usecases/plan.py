@@ -15,6 +15,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, clearance
 from ros2_dynid.excitation.exact import available, exact_clearance
 from ros2_dynid.excitation.figures import predicted_std, save_figures
+from ros2_dynid.excitation.gripper import gripper_notes
 from ros2_dynid.excitation.limits import (
     DEFAULT_MARGIN,
     Caps,
@@ -23,7 +24,7 @@ from ros2_dynid.excitation.limits import (
     known_parameters,
     use_of,
 )
-from ros2_dynid.excitation.plan import CHECK_RATE_HZ, Plan, Wishes, validation_plan
+from ros2_dynid.excitation.plan import CHECK_RATE_HZ, Plan, PlanOptions, validation_plan
 from ros2_dynid.excitation.plan import plan as planned
 from ros2_dynid.excitation.static import ramps, static_poses
 from ros2_dynid.excitation.surroundings import known_shapes, surroundings
@@ -223,7 +224,7 @@ def _check(request: PlanRequest) -> None:
 def _searched(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent: float, report: Progress) -> Plan:
     """Return the optimised plan, in what is left of the time budget after reading the robot."""
     validating = request.method is PlanMethod.VALIDATION
-    options = Wishes(
+    options = PlanOptions(
         method="fourier" if validating else request.method.value,
         groups=request.groups,
         seed=request.seed,
@@ -243,7 +244,7 @@ def _searched(request: PlanRequest, robot: Robot, shapes: Shapes | None, spent: 
         measure=request.measure,
         shapes=shapes,
         rate_hz=request.rate,
-        progress=lambda fraction, text: report(text, fraction),
+        progress=report,
     )
     return (validation_plan if validating else planned)(robot, options)
 
@@ -297,7 +298,7 @@ def _slow(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Tr
         _outcome(request, robot, trajectory),
         use=use_of(robot, trajectory.curve, bounds, known_parameters(robot)),
         clearance=None if shapes is None else clearance(robot, shapes, trajectory.sample(CHECK_RATE_HZ).q)[0],
-        notes=(*robot.notes, *bounds.notes, *(shapes.notes if shapes else ())),
+        notes=(*robot.notes, *bounds.notes, *gripper_notes(robot), *(shapes.notes if shapes else ())),
     )
 
 

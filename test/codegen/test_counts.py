@@ -7,7 +7,7 @@ sines, cosines and sign changes do not; constants formed off-line from parameter
 import numpy as np
 import pytest
 
-from ros2_dynid.codegen.program import Options, chosen_parameters, program_of
+from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, program_of
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Robot
 
@@ -23,7 +23,7 @@ Seed 003 gives 139 and 101 for simplified links that it does not define: fewer m
 
 def count(robot, only, function="torque", **options):
     parameters, values = chosen_parameters(robot, only)
-    program = program_of(robot, parameters, values, Options(**options), functions=(function,))
+    program = program_of(robot, parameters, values, ProgramOptions(**options), functions=(function,))
     found = program.functions[function].count
     return found.multiplications, found.additions
 

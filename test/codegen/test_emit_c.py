@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracle import pin_model, random_robot
 from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.emit_numpy import emit_numpy
-from ros2_dynid.codegen.program import Options, chosen_parameters, program_of
+from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, program_of
 from ros2_dynid.codegen.text import comment, identifier, number
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
@@ -47,11 +47,11 @@ def build_and_run(folder, name):
 @pytest.mark.parametrize(
     ("robot", "options"),
     [
-        ("stanford", Options()),
-        ("puma560", Options(load=True, wrench=True)),
-        ("tx40_iam6", Options(runtime=True)),
-        ("hitachi_hpr", Options(runtime=True, load=True, wrench=True)),
-        ("puma260", Options(real="float", load=True)),
+        ("stanford", ProgramOptions()),
+        ("puma560", ProgramOptions(load=True, wrench=True)),
+        ("tx40_iam6", ProgramOptions(runtime=True)),
+        ("hitachi_hpr", ProgramOptions(runtime=True, load=True, wrench=True)),
+        ("puma260", ProgramOptions(real="float", load=True)),
     ],
 )
 def test_exports_compile_without_warning_and_check_themselves(robot, options, tmp_path):
@@ -75,7 +75,7 @@ def test_the_check_can_fail(tmp_path):
 def compiled_torque(folder, robot, chi):
     """Return the exported C function tau(q, dq, ddq) with the standard parameters chi at run time."""
     names = standard_names(robot)
-    program = program_of(robot, names, chi, Options(effort=10), functions=("torque",))
+    program = program_of(robot, names, chi, ProgramOptions(effort=10), functions=("torque",))
     write(folder, emit_c(program))
     command = ["gcc", "-std=c99", *STRICT, "-shared", "-fPIC", f"{program.name}.c", "-o", "torque.so", "-lm"]
     subprocess.run(command, cwd=folder, check=True)
@@ -165,7 +165,7 @@ def test_hostile_names_stay_in_comments(tmp_path):
     robot = Robot('r"*/\n#injected\\', joints)
     names = standard_names(robot)
     program = program_of(
-        robot, names, np.ones(len(names)), Options(effort=1), about=['*/ #pragma "x"\n'], functions=("torque",)
+        robot, names, np.ones(len(names)), ProgramOptions(effort=1), about=['*/ #pragma "x"\n'], functions=("torque",)
     )
     files = emit_c(program)
     for text in files.values():
@@ -213,7 +213,7 @@ def test_compiled_numbers_are_those_of_python(tmp_path):
 
 
 def test_numpy_export_is_the_numpy_recursion():
-    for name, options in (("puma560", Options()), ("hitachi_hpr", Options(load=True, runtime=True))):
+    for name, options in (("puma560", ProgramOptions()), ("hitachi_hpr", ProgramOptions(load=True, runtime=True))):
         robot = load_robot(name)
         parameters, values = chosen_parameters(robot, None)
         program = program_of(robot, parameters, values, options)
@@ -236,7 +236,7 @@ def test_numpy_export_is_the_numpy_recursion():
 @needs_compiler
 def test_cmake_builds_and_tests_the_export(tmp_path):
     robot = load_robot("stanford")
-    program = program_of(robot, *chosen_parameters(robot, None), Options(effort=1))
+    program = program_of(robot, *chosen_parameters(robot, None), ProgramOptions(effort=1))
     write(tmp_path, emit_c(program))
     for command in (["cmake", "-S", ".", "-B", "b"], ["cmake", "--build", "b"], ["ctest", "--test-dir", "b"]):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -8,7 +8,7 @@ import pytest
 from oracle import random_robot
 from ros2_dynid.codegen.functions import inertia_gravity, synchronous, torque, torque_with_wrench, velocity_torques
 from ros2_dynid.codegen.graph import Count, Graph, evaluate
-from ros2_dynid.codegen.newton_euler import Plan
+from ros2_dynid.codegen.newton_euler import RecursionPlan
 from ros2_dynid.codegen.program import contact_torque, program_of, unit_columns
 from ros2_dynid.codegen.regressor import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
@@ -39,7 +39,7 @@ def random_plan(rng, robot):
         return frozenset((kind, j) for kind in kinds for j in range(1, robot.n + 1) if rng.random() < 0.5)
 
     squares = frozenset(j for j in range(1, robot.n + 1) if rng.random() < 0.5)
-    return Plan(float(rng.uniform(0.1, 10.0)), some("wuanf"), some("an"), squares)
+    return RecursionPlan(float(rng.uniform(0.1, 10.0)), some("wuanf"), some("an"), squares)
 
 
 @functools.cache
@@ -108,7 +108,7 @@ def test_two_rates_give_the_torque():
     graph = Graph()
     rng = np.random.default_rng(0)
     M, h, ddq = rng.normal(size=(6, 6)), rng.normal(size=6), rng.normal(size=6)
-    outputs = synchronous(graph, robot, {}, Plan())
+    outputs = synchronous(graph, robot, {}, RecursionPlan())
     assert np.allclose(evaluate(graph, outputs, {"M": M.ravel(), "h": h, "ddq": ddq}, {}), M @ ddq + h)
     assert graph.count(outputs) == Count(36, 36)  # n multiplications and n additions a joint
 

@@ -116,7 +116,7 @@ def check_command(words: list[str], code: str) -> None:
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory):
     """Make what readers have: a URDF, two recordings of the arm, a motion, an identified model."""
-    from ros2_dynid.excitation.plan import plan
+    from ros2_dynid.excitation.plan import PlanOptions, plan
     from ros2_dynid.excitation.trajectory import save_trajectory
     from ros2_dynid.model.load import load_robot
 
@@ -124,7 +124,7 @@ def shelf(tmp_path_factory):
     shutil.copy(ROOT / "config/robots/demo6.urdf", folder / "robot.urdf")
     robot = load_robot("demo6")
     for seed, name in ((1, "recording"), (2, "validation")):
-        found = plan(robot, method="fourier", seed=seed, time_budget_s=2.0, duration_s=12.0)
+        found = plan(robot, PlanOptions(method="fourier", seed=seed, time_budget_s=2.0, duration_s=12.0))
         save_trajectory(folder / f"{name}.yaml", found.trajectory)
         script = ROOT / "docs/examples/record_simulation.py"
         run([sys.executable, script, "demo6", f"{name}.yaml", name], folder)

@@ -20,7 +20,7 @@ from ros2_dynid.excitation.collision import (
 )
 from ros2_dynid.excitation.exact import exact_clearance, narrowed
 from ros2_dynid.excitation.limits import Caps, check_trajectory
-from ros2_dynid.excitation.plan import plan
+from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.excitation.shapes import (
     bounding_capsule,
     cover,
@@ -208,7 +208,7 @@ def test_plans_keep_the_margin():
     robot = load_robot(path)
     shapes = make_shapes(robot, urdf_capsules(robot, path)[0], planes=planes_of(-0.15), margin=0.03)
     caps = Caps(position=np.pi, acceleration=8.0)
-    found = plan(robot, time_budget_s=3.0, caps=caps, shapes=shapes, groups=["inertial"])
+    found = plan(robot, PlanOptions(time_budget_s=3.0, caps=caps, shapes=shapes, groups=["inertial"]))
     assert clearance(robot, shapes, found.trajectory.sample(1000.0).q)[0] >= 0.03 - 1e-3
     assert check_trajectory(robot, found.trajectory, margin=0.05, caps=caps) == []
     for slow in (static_poses(robot, poses=6, caps=caps, shapes=shapes), ramps(robot, caps=caps, shapes=shapes)):
@@ -219,7 +219,7 @@ def test_plans_keep_the_margin():
 def test_points_keep_the_margin_too():
     robot = three_dof()
     shapes = make_shapes(robot, stick(robot), planes=planes_of(-0.8), margin=0.03)
-    found = plan(robot, method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=3.0)
+    found = plan(robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=3.0))
     assert clearance(robot, shapes, found.trajectory.sample(500.0).q)[0] >= 0.03 - 1e-3
 
 
@@ -227,9 +227,9 @@ def test_refusals():
     robot = three_dof()
     shapes = make_shapes(robot, stick(robot), planes=planes_of(0.2))
     with pytest.raises(InputError, match="no pose"):
-        plan(robot, shapes=make_shapes(robot, stick(robot), planes=planes_of(5.0)), time_budget_s=1.0)
+        plan(robot, PlanOptions(shapes=make_shapes(robot, stick(robot), planes=planes_of(5.0)), time_budget_s=1.0))
     with pytest.raises(InputError, match="start pose"):
-        plan(robot, shapes=shapes, start=[0.0, 0.5, 0.0], time_budget_s=1.0)
+        plan(robot, PlanOptions(shapes=shapes, start=[0.0, 0.5, 0.0], time_budget_s=1.0))
     for bad in ([0, 1], [1, 0, 0, 1, 0, 1], [0, 1, 0, 1, 0, float("nan")]):
         with pytest.raises(InputError):
             planes_of(None, bad)

@@ -12,7 +12,7 @@ from ros2_dynid.excitation.criteria import condition, normalised
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, linear_factor
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.plan import plan, validation_plan
+from ros2_dynid.excitation.plan import PlanOptions, plan, validation_plan
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Joint, Limits, Robot
@@ -50,7 +50,7 @@ def test_linear_factor_touches_a_limit():
 @pytest.mark.parametrize("start", [None, [0.5, -1.0, 0.2]])
 def test_limits_hold_on_a_grid_ten_times_finer(start):
     robot = three_dof()
-    found = plan(robot, seed=2, time_budget_s=3.0, start=start)
+    found = plan(robot, PlanOptions(seed=2, time_budget_s=3.0, start=start))
     assert check_trajectory(robot, found.trajectory, margin=0.05) == []
     s = found.trajectory.sample(10 * 4 * 16 * 5 / 10.0)
     b = bounds_of(robot, 0.05)
@@ -63,7 +63,7 @@ def test_limits_hold_on_a_grid_ten_times_finer(start):
 
 def test_better_than_random_series():
     robot = three_dof()
-    found = plan(robot, seed=0, time_budget_s=5.0, margin=0.0)
+    found = plan(robot, PlanOptions(seed=0, time_budget_s=5.0, margin=0.0))
     pb = problem("normalised")
     rng = np.random.default_rng(0)
     randoms = []
@@ -76,7 +76,7 @@ def test_better_than_random_series():
 def test_six_joints_with_friction_and_every_limit():
     robot = load_robot(example_urdf("ur_description/urdf/ur5_robot.urdf"))
     caps = Caps(position=np.pi, acceleration=8.0)
-    found = plan(robot, seed=1, time_budget_s=5.0, caps=caps)
+    found = plan(robot, PlanOptions(seed=1, time_budget_s=5.0, caps=caps))
     assert len(found.base) == 58
     assert check_trajectory(robot, found.trajectory, margin=0.05, caps=caps) == []
     assert max(found.use.values()) <= 0.95 + 1e-9
@@ -85,14 +85,14 @@ def test_six_joints_with_friction_and_every_limit():
 
 def test_torque_limits_bend_the_trajectory():
     robot = three_dof(effort=80.0)
-    found = plan(robot, time_budget_s=3.0, groups=["inertial"])
+    found = plan(robot, PlanOptions(time_budget_s=3.0, groups=["inertial"]))
     assert found.use["effort"] <= 0.95 + 1e-9 and check_trajectory(robot, found.trajectory, margin=0.05) == []
 
 
 def test_same_seed_same_trajectory_and_other_seed_another():
     robot = Robot("one", (Joint("a", 0, alpha=1.0, limits=Limits(-2, 2, 2, 9)),))
-    one, two = (plan(robot, seed=4, time_budget_s=1000.0, harmonics=3) for _ in range(2))
-    other = plan(robot, seed=5, time_budget_s=1.0, harmonics=3)
+    one, two = (plan(robot, PlanOptions(seed=4, time_budget_s=1000.0, harmonics=3)) for _ in range(2))
+    other = plan(robot, PlanOptions(seed=5, time_budget_s=1.0, harmonics=3))
     np.testing.assert_array_equal(one.trajectory.q, two.trajectory.q)
     assert np.abs(one.trajectory.q - other.trajectory.q).max() > 0.1
 
@@ -100,13 +100,16 @@ def test_same_seed_same_trajectory_and_other_seed_another():
 def test_a_tiny_budget_still_gives_a_safe_trajectory():
     robot = three_dof()
     for method in ("fourier", "points"):
-        found = plan(robot, method=method, time_budget_s=0.05, groups=["inertial"])
+        found = plan(robot, PlanOptions(method=method, time_budget_s=0.05, groups=["inertial"]))
         assert check_trajectory(robot, found.trajectory, margin=0.05) == [] and np.isfinite(found.cond)
 
 
 def test_validation_differs():
     robot = three_dof()
-    identify, validate = plan(robot, time_budget_s=1.0), validation_plan(robot, time_budget_s=1.0)
+    identify, validate = (
+        plan(robot, PlanOptions(time_budget_s=1.0)),
+        validation_plan(robot, PlanOptions(time_budget_s=1.0)),
+    )
     assert validate.trajectory.kind == "validation"
     assert validate.duration != identify.duration
     assert check_trajectory(robot, validate.trajectory, margin=0.05) == []
@@ -129,5 +132,5 @@ def test_validation_differs():
 )
 def test_refusals(wish):
     with pytest.raises(InputError) as error:
-        plan(three_dof(), **wish)
+        plan(three_dof(), PlanOptions(**wish))
     assert "\n" not in str(error.value)

@@ -11,7 +11,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.criteria import condition, equilibrium
 from ros2_dynid.excitation.limits import bounds_of, check_trajectory
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.plan import plan
+from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.excitation.point_trajectory import SegmentProblem, _first
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
 from ros2_dynid.excitation.search import Clock
@@ -97,7 +97,7 @@ def test_exact_gradients_beat_the_seeds_table():
 @pytest.mark.parametrize("rows", [15, 30])
 def test_trajectory_through_points_is_safe(rows):
     robot = three_dof(2.0)
-    found = plan(robot, method="points", rows=rows, groups=["inertial"], seed=1, time_budget_s=3.0)
+    found = plan(robot, PlanOptions(method="points", rows=rows, groups=["inertial"], seed=1, time_budget_s=3.0))
     assert found.rows == rows and found.W.shape == (rows, 15)
     assert found.cond == pytest.approx(condition(found.W)) and pytest.approx(equilibrium(found.W)) == found.S
     assert check_trajectory(robot, found.trajectory, margin=0.05) == []
@@ -115,26 +115,29 @@ def test_trajectory_through_points_is_safe(rows):
 def test_procedure_of_the_seed_is_safe_too():
     robot = three_dof(2.0)
     found = plan(
-        robot, method="points", rows=16, groups=["inertial"], optimiser="powell", measure="frobenius", time_budget_s=4.0
+        robot,
+        PlanOptions(
+            method="points", rows=16, groups=["inertial"], optimiser="powell", measure="frobenius", time_budget_s=4.0
+        ),
     )
     assert check_trajectory(robot, found.trajectory, margin=0.05) == [] and np.isfinite(found.cond)
 
 
 def test_torque_limits_are_kept():
     robot = three_dof(3.0, effort=75.0)
-    found = plan(robot, method="points", rows=20, groups=["inertial"], time_budget_s=3.0)
+    found = plan(robot, PlanOptions(method="points", rows=20, groups=["inertial"], time_budget_s=3.0))
     assert found.use["effort"] <= 0.95 + 1e-9 and check_trajectory(robot, found.trajectory, margin=0.05) == []
 
 
 def test_refusals():
     robot = three_dof()
     with pytest.raises(InputError, match="rows"):
-        plan(robot, method="points", rows=10, groups=["inertial"])
+        plan(robot, PlanOptions(method="points", rows=10, groups=["inertial"]))
     with pytest.raises(InputError, match="friction"):
-        plan(robot, method="points", groups=["friction"])
+        plan(robot, PlanOptions(method="points", groups=["friction"]))
     with pytest.raises(InputError, match="stand"):
-        plan(three_dof(effort=5.0), method="points", start=[0, 0, 0])
+        plan(three_dof(effort=5.0), PlanOptions(method="points", start=[0, 0, 0]))
     with pytest.raises(InputError, match="outside"):
-        plan(robot, method="points", start=[0, 3.2, 0])
+        plan(robot, PlanOptions(method="points", start=[0, 3.2, 0]))
     with pytest.raises(InputError):
-        plan(Robot("free", (Joint("a", 0),)), method="points")
+        plan(Robot("free", (Joint("a", 0),)), PlanOptions(method="points"))

@@ -75,7 +75,7 @@ def good(robot=ROBOT, noise=0.3, **options):
 
 
 def kinds(result, level=None):
-    return {(p["kind"], p["joint"]) for p in result["problems"] if level is None or p["level"] == level}
+    return {(p.kind, p.joint) for p in result.problems if level is None or p.level == level}
 
 
 def changed(samples, field, column, function):
@@ -86,18 +86,18 @@ def changed(samples, field, column, function):
 
 def test_a_good_recording_is_green():
     result = check_samples(good(), ROBOT)
-    assert result["problems"] == [] and result["verdict"] == "green"
-    assert abs(result["rate"] - 500) < 1e-6 and result["gaps"] == []
-    assert [row["level"] for row in result["joints"]] == ["green"] * 3
-    assert abs(result["joints"][1]["gravity_scale"] - 1) < 0.05
+    assert result.problems == () and result.verdict == "green"
+    assert abs(result.rate - 500) < 1e-6 and result.gaps == ()
+    assert [row.level for row in result.joints] == ["green"] * 3
+    assert abs(result.joints[1].gravity_scale - 1) < 0.05
 
 
 def test_every_problem_says_what_to_do():
     bad = replace(good().take(slice(None, None, 100)), dq=None, tau=None)
     result = check_samples(bad, ROBOT)
-    assert result["verdict"] == "red"
-    for problem in result["problems"]:
-        assert problem["what"] and problem["do"] and problem["level"] in ("yellow", "red")
+    assert result.verdict == "red"
+    for problem in result.problems:
+        assert problem.what and problem.do and problem.level in ("yellow", "red")
 
 
 def test_gaps_jitter_repeats_and_steps_back():
@@ -106,8 +106,8 @@ def test_gaps_jitter_repeats_and_steps_back():
     keep[1000:1010] = keep[3000:3001] = False
     result = check_samples(samples.take(keep), ROBOT)
     assert kinds(result) == {("gap", None)}
-    assert [gap["missing"] for gap in result["gaps"]] == [10, 1]
-    assert result["gaps"][0]["start"] == pytest.approx(samples.t[999])
+    assert [gap.missing for gap in result.gaps] == [10, 1]
+    assert result.gaps[0].start == pytest.approx(samples.t[999])
     t = samples.t.copy()
     t[500], t[700], t[701] = t[499], t[701], t[700]
     assert kinds(check_samples(replace(samples, t=t), ROBOT)) >= {("repeat", None), ("backward", None)}
@@ -153,8 +153,8 @@ def test_motion_coverage_and_units_of_positions():
     assert ("coverage", "elbow") in kinds(check_samples(changed(samples, "q", 2, lambda x: 1e-3 * x), ROBOT), "red")
     assert ("coverage", "elbow") in kinds(check_samples(changed(samples, "q", 2, lambda x: 0.03 * x), ROBOT), "yellow")
     degrees = replace(samples, q=np.degrees(samples.q))
-    found = [p for p in check_samples(degrees, ROBOT)["problems"] if p["kind"] == "position_unit"]
-    assert len(found) == 3 and "angle_unit: deg" in found[0]["do"]
+    found = [p for p in check_samples(degrees, ROBOT).problems if p.kind == "position_unit"]
+    assert len(found) == 3 and "angle_unit: deg" in found[0].do
     assert ("velocity_unit", "waist") in kinds(check_samples(changed(samples, "dq", 0, np.degrees), ROBOT))
 
 
@@ -172,7 +172,7 @@ def test_a_wrong_unit_of_effort_is_found():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_good_data_is_not_accused_when_the_a_priori_parameters_are_zero_or_poor(seed):
+def test_good_data_is_not_suspected_when_the_a_priori_parameters_are_zero_or_poor(seed):
     """Masses off by a factor of 3, centres of mass anywhere, also on the wrong side; slow and fast motion."""
     rng = np.random.default_rng(seed)
     samples = good(speed=float(rng.choice([0.5, 1.0, 3.0])), seed=seed, noise=0.5)
@@ -181,8 +181,8 @@ def test_good_data_is_not_accused_when_the_a_priori_parameters_are_zero_or_poor(
         moment = name.startswith(("MX", "MY", "MZ"))
         poor[name] = value * rng.uniform(1 / 3, 3) * (rng.choice([-1, 1]) if moment else 1)
     for robot in (arm({}), arm(poor)):
-        accused = {kind for kind, _ in kinds(check_samples(samples, robot))}
-        assert not accused & {"effort_sign", "effort_unit"}
+        suspected = {kind for kind, _ in kinds(check_samples(samples, robot))}
+        assert not suspected & {"effort_sign", "effort_unit"}
 
 
 def test_one_frequency_where_inertia_looks_like_gravity_reversed():
@@ -205,7 +205,7 @@ def test_the_real_recording_is_judged_fairly():
     samples = load_samples(TX40 / "tx40_traj.npz", robot, in_order=False)
     result = check_samples(samples, robot)
     assert kinds(result) == {("missing_velocity", None)}
-    assert abs(result["joints"][1]["gravity_scale"] - 1) < 0.1
+    assert abs(result.joints[1].gravity_scale - 1) < 0.1
     flipped = check_samples(replace(samples, tau=-samples.tau), robot)
     assert {joint for kind, joint in kinds(flipped) if kind == "effort_sign"} == set(robot.active_names)
 
@@ -213,6 +213,6 @@ def test_the_real_recording_is_judged_fairly():
 def test_samples_of_almost_nothing_do_not_break_the_checks():
     for count in (1, 2, 3, 10):
         samples = good().take(slice(count))
-        assert check_samples(samples, ROBOT)["verdict"] == "red"
+        assert check_samples(samples, ROBOT).verdict == "red"
     none = replace(good(), q=good().q * np.nan)
     assert ("missing_position", None) in kinds(check_samples(none, ROBOT), "red")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar
 
-from ros2_dynid.errors import Option, scalar_text
+from ros2_dynid.errors import Option, Text, scalar_text
 
 FLAGS = {"groups": "only", "source": "from"}
 """Fields of the requests whose flag has another name."""
+
+T = TypeVar("T")
 
 
 def as_flag(option: Option) -> str:
@@ -23,3 +27,21 @@ def as_flag(option: Option) -> str:
     if isinstance(value, str | float | int):
         return f"{flag} {scalar_text(value)}"
     return f"{flag} {','.join(scalar_text(item) for item in value)}"
+
+
+def with_flags(outcome: T) -> T:
+    """Return an outcome whose texts name options as they are typed here."""
+    rendered: T = _rendered(outcome)  # type: ignore[assignment]
+    return rendered
+
+
+def _rendered(value: object) -> object:
+    if isinstance(value, Text):
+        return value.render(as_flag)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _rendered(getattr(value, field.name)) for field in fields(value)})
+    if isinstance(value, Mapping):
+        return {key: _rendered(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_rendered, value))
+    return value

@@ -1,17 +1,14 @@
-"""Options of every command that reads a recording, and the reading itself."""
+"""Arguments of every command that reads a recording."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ros2_dynid.recording.units import ANGLE_UNITS, EFFORT_UNITS, LENGTH_UNITS, TIME_UNITS, Units
 
 if TYPE_CHECKING:
-    from ros2_dynid.model.robot import Robot
     from ros2_dynid.recording.reading import Reading
-    from ros2_dynid.recording.samples import Samples
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,18 +40,9 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def reading_of(args: argparse.Namespace) -> Reading:
-    """Return how the options of add_reading_arguments want a recording read."""
+    """Return how to read a recording, as the arguments of add_reading_arguments say."""
     from ros2_dynid.recording.reading import Reading  # here, since NumPy would slow down `dynid --help`
     from ros2_dynid.recording.table.column_map import parse_columns
 
     units = Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit)
     return Reading(args.topic, parse_columns(args.columns), units, args.stamps, args.start, args.end)
-
-
-def read_recording(
-    path: str | Path, args: argparse.Namespace, robot: Robot | None, *, in_order: bool = True
-) -> Samples:
-    """Read a recording as the options of add_reading_arguments say."""
-    from ros2_dynid.recording.read import read_samples
-
-    return read_samples(path, robot, reading_of(args), in_order=in_order)

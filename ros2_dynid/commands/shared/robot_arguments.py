@@ -1,4 +1,4 @@
-"""What the commands share: the ROBOT argument with its sub-chain options, and reading the robot they name."""
+"""The ROBOT argument with its sub-chain options, and the robot that they name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
+    from ros2_dynid.usecases.robot_source import RobotSource
 
 
 def add_robot_arguments(
@@ -56,14 +57,19 @@ def parse_hold(items: list[str]) -> dict[str, float]:
     return held
 
 
-def robot_from_args(args: argparse.Namespace) -> Robot:
-    """Read the robot that the arguments of add_robot_arguments name."""
-    from ros2_dynid.model.load import load_robot
+def robot_source(args: argparse.Namespace) -> RobotSource:
+    """Return where the robot comes from that the arguments of add_robot_arguments name."""
+    from ros2_dynid.usecases.robot_source import RobotSource
 
-    return load_robot(
+    return RobotSource(
         args.robot,
         base_link=args.base_link,
         tip_link=args.tip_link,
         hold=parse_hold(args.hold),
         joint_limits=args.joint_limits,
     )
+
+
+def robot_from_args(args: argparse.Namespace) -> Robot:
+    """Read the robot that the arguments of add_robot_arguments name."""
+    return robot_source(args).load()

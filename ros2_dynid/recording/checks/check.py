@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Robot
 from ros2_dynid.notes import NoteKind
 from ros2_dynid.recording.checks import signal_checks as signals
 from ros2_dynid.recording.checks.effort_checks import EffortEvidence, effort_evidence
-from ros2_dynid.recording.checks.problems import RED, YELLOW, RecordingProblem, worst
+from ros2_dynid.recording.checks.problems import GREEN, RED, YELLOW, RecordingProblem, worst
 from ros2_dynid.recording.checks.signal_checks import UNITS, Signal
-from ros2_dynid.recording.checks.timing import check_timing
+from ros2_dynid.recording.checks.timing import Gap, check_timing
 from ros2_dynid.recording.samples import Samples, ordered
 
 MOVING = 0.1
@@ -20,16 +21,52 @@ MOVING = 0.1
 _SMOOTH = 0.02  # positions are averaged over this time [s] before they are differentiated
 
 
-def check_samples(samples: Samples, robot: Robot | None = None) -> dict[str, Any]:
-    """Check samples as recorded (load_samples(..., in_order=False)), in the robot's order if there is one.
+@dataclass(frozen=True)
+class JointCheck:
+    """What was seen of a joint; positions [rad or m], speed [/s], efforts [N.m or N]; None where unknown.
 
-    Return `verdict` (green, yellow, red), `rate` [Hz], `jitter` [s], `gaps`, `joints` (a row each), `problems`.
+    coverage: share of its range that was used; gravity_scale, gravity_correlation, friction_correlation: how its effort
+    follows the a priori gravity and its own speed; level: of its worst problem.
     """
+
+    name: str
+    position_min: float | None
+    position_max: float | None
+    coverage: float | None
+    speed_max: float | None
+    effort_rms: float | None
+    effort_max: float | None
+    gravity_scale: float | None
+    gravity_correlation: float | None
+    friction_correlation: float | None
+    level: str = GREEN
+
+
+@dataclass(frozen=True)
+class RecordingCheck:
+    """The verdict (green, yellow, red), rate [Hz], jitter [s], gaps, a row for each joint, and problems."""
+
+    source: str
+    verdict: str
+    samples: int
+    duration: float
+    rate: float
+    jitter: float
+    gaps: tuple[Gap, ...]
+    gap_count: int
+    missing_samples: int
+    joints: tuple[JointCheck, ...]
+    problems: tuple[RecordingProblem, ...]
+    notes: tuple[str, ...]
+
+
+def check_samples(samples: Samples, robot: Robot | None = None) -> RecordingCheck:
+    """Check samples as recorded (load_samples(..., in_order=False)), in the robot's order if there is one."""
     with np.errstate(all="ignore"):  # values from a file may be as large as a float goes
         return _checked(samples, robot)
 
 
-def _checked(samples: Samples, robot: Robot | None) -> dict[str, Any]:
+def _checked(samples: Samples, robot: Robot | None) -> RecordingCheck:
     timing = check_timing(samples.t)
     problems = [*_notes(samples), *timing.problems]
     clean = ordered(samples)
@@ -42,23 +79,23 @@ def _checked(samples: Samples, robot: Robot | None) -> dict[str, Any]:
     for column, name in enumerate(clean.joint_names):
         joint = joints.get(name)
         row, found = _check_joint(clean, column, joint, evidence[column])
-        rows.append(row | {"level": worst(p.level for p in found)})
+        rows.append(replace(row, level=worst(p.level for p in found)))
         problems += found
     problems.sort(key=lambda problem: (problem.level != RED, problem.joint is not None))
-    return {
-        "source": samples.source,
-        "verdict": worst(problem.level for problem in problems),
-        "samples": len(samples),
-        "duration": timing.duration,
-        "rate": timing.rate,
-        "jitter": timing.jitter,
-        "gaps": timing.gaps,
-        "gap_count": timing.gap_count,
-        "missing_samples": timing.missing,
-        "joints": rows,
-        "problems": [problem.as_dict() for problem in problems],
-        "notes": [note.text for note in samples.notes],
-    }
+    return RecordingCheck(
+        source=samples.source,
+        verdict=worst(problem.level for problem in problems),
+        samples=len(samples),
+        duration=timing.duration,
+        rate=timing.rate,
+        jitter=timing.jitter,
+        gaps=timing.gaps,
+        gap_count=timing.gap_count,
+        missing_samples=timing.missing,
+        joints=tuple(rows),
+        problems=tuple(problems),
+        notes=tuple(note.text for note in samples.notes),
+    )
 
 
 def _notes(samples: Samples) -> list[RecordingProblem]:
@@ -93,7 +130,7 @@ def _missing(samples: Samples) -> list[RecordingProblem]:
 
 def _check_joint(
     samples: Samples, column: int, joint: Joint | None, evidence: EffortEvidence
-) -> tuple[dict[str, Any], list[RecordingProblem]]:
+) -> tuple[JointCheck, list[RecordingProblem]]:
     """Return the row of a joint for the table and its problems."""
     name = samples.joint_names[column]
     sigma = PRISMATIC if joint is not None and joint.sigma == PRISMATIC else REVOLUTE
@@ -132,8 +169,8 @@ def _check_joint(
 
 def _row(
     name: str, by_name: dict[str, Signal], joint: Joint | None, fastest: float, span: float, evidence: EffortEvidence
-) -> dict[str, Any]:
-    def extreme(kind: str, function: Any) -> float | None:
+) -> JointCheck:
+    def extreme(kind: str, function: Callable[[Array], float]) -> float | None:
         if kind not in by_name:
             return None
         values = by_name[kind].values
@@ -141,18 +178,18 @@ def _row(
         return float(function(values)) if values.size else None
 
     allowed = np.inf if joint is None else joint.limits.upper - joint.limits.lower
-    return {
-        "name": name,
-        "position_min": extreme("position", np.min),
-        "position_max": extreme("position", np.max),
-        "coverage": span / allowed if 0 < allowed < np.inf else None,
-        "speed_max": fastest,
-        "effort_rms": extreme("effort", lambda x: np.sqrt(np.mean(x**2))),
-        "effort_max": extreme("effort", lambda x: np.max(np.abs(x))),
-        "gravity_scale": None if np.isnan(evidence.gravity_scale) else float(evidence.gravity_scale),
-        "gravity_correlation": None if np.isnan(evidence.gravity_r) else float(evidence.gravity_r),
-        "friction_correlation": None if np.isnan(evidence.friction_r) else float(evidence.friction_r),
-    }
+    return JointCheck(
+        name=name,
+        position_min=extreme("position", np.min),
+        position_max=extreme("position", np.max),
+        coverage=span / allowed if 0 < allowed < np.inf else None,
+        speed_max=fastest,
+        effort_rms=extreme("effort", lambda x: float(np.sqrt(np.mean(x**2)))),
+        effort_max=extreme("effort", lambda x: float(np.max(np.abs(x)))),
+        gravity_scale=None if np.isnan(evidence.gravity_scale) else float(evidence.gravity_scale),
+        gravity_correlation=None if np.isnan(evidence.gravity_r) else float(evidence.gravity_r),
+        friction_correlation=None if np.isnan(evidence.friction_r) else float(evidence.friction_r),
+    )
 
 
 def _effort_problems(name: str, evidence: EffortEvidence) -> list[RecordingProblem]:

@@ -19,10 +19,6 @@ class RecordingProblem:
     do: str
     joint: str | None = None
 
-    def as_dict(self) -> dict[str, str | None]:
-        """Return it for JSON."""
-        return {"kind": self.kind, "level": self.level, "joint": self.joint, "what": self.what, "do": self.do}
-
 
 def worst(levels: Iterable[str]) -> str:
     """Return the worst of some levels; green if there is none."""

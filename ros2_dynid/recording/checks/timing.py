@@ -19,13 +19,22 @@ MOST_GAPS = 1000
 
 
 @dataclass(frozen=True)
+class Gap:
+    """A pause of the stamps: its start and length [s], and how many samples are missing."""
+
+    start: float
+    duration: float
+    missing: int
+
+
+@dataclass(frozen=True)
 class Timing:
-    """Rate [Hz], jitter (standard deviation of the period) [s], gaps (start [s], duration [s], samples missing)."""
+    """Rate [Hz], jitter (standard deviation of the period) [s], duration [s], and gaps, the first MOST_GAPS of them."""
 
     rate: float
     jitter: float
     duration: float
-    gaps: list[dict[str, float]]
+    gaps: tuple[Gap, ...]
     gap_count: int
     missing: int
     problems: list[RecordingProblem]
@@ -44,7 +53,7 @@ def check_timing(t: Array) -> Timing:
     if not forward.size:
         what = "the recording has less than two different times"
         problems.append(RecordingProblem("short", RED, what, "record the robot while it moves, for some ten seconds"))
-        return Timing(0.0, 0.0, 0.0, [], 0, 0, problems)
+        return Timing(0.0, 0.0, 0.0, (), 0, 0, problems)
     period = float(np.median(forward))
     spread = 1.4826 * float(np.median(np.abs(forward - period)))
     usual = forward[np.abs(forward - period) < 0.75 * period]
@@ -55,10 +64,9 @@ def check_timing(t: Array) -> Timing:
     wide = np.flatnonzero(steps > limit)
     missing = np.maximum(np.round(steps[wide] / period).astype(np.int64) - 1, 1)
     lost = int(missing.sum())
-    gaps = [
-        {"start": float(t[k]), "duration": float(steps[k]), "missing": int(m)}
-        for k, m in zip(wide[:MOST_GAPS], missing[:MOST_GAPS], strict=True)
-    ]
+    gaps = tuple(
+        Gap(float(t[k]), float(steps[k]), int(m)) for k, m in zip(wide[:MOST_GAPS], missing[:MOST_GAPS], strict=True)
+    )
     if wide.size:
         longest = float(steps[wide].max())
         share = lost / (lost + len(t))

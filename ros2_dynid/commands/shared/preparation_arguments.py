@@ -1,0 +1,70 @@
+"""Arguments that say how recorded signals become rows: filters, velocities, drive gains, delay."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import VelocitySource
+
+if TYPE_CHECKING:
+    from ros2_dynid.identification.preparation.options import PreparationOptions
+
+
+def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of preprocessing; the defaults come from the data."""
+    group = parser.add_argument_group("preprocessing (default: proposed from the data)")
+    group.add_argument("--position-cutoff", metavar="HZ", type=float, help="low-pass of the positions [Hz]")
+    group.add_argument("--row-cutoff", metavar="HZ", type=float, help="low-pass of torque and regressor alike [Hz]")
+    group.add_argument("--row-rate", metavar="HZ", type=float, help="rows kept for each joint [Hz]")
+    group.add_argument(
+        "--slow", metavar="FRACTION", type=float, default=0.02, help="leave out rows below this share of the top speed"
+    )
+    group.add_argument(
+        "--velocity",
+        choices=[str(source) for source in VelocitySource],
+        default="auto",
+        help="velocities: from positions, as measured, or whichever is better for each joint",
+    )
+    group.add_argument(
+        "--gains",
+        metavar="JOINT=GAIN",
+        action="append",
+        default=[],
+        help="drive gain: torque [N.m or N] for each unit of the recorded effort; may be repeated",
+    )
+    group.add_argument(
+        "--delay", metavar="S", type=float, help="the recorded effort is this late [s] (default: estimated)"
+    )
+
+
+def preparation_of(args: argparse.Namespace) -> PreparationOptions:
+    """Return PreparationOptions from the arguments."""
+    from ros2_dynid.identification.preparation.options import PreparationOptions
+
+    return PreparationOptions(
+        position_cutoff=args.position_cutoff,
+        row_cutoff=args.row_cutoff,
+        row_rate=args.row_rate,
+        slow=args.slow,
+        velocity=VelocitySource(args.velocity),
+        gains=parse_gains(args.gains),
+        delay=args.delay,
+    )
+
+
+def parse_gains(items: list[str]) -> dict[str, float]:
+    """Return {joint: gain} from JOINT=GAIN texts; the last `=` separates."""
+    gains: dict[str, float] = {}
+    for item in items:
+        name, separator, text = item.rpartition("=")
+        try:
+            gains[name] = float(text)
+        except ValueError:
+            separator = ""
+        if not (separator and name):
+            raise InputError(
+                f"--gains {item!r} is not a joint and a number", "write --gains elbow=12.5 [N.m for each unit]"
+            )
+    return gains
