@@ -103,5 +103,5 @@ def test_one_line_and_no_file(capsys, tmp_path, robot, change, options, word):
         robot.write_text(ROBOT.replace(f", {change}", "").replace(f"{change},", ""))
     out = tmp_path / "o.yaml"
     code, text, err = run(capsys, robot, *options, "-o", out, "--json")
-    assert code == 2 and not text and not out.exists()
+    assert code == 2 and json.loads(text) == {"error": err.strip()} and not out.exists()
     assert err.strip().count("\n") == 0 and word in err

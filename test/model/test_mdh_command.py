@@ -72,7 +72,7 @@ def test_table_for_people(capsys, name):
 @pytest.mark.parametrize("hold", ["elbow", "=1", "elbow=", "elbow=fast", "elbow=nan"])
 def test_hold_that_cannot_be_read(capsys, hold):
     code, out, err = run(capsys, "mdh", "demo6", "--hold", hold, "--json")
-    assert (code, out) == (2, "")
+    assert code == 2 and json.loads(out) == {"error": err.strip()}
     assert err.count("\n") == 1
     assert "--hold" in err
 
@@ -81,6 +81,6 @@ def test_errors_are_one_line(capsys, tmp_path):
     path = tmp_path / "bad.urdf"
     path.write_text("no robot\n")
     code, out, err = run(capsys, "mdh", str(path), "--json")
-    assert (code, out) == (2, "")
+    assert code == 2 and json.loads(out) == {"error": err.strip()}
     assert err.count("\n") == 1
     assert "bad.urdf" in err

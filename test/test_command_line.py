@@ -1,0 +1,114 @@
+"""What holds for every command: errors as JSON, plain text without escape sequences, and tables in narrow terminals."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+from rich.text import Text as RichText
+
+from ros2_dynid.cli import main
+from ros2_dynid.commands.shared.flags import with_flags
+from ros2_dynid.commands.shared.terminal import Column, console_of, print_table
+from ros2_dynid.errors import Option, Text
+from ros2_dynid.recording.checks import RecordingProblem
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["mdh", "there/is/no.urdf", "--json"],  # refused by the core
+        ["base", "demo6", "--method", "magic", "--json"],  # refused by the parser
+        ["mdh", "--json"],
+        ["--json"],
+    ],
+)
+def test_an_error_is_json_on_stdout_and_a_line_on_stderr(capsys, arguments):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"error": err.strip()}
+    assert err.count("\n") == 1
+
+
+def test_without_json_an_error_is_on_stderr_only(capsys):
+    assert main(["mdh", "there/is/no.urdf"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """Return what a command writes to a terminal."""
+    master, slave = pty.openpty()
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
+    environment["TERM"] = "xterm-256color"
+    command = [sys.executable, "-m", "ros2_dynid.cli", *arguments]
+    with subprocess.Popen(command, stdout=slave, stderr=slave, stdin=slave, env=environment) as process:
+        os.close(slave)
+        chunks = []
+        while True:
+            try:
+                chunk = os.read(master, 65536)
+            except OSError:  # the terminal is gone with the process
+                break
+            if not chunk:
+                break
+            chunks.append(chunk)
+    os.close(master)
+    assert process.returncode == 0
+    return b"".join(chunks).decode()
+
+
+def test_no_color_writes_no_escape_sequence_at_all():
+    coloured, plain = on_a_terminal("base", "puma560"), on_a_terminal("base", "puma560", "--no-color")
+    assert "\x1b[" in coloured
+    assert "\x1b" not in plain and "base parameters" in plain
+
+
+def console(width: int) -> tuple[Console, io.StringIO]:
+    out = io.StringIO()
+    return Console(file=out, width=width, highlight=False), out
+
+
+COLUMNS = [Column("joint", wrap=True), *(Column(f"quantity\n[unit {k}]", right=True) for k in range(6))]
+ROWS = [[f"joint_{j}", *(f"{j}.{k}23456" for k in range(6))] for j in range(3)]
+
+
+@pytest.mark.parametrize("width", [200, 80, 60, 40, 20])
+def test_no_cell_is_lost_however_narrow_the_terminal(width):
+    screen, out = console(width)
+    print_table(screen, COLUMNS, ROWS, title="a table")
+    text = out.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text
+    for row in ROWS:
+        for cell in row:
+            assert cell in text
+    for k in range(6):
+        assert f"[unit {k}]" in text
+
+
+def test_names_are_not_taken_for_markup():
+    screen, out = console(80)
+    print_table(screen, [Column("joint"), Column("")], [["[bold]j1[/bold]", RichText("red", "red")]])
+    assert "[bold]j1[/bold]" in out.getvalue()
+
+
+def test_texts_of_an_outcome_name_flags():
+    problem = RecordingProblem("coverage", "red", "still", Text("hold it: ", Option("hold", {"j1": 0})))
+    assert with_flags({"problems": (problem,)})["problems"][0].do == "hold it: --hold j1=0"
+    assert with_flags([problem])[0].what == "still"
+
+
+def test_a_console_without_colours_writes_none(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    plain = console_of(no_color=True)
+    with plain.capture() as captured:
+        plain.print("bold", style="bold red")
+    assert not re.search("\x1b", captured.get())
