@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.identify import Consistency, IdentifyOutcome
+    from ros2_dynid.identification.outcome import Consistency, IdentifyOutcome
 
 TOLERANCES = ("0", "-0.01", "-0.02", "-0.04", "full")
 
