@@ -1,4 +1,4 @@
-"""Base parameters beside the usual way, medians of interleaved repeats: python bench/bench_base_parameters.py
+"""Base parameters compared with the usual way, medians of interleaved repeats: python bench/bench_base_parameters.py
 
 The peer is what scripts around Pinocchio do: a loop over pin.computeJointTorqueRegressor at random points, QR without
 pivoting by SciPy, and beta from a second QR. It has inertial columns only, so ours are measured with the same.

@@ -1,7 +1,7 @@
-"""Generated dynamics beside Pinocchio, 6 joints, medians of interleaved repeats: python bench/bench_dynamics.py
+"""Generated dynamics compared with Pinocchio, 6 joints, medians of interleaved repeats: python bench/bench_dynamics.py
 
-torque_call: one torque from Python beside pin.rnea; torque_batch: 10,000 torques beside a Python loop over pin.rnea,
-and torque_batch_parallel beside pin.rneaInParallel on two threads; regressor_batch: 10,000 regressors beside a Python
+torque_call: one torque from Python against pin.rnea; torque_batch: 10,000 torques against a Python loop over pin.rnea,
+and torque_batch_parallel against pin.rneaInParallel on two threads; regressor_batch: 10,000 regressors against a Python
 loop over pin.computeJointTorqueRegressor.
 """
 

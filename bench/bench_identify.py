@@ -1,4 +1,4 @@
-"""Identification beside FIGAROH, medians of interleaved repeats: python bench/bench_identify.py [memory]
+"""Identification compared with FIGAROH, medians of interleaved repeats: python bench/bench_identify.py [memory]
 
 Regressor, base parameters and weighted least squares of 10,000 samples of 6 joints with friction. FIGAROH makes the
 regressor and the base parameters; its own weighted least squares needs a square matrix of all rows (29 GB here), so the

@@ -1,4 +1,4 @@
-"""The NumPy regressor of 10,000 samples beside a Python loop over Pinocchio's, for a 6-joint arm.
+"""The NumPy regressor of 10,000 samples against a Python loop over Pinocchio's, for a 6-joint arm.
 
 python bench/bench_numpy_regressor.py
 """

@@ -30,7 +30,7 @@ SETTLE = 3.0
 
 
 def publish(rate: float, seconds: float, best_effort: bool, log: Path) -> None:
-    """Send JointStates when told to by a line on standard input, then save what was sent: stamps [ns] and when [ns]."""
+    """Send JointStates on a line on standard input, then save what was sent: stamps [ns] and when [ns]."""
     import rclpy
     from rclpy.qos import QoSProfile, ReliabilityPolicy
     from sensor_msgs.msg import JointState
@@ -60,7 +60,7 @@ def publish(rate: float, seconds: float, best_effort: bool, log: Path) -> None:
 
 
 def values(k: Any) -> list[Any]:
-    """Return position, velocity and effort of message k, from which k can be told."""
+    """Return position, velocity and effort of message k, from which k can be recovered."""
     return [k + 0.01 * np.arange(7), -(k + 0.01 * np.arange(7)), 2.0 * k + np.arange(7)]
 
 

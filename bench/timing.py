@@ -1,4 +1,4 @@
-"""Times of several functions beside each other in one run: these machines are noisy, so only ratios mean something."""
+"""Times of several functions, measured in turn in one run: only their ratios are meaningful on a noisy machine."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ toc_object_entries = False
 python_maximum_signature_line_length = 100
 PACKAGE = Path(ros2_dynid.version.__file__).parent
 GENERATED = "api"
-ORDER = ("model", "dynamics", "base_parameters", "codegen", "excitation", "recording", "identification", "control")
+ORDER = ("usecases", "model", "dynamics", "base_parameters", "codegen", "excitation", "recording", "identification")
 """Packages as the pipeline uses them; the others follow by name."""
 NO_LIBRARY = ("nodes", "commands", "cli", "demo")
 """Not called from Python: nodes.md and --help describe them."""
@@ -124,7 +124,8 @@ def reference_page(package: str, modules: list[str]) -> str:
     exported: dict[str, str] = {}
     if package != "ros2_dynid":
         lines += [f".. automodule:: {package}", "   :no-members:", ""]
-        exported = public_names(PACKAGE / package.partition(".")[2] / "__init__.py")
+        names_here = public_names(PACKAGE / package.partition(".")[2] / "__init__.py")
+        exported = {name: full for name, full in names_here.items() if full.startswith(f"{package}.")}
     sources = {full.rpartition(".")[0] for full in exported.values()} or {f"ros2_dynid.{name}" for name in modules}
     for module in sorted(sources):
         names = [full.rpartition(".")[2] for full in exported.values() if full.rpartition(".")[0] == module]

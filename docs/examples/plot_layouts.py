@@ -1,4 +1,4 @@
-"""Layouts for PlotJuggler and Foxglove: measured against predicted torque, one plot a joint, for any robot.
+"""Layouts for PlotJuggler and Foxglove: measured against predicted torque, one plot per joint, for any robot.
 
     ./dynid python docs/examples/plot_layouts.py demo6 layouts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -48,16 +49,16 @@ def test_the_first_page_leads_to_all_pages_of_the_folder(site: Path) -> None:
 def test_the_reference_documents_every_exported_name(site: Path) -> None:
     from importlib import import_module
 
-    for init in sorted((ROOT / "ros2_dynid").glob("*/__init__.py")):
-        if init.parent.name in ("nodes", "commands"):
-            assert not (site / f"api/{init.parent.name}.html").exists()
-            continue
-        page = (site / f"api/{init.parent.name}.html").read_text()
-        package = import_module(f"ros2_dynid.{init.parent.name}")
-        for name in getattr(package, "__all__", []):
-            item = getattr(package, name)
-            if callable(item):
-                assert re.search(rf'id="ros2_dynid\.[\w.]*\.{name}"', page), f"{package.__name__}.{name}"
+    inits = sorted((ROOT / "ros2_dynid").glob("*/__init__.py"))
+    packages = [init.parent.name for init in inits if init.parent.name not in ("nodes", "commands")]
+    assert {page.stem for page in (site / "api").glob("*.html")} == {*packages, "index", "top"}
+    pages = "".join((site / f"api/{name}.html").read_text() for name in packages)
+    for name in packages:
+        package = import_module(f"ros2_dynid.{name}")
+        for public in getattr(package, "__all__", []):
+            item = getattr(package, public)
+            if inspect.isclass(item) or inspect.isfunction(item):
+                assert re.search(rf'id="ros2_dynid\.[\w.]*\.{public}"', pages), f"{package.__name__}.{public}"
 
 
 def test_docstrings_keep_their_equations(site: Path) -> None:
