@@ -17,7 +17,7 @@ def chosen_names(robot: Robot, source: str, groups: Sequence[str] | None) -> tup
     if source == "torque":
         return select_groups(robot, groups), None
     if groups is None:
-        return select_groups(robot, ("inertial", "rotor")), f"friction and offset left out: {source} does not show them"
+        return select_groups(robot, ("inertial", "rotor")), f"friction and offset left out: not in the {source} model"
     wrong = [group for group in groups if group in DISSIPATIVE]
     if wrong:
         raise InputError(

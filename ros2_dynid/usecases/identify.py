@@ -45,7 +45,7 @@ class IdentifyRequest:
 def identify(
     request: IdentifyRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
 ) -> IdentifyOutcome:
-    """Identify the robot; `progress` is told stage and fraction, and `cancelled` is asked whether to stop."""
+    """Identify the robot; `progress` gets stage and fraction, and `cancelled` says whether to stop."""
     found = pipeline.identify(
         request.robot.load(),
         request.recordings,

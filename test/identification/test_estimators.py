@@ -12,7 +12,9 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
+from ros2_dynid.identification.estimators.instrumental import cross_moments
 from ros2_dynid.identification.preparation import as_prepared, prepare
+from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.validation.torque_errors import cross_validate, folds, torque_errors
 
 
@@ -78,6 +80,40 @@ def test_robust_estimate_ignores_spikes():
     hit = [k for k, leader in enumerate(base.leaders) if leader[-1] in "123"]  # the joints with spikes
     plain, robust = (np.abs(fitter(m, spiked)(None).base - truth)[hit] for m in (Method.WLS, Method.IRLS))
     assert np.median(robust) < 0.3 * np.median(plain)
+
+
+@pytest.mark.parametrize("method", [Method.IRLS, Method.IV])
+def test_held_out_blocks_have_no_say_in_the_weights(problem, method):
+    """Spoiled torques in blocks that a fit leaves out do not move it; without the spoiled blocks all methods agree."""
+    p = problem.prepared[0]
+    blocks = problem.information.blocks
+    chosen = list(range(len(blocks) // 2))
+    spoiled = p.tau.copy()
+    spoiled[p.t > blocks[chosen[-1]].end + 1.0] *= 3.0
+    after = replace(p, tau=spoiled)
+
+    def halves(half):
+        whole = problem.halves(half)[0]
+        tau = whole.tau.copy()
+        tau[whole.t > blocks[chosen[-1]].end + 1.0] *= 3.0
+        return [replace(whole, tau=tau)]
+
+    information = inform(problem.robot, problem.base, [after])
+    other = Problem(problem.robot, problem.base, (after,), information, problem.prior, halves)
+    ours, theirs = (fitter(method, one)(chosen[:-2]) for one in (problem, other))
+    assert np.allclose(ours.value, theirs.value, rtol=1e-9, atol=1e-12)
+    assert np.allclose(ours.sigma, theirs.sigma, rtol=1e-9)
+
+
+def test_rows_fall_into_the_blocks_of_their_time():
+    """Rows of half the samples have another rate: their times, not their numbers, say which block they are of."""
+    t = np.array([0.0, 0.3, 0.9, 1.0, 1.7, 2.2, 2.6])
+    W = np.arange(1.0, 8.0)[None, None]
+    rows = Rows(t, W, 2.0 * W[0], np.ones((1, 7), dtype=bool))
+    found = cross_moments([rows], [rows], np.array([0.0, 1.0, 2.5]))
+    squares = np.arange(1.0, 8.0) ** 2
+    parts = [squares[:3].sum(), squares[3:6].sum(), squares[6:].sum()]
+    assert np.allclose(found.A[:, 0, 0, 0], 2 * np.array(parts)) and np.allclose(found.y[:, 0, 0], 4 * np.array(parts))
 
 
 def test_folds_are_contiguous_and_cover_all(problem):

@@ -1,4 +1,4 @@
-"""Preprocessing: what uneven, gappy, partly missing and plainly bad recordings become."""
+"""Preparation: what uneven, gappy, partly missing and plainly bad recordings become."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from recordings import simulated, simulated_truth
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
+from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.rows import row_times
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
@@ -127,3 +127,18 @@ def test_simulated_recording_keeps_most_of_its_rows():
     p = prepare(robot, simulated(seconds=6.0))
     assert p.filter.dropped < 0.6
     assert len(row_times(p)) > 50
+
+
+def test_a_piece_that_cannot_be_used_is_left_out_with_a_note():
+    samples, _ = smooth(seconds=24.0)
+    third = len(samples) // 3
+    first, short, last = (
+        samples.take(part) for part in (slice(0, third), slice(third, third + 10), slice(third, None))
+    )
+    found = prepare_pieces(ROBOT, [first, short, last])
+    assert len(found.segments) == 2
+    assert [note.text for note in found.notes if "left out" in note.text] == [
+        f"the piece of {short.t[0]:.6g} to {short.t[-1]:.6g} s was left out: only 10 usable samples are left"
+    ]
+    with pytest.raises(InputError, match="only 10 samples"):
+        prepare_pieces(ROBOT, [short])

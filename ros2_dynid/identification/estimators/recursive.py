@@ -35,8 +35,8 @@ def recursive(information: Information, prior: Array | None = None) -> Estimate:
         left = R[:, -1] - R[:, :-1][:, ~new] @ value[columns[~new]]
         found = solve(np.column_stack((R[:, :-1][:, new], left)), value[columns[new]], TOLERANCE)
         value[columns[new]] = found.value
-        told = columns[new][found.identified]
-        solved[told], group[told] = True, j
+        known = columns[new][found.identified]
+        solved[known], group[known] = True, j
         cond = max(cond, found.cond)
     covariance, dof = jackknife(_moments(information, value, group), solved & ~shared, half=True)
     sigma = error_levels(information, value, 1.0 / whole.sigma)

@@ -1,0 +1,72 @@
+"""A recording read once in pieces is the one that load_samples returns whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.notes import Note, remark
+from ros2_dynid.recording.in_order import ClockSetBackError, in_order
+from ros2_dynid.recording.samples import Samples, cut, ordered
+
+
+def awkward(seed: int) -> Samples:
+    """Return samples that come late by up to 0.9 s, repeat stamps, lack times, and a velocity at first."""
+    rng = np.random.default_rng(seed)
+    t = np.round(np.sort(rng.uniform(0, 60, 3000)), 2)  # with repeats
+    t[rng.integers(0, 3000, 20)] = np.nan
+    for begin in rng.integers(0, 2900, 8):
+        t[begin : begin + 3] = t[begin] - np.array([0.0, 0.5, 0.9])
+    q = rng.normal(size=(len(t), 2))
+    dq = np.full_like(q, np.nan)
+    dq[2000:] = 1.0
+    return Samples(t, ("a", "b"), q, dq, np.full_like(q, np.nan), source="awkward", start_ns=10**18)
+
+
+def reader(samples: Samples, size: int, count: Counter | None = None):
+    """Return a reader that yields so many samples at a time; pieces without a known velocity have none."""
+
+    def read(notes: list[Note]):
+        notes.append(remark("read"))
+        for begin in range(0, len(samples), size):
+            if count is not None:
+                count["pieces"] += 1
+            piece = samples.take(slice(begin, begin + size))
+            known = {f: x for f, x in piece.arrays().items() if f == "q" or not np.isnan(x).all()}
+            yield piece.with_arrays(piece.t, known)
+
+    return read
+
+
+@pytest.mark.parametrize("size", (1, 17, 1000, 10_000))
+@pytest.mark.parametrize("cuts", ((None, None), (10.0, 40.0)))
+def test_pieces_are_the_whole_and_are_read_once(size, cuts):
+    samples = awkward(1 if size > 1 else 2)
+    expected, whole = cut(ordered(samples), *cuts), ordered(samples)
+    notes: list[Note] = []
+    count: Counter = Counter()
+    pieces = list(in_order(reader(samples, size, count), notes, *cuts, size=500))
+    assert count["pieces"] == -(-len(samples) // size)
+    assert np.array_equal(np.concatenate([piece.t for piece in pieces]), expected.t)
+    assert np.array_equal(np.concatenate([piece.q for piece in pieces]), expected.q)
+    assert expected.dq is not None
+    known = np.concatenate([np.full_like(p.q, np.nan) if p.dq is None else p.dq for p in pieces])
+    assert np.array_equal(known, expected.dq, equal_nan=True)
+    assert notes == [remark("read"), *whole.notes]
+    assert size == 10_000 or len(pieces) > 1
+
+
+def test_a_clock_that_was_set_back_needs_another_reading():
+    samples = awkward(3)
+    t = samples.t.copy()
+    t[1500:] -= 30.0
+    with pytest.raises(ClockSetBackError):
+        list(in_order(reader(samples.with_arrays(t, samples.arrays()), 100), [], size=500))
+
+
+def test_a_cut_that_leaves_nothing_is_refused():
+    with pytest.raises(InputError, match=r"no sample lies between.*lasts from"):
+        list(in_order(reader(awkward(4), 100), [], 1000.0, 2000.0, size=500))
