@@ -97,5 +97,7 @@ def test_motions_and_stops_go_through_the_action(tmp_path):
             assert np.all(np.array(controller.goals[-1].points[-1].velocities) == 0.0)
             controller.willing = False
             assert "refused the trajectory" in started("aborted")
+            controller.willing = True  # the refusal belonged to that goal, and does not stick
+            assert started(("done", "aborted")) == "done"
         finally:
             controller.close()

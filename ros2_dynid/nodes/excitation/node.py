@@ -185,15 +185,17 @@ class Excitation(ManagedNode):
             raise InputError(f"a motion is under way ({machine.phase.value})", "wait for its end or stop it")
         if plan.robot is not robot:
             raise InputError("the robot has changed since the trajectory was planned", "plan again")
-        if problem := self._connection():
+        sender = self._sender
+        assert sender is not None, "made by configure, as this service is"
+        if problem := sender.problem():
             raise InputError(problem, "start the controller, or remap its topic")
-        self.get_logger().info(self._controllers.check(self._sender.name))
+        self.get_logger().info(self._controllers.check(sender.name))
         points = plan.points(chosen(plan.trajectory), self.value("point_rate"))
         q, limits = machine.where(self._now()), machine.limits
         assert limits is not None
         motion = prepared(name, robot, points, q, machine.settings, limits, stops, plan.check_way)
         for part in (motion.way, motion.run):
-            self._sender.prepare(part.points)
+            sender.prepare(part.points)
         return self._asked(lambda now: Start(now, motion))
 
     def _asked(self, make: MakeEvent) -> str:

@@ -82,12 +82,13 @@ class ActionSender:
         """Send goals to `action`; tell `refused` what went wrong."""
         try:
             from control_msgs.action import FollowJointTrajectory
-            from rclpy.action import ActionClient
+            from rclpy.action.client import ActionClient
         except ImportError:
             cure = "install ros-DISTRO-control-msgs, or leave the parameter action empty to use the topic"
             raise InputError("control_msgs is not installed", cure) from None
         self._node, self._refused, self.name = node, refused, action
-        self._kind, self._client = FollowJointTrajectory, ActionClient(node, FollowJointTrajectory, action)
+        self._kind: Any = FollowJointTrajectory
+        self._client: Any = ActionClient(node, FollowJointTrajectory, action)
         self._ready: WeakKeyDictionary[Reference, JointTrajectory] = WeakKeyDictionary()
 
     def prepare(self, points: Reference) -> None:
