@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 import time
 
@@ -23,6 +24,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
+from ros2_dynid.nodes.common.caller import ClientError
 from ros_graph import graph
 
 
@@ -67,6 +69,21 @@ class Controller:
         self._executor.shutdown(timeout_sec=1.0)
 
 
+def an_inactive_controller_is_named(controller, client):
+    """Ask a controller manager, as far as its messages are installed."""
+    messages = pytest.importorskip("controller_manager_msgs.srv")
+    state = importlib.import_module("controller_manager_msgs.msg").ControllerState
+
+    def listed(_, response):
+        response.controller = [state(name="arm_controller", state="inactive"), state(name="other", state="active")]
+        return response
+
+    controller.node.create_service(messages.ListControllers, "/controller_manager/list_controllers", listed)
+    time.sleep(2.0)  # for the two to find each other
+    with pytest.raises(ClientError, match="arm_controller is inactive; activate it: ros2 control"):
+        client.call(Trigger, "excitation/start")
+
+
 @pytest.mark.timeout(100)
 def test_motions_and_stops_go_through_the_action(tmp_path):
     with graph(tmp_path) as made:
@@ -95,9 +112,11 @@ def test_motions_and_stops_go_through_the_action(tmp_path):
             client.call(Trigger, "excitation/stop")
             client.wait(lambda: controller.goals[-1].points[-1].time_from_start.sec < 1, 5.0, "the stop")
             assert np.all(np.array(controller.goals[-1].points[-1].velocities) == 0.0)
+            client.wait(lambda: client.excitation_state.startswith("aborted"), 20.0, "rest")
             controller.willing = False
             assert "refused the trajectory" in started("aborted")
             controller.willing = True  # the refusal belonged to that goal, and does not stick
             assert started(("done", "aborted")) == "done"
+            an_inactive_controller_is_named(controller, client)
         finally:
             controller.close()
