@@ -56,48 +56,64 @@ NO_LIBRARY = ("nodes", "commands", "cli", "demo")
 """Not called from Python: nodes.md and --help describe them."""
 
 
-def packages() -> dict[str, list[str]]:
-    """Return the public modules of every package of the code, by the package's name; files at the top are in ''."""
-    found: dict[str, list[str]] = {}
-    for file in sorted(PACKAGE.rglob("*.py")):
-        parts = file.relative_to(PACKAGE).with_suffix("").parts
-        if parts[0] in NO_LIBRARY or any(part.startswith("_") for part in parts[:-1]):
-            continue
-        if parts[-1] == "__init__":
-            found.setdefault(parts[0] if len(parts) > 1 else "", [])
-            parts = parts[:-1]
-            if len(parts) < 2:
-                continue
-        elif parts[-1].startswith("_"):
-            continue
-        found.setdefault(parts[0] if len(parts) > 1 else "", []).append(".".join(parts))
+def packages() -> list[str]:
+    """Return the packages at the top of the code, in the order of the pages."""
+    rank = {name: k for k, name in enumerate(ORDER)}
+    found = [init.parent.name for init in PACKAGE.glob("*/__init__.py") if init.parent.name not in NO_LIBRARY]
+    return sorted(found, key=lambda name: (rank.get(name, len(rank)), name))
+
+
+def exports(folder: Path) -> dict[str, str]:
+    """Return the names in a package's __all__, each with the module that defines it, below ros2_dynid."""
+    exported: list[str] = []
+    origin: dict[str, str] = {}
+    for node in ast.parse((folder / "__init__.py").read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                if alias.asname in (None, alias.name):
+                    origin[alias.name] = node.module.removeprefix("ros2_dynid.")
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            exported = [str(item) for item in ast.literal_eval(node.value)]
+    found = {}
+    for name in exported:
+        module = origin.get(name, "")
+        there = PACKAGE.joinpath(*module.split("."))
+        if (there / "__init__.py").is_file() and module:  # passed on by a package further in
+            module = exports(there).get(name, "")
+        if module:
+            found[name] = module
     return found
 
 
-def public_names(file: Path) -> dict[str, str]:
-    """Return the names that a package exports in __all__, each with the full name of what it stands for."""
-    tree = ast.parse(file.read_text())
-    exported: list[str] = []
-    origin: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            origin |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            exported = [str(item) for item in ast.literal_eval(node.value)]
-    return {name: origin[name] for name in exported if name in origin}
+def documented(package: str) -> dict[str, set[str]]:
+    """Return the modules that a package's page documents, and which names of them; none stands for all.
+
+    What a package exports is public. All modules are documented where it exports nothing.
+    """
+    found: dict[str, set[str]] = {}
+    for init in [PACKAGE / package / "__init__.py", *sorted((PACKAGE / package).glob("*/**/__init__.py"))]:
+        here = ".".join(init.parent.relative_to(PACKAGE).parts)
+        exported = exports(init.parent)
+        for name, module in exported.items():
+            if module.startswith(f"{package}."):  # documented where it is defined
+                found.setdefault(module, set()).add(name)
+        if not exported:
+            for file in init.parent.glob("*.py"):
+                if not file.name.startswith("_"):
+                    found.setdefault(f"{here}.{file.stem}", set())
+    return found
 
 
 def write_reference(app: Sphinx) -> None:
     """Write a page for every package of the code."""
     folder = Path(app.srcdir) / GENERATED
     folder.mkdir(exist_ok=True)
-    found = packages()
-    rank = {name: k for k, name in enumerate(ORDER)}
-    names = sorted((name for name in found if name), key=lambda name: (rank.get(name, len(rank)), name))
+    names = packages()
     wanted = {"index.rst": reference_index([*names, "top"])}
     for name in names:
-        wanted[f"{name}.rst"] = reference_page(f"ros2_dynid.{name}", found[name])
-    wanted["top.rst"] = reference_page("ros2_dynid", found[""])
+        wanted[f"{name}.rst"] = reference_page(f"ros2_dynid.{name}", documented(name))
+    top = [file.stem for file in PACKAGE.glob("*.py") if not file.name.startswith("_") and file.stem not in NO_LIBRARY]
+    wanted["top.rst"] = reference_page("ros2_dynid", {name: set() for name in top})
     for stale in folder.glob("*.rst"):
         if stale.name not in wanted:
             stale.unlink()
@@ -118,20 +134,14 @@ def reference_index(names: list[str]) -> str:
     )
 
 
-def reference_page(package: str, modules: list[str]) -> str:
-    """Return the page of a package: what it is, then the names it exports, or all modules where it exports none."""
+def reference_page(package: str, modules: dict[str, set[str]]) -> str:
+    """Return the page of a package: what it is, then module after module."""
     lines = [package, "=" * len(package), ""]
-    exported: dict[str, str] = {}
     if package != "ros2_dynid":
         lines += [f".. automodule:: {package}", "   :no-members:", ""]
-        names_here = public_names(PACKAGE / package.partition(".")[2] / "__init__.py")
-        exported = {name: full for name, full in names_here.items() if full.startswith(f"{package}.")}
-    sources = {full.rpartition(".")[0] for full in exported.values()} or {f"ros2_dynid.{name}" for name in modules}
-    for module in sorted(sources):
-        names = [full.rpartition(".")[2] for full in exported.values() if full.rpartition(".")[0] == module]
-        title = module.removeprefix("ros2_dynid.")
-        lines += [title, "-" * len(title), "", f".. automodule:: {module}"]
-        lines += [f"   :members: {', '.join(names)}", ""] if names else [""]
+    for module, names in sorted(modules.items()):
+        lines += [module, "-" * len(module), "", f".. automodule:: ros2_dynid.{module}"]
+        lines += [f"   :members: {', '.join(sorted(names))}", ""] if names else [""]
     return "\n".join(lines)
 
 
