@@ -52,7 +52,7 @@ def test_the_reference_documents_every_exported_name(site: Path) -> None:
     inits = sorted((ROOT / "ros2_dynid").glob("*/__init__.py"))
     packages = [init.parent.name for init in inits if init.parent.name not in ("nodes", "commands")]
     assert {page.stem for page in (site / "api").glob("*.html")} == {*packages, "index", "top"}
-    pages = "".join((site / f"api/{name}.html").read_text() for name in packages)
+    pages = "".join((site / f"api/{name}.html").read_text() for name in (*packages, "top"))
     for name in packages:
         package = import_module(f"ros2_dynid.{name}")
         for public in getattr(package, "__all__", []):
