@@ -66,7 +66,7 @@ class Text(str):
 
 
 class DynidError(Exception):
-    """Something went wrong that the user can be told about in one line."""
+    """An error that one line explains to the user."""
 
     def __init__(self, text: str = "") -> None:
         """Keep the line."""
@@ -88,7 +88,7 @@ class InputError(DynidError):
 
 
 class RankError(DynidError):
-    """A matrix has not the rank that the computation needs."""
+    """A matrix does not have the rank that the computation needs."""
 
     def __init__(self, what: str, cure: str, *, rank: int, expected: int, tolerance: float) -> None:
         """Keep the numerical `rank` found with the absolute `tolerance`, and the rank `expected`."""

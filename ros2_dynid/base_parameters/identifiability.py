@@ -90,7 +90,7 @@ def _no_effect(robot: Robot, name: str, motion: list[tuple[int, Reach]] | None) 
         return f"link {j} never turns, so only its mass is felt"
     if kind in INERTIA:
         if turns == 1:
-            return f"link {j} only turns about one direction, and {name} is no moment about it"
+            return f"link {j} only turns about one direction, and {name} is not a moment about it"
         return f"no turn that link {j} can make is felt through {name}"
     weightless = not np.any(np.abs(reach.G[:, :3]) > 1e-10)
     pull = "there is no gravity" if weightless else f"gravity does no work on {name}"

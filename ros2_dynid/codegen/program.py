@@ -129,7 +129,7 @@ def unit_columns(robot: Robot, parameters: Sequence[str]) -> Array:
     columns = np.zeros((len(names), len(parameters)))
     for k, name in enumerate(parameters):
         if name not in names:
-            raise InputError(f"{name!r} is no parameter of the robot", "use names such as ZZ1", robot.name)
+            raise InputError(f"{name!r} is not a parameter of the robot", "use names such as ZZ1", robot.name)
         columns[names.index(name), k] = 1.0
     return columns
 

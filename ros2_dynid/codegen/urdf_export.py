@@ -57,7 +57,9 @@ def updated_urdf(
     tree = parse_urdf(text, source)
     chain = select_chain(tree, base_link, tip_link, hold)
     if [placed.urdf.name for placed in chain.joints] != [joint.name for joint in robot.joints]:
-        raise InputError("the URDF has other joints than the model", "give the URDF that was identified", source)
+        raise InputError(
+            "the joints of the URDF are not those of the model", "give the URDF that was identified", source
+        )
     places = _places(text)
     notes: list[str] = []
     edits: list[tuple[int, int, bytes]] = []

@@ -1,7 +1,7 @@
 """Vectors and frames of one joint, batched: components in the first axis, samples in the last one.
 
-The public functions of this room take samples first; inside, samples come last, so that every operation of NumPy runs
-over contiguous memory.
+The public functions of this package take samples first; inside, samples come last, so that every operation of NumPy
+runs over contiguous memory.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     cond_normalised = condition(normalised(W)[0])
     if not cond_normalised < UNSHOWN:
         raise InputError(
-            f"the best motion found does not show the base parameters (condition number {cond_normalised:.1e})",
+            f"the best motion found does not excite the base parameters (condition number {cond_normalised:.1e})",
             Text(
                 "give wider limits, more time (",
                 Option("time_budget"),

@@ -12,8 +12,8 @@ from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.limits import Bounds
 from ros2_dynid.model.robot import Array, Robot
 
-ROOM_M = 0.15
-"""More room than this [m] around a pose makes it no better."""
+ENOUGH_M = 0.15
+"""More clearance than this [m] does not make a pose better."""
 CANDIDATES = 300
 """Random poses that are tried where neither zero nor the middle of the limits is safe."""
 
@@ -57,15 +57,18 @@ def rest_pose(
     first = (zero, middle) if zero_first else (middle, zero)
     poses = [*first, *rng.uniform(0.7 * lower + 0.3 * middle, 0.7 * upper + 0.3 * middle, (CANDIDATES, len(index)))]
     faults: list[str] = []
-    for spare in (1.5, 1.0):  # a trajectory needs room around its rest pose, but some links are never farther apart
+    for spare in (
+        1.5,
+        1.0,
+    ):  # a trajectory needs clearance around its rest pose, but some links are never farther apart
         best: tuple[float, Array] | None = None
         for pose in poses:
             faults.append(fault_of(robot, bounds, shapes, chi, pose, spare))
             if not faults[-1]:
-                room = ROOM_M if shapes is None else min(clearance(robot, shapes, pose[None])[0], ROOM_M)
-                if best is None or room > best[0]:
-                    best = (room, pose)
-                if room >= ROOM_M:
+                distance = ENOUGH_M if shapes is None else min(clearance(robot, shapes, pose[None])[0], ENOUGH_M)
+                if best is None or distance > best[0]:
+                    best = (distance, pose)
+                if distance >= ENOUGH_M:
                     break
         if best is not None:
             return np.asarray(best[1])

@@ -184,5 +184,9 @@ def _span(
         ends.append(float(rest[k] + side * way))
     if ends[1] - ends[0] < 1e-2:
         name = robot.active_names[k]
-        raise InputError(f"joint {name!r} has no room for a ramp at the start pose", "choose another one", robot.name)
+        raise InputError(
+            f"joint {name!r} cannot do a ramp at the start pose: its limits are too close",
+            "choose another one",
+            robot.name,
+        )
     return ends[0], ends[1]

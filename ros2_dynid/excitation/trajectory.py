@@ -252,7 +252,7 @@ def _points(message: Any, source: str) -> tuple[tuple[str, ...], Array, Array, A
         raise refuse("there are no joint names in the file")
     points = message["points"]
     if len(points) < 2:
-        raise refuse(f"{len(points)} points are no trajectory")
+        raise refuse(f"{len(points)} points are not a trajectory")
     try:
         t = np.array(
             [p["time_from_start"]["sec"] + 1e-9 * p["time_from_start"]["nanosec"] for p in points], dtype=float

@@ -28,7 +28,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
     except FileNotFoundError:
         raise InputError("there is no such file", "check the path", source) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"it cannot be read ({error})", "check the path and its rights", source) from None
+        raise InputError(f"it cannot be read ({error})", "check the path and its permissions", source) from None
     if len(data) > limit:
         raise InputError(f"it has more than {limit / 1e6:g} MB", "give the description of one robot", source)
     return data

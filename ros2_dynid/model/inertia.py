@@ -49,7 +49,7 @@ class Inertia:
         if moments[0] < -slack:
             return "negative principal moment of inertia"
         if moments[0] + moments[1] < moments[2] - slack:
-            return "principal moments of inertia against the triangle inequality"
+            return "principal moments of inertia violate the triangle inequality"
         return None
 
     def standard(self) -> dict[str, float]:

@@ -47,7 +47,7 @@ def _find_table(data: Any, source: str) -> Mapping[str, Any]:
 
 def _merge(limits: Limits, entry: Any, name: str, source: str) -> Limits:
     if not isinstance(entry, Mapping):
-        raise InputError(f"joint_limits of {name!r} is no mapping", "give max_acceleration: NUMBER", source)
+        raise InputError(f"joint_limits of {name!r} is not a mapping", "give max_acceleration: NUMBER", source)
     changes: dict[str, float] = {}
     for flag, key, target in (
         ("has_acceleration_limits", "max_acceleration", "acceleration"),

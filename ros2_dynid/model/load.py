@@ -87,7 +87,7 @@ def find_robot_file(path: str | Path) -> Path:
     file = Path(path)
     text = str(path)
     if not text.strip() or "\0" in text:
-        raise InputError(f"{text!r} is no robot", "give a URDF, a robot file or a shipped robot's name")
+        raise InputError(f"{text!r} is not a robot", "give a URDF, a robot file or a shipped robot's name")
     if file.exists() or file.suffix or len(file.parts) > 1:
         return file
     shipped = shipped_robots()

@@ -168,7 +168,9 @@ def _check(robot: Robot) -> None:
         raise InputError("a motor is coupled twice", "join its couplings into one", robot.name)
     passive = {constraint.joint for constraint in robot.passive}
     if len(passive) != len(robot.passive) or not passive <= numbers or passive == numbers:
-        raise InputError("passive joints are unknown, repeated or all there are", "leave an active joint", robot.name)
+        raise InputError(
+            "passive joints are unknown, repeated, or all of the joints", "leave an active joint", robot.name
+        )
     for constraint in robot.passive:
         wrong = set(constraint.terms) - (numbers - passive)
         if wrong:

@@ -113,7 +113,7 @@ def _refine(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
     joints = list(robot.joints)
     entries = top.get("joints", [])
     if not isinstance(entries, list):
-        raise InputError("joints is no list", "write - {name: NAME, limits: {...}}", source)
+        raise InputError("joints is not a list", "write - {name: NAME, limits: {...}}", source)
     for entry in entries:
         entry = as_mapping(entry, "an entry of joints", source)
         number = _joint_number(entry.get("name"), joints, "joints", source)
@@ -131,7 +131,7 @@ def _with_names(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
     coupling = []
     entries = top.get("coupling", [])
     if not isinstance(entries, list):
-        raise InputError("coupling is no list", "write - {motor: 6, joints: {5: 1, 6: 1}}", source)
+        raise InputError("coupling is not a list", "write - {motor: 6, joints: {5: 1, 6: 1}}", source)
     for entry in entries:
         entry = as_mapping(entry, "an entry of coupling", source)
         check_keys(entry, ("motor", "joints", "independent_inertia"), "coupling", source)
@@ -235,7 +235,7 @@ def _tools(top: Mapping[str, Any], joints: list[Joint], source: str) -> dict[str
 def _notes(top: Mapping[str, Any], source: str) -> tuple[str, ...]:
     notes = top.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise InputError("notes is no list of texts", "write - TEXT", source)
+        raise InputError("notes is not a list of texts", "write - TEXT", source)
     return tuple(notes)
 
 

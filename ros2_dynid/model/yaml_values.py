@@ -17,7 +17,7 @@ from ros2_dynid.model.robot import Array
 def as_mapping(value: Any, where: str, source: str) -> Mapping[Any, Any]:
     """Return the value if it is a mapping; `where` names it in the error."""
     if not isinstance(value, Mapping):
-        raise InputError(f"{where} is no mapping", "write KEY: VALUE", source)
+        raise InputError(f"{where} is not a mapping", "write KEY: VALUE", source)
     return value
 
 
@@ -64,9 +64,9 @@ def as_pose(value: Any, where: str, source: str) -> Array:
     """Return a rigid transform (4, 4) from four rows."""
     rows = value if isinstance(value, list) else []
     if len(rows) != 4 or not all(isinstance(row, list) and len(row) == 4 for row in rows):
-        raise InputError(f"{where} is no 4x4 transform", "give 4 rows of 4 numbers", source)
+        raise InputError(f"{where} is not a 4x4 transform", "give 4 rows of 4 numbers", source)
     matrix = np.array([[as_number(item, where, source) for item in row] for row in rows])
     rigid = np.abs(matrix[:3, :3] @ matrix[:3, :3].T - np.eye(3)).max() < 1e-9 and np.linalg.det(matrix[:3, :3]) > 0
     if not rigid or not np.array_equal(matrix[3], [0, 0, 0, 1]):
-        raise InputError(f"{where} is no rigid transform", "give a rotation, a position and the row 0 0 0 1", source)
+        raise InputError(f"{where} is not a rigid transform", "give a rotation, a position and the row 0 0 0 1", source)
     return matrix

@@ -41,7 +41,7 @@ class Samples:
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together."""
         if self.t.ndim != 1:
-            raise InputError(f"time has shape {self.t.shape}", "give one time [s] a sample", self.source)
+            raise InputError(f"time has shape {self.t.shape}", "give one time [s] per sample", self.source)
         shape = (len(self.t), len(self.joint_names))
         for field, array in self.arrays().items():
             if array.shape != shape:
@@ -157,7 +157,7 @@ def missing_joint(missing: Sequence[str], names: Sequence[str], source: str) -> 
     what = f"joint {missing[0]!r} of the robot is not in the recording, which has {there or 'no joints'}"
     if len(missing) > 1:
         what = f"{len(missing)} joints of the robot, {missing[0]!r} first, are not in the recording, which has {there}"
-    return InputError(what, "take the robot it was recorded on, name another topic, or hold the joint still", source)
+    return InputError(what, "use the robot that was recorded, choose another topic, or hold the joint", source)
 
 
 def shortened(names: Sequence[str], most: int = 12) -> str:

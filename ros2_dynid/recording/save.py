@@ -73,7 +73,7 @@ def _counted(outline: Outline, pieces: Iterable[Samples]) -> Iterator[Samples]:
         count += len(piece)
     if count != outline.count:
         what = f"it had {outline.count} samples when it was first read and {count} when it was read again"
-        raise InputError(what, "convert it when nobody writes to it any more", outline.source)
+        raise InputError(what, "convert it when it is no longer being written", outline.source)
 
 
 def _write_csv(outline: Outline, pieces: Iterable[Samples], stream: IO[bytes]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 SECTIONS: Sequence[tuple[str, str, str]] = (
-    ("torque", "Torque", "What the joints needed, what the identified model says, and what the a priori model says."),
+    ("torque", "Torque", "The measured torque, and what the identified and the a priori model predict."),
     (
         "parameters",
         "Base parameters",
@@ -19,7 +19,7 @@ SECTIONS: Sequence[tuple[str, str, str]] = (
     (
         "excitation",
         "Excitation",
-        "How well the motion showed each parameter, and how much of each joint's limits it used.",
+        "How well the motion excited each parameter, and how much of each joint's limits it used.",
     ),
     ("friction", "Friction", "Fv dq + Fc sign(dq) + off, with the measured torque less everything else in the model."),
     ("consistency", "Physical consistency", "Whether a real body can have these parameters, link by link."),

@@ -30,7 +30,7 @@ def central_inertia(parameters: Array) -> tuple[float, Array, Array]:
 def mjcf(robot: Robot, chi: Array, step: float) -> str:
     """Return the MJCF text of the robot with standard parameters chi, integrated with `step` [s]."""
     if robot.passive or robot.coupling:
-        raise InputError("closed loops and coupled motors cannot be simulated", "take a tree robot", robot.name)
+        raise InputError("closed loops and coupled motors cannot be simulated", "use a tree robot", robot.name)
     root = ET.Element("mujoco", model=robot.name)
     ET.SubElement(root, "compiler", angle="radian", balanceinertia="false", inertiafromgeom="false")
     option = ET.SubElement(root, "option", timestep=f"{step:.17g}", gravity=_text(robot.gravity), integrator="Euler")

@@ -21,7 +21,7 @@ FASTEST = 1000.0
 def true_parameters(robot: Robot, seed: int, spread: float = 0.15) -> Array:
     """Return chi, shape (n_standard,), each value off the robot's a priori one by about `spread` of itself.
 
-    Where the robot names no rotor inertia or friction, plausible ones are made up: a drive without them is no drive.
+    Where the robot names no rotor inertia or friction, plausible ones are made up, since every drive has them.
     """
     rng = np.random.default_rng(seed)
     chi = standard_vector(robot)

@@ -100,7 +100,7 @@ def test_identifiability_covers_every_parameter_once(puma, base):
     assert len(alone) == 23 and "Ia6" in alone  # Gautier 1991: 23 are not changed by the regrouping
     assert table["YY2"].reason.startswith("acts as ZZ1 - XX2")
     assert table["ZZ1"].base == ("ZZR1",) and "Ia1" in table["ZZ1"].reason
-    assert table["XX1"].reason == "link 1 only turns about one direction, and XX1 is no moment about it"
+    assert table["XX1"].reason == "link 1 only turns about one direction, and XX1 is not a moment about it"
     assert table["M2"].reason == "the origin of frame 2 never moves"
     assert "gravity does no work on MZ2" in table["MZ2"].reason
     assert all(entry.reason for entry in table.values())

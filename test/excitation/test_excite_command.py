@@ -93,7 +93,7 @@ def test_urdf_with_meshes_floor_and_caps(capsys, tmp_path):
         (None, ["--seed", "-1"], "seed"),
         (None, ["--floor", "0"], "--collision"),
         (None, ["--rate", "0"], "rate"),
-        (None, ["--max-position", "1e-9", "--time-budget", "0.5"], "does not show"),
+        (None, ["--max-position", "1e-9", "--time-budget", "0.5"], "does not excite"),
         (LIMITS, [], "no position limit"),
         ("velocity: 3.0", ["--method", "points"], "no velocity limit"),
     ],

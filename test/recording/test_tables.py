@@ -88,7 +88,7 @@ def test_column_maps(tmp_path, text):
     [
         ("0,1\n1,2\n", "no header that names its columns"),
         ("a.position,b\n0,1\n", "no column is called time"),
-        ("time,b\n0,1\n", "no column is a joint's"),
+        ("time,b\n0,1\n", "no column belongs to a joint"),
         ("time,a.position\n", "no samples"),
         ("time,a.position\n0,1\n1,x\n2,3\n", "line 3, column 'a.position': 'x' is not a number"),
         ("time,a.position\n0,1\n1\n2,3\n", "line 3 has 1 columns, its header 2"),

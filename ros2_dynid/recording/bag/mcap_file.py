@@ -121,7 +121,7 @@ class McapFile:
             self.warnings.append(text)
 
     def _read_summary(self, stream: BufferedIOBase) -> dict[int, int] | None:
-        """Read channels, chunk indexes and counts from the summary; None if there is no whole one."""
+        """Read channels, chunk indexes and counts from the summary; None unless there is a complete one."""
         if self.size < _FOOTER:
             return None
         stream.seek(self.size - _FOOTER)
@@ -250,7 +250,7 @@ class McapFile:
             budget.spend(size)
             records = decompress(compression, fields.take(length), size)
             if len(records) != size:
-                raise DamagedDataError("it has not the size that it claims")
+                raise DamagedDataError("its size differs from the size that it claims")
             if crc and zlib.crc32(records) != crc:
                 raise DamagedDataError("its checksum is wrong")
         except DamagedDataError as error:

@@ -139,8 +139,8 @@ class Merger:
             return None
         self._number += 1
         if self._number > _MOST_TRACKS:
-            what = f"topic {topic} names other joints from message to message: {self._number} different sets so far"
-            raise InputError(what, "name another topic, or the robot whose joints you want")
+            what = f"topic {topic} changes its joints from message to message: {self._number} different sets so far"
+            raise InputError(what, "choose another topic, or give the robot whose joints you want")
         tracks.append(Track(topic, names, fields))
         return tracks[-1]
 

@@ -99,7 +99,7 @@ def _windows(
             for item in decoder.decode(block if len(channels) == 1 else block.take(rows)):
                 joint_sets.add(frozenset(item.names))
                 if len(joint_sets) > _MOST_JOINT_SETS:
-                    what = f"topic {channel.topic} names other joints from message to message"
+                    what = f"topic {channel.topic} changes its joints from message to message"
                     raise InputError(what, Text("choose another topic (", Option("topic"), ")"), str(bag.path))
                 decoded.setdefault(channel.topic, []).append(replace(item, rows=rows[item.rows]))
         for topic, items in decoded.items():

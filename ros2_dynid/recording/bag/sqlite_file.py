@@ -63,7 +63,7 @@ class SqliteFile:
                 kept = [row for row in rows if isinstance(row[2], bytes) and isinstance(row[1], int)]
                 left -= sum(len(row[2]) for row in kept) + 8 * len(rows)
                 if left < 0:  # a damaged tree can list its pages over and over
-                    self._warn("the database is damaged: it lists more messages than it has room for")
+                    self._warn("the database is damaged: it lists more messages than the file can hold")
                     return
                 if kept:
                     channel, stamp, payloads = zip(*kept, strict=True)

@@ -3,7 +3,7 @@
 Messages gather in a chunk for at most a quarter of a second, then the chunk goes to the kernel in one write: a process
 that is killed loses no more than that. A thread asks the disk to keep what was written, once a second, so that a power
 cut loses little more, without ever making the caller wait. A bag is always a new folder; metadata.yaml is there from
-the start and replaced at the end; some room is held in reserve, so that a full disk still takes the last chunk and the
+the start and replaced at the end; some space is held in reserve, so that a full disk still takes the last chunk and the
 index. A bag without an end (killed) is read by load_samples and, index rebuilt, by rosbag2.
 """
 
@@ -52,7 +52,9 @@ class WriteError(DynidError):
     def __init__(self, path: Path, reason: str, kept: int) -> None:
         """Say why, and what was kept."""
         self.path, self.reason, self.kept = path, reason, kept
-        super().__init__(f"{path}: {reason}; the {kept} messages written so far are kept, make room and record again")
+        super().__init__(
+            f"{path}: {reason}; the {kept} messages written so far are kept, free some space and record again"
+        )
 
 
 class BagWriter:
@@ -133,7 +135,7 @@ class BagWriter:
             details = {"offered_qos_profiles": qos_text(latched), "topic_type_hash": type_hash}
             self._channels.append(mcap_write.channel(key, key, topic, details))
             self._chunk.records += self._schemas[-1] + self._channels[-1]
-            with suppress(OSError):  # a full disk is met, and told, by the first chunk
+            with suppress(OSError):  # the first chunk meets a full disk and reports it
                 self._write_metadata(provisional=True)  # rosbag2 plays the topics that it names, also of a killed bag
         return key
 
@@ -206,7 +208,7 @@ class BagWriter:
         try:
             self._append(packed.data)
         except OSError as error:
-            self._release_reserve()  # a second chance: room for this chunk and for the end of the file
+            self._release_reserve()  # a second chance: space for this chunk and for the end of the file
             with suppress(OSError):
                 self._append(packed.data)
                 self._count(chunk, packed.chunk_index)
@@ -305,14 +307,14 @@ class BagWriter:
                 os.close(handle)
 
     def _hold_reserve(self, *, must: bool = False) -> None:
-        """Hold room on the disk in a file without a name, which vanishes with the process; `must`: or raise OSError."""
+        """Hold disk space in a file without a name, which vanishes with the process; `must`: or raise OSError."""
         wanted = 2 * (_RESERVE + 256 * len(self._chunk_indexes))
         try:
             if self._reserve is None:
                 self._reserve = tempfile.TemporaryFile(dir=self.path)  # noqa: SIM115  held until close
             os.posix_fallocate(self._reserve.fileno(), 0, wanted)
         except OSError as error:
-            if must and error.errno in _NO_ROOM:  # others: a filesystem that cannot hold room
+            if must and error.errno in _NO_ROOM:  # others: a filesystem that cannot reserve space
                 raise
         self._reserved = wanted
 
@@ -333,7 +335,7 @@ class BagWriter:
                     os.fdatasync(handle)
                     self._synced = position
             except OSError:
-                pass  # the next write or the end of the bag meets the same error, where it can be told
+                pass  # the next write or the end of the bag meets the same error and can report it
             finally:
                 os.close(handle)
 
@@ -343,7 +345,7 @@ def _why(error: OSError) -> str:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the room left on the disk of a folder, or of its nearest parent that exists [bytes]."""
+    """Return the space left on the disk of a folder, or of its nearest parent that exists [bytes]."""
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free

@@ -123,7 +123,7 @@ def _missing(samples: Samples) -> list[RecordingProblem]:
         found.append(RecordingProblem("missing_effort", RED, what, do))
     if samples.dq is None:
         what = "no velocity was recorded"
-        do = "velocities will be derived from positions, which asks for a good filter; enable the interface if any"
+        do = "velocities will be derived from positions, which needs a good filter; enable the velocity interface if there is one"
         found.append(RecordingProblem("missing_velocity", YELLOW, what, do))
     return found
 
@@ -202,7 +202,7 @@ def _effort_problems(name: str, evidence: EffortEvidence) -> list[RecordingProbl
         do = "reverse the sign of this joint's effort, or that of its position and velocity"
         found.append(RecordingProblem("effort_sign", RED, what, do, name))
     if evidence.wrong_unit:
-        what = f"effort is {abs(evidence.gravity_scale):.3g} times what gravity asks for"
+        what = f"effort is {abs(evidence.gravity_scale):.3g} times the a priori gravity torque"
         do = "check its unit and side: N.mm, motor currents and torques before the gear are not the joint's N.m"
         found.append(RecordingProblem("effort_unit", YELLOW, what, do, name))
     return found

@@ -39,7 +39,7 @@ def check_unknown(signal: Signal) -> list[RecordingProblem]:
         return []
     share = unknown / len(signal.values)
     what = f"{unknown} values of {signal.name} ({100 * share:.2g} %) are NaN"
-    do = "such samples are left out; find out why the driver cannot tell them"
+    do = "such samples are left out; find out why the driver does not measure them"
     return [RecordingProblem("nan", RED if share > 0.2 else YELLOW, what, do, signal.joint)]
 
 

@@ -51,7 +51,7 @@ def check_timing(t: Array) -> Timing:
     steps = np.diff(t)
     forward = steps[steps > 0]
     if not forward.size:
-        what = "the recording has less than two different times"
+        what = "the recording has fewer than two different times"
         problems.append(RecordingProblem("short", RED, what, "record the robot while it moves, for some ten seconds"))
         return Timing(0.0, 0.0, 0.0, (), 0, 0, problems)
     period = float(np.median(forward))
@@ -72,16 +72,14 @@ def check_timing(t: Array) -> Timing:
         share = lost / (lost + len(t))
         level = RED if share > 0.05 else YELLOW
         what = f"{wide.size} gaps, about {lost} samples ({100 * share:.2g} %) are missing, longest gap {longest:.3g} s"
-        do = (
-            "record on an idle machine, with a deeper queue and reliable QoS; derivatives near gaps are not trustworthy"
-        )
+        do = "record on an idle machine, with a deeper queue and reliable QoS; derivatives near gaps are unreliable"
         problems.append(RecordingProblem("gap", level, what, do))
     if jitter > JITTERY * period:
         what = f"the period of {period * 1e3:.3g} ms varies by {jitter * 1e3:.3g} ms"
         do = "use stamps set by the driver when it samples, not on arrival"
         problems.append(RecordingProblem("jitter", YELLOW, what, do))
     if 1 / period < SLOW:
-        what = f"{1 / period:.3g} samples a second are few"
+        what = f"{1 / period:.3g} samples per second are few"
         problems.append(
             RecordingProblem("rate", YELLOW, what, "publish joint states at 100 Hz or more, or move slowly")
         )

@@ -38,7 +38,7 @@ def assign_columns(
         cure = Text(
             "call columns NAME.position or map them (", Option("columns"), f"); the header has {shortened(header)}"
         )
-        raise InputError("no column is a joint's", cure, source)
+        raise InputError("no column belongs to a joint", cure, source)
     return time, signals
 
 
@@ -76,13 +76,13 @@ def parse_columns(text: str | None) -> dict[str, str]:
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
             content = None
         if not isinstance(content, dict):
-            raise InputError("this is no column map", "write lines such as  time: stamp", text)
+            raise InputError("this is not a column map", "write lines such as  time: stamp", text)
         pairs = [(str(ours), str(theirs)) for ours, theirs in content.items()]
     else:
         for item in text.split(","):
             ours, separator, theirs = item.partition("=")
             if not separator:
-                raise InputError(f"{item!r} is no column map", "write time=stamp,joint1.position=q1")
+                raise InputError(f"{item!r} is not a column map", "write time=stamp,joint1.position=q1")
             pairs.append((ours.strip(), theirs.strip()))
     return {b: a for a, b in pairs if not _is_ours(a) and _is_ours(b)} | {
         a: b for a, b in pairs if _is_ours(a) or not _is_ours(b)
