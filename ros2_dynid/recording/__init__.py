@@ -1,16 +1,15 @@
-"""Recordings: bags and tables become `Samples`, in the robot's joint order and SI units, and go out again.
+"""Recordings: bags and tables become `Samples`, in the robot's joint order and SI units, and are written again.
 
-`read` and `save` are the two doors. `bag` holds storage formats and message codecs, `table` CSV and npz, `checks` what
-`dynid check` looks at; `streamed` reads recordings larger than memory, `playback` gives their messages back in time,
-`session` writes a recording as it comes and `live` reads single messages of a running robot.
-
-Public: load_samples, read_samples, iter_samples, save_samples, check_samples, Samples, Reading, Units.
+`read` reads and `save` writes. `bag` holds storage formats and message codecs, `table` CSV and npz, `checks` what
+`dynid check` looks at. `in_order` sorts and `streamed` cuts recordings larger than memory, `playback` gives messages
+back in time, `session` writes a recording as it comes, `live` and `live_points` read single messages of a robot.
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ros2_dynid.exports import lazy_exports
 
 if TYPE_CHECKING:
     from ros2_dynid.recording.checks import check_samples
@@ -30,20 +29,16 @@ __all__ = [
     "read_samples",
     "save_samples",
 ]
-_HOME = {
-    "Reading": "reading",
-    "Samples": "samples",
-    "Units": "units",
-    "check_samples": "checks",
-    "iter_samples": "read",
-    "load_samples": "read",
-    "read_samples": "read",
-    "save_samples": "save",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first asked for: the command line's help must not wait for NumPy."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "Reading": "reading",
+        "Samples": "samples",
+        "Units": "units",
+        "check_samples": "checks",
+        "iter_samples": "read",
+        "load_samples": "read",
+        "read_samples": "read",
+        "save_samples": "save",
+    },
+)

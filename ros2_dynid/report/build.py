@@ -13,7 +13,7 @@ from ros2_dynid.identification.torque_data import TorqueData, load_torque_data
 from ros2_dynid.report.compare import compare
 from ros2_dynid.report.figures import write_figures
 from ros2_dynid.report.page import comparison_page, definitions, listing, page
-from ros2_dynid.report.payload import base_rows, consistency_rows, coverage, friction_pictures, torque_sets
+from ros2_dynid.report.page_data import base_rows, consistency_rows, coverage, friction_pictures, torque_sets
 from ros2_dynid.report.tables import csv_table, latex_table
 
 LEVELS = {"good": "good", "warning": "warn", "problem": "bad"}

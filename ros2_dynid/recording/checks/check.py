@@ -123,7 +123,7 @@ def _missing(samples: Samples) -> list[RecordingProblem]:
         found.append(RecordingProblem("missing_effort", RED, what, do))
     if samples.dq is None:
         what = "no velocity was recorded"
-        do = "velocities will be derived from positions, which needs a good filter; enable the velocity interface if there is one"
+        do = "velocities will be derived from positions, which needs a good filter; enable the interface if it exists"
         found.append(RecordingProblem("missing_velocity", YELLOW, what, do))
     return found
 
