@@ -1,4 +1,4 @@
-"""Public names of a package, imported when they are first asked for: `dynid --help` must not wait for NumPy."""
+"""Public names of a package, imported when they are first asked for, so that the help page does not wait for NumPy."""
 
 from __future__ import annotations
 

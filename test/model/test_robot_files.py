@@ -151,7 +151,7 @@ def test_rounded_radians_are_snapped_with_a_note(tmp_path):
 
 
 REFUSED = {
-    "no mapping": ("- 1\n- 2\n", ("no mapping",)),
+    "no mapping": ("- 1\n- 2\n", ("not a mapping",)),
     "broken YAML": ("joints: [\n", ("not YAML", "line")),
     "a Python object": ("joints: !!python/object/apply:os.system [ls]\n", ("not YAML",)),
     "no joints": ("name: r\n", ("no joints", "urdf:")),

@@ -77,7 +77,7 @@ def test_column_maps(tmp_path, text):
     assert load_samples(file, ROBOT, columns=parse_columns(str(yaml_map))).q.tolist() == [[1, 2], [3, 4]]
     with pytest.raises(InputError, match="names 'q_9', which is not in the header; the header has Stamp, q_0, q_1"):
         load_samples(file, columns={"time": "Stamp", "a.position": "q_9"})
-    with pytest.raises(InputError, match="no column map; write"):
+    with pytest.raises(InputError, match="not a column map; write"):
         parse_columns("time")
     with pytest.raises(InputError, match="give the robot"):
         load_samples(file, columns=parse_columns(text))
