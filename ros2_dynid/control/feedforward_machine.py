@@ -8,7 +8,6 @@ through one door (control/torque_door.py), and every ending is gravity.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -93,7 +92,7 @@ class FeedforwardMachine:
         self._after = State.STOPPED  # where an ending leads to
         self._deadline = 0.0
         self._described: Robot | None = None
-        self._limited: Robot | None = None  # the last one described that gives effort limits
+        self._limited: Robot | None = None  # the last one known that gives effort limits
         self._robot: Robot | None = None
         self._names: tuple[str, ...] = ()
         self._chi = np.zeros(0)
@@ -216,6 +215,8 @@ class FeedforwardMachine:
         model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
         self._robot, self._chi, self._load, self._model = robot, event.chi, load, model
         self._retired = ""
+        if self._described is None:
+            self._keep_limits(robot)
         self._door = None if door is None else door.like(self._door)
         self._poses = reachable_poses(robot)
         self._coefficients = None
@@ -231,7 +232,7 @@ class FeedforwardMachine:
         bare = Model(robot, chi)
         model = bare if load is None else Model(robot, chi + load_parameters(robot, load, len(chi)))
         names = robot.active_names
-        own = known_efforts(names, (0.0,), self._limited or robot)
+        own = known_efforts(names, (0.0,), self._limits_of(robot))
         given = known_efforts(names, self._settings.efforts, None)
         effort = np.where(np.isfinite(own) & np.isfinite(given), np.maximum(own, given), np.minimum(own, given))
         q = self._measured.q if self._is_fresh(now) and self._measured and self._measured.joint_names == names else None
@@ -290,11 +291,16 @@ class FeedforwardMachine:
     def _describe(self, robot: Robot) -> None:
         """Take the description; one without effort limits leaves those known for the same joints."""
         self._described = robot
-        names = robot.active_names
-        if np.isfinite(known_efforts(names, (0.0,), robot)).all():
+        self._keep_limits(robot)
+
+    def _keep_limits(self, robot: Robot) -> None:
+        if np.isfinite(known_efforts(robot.active_names, (0.0,), robot)).all():
             self._limited = robot
-        elif self._limited is not None and self._limited.active_names != names:
-            self._limited = None
+
+    def _limits_of(self, robot: Robot) -> Robot:
+        """Return who gives the effort limits: base_parameters have none, a description or a model file may."""
+        kept = self._limited
+        return kept if kept is not None and kept.active_names == robot.active_names else robot
 
     def _retire(self, reason: str, now: float) -> None:
         """Use the model no more: while torques are sent it still holds against gravity."""
@@ -322,7 +328,7 @@ class FeedforwardMachine:
         names = robot.active_names
         if settings.command_names:
             joint_order(names, settings.command_names, "parameter joint_order")
-        effort = known_efforts(names, settings.efforts, self._limited or robot)
+        effort = known_efforts(names, settings.efforts, self._limits_of(robot))
         if len(settings.rates) not in (1, len(names)):
             effort_limits(names, effort, settings.rates, settings.options.ramp)  # refuses with the reason
         if not np.isfinite(effort).all():
@@ -529,7 +535,7 @@ class FeedforwardMachine:
             tau = split_torque(model, options, found[1], dq, ddq, measured)
         else:
             tau = complete_torque(model, options, q, dq, ddq, measured)
-        if not math.isfinite(tau.dot(tau)):
+        if not np.isfinite(tau).all():
             self._points = self._pending = self._place = None
             if self._where(now) is not None and self._door is not None and self._door.last is not None:
                 self._go_over(State.FADING, now)

@@ -263,6 +263,9 @@ def test_the_robots_own_limits_bound_every_torque():
     assert np.allclose(np.abs(tau), [120.0, 180.0, 80.0])
     model_file = Run(NewModel(ROBOT, CHI, "model.yaml"), Activate())
     assert list(model_file.machine.limits.effort) == [120.0, 180.0, 80.0]
+    model_file.give(StreamedPoint(NAMES, HERE, STILL, STILL))
+    assert not model_file.give(MODEL).refused, "base_parameters bring none of their own: those known stay"
+    assert list(model_file.machine.limits.effort) == [120.0, 180.0, 80.0]
 
 
 def test_absurd_models_and_payloads_are_refused_and_the_stream_goes_on():

@@ -46,7 +46,8 @@ public:
     subscription_ = get_node()->create_subscription<Point>(
       "~/reference", rclcpp::SystemDefaultsQoS(), [this](const Point::SharedPtr point) {
         const auto n = ArmModel::joints;
-        if (point->positions.size() == n && point->velocities.size() == n && point->accelerations.size() == n) {
+        if (point->positions.size() == n && point->velocities.size() == n && point->accelerations.size() == n &&
+            finite(point->positions) && finite(point->velocities) && finite(point->accelerations)) {
           reference_.writeFromNonRT(Stamped{point, get_node()->now()});
         }
       });
@@ -56,19 +57,27 @@ public:
   CallbackReturn on_activate(const rclcpp_lifecycle::State &) override
   {
     reference_.writeFromNonRT(Stamped{});  // never follow a reference from before the activation
-    return CallbackReturn::SUCCESS;
+    ArmModel::Vector q, dq;
+    if (!measure(q, dq)) {
+      RCLCPP_ERROR(get_node()->get_logger(), "a joint's position or velocity is not known");
+      return CallbackReturn::ERROR;
+    }
+    return write(model_->gravity(q)) ? CallbackReturn::SUCCESS : CallbackReturn::ERROR;  // the arm must not fall
+  }
+
+  CallbackReturn on_deactivate(const rclcpp_lifecycle::State &) override
+  {
+    // The hardware keeps the last command: leave what holds the arm, not what the motion needed. Without a
+    // measurement the last good one serves; without any, zero.
+    ArmModel::Vector q, dq;
+    const bool known = measure(q, dq) || has_measured_;
+    return write(known ? model_->gravity(last_q_) : ArmModel::Vector{}) ? CallbackReturn::SUCCESS : CallbackReturn::ERROR;
   }
 
   controller_interface::return_type update(const rclcpp::Time & time, const rclcpp::Duration &) override
   {
     ArmModel::Vector q, dq, tau;
-    for (std::size_t j = 0; j < ArmModel::joints; ++j) {
-      const auto position = state_interfaces_[2 * j].get_optional<double>();
-      const auto velocity = state_interfaces_[2 * j + 1].get_optional<double>();
-      if (!position || !velocity) return controller_interface::return_type::ERROR;
-      q[j] = *position;
-      dq[j] = *velocity;
-    }
+    if (!measure(q, dq)) return controller_interface::return_type::ERROR;  // the manager deactivates: gravity
     const Stamped reference = *reference_.readFromRT();
     const bool fresh = reference.point && (time - reference.stamp).seconds() < timeout_;
     if (fresh) {
@@ -86,15 +95,42 @@ public:
       tau = model_->gravity(q);
       for (std::size_t j = 0; j < ArmModel::joints; ++j) tau[j] -= kd_[j] * dq[j];
     }
-    bool written = true;
-    for (std::size_t j = 0; j < ArmModel::joints; ++j) {
-      const double bounded = std::fmax(-limits_[j], std::fmin(limits_[j], tau[j]));
-      written = command_interfaces_[j].set_value(bounded) && written;
-    }
-    return written ? controller_interface::return_type::OK : controller_interface::return_type::ERROR;
+    return write(tau) ? controller_interface::return_type::OK : controller_interface::return_type::ERROR;
   }
 
 private:
+  /// Read position and velocity of every joint; false if one is missing or not finite.
+  bool measure(ArmModel::Vector & q, ArmModel::Vector & dq)
+  {
+    for (std::size_t j = 0; j < ArmModel::joints; ++j) {
+      const auto position = state_interfaces_[2 * j].get_optional<double>();
+      const auto velocity = state_interfaces_[2 * j + 1].get_optional<double>();
+      if (!position || !velocity || !std::isfinite(*position) || !std::isfinite(*velocity)) return false;
+      q[j] = *position;
+      dq[j] = *velocity;
+    }
+    last_q_ = q;
+    has_measured_ = true;
+    return true;
+  }
+
+  /// The one place that commands: every torque is finite and within its limit.
+  bool write(const ArmModel::Vector & tau)
+  {
+    bool written = true;
+    for (std::size_t j = 0; j < ArmModel::joints; ++j) {
+      const double finite = std::isfinite(tau[j]) ? tau[j] : 0.0;  // fmin and fmax would turn NaN into a limit
+      const double bounded = std::fmax(-limits_[j], std::fmin(limits_[j], finite));
+      written = command_interfaces_[j].set_value(bounded) && written;
+    }
+    return written;
+  }
+
+  static bool finite(const std::vector<double> & values)
+  {
+    return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+  }
+
   struct Stamped
   {
     Point::SharedPtr point;
@@ -122,6 +158,8 @@ private:
 
   std::unique_ptr<ArmModel> model_;
   ArmModel::Vector kp_{}, kd_{}, limits_{};
+  ArmModel::Vector last_q_{};
+  bool has_measured_ = false;
   double timeout_ = 0.05;
   rclcpp::Subscription<Point>::SharedPtr subscription_;
   realtime_tools::RealtimeBuffer<Stamped> reference_;
