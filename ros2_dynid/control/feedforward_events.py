@@ -1,9 +1,13 @@
-"""What can happen to the feedforward, and what it answers: frozen values, which may come from any thread."""
+"""What can happen to the feedforward, and what it answers: frozen values, which may come from any thread.
+
+Those that come a thousand times a second are named tuples, which are made in a third of the time.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ros2_dynid.control.feedforward import Coefficients, Filler, Options
 from ros2_dynid.control.payload import Load
@@ -85,8 +89,7 @@ class NewReference:
     begin: float
 
 
-@dataclass(frozen=True, eq=False)
-class StreamedPoint:
+class StreamedPoint(NamedTuple):
     """Answer this point at once: q, dq, ddq, shape (n,), of the joints named."""
 
     joint_names: tuple[str, ...]
@@ -95,8 +98,7 @@ class StreamedPoint:
     ddq: Array
 
 
-@dataclass(frozen=True, eq=False)
-class JointState:
+class JointState(NamedTuple):
     """The robot is here: q, dq, shape (n,), of the joints named; stamp [ns], 0 where the driver gives none."""
 
     joint_names: tuple[str, ...]
@@ -162,8 +164,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+class Outcome(NamedTuple):
     """What an event led to: a refusal in one line, or what is to be sent or given."""
 
     refused: str = ""

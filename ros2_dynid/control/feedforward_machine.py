@@ -215,9 +215,9 @@ class FeedforwardMachine:
         model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
         self._robot, self._chi, self._load, self._model = robot, event.chi, load, model
         self._retired = ""
-        if self._described is None:
+        if self._limits_of(robot) is robot:  # no description has given any
             self._keep_limits(robot)
-        self._door = None if door is None else door.like(self._door)
+        self._take_door(door)
         self._poses = reachable_poses(robot)
         self._coefficients = None
         self._changed()
@@ -284,7 +284,7 @@ class FeedforwardMachine:
                     self._drop_model()
                     self._settle(now)
                     raise error
-            self._door = None if door is None else door.like(self._door)
+            self._take_door(door)
         self._settle(now)
         return NOTHING
 
@@ -336,6 +336,11 @@ class FeedforwardMachine:
         limits = effort_limits(names, effort, settings.rates, settings.options.ramp)
         return TorqueDoor(limits, settings.command_names)
 
+    def _take_door(self, door: TorqueDoor | None) -> None:
+        """Use another door; while torques are sent the one there is stays, if the new limits are not known."""
+        if door is not None or self._state not in SENDING:
+            self._door = None if door is None else door.like(self._door)
+
     # --- settings, beginning and end
 
     def _on_options(self, event: OptionsChanged, now: float) -> Outcome:
@@ -347,7 +352,7 @@ class FeedforwardMachine:
             return NOTHING
         changed = settings.options != self._settings.options
         self._settings = settings
-        self._door = None if door is None else door.like(self._door)
+        self._take_door(door)
         if changed:
             self._changed()
         self._settle(now)
@@ -439,6 +444,8 @@ class FeedforwardMachine:
             raise InputError(
                 f"the joint state is of {', '.join(event.joint_names)}", f"read {', '.join(self._names) or 'none yet'}"
             )
+        if event.q.shape != (len(self._names),) or event.dq.shape != event.q.shape:
+            raise InputError(f"{len(event.q)} positions for {len(self._names)} joints", "give one for each joint")
         if not np.isfinite(event.q).all():
             k = int(np.argmin(np.isfinite(event.q)))
             self._say(f"joint state of {event.joint_names[k]!r} is not finite: not used", warning=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,7 @@ LEAST_RATE = 1.0
 """Least rate that may be configured, in effort limits a second: every ending reaches gravity within 2 s."""
 
 
-@dataclass(frozen=True, eq=False)
-class Torque:
+class Torque(NamedTuple):
     """A torque that has passed the door: tau, shape (n,) [N.m or N], of the joints named; read-only.
 
     command: the same in the order of effort_commands, command_names.
@@ -99,12 +99,14 @@ class TorqueDoor:
         self._lower, self._upper = -limits.effort, limits.effort
         self.last: Torque | None = None
         self._wanted: Array | None = None
+        self._before = np.zeros(len(limits.joint_names))
         self._when = 0.0
 
     def like(self, before: TorqueDoor | None) -> TorqueDoor:
         """Go on from what left through another door of the same joints."""
         if before is not None and before.last is not None and before.limits.joint_names == self.limits.joint_names:
             self.last, self._when, self._wanted = before.last, before._when, before._wanted
+            self._before = np.clip(before.last.tau, self._lower, self._upper)  # limits that have shrunk come first
         return self
 
     def forget(self) -> None:
@@ -128,15 +130,14 @@ class TorqueDoor:
         lower, upper = self._lower, self._upper
         if self.last is not None:
             step = self.limits.rate * min(max(now - self._when, 0.0), LONGEST_STEP)
-            before = np.minimum(np.maximum(self.last.tau, lower), upper)  # limits that have shrunk come first
-            lower, upper = np.maximum(lower, before - step), np.minimum(upper, before + step)
+            lower, upper = np.maximum(lower, self._before - step), np.minimum(upper, self._before + step)
         out = np.minimum(np.maximum(tau, lower), upper)
         if not math.isfinite(out.dot(out)):
             raise InputError("the torque is not finite", "send a reference with reasonable numbers")
         out.setflags(write=False)
         command = out if self._order is None else out[self._order]
         self.last = Torque(self.limits.joint_names, out, self._command_names, command)
-        self._wanted, self._when = tau, now
+        self._wanted, self._before, self._when = tau, out, now
         return self.last
 
 

@@ -311,6 +311,13 @@ def test_a_description_of_another_robot_ends_in_the_gravity_of_the_old_model():
     run.run(0.6, q=None)
     assert run.state is State.STOPPED and np.allclose(run.sent[-1], gravity())
     assert not run.give(NewModel(OTHER, standard_vector(OTHER), "base_parameters")).refused
+    # back and forth, without limits the second time: those known stay while torques are sent
+    back = ready()
+    back.run(0.1, point=(HERE, STILL, STILL))
+    back.give(NewDescription(OTHER))
+    assert not back.give(NewDescription(BARE)).refused
+    back.run(0.5)
+    assert back.state is State.HOLDING and np.allclose(back.sent[-1], gravity())
     # an equal one changes nothing
     same = ready()
     same.run(0.3, point=(HERE, STILL, STILL))

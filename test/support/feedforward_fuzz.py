@@ -81,8 +81,11 @@ class Fuzz:
             dq[self.rng.integers(3)] = np.nan
         if kind < 0.9:
             self.stamp += 1_000_000
-        names = OTHER.active_names if self.rng.random() < 0.02 else NAMES
-        return JointState(names, q, dq, 0 if self.rng.random() < 0.05 else self.stamp)
+        stamp = 0 if self.rng.random() < 0.05 else self.stamp
+        foreign = self.rng.random()
+        if foreign < 0.02:
+            return JointState(OTHER.active_names, np.tile(q, 2), np.tile(dq, 2), stamp)
+        return JointState(OTHER.active_names if foreign < 0.03 else NAMES, q, dq, stamp)
 
     def trajectory(self):
         if self.rng.random() < 0.1:
@@ -157,7 +160,7 @@ class Fuzz:
         known = machine.limits, machine._robot, machine._chi, machine._load, machine._place
         outcome = machine.handle(event, self.now)
         self.steps += 1
-        if isinstance(event, JointState) and event.joint_names == NAMES and np.isfinite(event.q).all():
+        if isinstance(event, JointState) and not outcome.refused and np.isfinite(event.q).all():
             self.positions = [event.q, *self.positions[:1]]
         if isinstance(event, Activate) and not outcome.refused and before is State.STOPPED:
             self.last = None
@@ -166,7 +169,7 @@ class Fuzz:
             self._check_torque(outcome.torque, limits)
         if outcome.trajectory is not None:
             assert np.all(np.abs(outcome.trajectory.tau) <= limits.effort + 1e-9)
-            assert outcome.trajectory.joint_names == NAMES
+            assert outcome.trajectory.joint_names == limits.joint_names
         if machine.state in SENDING:
             assert machine.limits is not None, "nothing is sent without limits"
         ended = sending and machine.state not in SENDING
@@ -179,9 +182,9 @@ class Fuzz:
     def _check_torque(self, torque, limits) -> None:
         self.torques += 1
         tau = torque.tau
-        assert torque.joint_names == NAMES and np.isfinite(tau).all()
+        assert torque.joint_names == limits.joint_names and np.isfinite(tau).all() and len(tau) == len(limits.effort)
         assert np.all(np.abs(tau) <= limits.effort)
-        places = [NAMES.index(name) for name in torque.command_names]
+        places = [torque.joint_names.index(name) for name in torque.command_names]
         assert np.array_equal(torque.command, tau[places])
         if self.last is not None:
             step = limits.rate * min(self.now - self.last_time, LONGEST_STEP)
@@ -196,6 +199,7 @@ class Fuzz:
         self.endings += 1
         model = Model(robot, chi if load is None else chi + load_parameters(robot, load, len(chi)))
         places = [*self.positions, *([place[1]] if place is not None else [])]
+        places = [q for q in places if len(q) == len(limits.effort)]
         found = [np.clip(model.gravity(q), -limits.effort, limits.effort) for q in places]
         assert any(np.allclose(tau, self.last, atol=1e-6) for tau in found), (found, self.last, event)
         self.last = None

@@ -7,6 +7,7 @@ controller applies the last one for ever if this node is killed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,7 +59,7 @@ class FeedforwardNode(ManagedNode):
         """Make topics and services; load the model file."""
         self._end_owner()  # of a configure that failed
         self.machine = FeedforwardMachine(self._settings({}), self.value("output") == EFFORT)
-        self.output = TorqueOutput(self, self.now_ns)
+        self.output = TorqueOutput(self, self.now_ns if self.value("use_sim_time") else time.time_ns)
         self._predicted = Predicted(self, self.value("predicted_rate"))
         owner = Owner(self.machine, self.context, self.output, self._predicted, self.now_ns, self.get_logger())
         owner.background_period = 1 / self.value("background_rate")
