@@ -140,7 +140,7 @@ def check_request(request: Mapping[str, Any]) -> None:
         if not SECONDS[0] <= request["duration"] <= SECONDS[1]:  # false for NaN, too
             raise InputError(f"duration is {request['duration']:g} s", f"give {SECONDS[0]:g} to {SECONDS[1]:g} s")
     lists = {"identify": {"bags": "bags"}, "payload": {"empty": "empty_bags", "loaded": "loaded_bags"}}
-    for key, field in lists.get(kind, {}).items():
+    for key, field in lists.get(str(kind), {}).items():
         if not request[key]:
             raise InputError(f"{field} is empty", "name at least one recording")
 
