@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,16 +20,13 @@ def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[IO[bytes]
     a file that has taken the name meanwhile is left alone, which is an InputError.
     """
     path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{path.suffix}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)  # less the umask
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp's files are private; ours are as open as any other
         place(temporary, path, overwrite=overwrite)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -42,15 +39,18 @@ def place(new: Path, path: Path, *, overwrite: bool) -> None:
         new.replace(path)
         return
     try:
-        os.link(new, path)
+        try:
+            os.link(new, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a filesystem without links: take the name first, which only one can, then replace that
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            new.replace(path)
+        else:
+            new.unlink()
     except FileExistsError:
-        raise InputError(
-            "this exists already", Text("choose another name, or allow it: ", Option("overwrite", True)), str(path)
-        ) from None
-    except OSError:  # a filesystem without links
-        new.rename(path)
-    else:
-        new.unlink()
+        cure = Text("choose another name, or allow it: ", Option("overwrite", True))
+        raise InputError("this exists already", cure, str(path)) from None
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

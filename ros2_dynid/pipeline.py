@@ -66,7 +66,8 @@ from ros2_dynid.recording.read import iter_samples
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.streamed import streamed
-from ros2_dynid.report.build import write_page
+from ros2_dynid.report.build import DATA, MODEL, PAGE, write_page
+from ros2_dynid.results import check_place, committed, digest
 from ros2_dynid.version import __version__
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "read_problem",
     "robot_or_model",
 ]
+SUMMARY = "summary.json"
 PIECE = 200_000
 """Samples of a recording held at a time."""
 Recording = str | Path | Samples
@@ -130,7 +132,7 @@ def identify(
     """
     options = options or IdentifyOptions()
     began, report = time.perf_counter(), Reporter(progress, cancelled)
-    target = check_output(output, overwrite)
+    target = check_output(output, [*recordings, *validate], overwrite)
     if not recordings:
         raise InputError("there is no recording", "give at least one bag, csv or npz file")
 
@@ -259,18 +261,13 @@ def robot_or_model(
     return robot, standard_vector(robot)
 
 
-def check_output(output: str | Path | None, overwrite: bool) -> Path | None:
-    """Return the model file to write, or refuse a folder that cannot take it or already has one."""
+def check_output(output: str | Path | None, recordings: Sequence[Recording], overwrite: bool) -> Path | None:
+    """Return the model file to write, or refuse a folder whose files are recordings, or not to be replaced."""
     if output is None:
         return None
-    folder = Path(output)
-    if folder.exists() and not folder.is_dir():
-        raise InputError("the output is a file", Text("name a folder: ", Option("output")), str(folder))
-    target = folder / "model.yaml"
-    if target.exists() and not overwrite:
-        cure = Text("choose another folder, or allow it: ", Option("overwrite", True))
-        raise InputError("there is a model already", cure, str(target))
-    return target
+    inputs = [recording for recording in recordings if not isinstance(recording, Samples)]
+    check_place(Path(output), (MODEL, DATA, SUMMARY, PAGE), inputs=inputs, overwrite=overwrite)
+    return Path(output) / MODEL
 
 
 def read_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
@@ -488,12 +485,13 @@ def _singular_values(problem: Problem, found: Estimate) -> list[float]:
 def _written(
     target: Path, model: IdentifiedModel, outcome: IdentifyOutcome, fitted: Comparison, held_out: Comparison | None
 ) -> IdentifyOutcome:
-    """Write data.npz, summary.json, model.yaml and the report; return the outcome with the files' names."""
-    folder = target.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write data.npz, summary.json, model.yaml and the report together; return the outcome with the files' names."""
     data = {"fit": fitted.data} | ({} if held_out is None else {"validation": held_out.data})
-    save_torque_data(folder / "data.npz", data)
     outcome = replace(outcome, model=str(target))
-    write_text(folder / "summary.json", json.dumps(encode(outcome), indent=1))
-    save_model(model, target)
-    return replace(outcome, report=str(write_page(folder, model, data, figures=False)))
+    with committed(target.parent, last=target.name) as new:
+        save_torque_data(new / DATA, data)
+        write_text(new / SUMMARY, json.dumps(encode(outcome), indent=1))
+        digests = {name: digest(new / name) for name in (DATA, SUMMARY)}
+        save_model(replace(model, obtained={**model.obtained, "files": digests}), new / target.name)
+        page = write_page(new, model, data, figures=False)
+    return replace(outcome, report=str(target.parent / page.name))

@@ -190,15 +190,19 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
         tip_link=args.tip_link,
         hold=parse_hold(args.hold),
     )
-    written = _write(Path(args.output), {Path(path).name: text})
+    written = _write(Path(args.output), {Path(path).name: text}, source=Path(path))
     return UrdfOutcome(written, tuple(notes), parameters)
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:
+def _write(folder: Path, files: Mapping[str, bytes], source: Path | None = None) -> tuple[str, ...]:
+    """Write the files; `source`, which they are made from, is never replaced."""
     from ros2_dynid.atomic import write_bytes
 
     if folder.exists() and not folder.is_dir():
         raise InputError("it is a file", "name a folder with -o", str(folder))
+    for path in (folder / name for name in files):
+        if source is not None and path.exists() and path.samefile(source):
+            raise InputError("this is the URDF that is read", "name another folder with -o", str(path))
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         write_bytes(folder / name, data)

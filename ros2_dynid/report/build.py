@@ -15,6 +15,7 @@ from ros2_dynid.report.figures import write_figures
 from ros2_dynid.report.page import comparison_page, definitions, listing, page
 from ros2_dynid.report.page_data import base_rows, consistency_rows, coverage, friction_pictures, torque_sets
 from ros2_dynid.report.tables import csv_table, latex_table
+from ros2_dynid.results import check_digests
 
 LEVELS = {"good": "good", "warning": "warn", "problem": "bad"}
 """A remark's level in the page's style."""
@@ -29,6 +30,7 @@ def write_report(
     trials: what the model was tried on, sections of names and texts by heading.
     """
     model = load_model(model_path(folder))
+    check_digests(folder, _digests(model), MODEL)
     sets = load_torque_data(folder / DATA) if (folder / DATA).exists() else {}
     return write_page(folder, model, sets, figures=figures, trials=trials)
 
@@ -97,6 +99,11 @@ def write_comparison(folders: Sequence[Path], target: Path) -> dict[str, Any]:
     data = {"models": list(models), "comparison": rows, "base": []}
     write_text(target, comparison_page(f"Comparison of {len(models)} identifications", verdict, facts, data))
     return {"report": str(target), "models": list(models), "changed": changed}
+
+
+def _digests(model: IdentifiedModel) -> dict[str, str]:
+    files = model.obtained.get("files")
+    return {str(name): str(value) for name, value in files.items()} if isinstance(files, Mapping) else {}
 
 
 def model_path(folder: Path) -> Path:

@@ -1,0 +1,112 @@
+"""The files of a result belong together: written into a new folder, then put in place, none of them over an input.
+
+A folder that is new appears whole, by one rename. In a folder that exists already the files are renamed one by one, the
+one that vouches for the others (`last`) at the end: it holds their digests, so that a reader can tell a result that was
+cut short by a power cut or kill -9 from one that is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ros2_dynid.errors import InputError, Option, Text
+
+PREFIX = ".dynid-new-"
+_LOCK = ".lock"
+
+
+def check_place(folder: Path, names: Sequence[str], *, inputs: Sequence[str | Path], overwrite: bool) -> None:
+    """Refuse to write the files named into `folder` if one of them is an input, or is there and not to be replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError("the output is a file", Text("name a folder: ", Option("output")), str(folder))
+    for path in (folder / name for name in names):
+        if not path.exists():
+            continue
+        if any(Path(source).exists() and path.samefile(source) for source in inputs):
+            raise InputError(
+                "the result would replace a recording that it is made from",
+                Text("choose another folder: ", Option("output")),
+                str(path),
+            )
+        if not overwrite:
+            raise InputError(
+                "this exists already",
+                Text("choose another folder, or allow it: ", Option("overwrite", True)),
+                str(path),
+            )
+
+
+@contextmanager
+def committed(folder: Path, *, last: str) -> Iterator[Path]:
+    """Yield an empty folder to write into; its files are in `folder` after the block, or nowhere if that raises."""
+    whole = not folder.exists()
+    around = folder.parent if whole else folder
+    around.mkdir(parents=True, exist_ok=True)
+    _sweep(around)
+    new = around / f"{PREFIX}{secrets.token_hex(6)}"
+    new.mkdir()
+    with (new / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as long as it is held, nobody sweeps the folder away
+        try:
+            yield new
+            if whole:
+                try:
+                    new.rename(folder)
+                    (folder / _LOCK).unlink()
+                except OSError:  # somebody has made it meanwhile
+                    _move(new, folder, last)
+                _sync(around)
+            else:
+                _move(new, folder, last)
+            _sync(folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def check_digests(folder: Path, digests: Mapping[str, str], source: str) -> None:
+    """Refuse a folder whose files are not those that were written with `source`; a file that is missing is no harm."""
+    for name, expected in digests.items():
+        path = folder / name
+        if path.is_file() and digest(path) != expected:
+            raise InputError(
+                f"{name} does not belong to {source}",
+                Text("a result was cut short, or changed: identify again with ", Option("overwrite", True)),
+                str(folder),
+            )
+
+
+def _move(new: Path, folder: Path, last: str) -> None:
+    files = [path for path in new.rglob("*") if path.is_file() and path.name != _LOCK]
+    for path in sorted(files, key=lambda path: path.relative_to(new).as_posix() == last):
+        target = folder / path.relative_to(new)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+
+
+def _sweep(around: Path) -> None:
+    """Remove what runs that were killed have left."""
+    for left in around.glob(f"{PREFIX}*"):
+        with suppress(OSError), (left / _LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    with suppress(OSError):  # some filesystems cannot sync a folder
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
