@@ -1,4 +1,4 @@
-"""Long computations in a process of their own, so that a node keeps answering and a cancelled one really ends.
+"""Use cases in a process of their own, so that a node keeps answering and a cancelled one really ends.
 
 `python -m ros2_dynid.jobs FD PARENT` reads one request as JSON from its input and writes lines of JSON to the pipe FD:
 {"stage", "progress"} while it works, then {"result"} or {"error"}. Its standard output is its log: libraries may print
@@ -18,42 +18,95 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.errors import DynidError, InputError, one_line
+from ros2_dynid.excitation.collision import Shapes
+from ros2_dynid.model.robot import Robot
 from ros2_dynid.processes import end_with_parent
+from ros2_dynid.progress import Progress
+from ros2_dynid.usecases import identify, payload, plan
+from ros2_dynid.usecases.identify import IdentifyOutcome, IdentifyRequest
+from ros2_dynid.usecases.payload import PayloadOutcome, PayloadRequest
+from ros2_dynid.usecases.plan import PlanOutcome, PlanRequest, Surroundings, robot_and_shapes
+from ros2_dynid.usecases.robot_source import RobotSource
 
-if TYPE_CHECKING:
-    from ros2_dynid.excitation.collision import Shapes
-    from ros2_dynid.model.robot import Robot
-
-Progress = Callable[[str, float], None]
 LOOK_SECONDS = 0.2
 """How often a silent job is looked at [s]: one that was killed may leave its pipe open in a child."""
 PATIENCE = 2.0
 """Time [s] that a job has to end by itself once its answer is there."""
 SECONDS = (1.0, 600.0)
 """Shortest and longest plan that a request may ask for [s]."""
+Request = TypeVar("Request")
+Outcome = TypeVar("Outcome")
+RequestIn = TypeVar("RequestIn", contravariant=True)
+OutcomeOut = TypeVar("OutcomeOut", covariant=True)
+
+
+class Work(Protocol[RequestIn, OutcomeOut]):
+    """A use case."""
+
+    def __call__(self, request: RequestIn, progress: Progress | None = None, /) -> OutcomeOut:
+        """Return the outcome of a request."""
+
+
+@dataclass(frozen=True)
+class UseCase(Generic[Request, Outcome]):
+    """What a job can do: its name, the types of request and outcome, the work, and what refuses a request."""
+
+    name: str
+    request: type[Request]
+    outcome: type[Outcome]
+    work: Work[Request, Outcome]
+    check: Callable[[Request], None]
+
+
+def _check_identify(request: IdentifyRequest) -> None:
+    _check_given("recordings", request.recordings)
+
+
+def _check_payload(request: PayloadRequest) -> None:
+    _check_given("empty", request.empty)
+    _check_given("loaded", request.loaded)
+
+
+def _check_given(field: str, recordings: tuple[str, ...]) -> None:
+    if not recordings:
+        raise InputError(f"{field} is empty", "name at least one recording")
+
+
+def _check_plan(request: PlanRequest) -> None:
+    if request.seed < 0:
+        raise InputError(f"seed is {request.seed}", "give a whole number from 0 on")
+    if not SECONDS[0] <= request.duration <= SECONDS[1]:  # false for NaN, too
+        raise InputError(f"duration is {request.duration:g} s", f"give {SECONDS[0]:g} to {SECONDS[1]:g} s")
+
+
+IDENTIFY = UseCase("identify", IdentifyRequest, IdentifyOutcome, identify, _check_identify)
+PAYLOAD = UseCase("payload", PayloadRequest, PayloadOutcome, payload, _check_payload)
+PLAN = UseCase("plan", PlanRequest, PlanOutcome, plan, _check_plan)
 
 
 class JobError(DynidError):
     """A job failed or was cancelled; the text says why."""
 
 
-class Job:
+class Job(Generic[Request, Outcome]):
     """A request being worked on; `wait` from one thread, `cancel` from any."""
 
-    def __init__(self, request: Mapping[str, Any]) -> None:
+    def __init__(self, use_case: UseCase[Request, Outcome], request: Request) -> None:
         """Check the request, which names a field that cannot be, and start the process."""
-        check_request(request)
-        self.cancelled = False
+        use_case.check(request)
+        self._use_case, self.cancelled = use_case, False
         environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         self._reader, writer = os.pipe()
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, writer)
             wanted = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
-            json.dump(request, wanted)  # a file: a pipe could make us wait for a process that does not read
+            # a file: a pipe could make us wait for a process that does not read
+            json.dump({"use_case": use_case.name, "request": encode(request)}, wanted)
             wanted.seek(0)
             try:
                 self._process = subprocess.Popen(
@@ -74,25 +127,25 @@ class Job:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def wait(self, progress: Progress | None = None) -> Any:
-        """Pass progress on until the end and return the result, or raise JobError."""
-        outcome: Mapping[str, Any] = {}
+    def wait(self, progress: Progress | None = None) -> Outcome:
+        """Pass progress on until the end and return the outcome, or raise JobError."""
+        answer: Mapping[str, object] = {}
         try:
             for message in self._messages():
                 if "result" in message or "error" in message:
-                    outcome = message
+                    answer = message
                     break
-                if progress is not None and "progress" in message:
-                    progress(str(message.get("stage", "")), float(message["progress"]))
+                if progress is not None:
+                    _pass_on(message, progress)
         finally:
-            code = self._end(at_once=not outcome)
-        if "result" in outcome:
-            return outcome["result"]
+            code = self._end(at_once=not answer)
+        if "result" in answer:
+            return decode(self._use_case.outcome, answer["result"])
         if self.cancelled:
             raise JobError("cancelled; nothing was written")
-        raise JobError(str(outcome["error"]) if outcome else _ending(code))
+        raise JobError(str(answer["error"]) if answer else _ending(code))
 
-    def _messages(self) -> Iterator[Mapping[str, Any]]:
+    def _messages(self) -> Iterator[Mapping[str, object]]:
         """Yield what the process says until it ends, however it ends."""
         waiting, ready = b"", select.poll()
         ready.register(self._reader, select.POLLIN)
@@ -121,125 +174,27 @@ class Job:
             return self._process.wait()
 
 
+def requested_surroundings(
+    request: Mapping[str, str], around: Mapping[str, Any], *, planning: bool = True
+) -> tuple[Robot, Shapes | None]:
+    """Return the robot and what must not collide; see usecases.plan.robot_and_shapes."""
+    source = decode(RobotSource, {key: value for key, value in request.items() if value})
+    wanted = decode(Surroundings, {key: value for key, value in around.items() if value is not None})
+    return robot_and_shapes(source, wanted, planning=planning)
+
+
+def _pass_on(message: Mapping[str, object], progress: Progress) -> None:
+    stage, done = message.get("stage"), message.get("progress")
+    if isinstance(stage, str) and isinstance(done, float | int):
+        progress(stage, float(done))
+
+
 def _ending(code: int) -> str:
     """Return in words how a process ended that gave no answer."""
     if code < 0:
         name = signal.Signals(-code).name
         return f"the computation was ended by {name}; if memory ran out, take shorter recordings, else see the log"
     return f"the computation ended with code {code} and no answer; see the log"
-
-
-def check_request(request: Mapping[str, Any]) -> None:
-    """Refuse a request with a value that no computation can work with, naming its field."""
-    kind = request.get("kind")
-    if kind not in KINDS:
-        raise InputError(f"kind is {kind!r}", f"choose from {', '.join(KINDS)}")
-    if kind == "plan":
-        if request["seed"] < 0:
-            raise InputError(f"seed is {request['seed']}", "give a whole number from 0 on")
-        if not SECONDS[0] <= request["duration"] <= SECONDS[1]:  # false for NaN, too
-            raise InputError(f"duration is {request['duration']:g} s", f"give {SECONDS[0]:g} to {SECONDS[1]:g} s")
-    lists = {"identify": {"bags": "bags"}, "payload": {"empty": "empty_bags", "loaded": "loaded_bags"}}
-    for key, field in lists.get(str(kind), {}).items():
-        if not request[key]:
-            raise InputError(f"{field} is empty", "name at least one recording")
-
-
-def robot_request(path: str, urdf: str, base_link: str, tip_link: str) -> dict[str, str]:
-    """Return how a job finds the robot again: by its file, or by the URDF's text."""
-    return {"path": path, "urdf": urdf, "base_link": base_link, "tip_link": tip_link}
-
-
-def requested_robot(request: Mapping[str, str]) -> Robot:
-    """Return the robot of `robot_request`."""
-    from ros2_dynid.model.load import load_robot, robot_from_urdf_string
-
-    base_link, tip_link = request["base_link"] or None, request["tip_link"] or None
-    if request["path"]:
-        return load_robot(request["path"], base_link=base_link, tip_link=tip_link)
-    return robot_from_urdf_string(request["urdf"], base_link=base_link, tip_link=tip_link)
-
-
-def requested_surroundings(
-    request: Mapping[str, str], around: Mapping[str, Any], *, planning: bool = True
-) -> tuple[Robot, Shapes | None]:
-    """Return what must not collide, and the robot, for `planning` with the joint ranges that close links leave it.
-
-    around: collisions (whether the URDF's shapes count), margin [m], and box, x, X, y, Y, z, Z [m], None for none.
-    """
-    from ros2_dynid.excitation.surroundings import known_shapes, surroundings
-    from ros2_dynid.model.load import urdf_of
-
-    robot = requested_robot(request)
-    chain: dict[str, Any] = {key: request[key] or None for key in ("base_link", "tip_link")}
-    source = None
-    with contextlib.ExitStack() as stack:
-        if request["path"]:
-            source, chain = urdf_of(request["path"], **chain)
-        elif request["urdf"]:  # meshes named by package:// are found wherever the text lies
-            source = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "robot.urdf"
-            source.write_text(request["urdf"], encoding="utf-8")
-        if not around["collisions"]:
-            source = None
-        find = surroundings if planning else known_shapes
-        return find(robot, source, box=around["box"], margin=around["margin"], **chain)
-
-
-def _identify(request: Mapping[str, Any], progress: Progress) -> Any:
-    from ros2_dynid.identification.choices import Method
-    from ros2_dynid.pipeline import IdentifyOptions, identify
-
-    switches = {name: request.get(name, False) for name in ("essential", "standard", "consistent")}
-    options = IdentifyOptions(
-        method=Method(request["method"]), cross_validate=request.get("cross_validate", 0), **switches
-    )
-    identified = identify(
-        requested_robot(request["robot"]),
-        request["bags"],
-        options=options,
-        validate=request["validate"],
-        output=request["output"],
-        progress=progress,
-    )
-    return {"model": str(identified.path)}
-
-
-def _plan(request: Mapping[str, Any], progress: Progress) -> Any:
-    from ros2_dynid.excitation.plan import PlanOptions, plan
-    from ros2_dynid.excitation.trajectory import save_trajectory
-
-    robot, shapes = requested_surroundings(request["robot"], request["around"])
-    options = PlanOptions(
-        shapes=shapes,
-        method=request["method"],
-        seed=request["seed"],
-        duration_s=request["duration"],
-        time_budget_s=request["budget"],
-        progress=progress,
-    )
-    planned = plan(robot, options)
-    save_trajectory(Path(request["output"]), planned.trajectory)
-    return {"cond": planned.cond, "notes": [*robot.notes, *planned.notes]}
-
-
-def _payload(request: Mapping[str, Any], progress: Progress) -> Any:
-    from ros2_dynid.pipeline import identify_payload
-
-    found = identify_payload(requested_robot(request["robot"]), request["empty"], request["loaded"], progress=progress)
-    return {
-        "mass": found.mass,
-        "com": found.com.tolist(),
-        "inertia": found.inertia.tolist(),
-        "mass_std": found.mass_std,
-        "com_std": found.com_std.tolist(),
-    }
-
-
-KINDS: Mapping[str, Callable[[Mapping[str, Any], Progress], Any]] = {
-    "identify": _identify,
-    "plan": _plan,
-    "payload": _payload,
-}
 
 
 def main() -> int:
@@ -251,24 +206,24 @@ def main() -> int:
     os.set_inheritable(answers, False)
     faulthandler.enable()
 
-    def tell(message: Mapping[str, Any]) -> None:
+    def tell(message: Mapping[str, Plain]) -> None:
         os.write(answers, json.dumps(message).encode() + b"\n")
 
     try:
-        tell({"stage": "starting", "progress": 0.0})  # before the modules that the work needs are loaded
-        tell(_outcome(tell))
+        tell({"stage": "starting", "progress": 0.0})
+        tell(_answer(json.load(sys.stdin), lambda stage, done: tell({"stage": stage, "progress": float(done)})))
     except BrokenPipeError:  # nobody waits any more
         return 1
     return 0
 
 
-def _outcome(tell: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
+def _answer(request: Mapping[str, object], progress: Progress) -> dict[str, Plain]:
     """Return {"result"}, or {"error"} with one line, whatever happens; what we did not foresee is in the log."""
     try:
-        request = json.load(sys.stdin)
-        check_request(request)
-        work = KINDS[request["kind"]]
-        return {"result": work(request, lambda stage, done: tell({"stage": stage, "progress": float(done)}))}
+        for use_case in (IDENTIFY, PAYLOAD, PLAN):
+            if use_case.name == request["use_case"]:
+                return {"result": _outcome(use_case, request["request"], progress)}
+        raise InputError(f"use_case is {request['use_case']!r}", "choose from identify, payload, plan")
     except BrokenPipeError:
         raise
     except (DynidError, OSError) as error:
@@ -278,6 +233,12 @@ def _outcome(tell: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
     except Exception as error:
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {one_line(str(error))}; the log has the details"}
+
+
+def _outcome(use_case: UseCase[Request, Outcome], plain: object, progress: Progress) -> Plain:
+    request = decode(use_case.request, plain)
+    use_case.check(request)
+    return encode(use_case.work(request, progress))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
 
-from ros2_dynid.jobs import Job, JobError
+from ros2_dynid.codec import decode
+from ros2_dynid.jobs import PLAN, Job, JobError, Outcome, Request, UseCase
+from ros2_dynid.progress import Progress
+from ros2_dynid.usecases.plan import PlanRequest
 
 THREADS = 4
 """Of the executor of a node with jobs: one for the job awaited, the others to answer."""
@@ -23,24 +26,24 @@ class OneJob:
     def __init__(self, what: str) -> None:
         """`what` the job is, in words, for the refusal."""
         self._what = what
-        self._job: Job | None = None
+        self._job: Job[Any, Any] | None = None
         self._cancelled: threading.Event | None = None
         self._lock = threading.Lock()
         self.group = ReentrantCallbackGroup()
 
-    def run(
+    def work(
         self,
-        kind: str,
-        progress: Callable[[str, float], None] | None = None,
+        use_case: UseCase[Request, Outcome],
+        request: Request,
+        progress: Progress | None = None,
         cancelled: threading.Event | None = None,
-        **request: Any,
-    ) -> Any:
-        """Wait for a job and return its result, or raise DynidError; one that is `cancelled` already ends at once."""
+    ) -> Outcome:
+        """Wait for a job and return its outcome, or raise DynidError; one that is `cancelled` already ends at once."""
         with self._lock:
             if self._job is not None:
                 raise JobError(f"{self._what} is already going on; wait for it or cancel it")
-            self._job = job = Job({"kind": kind, **request})
-            self._cancelled = cancelled
+            job = Job(use_case, request)
+            self._job, self._cancelled = job, cancelled
         try:
             if cancelled is not None and cancelled.is_set():
                 job.cancel()
@@ -48,6 +51,27 @@ class OneJob:
         finally:
             with self._lock:
                 self._job = self._cancelled = None
+
+    def run(self, kind: str, **request: Any) -> Any:
+        """Plan, with the request in words of its own."""
+        assert kind == "plan"
+        around, robot = request["around"], request["robot"]
+        outcome = self.work(
+            PLAN,
+            decode(
+                PlanRequest,
+                {
+                    "robot": {key: value for key, value in robot.items() if value},
+                    "output": request["output"],
+                    "method": request["method"],
+                    "seed": request["seed"],
+                    "duration": request["duration"],
+                    "time_budget": request["budget"],
+                    "surroundings": {key: value for key, value in around.items() if value is not None},
+                },
+            ),
+        )
+        return {"cond": math.nan if outcome.cond is None else outcome.cond, "notes": outcome.notes}
 
     def cancel(self, whose: threading.Event | None = None) -> None:
         """End the job there is; with `whose`, which is set first, only the one that was run with this event."""

@@ -15,7 +15,8 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, Diagnostics
 from ros2_dynid.nodes.common.parameters import COMMON, Described, Value
 from ros2_dynid.nodes.common.priority import raise_priority
-from ros2_dynid.nodes.common.robot_source import RobotSource
+from ros2_dynid.nodes.common.robot_finder import RobotFinder
+from ros2_dynid.usecases.robot_source import RobotSource
 
 __all__ = ["ERROR", "OK", "WARN", "ManagedNode"]
 
@@ -34,7 +35,7 @@ class ManagedNode(LifecycleNode):
             self._declare(parameter)
         self.add_on_set_parameters_callback(self._on_set)
         self.add_post_set_parameters_callback(self._on_changed)
-        self._source = RobotSource(self, self.value, self.on_robot)
+        self._source = RobotFinder(self, self.value, self.on_robot)
         self._diagnostics = Diagnostics(self)
         self.create_timer(1.0, lambda: self.prefer() if self.active else None)  # threads come as they are needed
 
@@ -72,9 +73,15 @@ class ManagedNode(LifecycleNode):
         """Return the robot, or refuse what needs it."""
         return self._source.known()
 
+    def robot_source(self) -> RobotSource:
+        """Return how a use case in another process finds the robot, or refuse what needs it."""
+        return self._source.source()
+
     def robot_request(self) -> dict[str, str]:
         """Return how a job in another process finds the robot."""
-        return self._source.request()
+        source = self._source.source()
+        chain = {"base_link": source.base_link or "", "tip_link": source.tip_link or ""}
+        return {"path": source.path, "urdf": source.urdf, **chain}
 
     def prefer(self) -> None:
         """Give the threads there are now the real-time priority of the parameter `priority`, if there is one."""

@@ -14,6 +14,10 @@ from ros2_dynid.action import Identify
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import OneJob
+from ros2_dynid.progress import Progress
+
+Identifies = Callable[[Identify.Goal, Progress, threading.Event], tuple[str, BaseParameters]]
+"""Identifies, with progress and cancel, and returns the model file and its message."""
 
 
 class IdentifyAction:
@@ -22,8 +26,8 @@ class IdentifyAction:
     Every goal is accepted: a rejection cannot carry a reason, the result of an aborted goal can.
     """
 
-    def __init__(self, node: Node, job: OneJob, identify: Callable[..., tuple[str, BaseParameters]]) -> None:
-        """Offer the action of `node`; identify(request, progress, cancelled, ...) returns model path and message."""
+    def __init__(self, node: Node, job: OneJob, identify: Identifies) -> None:
+        """Offer the action of `node`; identify(request, progress, cancelled) returns model path and message."""
         self._logger, self._job, self._identify = node.get_logger(), job, identify
         self._cancelled: dict[bytes, threading.Event] = {}
         self._server = ActionServer(
@@ -45,13 +49,8 @@ class IdentifyAction:
         with answering(result, self._logger):
             result.model_path, result.parameters = self._identify(
                 wanted,
-                lambda stage, done: goal.publish_feedback(Identify.Feedback(stage=stage, progress=float(done))),
+                lambda stage, done: goal.publish_feedback(Identify.Feedback(stage=stage, progress=done)),
                 cancelled,
-                output=wanted.output_directory,
-                cross_validate=wanted.cross_validate,
-                essential=wanted.essential,
-                standard=wanted.standard,
-                consistent=wanted.consistent,
             )
         del self._cancelled[_number(goal)]
         if result.success:

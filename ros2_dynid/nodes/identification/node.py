@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 from std_msgs.msg import String
 
+from ros2_dynid.action import Identify
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
+from ros2_dynid.jobs import IDENTIFY
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.same_robot import check_same_robot
 from ros2_dynid.msg import BaseParameters
@@ -24,7 +27,11 @@ from ros2_dynid.nodes.identification.model_services import ModelServices
 from ros2_dynid.nodes.identification.online import Online, OnlineSettings
 from ros2_dynid.nodes.identification.parameters import PARAMETERS
 from ros2_dynid.nodes.identification.payload_service import PayloadService
+from ros2_dynid.nodes.identification.requests import identify_options
+from ros2_dynid.progress import Progress
 from ros2_dynid.srv import IdentifyRecording
+from ros2_dynid.usecases.identify import IdentifyRequest
+from ros2_dynid.usecases.robot_source import RobotSource
 
 
 class Identification(ManagedNode):
@@ -92,12 +99,11 @@ class Identification(ManagedNode):
             return WARN, f"drift at joint {self._online.drift.joint}", values
         return (OK, "serving", values) if self._model else (WARN, "no base parameters yet", values)
 
-    def working_robot(self) -> dict[str, str]:
+    def working_robot(self) -> RobotSource:
         """Return how a job finds the robot, or refuse to start one."""
         if not self.active:
             raise InputError("the node is not active", "activate identification")
-        self.known_robot()
-        return self.robot_request()
+        return self.robot_source()
 
     def _served(self) -> BaseParameters | None:
         return None if self._model is None else self.message_of(self._model)
@@ -116,29 +122,33 @@ class Identification(ManagedNode):
         self._last_recording = message.data
 
     def identify(
-        self, request: Any, progress: Any = None, cancelled: Any = None, **more: Any
+        self,
+        request: Identify.Goal | IdentifyRecording.Request,
+        progress: Progress | None = None,
+        cancelled: threading.Event | None = None,
     ) -> tuple[str, BaseParameters]:
-        """Run the job of a request, serve its model and return the model file's path."""
+        """Run the job of a request, serve its model; return the model file's path and the message."""
         robot = self.working_robot()
         bags = list(request.bags) or ([self._last_recording] if self._last_recording else [])
         if not bags:
             raise InputError("there is no recording yet", "record one, or name bags in the request")
-        result = self._job.run(
-            "identify",
-            progress,
-            cancelled,
-            robot=robot,
-            bags=[str(self._recordings.existing(bag)) for bag in bags],
-            validate=[str(self._recordings.existing(bag)) for bag in request.validation_bags],
-            method=request.method or self.value("method"),
-            output=str(self._models.new(more.pop("output", "") or time.strftime("model_%Y%m%d_%H%M%S"), unique=True)),
-            **more,
+        folder = request.output_directory or time.strftime("model_%Y%m%d_%H%M%S")
+        wanted = IdentifyRequest(
+            robot,
+            recordings=tuple(str(self._recordings.existing(bag)) for bag in bags),
+            validation=tuple(str(self._recordings.existing(bag)) for bag in request.validation_bags),
+            options=identify_options(request, self.value("method")),
+            output=str(self._models.new(folder, unique=True)),
         )
-        return str(result["model"]), self._serve(load_model(result["model"]))
+        path = self._job.work(IDENTIFY, wanted, progress, cancelled).model
+        assert path is not None, "an output folder was given"
+        return path, self._serve(load_model(path))
 
-    def _on_identify(self, request: Any, response: IdentifyRecording.Response) -> IdentifyRecording.Response:
+    def _on_identify(
+        self, request: IdentifyRecording.Request, response: IdentifyRecording.Response
+    ) -> IdentifyRecording.Response:
         with answering(response, self.get_logger()):
-            _, response.parameters = self.identify(request)
+            response.model_path, response.parameters = self.identify(request)
         return response
 
 

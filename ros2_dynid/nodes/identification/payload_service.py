@@ -7,24 +7,27 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from ros2_dynid.confined import Folder
+from ros2_dynid.errors import InputError
+from ros2_dynid.jobs import PAYLOAD
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import OneJob
 from ros2_dynid.nodes.common.messages import inertia_message
+from ros2_dynid.nodes.identification.requests import payload_options
 from ros2_dynid.srv import IdentifyPayload
+from ros2_dynid.usecases.payload import PayloadRequest
+from ros2_dynid.usecases.robot_source import RobotSource
 
 
 class PayloadService:
     """Answers ~/identify_payload from recordings without and with the load."""
 
-    def __init__(
-        self, node: Node, job: OneJob, recordings: Folder, robot_request: Callable[[], dict[str, str]]
-    ) -> None:
+    def __init__(self, node: Node, job: OneJob, recordings: Folder, robot_source: Callable[[], RobotSource]) -> None:
         """Offer the service of `node`.
 
-        job: shared with the identification, so that one waits for the other; robot_request: how the job finds the
-        robot, or raises why it cannot work now.
+        job: shared with the identification, so that one waits for the other; robot_source: how the job finds the robot,
+        or raises why it cannot work now.
         """
-        self._job, self._recordings, self._robot_request = job, recordings, robot_request
+        self._job, self._recordings, self._robot_source = job, recordings, robot_source
         self._logger = node.get_logger()
         node.create_service(IdentifyPayload, "~/identify_payload", self._on_payload, callback_group=job.group)
 
@@ -32,12 +35,19 @@ class PayloadService:
         self, request: IdentifyPayload.Request, response: IdentifyPayload.Response
     ) -> IdentifyPayload.Response:
         with answering(response, self._logger):
-            bags = {
-                "empty": [str(self._recordings.existing(bag)) for bag in request.empty_bags],
-                "loaded": [str(self._recordings.existing(bag)) for bag in request.loaded_bags],
-            }
-            found = self._job.run("payload", robot=self._robot_request(), **bags)
-            response.payload = inertia_message(found["mass"], found["com"], found["inertia"])
-            response.mass_std = found["mass_std"]
-            response.com_std.x, response.com_std.y, response.com_std.z = found["com_std"]
+            for field in ("empty_bags", "loaded_bags"):
+                if not getattr(request, field):
+                    raise InputError(f"{field} is empty", "name at least one recording")
+            wanted = PayloadRequest(
+                self._robot_source(),
+                tuple(str(self._recordings.existing(bag)) for bag in request.empty_bags),
+                tuple(str(self._recordings.existing(bag)) for bag in request.loaded_bags),
+                request.link or None,
+                payload_options(request.options),
+            )
+            found = self._job.work(PAYLOAD, wanted)
+            response.payload = inertia_message(found.mass, found.com, found.inertia)
+            response.mass_std = found.std.mass
+            response.com_std.x, response.com_std.y, response.com_std.z = found.std.com
+            response.frame, response.significant = found.frame, found.significant
         return response

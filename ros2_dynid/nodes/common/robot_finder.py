@@ -9,12 +9,12 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.jobs import robot_request
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string, urdf_of
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.urdf import parse_urdf
 from ros2_dynid.nodes.common.answers import reason
 from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.usecases.robot_source import RobotSource
 
 BASE_LINK = "base_link"
 """Name of the base link of a robot that is given by a table, without links."""
@@ -29,7 +29,7 @@ class Known:
     base_link: str
 
 
-class RobotSource:
+class RobotFinder:
     """Finds the robot and passes it to on_robot, again whenever a description comes that differs."""
 
     def __init__(self, node: Node, parameter: Callable[[str], str], on_robot: Callable[[Robot], None]) -> None:
@@ -75,10 +75,16 @@ class RobotSource:
             raise InputError("the robot is not known yet", "publish robot_description or set the parameter robot")
         return self._known.robot
 
-    def request(self) -> dict[str, str]:
-        """Return how a job in another process finds the robot."""
+    def source(self) -> RobotSource:
+        """Return how a use case in another process finds the robot."""
+        self.known()
         path = self._parameter("robot")
-        return robot_request(path, "" if path else self.text, self._parameter("base_link"), self._parameter("tip_link"))
+        return RobotSource(
+            path=path,
+            urdf="" if path else self.text,
+            base_link=self._chain("base_link"),
+            tip_link=self._chain("tip_link"),
+        )
 
     def _chain(self, name: str) -> str | None:
         return self._parameter(name) or None
