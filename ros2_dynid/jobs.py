@@ -19,19 +19,16 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.errors import DynidError, InputError, one_line
-from ros2_dynid.excitation.collision import Shapes
-from ros2_dynid.model.robot import Robot
 from ros2_dynid.processes import end_with_parent
 from ros2_dynid.progress import Progress
 from ros2_dynid.usecases import identify, payload, plan
 from ros2_dynid.usecases.identify import IdentifyOutcome, IdentifyRequest
 from ros2_dynid.usecases.payload import PayloadOutcome, PayloadRequest
-from ros2_dynid.usecases.plan import PlanOutcome, PlanRequest, Surroundings, robot_and_shapes
-from ros2_dynid.usecases.robot_source import RobotSource
+from ros2_dynid.usecases.plan import PlanOutcome, PlanRequest
 
 LOOK_SECONDS = 0.2
 """How often a silent job is looked at [s]: one that was killed may leave its pipe open in a child."""
@@ -174,15 +171,6 @@ class Job(Generic[Request, Outcome]):
             return self._process.wait()
 
 
-def requested_surroundings(
-    request: Mapping[str, str], around: Mapping[str, Any], *, planning: bool = True
-) -> tuple[Robot, Shapes | None]:
-    """Return the robot and what must not collide; see usecases.plan.robot_and_shapes."""
-    source = decode(RobotSource, {key: value for key, value in request.items() if value})
-    wanted = decode(Surroundings, {key: value for key, value in around.items() if value is not None})
-    return robot_and_shapes(source, wanted, planning=planning)
-
-
 def _pass_on(message: Mapping[str, object], progress: Progress) -> None:
     stage, done = message.get("stage"), message.get("progress")
     if isinstance(stage, str) and isinstance(done, float | int):
@@ -220,10 +208,7 @@ def main() -> int:
 def _answer(request: Mapping[str, object], progress: Progress) -> dict[str, Plain]:
     """Return {"result"}, or {"error"} with one line, whatever happens; what we did not foresee is in the log."""
     try:
-        for use_case in (IDENTIFY, PAYLOAD, PLAN):
-            if use_case.name == request["use_case"]:
-                return {"result": _outcome(use_case, request["request"], progress)}
-        raise InputError(f"use_case is {request['use_case']!r}", "choose from identify, payload, plan")
+        return {"result": DOERS[str(request["use_case"])](request["request"], progress)}
     except BrokenPipeError:
         raise
     except (DynidError, OSError) as error:
@@ -235,11 +220,16 @@ def _answer(request: Mapping[str, object], progress: Progress) -> dict[str, Plai
         return {"error": f"{type(error).__name__}: {one_line(str(error))}; the log has the details"}
 
 
-def _outcome(use_case: UseCase[Request, Outcome], plain: object, progress: Progress) -> Plain:
-    request = decode(use_case.request, plain)
-    use_case.check(request)
-    return encode(use_case.work(request, progress))
+def _doer(use_case: UseCase[Request, Outcome]) -> Callable[[object, Progress], Plain]:
+    def do(plain: object, progress: Progress) -> Plain:
+        request = decode(use_case.request, plain)
+        use_case.check(request)
+        return encode(use_case.work(request, progress))
 
+    return do
+
+
+DOERS = {IDENTIFY.name: _doer(IDENTIFY), PAYLOAD.name: _doer(PAYLOAD), PLAN.name: _doer(PLAN)}
 
 if __name__ == "__main__":
     sys.exit(main())

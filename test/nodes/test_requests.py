@@ -7,6 +7,7 @@ import resource
 import signal
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
@@ -14,7 +15,7 @@ pytest.importorskip("ros2_dynid.srv")
 
 from lifecycle_msgs.srv import ChangeState
 from ros2_dynid.action import Identify
-from ros2_dynid.msg import BaseParameters
+from ros2_dynid.msg import BaseParameters, IdentifyOptions
 from ros2_dynid.srv import (
     GetBaseParameters,
     IdentifyPayload,
@@ -26,6 +27,7 @@ from ros2_dynid.srv import (
 from std_srvs.srv import Trigger
 
 from motions import recorded_motion
+from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.messages import LATCHED
 from ros_graph import graph, jobs_of
@@ -78,6 +80,32 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
         model = client.act(Identify, "identification/identify", Identify.Goal(bags=[bag])).model_path
         with pytest.raises(ClientError, match="choose from"):
             client.act(Identify, "identification/identify", Identify.Goal(bags=[bag], method="nonsense"))
+
+        # what the command line can ask for, the action can: units, drive gains, filters
+        with np.load(tmp_path / "recordings" / bag) as plain:
+            odd = {key: plain[key] * (180 / np.pi if key in ("q", "dq", "ddq") else 1.0) for key in plain}
+        odd["tau"] *= (1.0, 1.0, -2.0)
+        np.savez(tmp_path / "recordings" / "odd.npz", **odd)
+        options = IdentifyOptions(
+            angle_unit="deg", gain_joints=["elbow"], gains=[-0.5], row_cutoff=12.0, end=7.0, known_delay=True
+        )
+        goal = Identify.Goal(bags=["odd.npz"], options=options, essential=True)
+        found = load_model(client.act(Identify, "identification/identify", goal).model_path)
+        assert found.fit["all"].relative < 0.02 and found.essential is not None
+        obtained = found.obtained["options"]
+        assert obtained["preparation"]["gains"] == {"elbow": -0.5} and obtained["preparation"]["delay"] == 0.0
+        assert obtained["reading"]["units"]["angle"] == "deg" and obtained["reading"]["end"] == 7.0
+        for wrong, reason in (
+            ({"row_cutoff": -1.0}, "row_cutoff is -1"),
+            ({"angle_unit": "turns"}, "unknown angle unit 'turns'"),
+            ({"gain_joints": ["elbow"]}, "options.gains differ in number"),
+            ({"gain_joints": ["knee"], "gains": [1.0]}, "knee"),
+            ({"columns": ["/etc/passwd"]}, "options.columns holds"),
+            ({"friction": "butter"}, "friction is 'butter'"),
+        ):
+            goal = Identify.Goal(bags=[bag], options=IdentifyOptions(**wrong))
+            with pytest.raises(ClientError, match=reason):
+                client.act(Identify, "identification/identify", goal)
 
         # a job that is killed
         service = client.create_client(PlanExcitation, "excitation/plan")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
 
-from ros2_dynid.codec import decode
-from ros2_dynid.jobs import PLAN, Job, JobError, Outcome, Request, UseCase
+from ros2_dynid.jobs import Job, JobError, Outcome, Request, UseCase
 from ros2_dynid.progress import Progress
-from ros2_dynid.usecases.plan import PlanRequest
 
 THREADS = 4
 """Of the executor of a node with jobs: one for the job awaited, the others to answer."""
@@ -51,27 +48,6 @@ class OneJob:
         finally:
             with self._lock:
                 self._job = self._cancelled = None
-
-    def run(self, kind: str, **request: Any) -> Any:
-        """Plan, with the request in words of its own."""
-        assert kind == "plan"
-        around, robot = request["around"], request["robot"]
-        outcome = self.work(
-            PLAN,
-            decode(
-                PlanRequest,
-                {
-                    "robot": {key: value for key, value in robot.items() if value},
-                    "output": request["output"],
-                    "method": request["method"],
-                    "seed": request["seed"],
-                    "duration": request["duration"],
-                    "time_budget": request["budget"],
-                    "surroundings": {key: value for key, value in around.items() if value is not None},
-                },
-            ),
-        )
-        return {"cond": math.nan if outcome.cond is None else outcome.cond, "notes": outcome.notes}
 
     def cancel(self, whose: threading.Event | None = None) -> None:
         """End the job there is; with `whose`, which is set first, only the one that was run with this event."""

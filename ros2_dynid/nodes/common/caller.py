@@ -9,7 +9,7 @@ from typing import Any
 
 import rclpy
 from rcl_interfaces.srv import SetParameters
-from rclpy.action import ActionClient
+from rclpy.action.client import ActionClient
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -28,7 +28,7 @@ class Caller(Node):
 
     def call(self, kind: Any, name: str, timeout: float = 60.0, **fields: Any) -> Any:
         """Call a service and return its response; a response without success raises."""
-        client = self.create_client(kind, name)
+        client: Any = self.create_client(kind, name)
         if not client.wait_for_service(20.0):
             raise ClientError(f"service {name} does not answer; is its node running?")
         time.sleep(MATCHING)
@@ -42,7 +42,7 @@ class Caller(Node):
 
     def act(self, kind: Any, name: str, goal: Any, feedback: Any = None, timeout: float = 300.0) -> Any:
         """Send a goal and return its result; one without success raises."""
-        client = ActionClient(self, kind, name)
+        client: Any = ActionClient(self, kind, name)
         if not client.wait_for_server(20.0):
             raise ClientError(f"action {name} does not answer; is its node running?")
         handle = _result(client.send_goal_async(goal, feedback), timeout, name)

@@ -77,12 +77,6 @@ class ManagedNode(LifecycleNode):
         """Return how a use case in another process finds the robot, or refuse what needs it."""
         return self._source.source()
 
-    def robot_request(self) -> dict[str, str]:
-        """Return how a job in another process finds the robot."""
-        source = self._source.source()
-        chain = {"base_link": source.base_link or "", "tip_link": source.tip_link or ""}
-        return {"path": source.path, "urdf": source.urdf, **chain}
-
     def prefer(self) -> None:
         """Give the threads there are now the real-time priority of the parameter `priority`, if there is one."""
         wanted = self.value("priority") if self.has_parameter("priority") else 0
@@ -93,13 +87,13 @@ class ManagedNode(LifecycleNode):
 
     def _declare(self, parameter: Described) -> None:
         try:
-            value = self.declare_parameter(parameter.name, parameter.default, parameter.descriptor()).value
+            value: Any = self.declare_parameter(parameter.name, parameter.default, parameter.descriptor()).value
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             raise InputError(f"parameter {parameter.name}: {error}", "correct it", self.get_name()) from None
         if problem := parameter.problem(value):
             raise InputError(f"parameter {problem}", "correct it", self.get_name())
 
-    def _on_set(self, changes: Sequence[Parameter]) -> SetParametersResult:
+    def _on_set(self, changes: Sequence[Parameter[Any]]) -> SetParametersResult:
         """Refuse with one line what has no effect or no meaning; nothing is changed then."""
         state = {"configured": self._configured, "active": self.active}
         ours = {change.name: change.value for change in changes if change.name in self._described}
@@ -112,7 +106,7 @@ class ManagedNode(LifecycleNode):
             reason = str(error)
         return SetParametersResult(successful=not reason, reason=reason)
 
-    def _on_changed(self, changes: Sequence[Parameter]) -> None:
+    def _on_changed(self, changes: Sequence[Parameter[Any]]) -> None:
         ours = {change.name: change.value for change in changes if change.name in self._described}
         if ours:
             self.parameters_changed(ours)

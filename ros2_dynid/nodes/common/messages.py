@@ -78,7 +78,7 @@ def ahead(stamp: Any, now_ns: int) -> float:
     """Return how far a header's stamp lies ahead of now [s]; 0 for a stamp of zero, which means at once."""
     if stamp.sec == 0 and stamp.nanosec == 0:
         return 0.0
-    return 1e-9 * (stamp.sec * 1_000_000_000 + stamp.nanosec - now_ns)
+    return 1e-9 * (int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec) - now_ns)
 
 
 def seconds(value: Any) -> float:

@@ -85,7 +85,7 @@ class Excitation(ManagedNode):
 
     def configure(self) -> None:
         """Make topics and services."""
-        self._planner = Planner(self, self.value, self._robot, self.robot_request)
+        self._planner = Planner(self, self.value, self._robot, self.robot_source)
         self._exciting = self.create_publisher(Bool, "exciting", LATCHED)
         self._state_out = self.create_publisher(String, "excitation_state", LATCHED)
         self._exciting.publish(Bool(data=False))

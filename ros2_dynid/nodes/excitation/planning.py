@@ -11,6 +11,7 @@ from typing import Any
 
 from rclpy.node import Node
 
+from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.confined import Folder
 from ros2_dynid.control.knots import reference_by_knots
 from ros2_dynid.control.motion_limits import Settings, motion_limits
@@ -19,12 +20,14 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.limits import check_trajectory
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory
-from ros2_dynid.jobs import requested_surroundings
+from ros2_dynid.jobs import PLAN
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import OneJob
 from ros2_dynid.nodes.common.messages import reference_points, trajectory_message
 from ros2_dynid.srv import PlanExcitation
+from ros2_dynid.usecases.plan import PlanRequest, Surroundings, robot_and_shapes
+from ros2_dynid.usecases.robot_source import RobotSource
 
 CHECK_RATE_HZ = 100.0
 """Rate at which collisions are looked for along a trajectory."""
@@ -66,10 +69,10 @@ class Planner:
         node: Node,
         value: Callable[[str], Any],
         robot: Callable[[], Robot],
-        robot_request: Callable[[], dict[str, str]],
+        robot_source: Callable[[], RobotSource],
     ) -> None:
         """Offer the service on `node`; value(name) is a parameter's value now, files lie in the folder."""
-        self._logger, self._value, self._robot, self._robot_request = node.get_logger(), value, robot, robot_request
+        self._logger, self._value, self._robot, self._robot_source = node.get_logger(), value, robot, robot_source
         self._folder = Folder(value("folder"))
         self._job = OneJob("planning")
         self.plan: Plan | None = None
@@ -94,7 +97,7 @@ class Planner:
 
     def _checked(self, robot: Robot, planned: Trajectory) -> Plan:
         """Refuse a trajectory that breaks a limit or leads into a collision."""
-        _, shapes = requested_surroundings(self._robot_request(), self._around(), planning=False)
+        _, shapes = robot_and_shapes(self._robot_source(), self._around(), planning=False)
         problems = [str(problem) for problem in check_trajectory(robot, planned)]
         if shapes is not None:
             distance, what = clearance(robot, shapes, planned.sample(CHECK_RATE_HZ).q)
@@ -104,14 +107,12 @@ class Planner:
             raise InputError(f"the trajectory is not safe: {problems[0]}", "plan another one")
         return Plan(robot, planned, shapes)
 
-    def _around(self) -> dict[str, Any]:
+    def _around(self) -> Surroundings:
         value = self._value
-        box = list(value("workspace"))
-        return {
-            "collisions": value("collisions"),
-            "margin": value("collision_margin"),
-            "box": box if len(box) > 1 else None,
-        }
+        plain: dict[str, Plain] = {"collisions": value("collisions"), "margin": value("collision_margin")}
+        if len(value("workspace")) > 1:
+            plain["box"] = list(value("workspace"))
+        return decode(Surroundings, plain)
 
     def _found(self, request: PlanExcitation.Request) -> tuple[Path, float]:
         """Return the trajectory's file and its condition number, NaN for one that was not planned here."""
@@ -119,13 +120,16 @@ class Planner:
         if request.file:
             return self._folder.existing(request.file), math.nan
         path = self._folder.new(time.strftime("plan_%Y%m%d_%H%M%S.yaml"), unique=True)
-        wanted = {
+        plain: dict[str, Plain] = {
+            "robot": encode(self._robot_source()),
+            "output": str(path),
             "method": request.method or value("method"),
             "seed": request.seed,
             "duration": request.duration or value("duration"),
-            "budget": value("planning_seconds"),
+            "time_budget": value("planning_seconds"),
+            "surroundings": encode(self._around()),
         }
-        outcome = self._job.run("plan", robot=self._robot_request(), around=self._around(), output=str(path), **wanted)
-        for note in outcome["notes"]:
+        outcome = self._job.work(PLAN, decode(PlanRequest, plain))
+        for note in outcome.notes:
             self._logger.warning(note)
-        return path, float(outcome["cond"])
+        return path, math.nan if outcome.cond is None else outcome.cond

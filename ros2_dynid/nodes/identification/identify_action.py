@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ActionServer, CancelResponse
 from rclpy.node import Node
 
 from ros2_dynid.action import Identify

@@ -78,7 +78,7 @@ class Identification(ManagedNode):
         if self.value("online"):
             self._online = Online(
                 self,
-                OnlineSettings(*map(self.value, ("online_rate", "online_cutoff", "online_memory"))),
+                OnlineSettings(*map(self.value, ("online_rate", "online_cutoff", "online_memory", "predicted_rate"))),
                 robot=lambda: self.robot,
                 model=lambda: self._model,
                 drift_ratio=lambda: self.value("drift_ratio"),

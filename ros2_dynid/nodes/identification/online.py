@@ -29,11 +29,12 @@ MEASURING = 500
 
 @dataclass(frozen=True)
 class OnlineSettings:
-    """Rows in a second and joint [Hz], the filter's cutoff [Hz], time constant of forgetting [s]."""
+    """Rows per second and joint [Hz], cutoff of the filter [Hz], time constant of forgetting [s], plots [Hz]."""
 
     row_rate: float
     cutoff: float
     memory: float
+    predicted_rate: float
 
 
 class Online:
@@ -60,7 +61,7 @@ class Online:
         self._estimates = node.create_publisher(BaseParameters, "online_parameters", LATCHED)
         self._verdict = node.create_publisher(Bool, "drift", LATCHED)
         self._told: bool | None = None
-        self._predicted = Predicted(node, node.value("predicted_rate"))
+        self._predicted = Predicted(node, settings.predicted_rate)
         self._plotted: tuple[IdentifiedModel, Model] | None = None
         self._stream = Stream(node, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
         self._timer = node.create_timer(WORK_SECONDS, self._work)

@@ -38,7 +38,7 @@ class Recorder(ManagedNode):
         """Declare parameters and start."""
         super().__init__("recorder", PARAMETERS)
         self._stream: Stream | None = None
-        self._session: Session | None = None
+        self._session = Session("", 0)  # of configure()
         self._following = False
         self._ended_ns = 0
         self.autostart()
@@ -57,9 +57,9 @@ class Recorder(ManagedNode):
 
     def activate(self) -> None:
         """Listen."""
-        session = self._session
+        take = self._session.take
         self._stream = Stream(
-            self, JointState, "joint_states", lambda data: session.take(data, time.time_ns()), JOINT_STATES, rest=REST
+            self, JointState, "joint_states", lambda data: take(data, time.time_ns()), JOINT_STATES, rest=REST
         )
 
     def deactivate(self) -> None:
@@ -76,8 +76,6 @@ class Recorder(ManagedNode):
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         """Tell rate, gaps and what is wrong."""
         session = self._session
-        if session is None:
-            return OK, "not configured", {}
         problems = [*session.statistics.problems(), *([str(session.failure)] if session.failure else [])]
         values = {"count": session.statistics.count, "rate": f"{1 / session.statistics.period:.1f}"}
         values |= {"buffered": session.buffered, "path": session.path or ""}

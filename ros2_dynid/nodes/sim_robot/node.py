@@ -20,7 +20,8 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.pace import Pace
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.inbox import Inbox
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
@@ -61,12 +62,18 @@ class SimRobot(ManagedNode):
             spread=self.value("spread"),
             period=1 / self.value("rate"),
             imperfections=Imperfections(self.value("resolution"), self.value("torque_noise"), self.value("latency")),
-            start=np.broadcast_to(np.array(self.value("start"), dtype=float), robot.n),
+            start=self._start_of(robot),
             stiffness=self.value("stiffness"),
         )
         self._message = JointState(name=list(robot.active_names))
         if self.description_text:
             self._description_out.publish(String(data=self.description_text))
+
+    def _start_of(self, robot: Robot) -> Array:
+        start = np.array(self.value("start"), dtype=float)
+        if len(start) not in (1, robot.n):
+            raise InputError(f"start has {len(start)} positions", f"give one, or {robot.n}", robot.name)
+        return np.broadcast_to(start, robot.n)
 
     def activate(self) -> None:
         """Let time run."""
@@ -87,13 +94,14 @@ class SimRobot(ManagedNode):
         return WARN if stopped or dropped else OK, message, {"steps": self._pace.steps, "dropped": dropped}
 
     def _tick(self) -> None:
-        if self._plant is None:  # its description has not come yet
+        plant, pace = self._plant, self._pace
+        if plant is None or pace is None:  # its description has not come yet
             return
-        for _ in range(self._pace.due(time.monotonic_ns())):
+        for _ in range(pace.due(time.monotonic_ns())):
             self._inbox.empty()
-            measured, message = self._plant.step(), self._message
+            measured, message = plant.step(), self._message
             stamp = message.header.stamp
-            stamp.sec, stamp.nanosec = divmod(self._pace.count(), 1_000_000_000)
+            stamp.sec, stamp.nanosec = divmod(pace.count(), 1_000_000_000)
             message.position = array("d", measured.q)
             message.velocity = array("d", measured.dq)
             message.effort = array("d", measured.tau)
@@ -106,38 +114,35 @@ class SimRobot(ManagedNode):
             points = reference_of(message, self.known_robot())
             if self._pace is not None:
                 self._pace.most = 10_000  # from now on a pause is made up for: time must not be lost on the way
-            self._ask(lambda: self._plant.follow(points, ahead(message.header.stamp, self._pace.stamp)))
+            self._ask(lambda plant, pace: plant.follow(points, ahead(message.header.stamp, pace.stamp)))
         except DynidError as error:
             self.get_logger().error(f"joint_trajectory refused: {error}")
 
     def _on_efforts(self, message: Float64MultiArray) -> None:
         try:
-            self._ask(lambda: self._plant.push(np.array(message.data)))
+            self._ask(lambda plant, _: plant.push(np.array(message.data)))
         except DynidError as error:
             self.get_logger().error(f"effort_commands refused: {error}")
 
     def _on_payload(self, request: SetPayload.Request, response: SetPayload.Response) -> SetPayload.Response:
-        wanted = request.payload, request.link
-        return self._answer(lambda: self._plant.sim.attach(*inertia_of(wanted[0], self.robot, wanted[1])), response)
-
-    def _on_emergency_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        said = "brakes on" if request.data else "brakes off, holding"
-        return self._answer(lambda: self._plant.brake(request.data), response, said)
-
-    def _answer(self, act: Callable[[], None], response: Any, said: str = "") -> Any:
-        try:
-            self._ask(act)
-            response.success, response.message = True, said
-        except DynidError as error:
-            response.message = str(error)
+        with answering(response, self.get_logger()):
+            load = inertia_of(request.payload, self.known_robot(), request.link)
+            self._ask(lambda plant, _: plant.sim.attach(*load))
         return response
 
-    def _ask(self, act: Callable[[], None]) -> None:
+    def _on_emergency_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        with answering(response, self.get_logger()):
+            self._ask(lambda plant, _: plant.brake(request.data))
+            response.message = "brakes on" if request.data else "brakes off, holding"
+        return response
+
+    def _ask(self, act: Callable[[Plant, Pace], None]) -> None:
         """Let the thread that steps do it between two steps, or refuse what comes while there is none."""
         self.known_robot()
-        if not self.active:
+        plant, pace = self._plant, self._pace
+        if not self.active or plant is None or pace is None:
             raise InputError("the robot is not active", "activate sim_robot")
-        self._inbox.do(act)
+        self._inbox.do(lambda: act(plant, pace))
 
 
 def main() -> int:
