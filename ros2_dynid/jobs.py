@@ -1,14 +1,8 @@
-"""Use cases in a process of their own, so that a node keeps answering and a cancelled one really ends.
-
-`python -m ros2_dynid.jobs FD PARENT` reads one request as JSON from its input and writes lines of JSON to the pipe FD:
-{"stage", "progress"} while it works, then {"result"} or {"error"}. Its standard output is its log: libraries may print
-what they like. It ends when its parent does.
-"""
+"""Use cases in a process of their own (job_process), so that a node keeps answering and a cancelled one really ends."""
 
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import json
 import os
 import select
@@ -16,14 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from ros2_dynid.codec import Plain, decode, encode
-from ros2_dynid.errors import DynidError, InputError, one_line
-from ros2_dynid.processes import end_with_parent
+from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.progress import Progress
 from ros2_dynid.usecases import identify, payload, plan
 from ros2_dynid.usecases.identify import IdentifyOutcome, IdentifyRequest
@@ -107,7 +99,7 @@ class Job(Generic[Request, Outcome]):
             wanted.seek(0)
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "ros2_dynid.jobs", str(writer), str(os.getpid())],
+                    [sys.executable, "-m", "ros2_dynid.job_process", str(writer), str(os.getpid())],
                     stdin=wanted,
                     stdout=2,  # whatever is printed goes where our own messages go
                     env=environment,
@@ -185,41 +177,6 @@ def _ending(code: int) -> str:
     return f"the computation ended with code {code} and no answer; see the log"
 
 
-def main() -> int:
-    """Work on the request on standard input; arguments: the pipe for answers and the parent's process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))  # with a compiler that may be running
-    answers, parent = (int(text) for text in sys.argv[1:3])
-    end_with_parent(parent)
-    os.set_inheritable(answers, False)
-    faulthandler.enable()
-
-    def tell(message: Mapping[str, Plain]) -> None:
-        os.write(answers, json.dumps(message).encode() + b"\n")
-
-    try:
-        tell({"stage": "starting", "progress": 0.0})
-        tell(_answer(json.load(sys.stdin), lambda stage, done: tell({"stage": stage, "progress": float(done)})))
-    except BrokenPipeError:  # nobody waits any more
-        return 1
-    return 0
-
-
-def _answer(request: Mapping[str, object], progress: Progress) -> dict[str, Plain]:
-    """Return {"result"}, or {"error"} with one line, whatever happens; what we did not foresee is in the log."""
-    try:
-        return {"result": DOERS[str(request["use_case"])](request["request"], progress)}
-    except BrokenPipeError:
-        raise
-    except (DynidError, OSError) as error:
-        return {"error": one_line(str(error))}
-    except MemoryError:
-        return {"error": "there is not enough memory; take shorter recordings"}
-    except Exception as error:
-        traceback.print_exc()
-        return {"error": f"{type(error).__name__}: {one_line(str(error))}; the log has the details"}
-
-
 def _doer(use_case: UseCase[Request, Outcome]) -> Callable[[object, Progress], Plain]:
     def do(plain: object, progress: Progress) -> Plain:
         request = decode(use_case.request, plain)
@@ -230,6 +187,4 @@ def _doer(use_case: UseCase[Request, Outcome]) -> Callable[[object, Progress], P
 
 
 DOERS = {IDENTIFY.name: _doer(IDENTIFY), PAYLOAD.name: _doer(PAYLOAD), PLAN.name: _doer(PLAN)}
-
-if __name__ == "__main__":
-    sys.exit(main())
+"""By name, what returns the outcome of a request, both as plain data."""

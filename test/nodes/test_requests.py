@@ -34,7 +34,7 @@ from ros_graph import graph, jobs_of
 
 NOISY = """
 import os, sys
-if "ros2_dynid.jobs" in sys.orig_argv:
+if "ros2_dynid.job_process" in sys.orig_argv:
     print("a library says hello", flush=True)
     os.write(1, b"and so does its C part, without the end of a line: {")
 """

@@ -62,7 +62,9 @@ def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BasePa
     if np.all(np.isfinite(model.covariance)):
         message.covariance = model.covariance.ravel().tolist()
     message.method = str(model.obtained.get("method", ""))
-    message.rows, message.cond = int(model.obtained.get("rows", 0)), float(model.obtained.get("cond") or math.nan)
+    rows, cond = model.obtained.get("rows"), model.obtained.get("cond")
+    message.rows = rows if isinstance(rows, int) else 0
+    message.cond = float(cond) if isinstance(cond, float | int) else math.nan
     message.fit, message.validation = _errors(model.fit), _errors(model.validation)
     return message
 

@@ -39,7 +39,7 @@ from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
 from ros2_dynid.nodes.common.fast import Stream, newest
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
-from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.excitation.controllers import Controllers
@@ -86,7 +86,7 @@ class Excitation(ManagedNode):
     def configure(self) -> None:
         """Make topics and services."""
         self._planner = Planner(self, self.value, self._robot, self.robot_source)
-        self._exciting = self.create_publisher(Bool, "exciting", LATCHED)
+        self._exciting = self.create_publisher(Bool, "exciting", ANNOUNCED)
         self._state_out = self.create_publisher(String, "excitation_state", LATCHED)
         self._exciting.publish(Bool(data=False))
         self._state_out.publish(String(data="idle"))
