@@ -25,7 +25,7 @@ class Layer:
 
 LAYERS = (
     Layer(
-        ("errors", "exports", "notes", "progress", "codec", "atomic", "confined", "processes", "version"),
+        ("errors", "exports", "notes", "progress", "codec", "atomic", "results", "confined", "processes", "version"),
         "errors and notes, progress, dataclasses as plain data, files and processes",
     ),
     Layer(("model",), "the robot as frozen data; URDFs and robot files; names, order and units of the parameters"),
@@ -40,7 +40,7 @@ LAYERS = (
     Layer(("report",), "the HTML page, figures and tables"),
     Layer(("pipeline",), "identification as a story: recordings become an identified model"),
     Layer(("usecases",), "typed requests and outcomes; what the command line, jobs and nodes call"),
-    Layer(("jobs", "demo"), "use cases in a process of their own; the whole loop over real nodes"),
+    Layer(("jobs", "job_process", "demo"), "use cases in a process of their own; the whole loop over real nodes"),
     Layer(("nodes",), "managed ROS 2 nodes: convert, call, publish; the only layer that imports ROS"),
     Layer(("commands", "cli"), "the command line: one file per command"),
 )
