@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
@@ -16,7 +16,9 @@ from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, Diagnostics
 from ros2_dynid.nodes.common.parameters import COMMON, Described, Value
 from ros2_dynid.nodes.common.priority import raise_priority
 from ros2_dynid.nodes.common.robot_finder import RobotFinder
-from ros2_dynid.usecases.robot_source import RobotSource
+
+if TYPE_CHECKING:
+    from ros2_dynid.usecases.robot_source import RobotSource
 
 __all__ = ["ERROR", "OK", "WARN", "ManagedNode"]
 

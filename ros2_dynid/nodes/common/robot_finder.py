@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rclpy.node import Node
 from std_msgs.msg import String
@@ -14,7 +15,9 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.urdf import parse_urdf
 from ros2_dynid.nodes.common.answers import reason
 from ros2_dynid.nodes.common.messages import LATCHED
-from ros2_dynid.usecases.robot_source import RobotSource
+
+if TYPE_CHECKING:
+    from ros2_dynid.usecases.robot_source import RobotSource
 
 BASE_LINK = "base_link"
 """Name of the base link of a robot that is given by a table, without links."""
@@ -77,6 +80,8 @@ class RobotFinder:
 
     def source(self) -> RobotSource:
         """Return how a use case in another process finds the robot."""
+        from ros2_dynid.usecases.robot_source import RobotSource  # here: with all that it loads, for nodes with jobs
+
         self.known()
         path = self._parameter("robot")
         return RobotSource(
