@@ -37,7 +37,7 @@ from ros2_dynid.control.feedforward_events import (
 )
 from ros2_dynid.control.payload import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.torque_door import EffortLimits, TorqueDoor, effort_limits, known_efforts
+from ros2_dynid.control.torque_door import LONGEST_STEP, EffortLimits, TorqueDoor, effort_limits, known_efforts
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
@@ -46,7 +46,7 @@ from ros2_dynid.model.same_robot import check_same_robot
 ENDING_RAMP = 0.5
 """Longest ramp [s] of an ending that somebody waits for: those who stop a node give it about a second."""
 LONGEST_ENDING = 2.5
-"""An ending is over after this time [s] at the latest; by the least rate it takes 2 s."""
+"""An ending is over after this time [s] of torques at the latest; by the least rate it takes 2 s."""
 NOTHING = Outcome()
 
 A, I, R = "accepted", "ignored", "refused"
@@ -90,7 +90,7 @@ class FeedforwardMachine:
         self._settings, self._stream = settings or Settings(), stream
         self._state = State.STOPPED
         self._after = State.STOPPED  # where an ending leads to
-        self._deadline = 0.0
+        self._left = self._ticked = 0.0  # time that an ending still has, and when it was last looked at
         self._described: Robot | None = None
         self._limited: Robot | None = None  # the last one known that gives effort limits
         self._robot: Robot | None = None
@@ -392,7 +392,7 @@ class FeedforwardMachine:
         return NOTHING
 
     def _end(self, after: State, now: float) -> None:
-        self._after, self._deadline = after, now + LONGEST_ENDING
+        self._after, self._left, self._ticked = after, LONGEST_ENDING, now
         self._go_over(State.ENDING, now)
 
     # --- references and states
@@ -511,8 +511,10 @@ class FeedforwardMachine:
     def _finish(self, now: float) -> Outcome:
         """Send the next torque of an ending, the last one if it has reached gravity."""
         outcome = self._rest(now)
+        self._left -= min(now - self._ticked, LONGEST_STEP)  # a pause of the computer brings no torque nearer
+        self._ticked = now
         reached = self._offset is None and self._door is not None and not self._door.lagging
-        if reached or now >= self._deadline or outcome.torque is None:
+        if reached or self._left <= 0 or outcome.torque is None:
             if self._retired or self._model is None:
                 self._drop_model()
             after = self._after
