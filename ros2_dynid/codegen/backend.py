@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros2_dynid.codegen.compiled import BuildError, is_ready, library
+from ros2_dynid.codegen.compiled import BuildError, Library, is_ready, library
 from ros2_dynid.codegen.kernels import BLOCK
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.newton_euler import checked_standard, inverse_dynamics
@@ -143,7 +143,7 @@ def fast_energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike) -> Array:
     return memory[:, :N].transpose()
 
 
-def _library(robot: Robot, kind: str, samples: int) -> Any:
+def _library(robot: Robot, kind: str, samples: int) -> Library | None:
     """Return the compiled library, or None where NumPy is to serve."""
     global _warned
     choice = os.environ.get("DYNID_BACKEND", "auto")

@@ -27,11 +27,13 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TypeAlias
 
 import numpy as np
 
 from ros2_dynid.codegen.kernels import SOURCES
+from ros2_dynid.codegen.plain_library import PlainLibrary
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Robot
 
@@ -39,8 +41,10 @@ FLAGS = ("-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contr
 NATIVE = "-march=native"
 TIMEOUT = 300.0
 """Longest time a compiler may take [s]."""
-_modules: dict[str, Any] = {}
-_known: weakref.WeakKeyDictionary[Robot, dict[str, Any]] = weakref.WeakKeyDictionary()
+Library: TypeAlias = ModuleType | PlainLibrary
+"""An extension module, or the same through ctypes where Python's headers are missing."""
+_modules: dict[str, Library] = {}
+_known: weakref.WeakKeyDictionary[Robot, dict[str, Library]] = weakref.WeakKeyDictionary()
 """Libraries of robots that are alive: finding the compiler and hashing takes longer than many a batch."""
 _lock = threading.Lock()
 
@@ -49,7 +53,7 @@ class BuildError(DynidError):
     """The library could not be built: no compiler, or it failed."""
 
 
-def library(robot: Robot, kind: str) -> Any:
+def library(robot: Robot, kind: str) -> Library:
     """Return the loaded library of a kind ("torque", "regressor" or "energy") for the robot; build it if need be.
 
     Raises BuildError if there is no compiler or it fails.
@@ -252,12 +256,10 @@ def compile_shared(source: Path, target: Path) -> None:
     raise BuildError(f"the C compiler {command[0]} failed ({error.strip()[:200]}); check CC")
 
 
-def _load(path: Path, kind: str, robot: Robot) -> Any:
+def _load(path: Path, kind: str, robot: Robot) -> Library:
     if not is_private_file(path):
         raise BuildError(f"{path} could have been written by somebody else; remove it")
     if not has_headers():
-        from ros2_dynid.codegen.plain_library import PlainLibrary
-
         return PlainLibrary(ctypes.CDLL(str(path)), kind, robot)
     loader = importlib.machinery.ExtensionFileLoader("dynid_kernel", str(path))
     spec = importlib.util.spec_from_file_location("dynid_kernel", path, loader=loader)

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ def available() -> bool:
     return importlib.util.find_spec("coal") is not None
 
 
-def _coal() -> Any:
+def _coal() -> ModuleType:
     try:
         return importlib.import_module("coal")
     except ImportError:
@@ -136,7 +136,7 @@ def _grid(robot: Robot, j: int) -> tuple[Array, NDArray[np.intp]]:
     return step * number, number % STEPS
 
 
-def _touching(coal: Any, robot: Robot, solids: Sequence[Solid], between: Sequence[int]) -> NDArray[np.bool_]:
+def _touching(coal: ModuleType, robot: Robot, solids: Sequence[Solid], between: Sequence[int]) -> NDArray[np.bool_]:
     """Return where the first link's shapes touch the other's, a table over the positions of the joints between."""
     first = [s for s in solids if s.link == solids[0].link]
     other = [s for s in solids if s.link != solids[0].link]
@@ -173,13 +173,13 @@ def _free_range(robot: Robot, j: int, blocked: NDArray[np.bool_], start: float |
     return max(runs, key=lambda run: (round(np.ptp(run), 6), run[0] <= 0.0 <= run[1]), default=None)
 
 
-def _placed(coal: Any, solid: Solid, frame: Array) -> Any:
+def _placed(coal: ModuleType, solid: Solid, frame: Array) -> object:
     """Return where a shape is, for the frames of all joints at a pose, shape (n, 4, 4)."""
     T = (np.eye(4) if solid.joint == 0 else frame[solid.joint - 1]) @ solid.pose
     return coal.Transform3s(T[:3, :3], T[:3, 3])
 
 
-def _geometry(coal: Any, solid: Solid) -> Any:
+def _geometry(coal: ModuleType, solid: Solid) -> object:
     """Return the shape as coal has it."""
     if solid.kind == "sphere":
         return coal.Sphere(solid.size[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from ros2_dynid.excitation.criteria import relative_std
 from ros2_dynid.excitation.plan import Plan
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 
@@ -46,17 +50,17 @@ def save_figures(path: str | Path, robot: Robot, plan: Plan, noise: float = 1.0)
     return written
 
 
-def _figure(rows: int, height: float) -> tuple[Any, Any]:
+def _figure(rows: int, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure without a window and its axes."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingPackageError("matplotlib", "drawing a trajectory") from None
     figure = Figure(figsize=(9.0, height), layout="constrained")
-    return figure, figure.subplots(rows, 1, squeeze=False)[:, 0]
+    return figure, [one for (one,) in figure.subplots(rows, 1, squeeze=False)]
 
 
-def motion_figure(plan: Plan) -> Any:
+def motion_figure(plan: Plan) -> Figure:
     """Return positions, velocities and accelerations, each as a fraction of its limit less the margin."""
     figure, axes = _figure(3, 8.0)
     s = plan.trajectory.sample(max(50.0, 1000.0 / plan.duration))
@@ -81,7 +85,7 @@ def motion_figure(plan: Plan) -> Any:
     return figure
 
 
-def singular_figure(plan: Plan) -> Any:
+def singular_figure(plan: Plan) -> Figure:
     """Return the singular values of W, as it is and with columns of norm 1, the largest one being 1."""
     figure, (axis,) = _figure(1, 4.0)
     norms = np.linalg.norm(plan.W, axis=0)
@@ -95,7 +99,7 @@ def singular_figure(plan: Plan) -> Any:
     return figure
 
 
-def parameter_figure(robot: Robot, plan: Plan, noise: float) -> Any:
+def parameter_figure(robot: Robot, plan: Plan, noise: float) -> Figure:
     """Return the predicted standard deviation of the base parameters over their a priori values, or as it is."""
     std, percent = predicted_std(robot, plan, noise)
     known = bool(np.any(np.isfinite(percent)))

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -91,9 +90,16 @@ def urdf_solids(
     return solids, tuple(dict.fromkeys(missing))
 
 
-def urdf_capsules(robot: Robot, urdf: str | Path, **chain: Any) -> tuple[list[Capsule], tuple[str, ...]]:
+def urdf_capsules(
+    robot: Robot,
+    urdf: str | Path,
+    *,
+    base_link: str | None = None,
+    tip_link: str | None = None,
+    hold: Mapping[str, float] | None = None,
+) -> tuple[list[Capsule], tuple[str, ...]]:
     """Return capsules that cover the <collision> shapes of a URDF (see urdf_solids), and notes on what is missing."""
-    solids, missing = urdf_solids(robot, urdf, **chain)
+    solids, missing = urdf_solids(robot, urdf, base_link=base_link, tip_link=tip_link, hold=hold)
     return capsules_of(solids), missing_note(missing)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, make_shapes, planes_of
@@ -22,14 +21,25 @@ def surroundings(
     box: Sequence[float] | None = None,
     margin: float = DEFAULT_MARGIN_M,
     start: Sequence[float] | None = None,
-    **chain: Any,
+    base_link: str | None = None,
+    tip_link: str | None = None,
+    hold: Mapping[str, float] | None = None,
 ) -> tuple[Robot, Shapes | None]:
     """Return what must not collide, None if nothing is known, and the robot to plan for.
 
     As known_shapes; links that the joints hold too close for capsules are looked at in their true shapes too, if coal
     is installed: the robot returned has the joint ranges, around `start` if given, in which they do not touch.
     """
-    robot, shapes = known_shapes(robot, source, floor=floor, box=box, margin=margin, **chain)
+    robot, shapes = known_shapes(
+        robot,
+        source,
+        floor=floor,
+        box=box,
+        margin=margin,
+        base_link=base_link,
+        tip_link=tip_link,
+        hold=hold,
+    )
     if shapes is None or not shapes.close:
         return robot, shapes
     if not shapes.solids or not available():
@@ -48,13 +58,14 @@ def known_shapes(
     floor: float | None = None,
     box: Sequence[float] | None = None,
     margin: float = DEFAULT_MARGIN_M,
-    **chain: Any,
+    base_link: str | None = None,
+    tip_link: str | None = None,
+    hold: Mapping[str, float] | None = None,
 ) -> tuple[Robot, Shapes | None]:
     """Return what must not collide, None if nothing is known, and the robot, with notes on what could not be read.
 
     source: the URDF whose collision shapes count, or a YAML file with spheres and capsules. floor: its height [m]; box:
-    x, X, y, Y, z, Z [m], both in the base frame. chain: base_link, tip_link and hold of the sub-chain that the robot
-    was read with.
+    x, X, y, Y, z, Z [m], both in the base frame. base_link, tip_link, hold: the sub-chain that the robot was read with.
     """
     planes = planes_of(floor, box)
     if source is None:
@@ -64,7 +75,9 @@ def known_shapes(
             )
         return robot, None
     by_hand = Path(source).suffix.lower() in (".yaml", ".yml")
-    solids, missing = ([], ()) if by_hand else urdf_solids(robot, source, **chain)
+    solids, missing = (
+        ([], ()) if by_hand else urdf_solids(robot, source, base_link=base_link, tip_link=tip_link, hold=hold)
+    )
     capsules, notes = file_capsules(robot, source) if by_hand else capsules_of(solids), missing_note(missing)
     if not capsules:
         if planes or by_hand:

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from ros2_dynid.atomic import write_text
+from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, through_points
@@ -134,7 +135,23 @@ def rehearsal(trajectory: Trajectory, speed: float = 0.2) -> Trajectory:
     return replace(trajectory, curve=trajectory.curve.slowed(speed), kind="rehearsal")
 
 
-def to_message(trajectory: Trajectory, rate_hz: float | None = None) -> dict[str, Any]:
+class PointMessage(TypedDict):
+    """The fields of trajectory_msgs/msg/JointTrajectoryPoint; time_from_start: sec and nanosec."""
+
+    positions: list[float]
+    velocities: list[float]
+    accelerations: list[float]
+    time_from_start: dict[str, int]
+
+
+class TrajectoryMessage(TypedDict):
+    """The fields of trajectory_msgs/msg/JointTrajectory."""
+
+    joint_names: list[str]
+    points: list[PointMessage]
+
+
+def to_message(trajectory: Trajectory, rate_hz: float | None = None) -> TrajectoryMessage:
     """Return the fields of trajectory_msgs/msg/JointTrajectory, points at rate_hz (default: the trajectory's own)."""
     s = trajectory.samples if rate_hz is None else trajectory.sample(rate_hz)
     nanoseconds = np.rint(s.t * 1e9).astype(np.int64)
@@ -179,7 +196,7 @@ def _csv_text(trajectory: Trajectory, rate_hz: float | None) -> str:
     return out.getvalue()
 
 
-def _curve(curve: Curve) -> dict[str, Any]:
+def _curve(curve: Curve) -> dict[str, Plain]:
     if isinstance(curve, FourierSeries):
         arrays = {"c": curve.c.tolist(), "A": curve.A.tolist(), "B": curve.B.tolist()}
         return {"curve": "fourier", "period": curve.period, "periods": curve.periods, **arrays}
@@ -215,7 +232,7 @@ def load_trajectory(path: str | Path) -> Trajectory:
     return Trajectory(names, through_points(t, q, dq, ddq), "file", rate_hz)
 
 
-def _our_lines(text: str) -> dict[str, Any] | None:
+def _our_lines(text: str) -> dict[str, object] | None:
     """Return the fields of a file as save_trajectory writes it, one JSON a line: many times faster than YAML."""
     lines = text.split("\n")
     if not (
@@ -239,7 +256,7 @@ def _from_head(names: tuple[str, ...], head: dict[str, Any]) -> Trajectory:
     return Trajectory(names, curve, str(head["kind"]), float(head["rate_hz"]))
 
 
-def _points(message: Any, source: str) -> tuple[tuple[str, ...], Array, Array, Array, Array | None]:
+def _points(message: object, source: str) -> tuple[tuple[str, ...], Array, Array, Array, Array | None]:
     """Return names, t, q, dq, ddq of a JointTrajectory's fields, or refuse them."""
 
     def refuse(what: str) -> InputError:

@@ -60,7 +60,7 @@ class _UniqueLoader(_Loader):  # type: ignore[misc]
         return super().construct_mapping(node, deep)
 
 
-def parse_yaml(data: bytes | str, source: str) -> Any:
+def parse_yaml(data: bytes | str, source: str) -> object:
     """Return the data of a YAML text; `source` names the file in errors."""
     try:
         check_depth(data)
@@ -73,6 +73,6 @@ def parse_yaml(data: bytes | str, source: str) -> Any:
         raise InputError(f"not YAML ({str(error)[:100]})", "give a text file", source) from None
 
 
-def read_yaml(path: Path) -> Any:
+def read_yaml(path: Path) -> object:
     """Return the data of a YAML file."""
     return parse_yaml(read_bytes(path, MAX_YAML), str(path))

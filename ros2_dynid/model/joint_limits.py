@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import read_yaml
@@ -33,7 +32,7 @@ def with_joint_limits(robot: Robot, path: str | Path) -> Robot:
     return replace(robot, joints=joints)
 
 
-def _find_table(data: Any, source: str) -> Mapping[str, Any]:
+def _find_table(data: object, source: str) -> Mapping[object, object]:
     """Return the mapping under joint_limits, which ROS parameter files wrap in a few levels more."""
     for _ in range(8):
         if not isinstance(data, Mapping) or not data:
@@ -45,7 +44,7 @@ def _find_table(data: Any, source: str) -> Mapping[str, Any]:
     raise InputError("there is no mapping joint_limits", "give a joint_limits.yaml as MoveIt writes it", source)
 
 
-def _merge(limits: Limits, entry: Any, name: str, source: str) -> Limits:
+def _merge(limits: Limits, entry: object, name: str, source: str) -> Limits:
     if not isinstance(entry, Mapping):
         raise InputError(f"joint_limits of {name!r} is not a mapping", "give max_acceleration: NUMBER", source)
     changes: dict[str, float] = {}

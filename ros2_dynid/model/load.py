@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ros2_dynid.errors import InputError, MissingPackageError, Option, Text
 from ros2_dynid.model.files import MAX_YAML, parse_yaml, read_bytes
@@ -13,7 +12,9 @@ from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.robot_file import robot_from_dict
+from ros2_dynid.model.subchain import ChainOptions
 from ros2_dynid.model.urdf_xml import MAX_BYTES
+from ros2_dynid.model.yaml_values import as_mapping
 
 __all__ = ["load_robot", "robot_from_urdf_string", "shipped_robots", "urdf_of"]
 
@@ -34,28 +35,24 @@ def load_robot(
     out held and their links lumped; `joint_limits` is a MoveIt joint_limits.yaml.
     """
     file = find_robot_file(path)
-    options = {"base_link": base_link, "tip_link": tip_link, "hold": dict(hold or {})}
+    chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}))
     suffix = file.suffix.lower()
     if suffix in YAML_SUFFIXES:
-        robot = _robot_file(file, options)
+        robot = _robot_file(file, chain)
     elif suffix == ".xacro":
-        robot = robot_from_urdf_string(_run_xacro(file), source=str(path), **_chain(options))
+        robot = robot_from_urdf_string(_run_xacro(file), source=str(path), **chain)
     else:
         data = read_bytes(file, MAX_BYTES)
         start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
         if suffix not in (".urdf", ".xml") and not start.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
             raise InputError("neither a URDF nor a robot file", "use the suffix .urdf, .xacro or .yaml", str(path))
-        robot = robot_from_urdf_string(data, source=str(path), **_chain(options))
+        robot = robot_from_urdf_string(data, source=str(path), **chain)
     return robot if joint_limits is None else with_joint_limits(robot, joint_limits)
 
 
-def _chain(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: options[key] for key in ("base_link", "tip_link", "hold")}
-
-
-def _robot_file(file: Path, options: Mapping[str, Any]) -> Robot:
-    data = parse_yaml(read_bytes(file, MAX_YAML), str(file))
-    if isinstance(data, Mapping) and data.get("urdf") is None and any(options.values()):
+def _robot_file(file: Path, chain: ChainOptions) -> Robot:
+    data = as_mapping(parse_yaml(read_bytes(file, MAX_YAML), str(file)), "the robot file", str(file))
+    if data.get("urdf") is None and any(chain.values()):
         raise InputError(
             "the robot is given by a table",
             Text(
@@ -70,12 +67,16 @@ def _robot_file(file: Path, options: Mapping[str, Any]) -> Robot:
             str(file),
         )
 
-    def read_urdf(path: str, given: Mapping[str, Any]) -> Robot:
+    def read_urdf(path: str, given: ChainOptions) -> Robot:
         urdf = file.parent / path
         if urdf.suffix.lower() in YAML_SUFFIXES:
             raise InputError(f"urdf: {path}", "name a URDF or xacro file, not another robot file", str(file))
-        chosen = {key: options[key] or given.get(key) for key in ("base_link", "tip_link")}
-        return load_robot(urdf, hold={**given.get("hold", {}), **options["hold"]}, **chosen)
+        return load_robot(
+            urdf,
+            base_link=chain["base_link"] or given["base_link"],
+            tip_link=chain["tip_link"] or given["tip_link"],
+            hold={**given["hold"], **chain["hold"]},
+        )
 
     robot = robot_from_dict(data, str(file), read_urdf=read_urdf, snap=True, name=file.stem)
     limits = data.get("joint_limits")
@@ -105,21 +106,23 @@ def urdf_of(
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
-) -> tuple[Path | None, dict[str, Any]]:
+) -> tuple[Path | None, ChainOptions]:
     """Return the URDF that a robot comes from, None for a table or a xacro file, and the sub-chain it is read with.
 
     A robot file that names a URDF may name base_link, tip_link and hold too.
     """
     file = find_robot_file(path)
-    chain: dict[str, Any] = {"base_link": base_link, "tip_link": tip_link, "hold": dict(hold or {})}
+    chain = ChainOptions(base_link=base_link, tip_link=tip_link, hold=dict(hold or {}))
     if file.suffix.lower() in YAML_SUFFIXES:
         data = parse_yaml(read_bytes(file, MAX_YAML), str(file))
         if not isinstance(data, Mapping) or not data.get("urdf"):
             return None, chain
         file = file.parent / str(data["urdf"])
-        chain = {key: chain[key] or data.get(key) for key in ("base_link", "tip_link")} | {
-            "hold": {**(data.get("hold") or {}), **chain["hold"]}
-        }
+        chain = ChainOptions(
+            base_link=chain["base_link"] or data.get("base_link"),
+            tip_link=chain["tip_link"] or data.get("tip_link"),
+            hold={**(data.get("hold") or {}), **chain["hold"]},
+        )
     return (file if file.suffix.lower() in (".urdf", ".xml") else None), chain
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import (
@@ -25,6 +25,7 @@ from ros2_dynid.model.robot import (
     Passive,
     Robot,
 )
+from ros2_dynid.model.subchain import ChainOptions
 from ros2_dynid.model.transforms import NOTE_ANGLE, snap_angle
 from ros2_dynid.model.yaml_values import as_mapping, as_number, as_pose, as_vector, check_keys, suggest
 
@@ -39,12 +40,12 @@ ROBOT_KEYS = (
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
 JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols")
 
-UrdfReader = Callable[[str, Mapping[str, Any]], Robot]
-"""Reads the URDF that a robot file names, given the path and the keys of URDF_KEYS."""
+UrdfReader = Callable[[str, ChainOptions], Robot]
+"""Reads the URDF that a robot file names, given the path and the sub-chain to read."""
 
 
 def robot_from_dict(
-    data: Any, source: str, *, read_urdf: UrdfReader | None = None, snap: bool = False, name: str = "robot"
+    data: object, source: str, *, read_urdf: UrdfReader | None = None, snap: bool = False, name: str = "robot"
 ) -> Robot:
     """Return the robot of a robot file's data.
 
@@ -65,21 +66,17 @@ def robot_from_dict(
     return replace(robot, parameters=parameters)
 
 
-def _read_urdf(top: Mapping[str, Any], read_urdf: UrdfReader | None, source: str) -> Robot:
+def _read_urdf(top: Mapping[object, object], read_urdf: UrdfReader | None, source: str) -> Robot:
     path = top["urdf"]
     if not isinstance(path, str) or read_urdf is None:
         raise InputError(f"urdf: {path!r}", "give the path of a URDF, from a robot file on disk", source)
     hold = as_mapping(top.get("hold") or {}, "hold", source)
-    options: dict[str, Any] = {
-        "hold": {str(joint): as_number(value, f"hold of {joint}", source) for joint, value in hold.items()}
-    }
-    for key in ("base_link", "tip_link"):
-        if top.get(key) is not None:
-            options[key] = str(top[key])
-    return read_urdf(path, options)
+    base_link, tip_link = (None if top.get(key) is None else str(top[key]) for key in ("base_link", "tip_link"))
+    held = {str(joint): as_number(value, f"hold of {joint}", source) for joint, value in hold.items()}
+    return read_urdf(path, ChainOptions(base_link=base_link, tip_link=tip_link, hold=held))
 
 
-def _table(top: Mapping[str, Any], source: str, name: str, snap: bool) -> Robot:
+def _table(top: Mapping[object, object], source: str, name: str, snap: bool) -> Robot:
     """Return the robot of the table under joints."""
     entries = top.get("joints")
     if not isinstance(entries, list) or not entries:
@@ -92,20 +89,24 @@ def _table(top: Mapping[str, Any], source: str, name: str, snap: bool) -> Robot:
     for entry in entries:
         joints.append(_joint(entry, joints, unit, rounded if snap else None, source))
     notes = [f"rounded angles taken as exact multiples of 90 deg: joint {', '.join(rounded)}"] if rounded else []
-    fields: dict[str, Any] = {
-        "name": str(top.get("name", name)),
-        "gravity": as_vector(top.get("gravity", STANDARD_GRAVITY), "gravity", source),
-        "base": as_pose(top["base"], "base", source) if "base" in top else np.eye(4),
-        "tools": _tools(top, joints, source),
-        "notes": (*notes, *_notes(top, source)),
-    }
+    gravity = as_vector(top.get("gravity", STANDARD_GRAVITY), "gravity", source)
+    base = as_pose(top["base"], "base", source) if "base" in top else np.eye(4)
+    tools = _tools(top, joints, source)
+    notes += _notes(top, source)
     try:
-        return Robot(joints=tuple(joints), **fields)
+        return Robot(
+            name=str(top.get("name", name)),
+            joints=tuple(joints),
+            gravity=gravity,
+            base=base,
+            tools=tools,
+            notes=tuple(notes),
+        )
     except InputError as error:
         raise InputError(error.what, error.cure, source) from None
 
 
-def _refine(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
+def _refine(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
     """Return the URDF's robot with the limits, symbols, gravity and name that the robot file gives."""
     for key in ("base", "tools", "angle_unit"):
         if key in top:
@@ -126,7 +127,7 @@ def _refine(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
     return replace(robot, name=name, joints=tuple(joints), gravity=gravity, notes=(*robot.notes, *_notes(top, source)))
 
 
-def _with_names(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
+def _with_names(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
     """Return the robot with the coupling and the passive joints of the file."""
     coupling = []
     entries = top.get("coupling", [])
@@ -160,7 +161,7 @@ def _with_names(robot: Robot, top: Mapping[str, Any], source: str) -> Robot:
         raise InputError(error.what, error.cure, source) from None
 
 
-def _parameters(robot: Robot, top: Mapping[str, Any], source: str) -> dict[str, float]:
+def _parameters(robot: Robot, top: Mapping[object, object], source: str) -> dict[str, float]:
     names = standard_names(robot)
     known = set(names)
     values = {}
@@ -171,7 +172,7 @@ def _parameters(robot: Robot, top: Mapping[str, Any], source: str) -> dict[str, 
     return values
 
 
-def _joint(entry: Any, before: list[Joint], unit: str, rounded: list[str] | None, source: str) -> Joint:
+def _joint(entry: object, before: list[Joint], unit: str, rounded: list[str] | None, source: str) -> Joint:
     number = len(before) + 1
     entry = as_mapping(entry, f"joint number {number}", source)
     name = str(entry.get("name", f"joint{number}"))
@@ -199,31 +200,33 @@ def _joint(entry: Any, before: list[Joint], unit: str, rounded: list[str] | None
     return Joint(name, parent, int(sigma), limits=limits, symbols=_symbols(entry, name, source), **geometry)
 
 
-def _limits(entry: Any, present: Limits, name: str, source: str) -> Limits:
+def _limits(entry: object, present: Limits, name: str, source: str) -> Limits:
     where = f"limits of joint {name!r}"
     values = as_mapping(entry, where, source)
     check_keys(values, LIMITS, where, source)
-    numbers = {key: as_number(value, f"{where}, {key}", source, infinite=True) for key, value in values.items()}
+    numbers = {str(key): as_number(value, f"{where}, {key}", source, infinite=True) for key, value in values.items()}
     limits = replace(present, **numbers)
     if limits.lower > limits.upper or min(limits.velocity, limits.acceleration, limits.effort) < 0:
         raise InputError(f"{where} are impossible", "lower <= upper, the others >= 0", source)
     return limits
 
 
-def _symbols(entry: Mapping[str, Any], name: str, source: str) -> dict[str, str]:
+def _symbols(entry: Mapping[object, object], name: str, source: str) -> dict[str, str]:
     symbols = as_mapping(entry.get("symbols", {}), f"symbols of joint {name!r}", source)
     check_keys(symbols, (*ANGLES, *LENGTHS), f"symbols of joint {name!r}", source)
-    for symbol in symbols.values():
+    found: dict[str, str] = {}
+    for key, symbol in symbols.items():
         if not isinstance(symbol, str) or not symbol.isidentifier():
             raise InputError(f"symbol {symbol!r} of joint {name!r}", "use letters and digits, such as D3", source)
-    return dict(symbols)
+        found[str(key)] = symbol
+    return found
 
 
-def _tools(top: Mapping[str, Any], joints: list[Joint], source: str) -> dict[str, tuple[int, Array]]:
+def _tools(top: Mapping[object, object], joints: list[Joint], source: str) -> dict[str, tuple[int, Array]]:
     """Return the tools: LINK: 4x4 rows (on the last joint), or LINK: {joint: NAME, transform: 4x4 rows}."""
     tools = {}
     for link, entry in as_mapping(top.get("tools", {}), "tools", source).items():
-        joint: Any = len(joints)
+        joint: object = len(joints)
         if isinstance(entry, Mapping):
             check_keys(entry, ("joint", "transform"), f"tool {link!r}", source)
             joint, entry = entry.get("joint", joint), entry.get("transform")
@@ -232,14 +235,14 @@ def _tools(top: Mapping[str, Any], joints: list[Joint], source: str) -> dict[str
     return tools
 
 
-def _notes(top: Mapping[str, Any], source: str) -> tuple[str, ...]:
+def _notes(top: Mapping[object, object], source: str) -> tuple[str, ...]:
     notes = top.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise InputError("notes is not a list of texts", "write - TEXT", source)
     return tuple(notes)
 
 
-def _joint_number(key: Any, joints: Iterable[Joint], where: str, source: str) -> int:
+def _joint_number(key: object, joints: Iterable[Joint], where: str, source: str) -> int:
     """Return the number of a joint given by name or by number from 1."""
     names = [joint.name for joint in joints]
     if key in names:
@@ -249,9 +252,9 @@ def _joint_number(key: Any, joints: Iterable[Joint], where: str, source: str) ->
     raise InputError(f"{where}: unknown joint {key!r}", suggest(key, names), source)
 
 
-def robot_to_dict(robot: Robot) -> dict[str, Any]:
+def robot_to_dict(robot: Robot) -> dict[str, Plain]:
     """Return the robot as the data of a robot file, in radians; robot_from_dict gives the same robot back, exactly."""
-    data: dict[str, Any] = {
+    data: dict[str, Plain] = {
         "name": robot.name,
         "gravity": robot.gravity.tolist(),
         "base": robot.base.tolist(),
@@ -282,9 +285,9 @@ def robot_to_dict(robot: Robot) -> dict[str, Any]:
     return data
 
 
-def _joint_to_dict(joint: Joint) -> dict[str, Any]:
+def _joint_to_dict(joint: Joint) -> dict[str, Plain]:
     limits = {key: float(getattr(joint.limits, key)) for key in LIMITS}
-    data: dict[str, Any] = {
+    data: dict[str, Plain] = {
         "name": joint.name,
         "parent": joint.parent,
         "type": "prismatic" if joint.sigma == PRISMATIC else "revolute",

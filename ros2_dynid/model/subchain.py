@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
@@ -15,6 +16,14 @@ from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.robot import Array
 from ros2_dynid.model.transforms import rotation_about, transform
 from ros2_dynid.model.urdf import UrdfJoint, UrdfTree, name_list
+
+
+class ChainOptions(TypedDict):
+    """Which part of a URDF is the robot: from base_link to tip_link (None: all), joints held at [rad or m]."""
+
+    base_link: str | None
+    tip_link: str | None
+    hold: Mapping[str, float]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -142,7 +142,7 @@ def _rounding_note(rounded: dict[str, float]) -> tuple[str, ...]:
     )
 
 
-def name_list(kind: str, names: Any, shown: int = 6) -> str:
+def name_list(kind: str, names: Iterable[object], shown: int = 6) -> str:
     """Return "joints 'a', 'b' and 3 more" for a note of one line."""
     listed = list(names)
     text = ", ".join(repr(name) for name in listed[:shown])

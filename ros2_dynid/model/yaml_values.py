@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -14,21 +13,21 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
 
 
-def as_mapping(value: Any, where: str, source: str) -> Mapping[Any, Any]:
+def as_mapping(value: object, where: str, source: str) -> Mapping[object, object]:
     """Return the value if it is a mapping; `where` names it in the error."""
     if not isinstance(value, Mapping):
         raise InputError(f"{where} is not a mapping", "write KEY: VALUE", source)
     return value
 
 
-def check_keys(values: Mapping[Any, Any], known: tuple[str, ...], where: str, source: str) -> None:
+def check_keys(values: Mapping[object, object], known: tuple[str, ...], where: str, source: str) -> None:
     """Refuse a key that is not known, with the nearest known one."""
     for key in values:
         if key not in known:
             raise InputError(f"{where} has the unknown key {key!r}", suggest(key, known), source)
 
 
-def suggest(key: Any, known: Iterable[str]) -> str:
+def suggest(key: object, known: Iterable[str]) -> str:
     """Return the cure for an unknown name: the nearest known one, or the list."""
     names = [str(name) for name in known]
     close = difflib.get_close_matches(str(key), names, n=1)
@@ -37,7 +36,7 @@ def suggest(key: Any, known: Iterable[str]) -> str:
     return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there is none to name here"
 
 
-def as_number(value: Any, where: str, source: str, *, infinite: bool = False) -> float:
+def as_number(value: object, where: str, source: str, *, infinite: bool = False) -> float:
     """Return a finite number; infinity passes only where it means "no limit"."""
     if isinstance(value, str):  # YAML 1.1 reads 1e-3 as text
         with contextlib.suppress(ValueError):
@@ -53,14 +52,14 @@ def as_number(value: Any, where: str, source: str, *, infinite: bool = False) ->
     return result
 
 
-def as_vector(value: Any, where: str, source: str) -> Array:
+def as_vector(value: object, where: str, source: str) -> Array:
     """Return three numbers, shape (3,)."""
     if not isinstance(value, list | tuple) or len(value) != 3:
         raise InputError(f"{where} is {value!r}", "give 3 numbers, such as [0, 0, -9.81]", source)
     return np.array([as_number(item, where, source) for item in value])
 
 
-def as_pose(value: Any, where: str, source: str) -> Array:
+def as_pose(value: object, where: str, source: str) -> Array:
     """Return a rigid transform (4, 4) from four rows."""
     rows = value if isinstance(value, list) else []
     if len(rows) != 4 or not all(isinstance(row, list) and len(row) == 4 for row in rows):

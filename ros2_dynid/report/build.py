@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ros2_dynid.atomic import write_text
 from ros2_dynid.errors import InputError
@@ -13,7 +13,15 @@ from ros2_dynid.identification.torque_data import TorqueData, load_torque_data
 from ros2_dynid.report.compare import compare
 from ros2_dynid.report.figures import write_figures
 from ros2_dynid.report.page import comparison_page, definitions, listing, page
-from ros2_dynid.report.page_data import base_rows, consistency_rows, coverage, friction_pictures, torque_sets
+from ros2_dynid.report.page_data import (
+    ComparisonData,
+    PageData,
+    base_rows,
+    consistency_rows,
+    coverage,
+    friction_pictures,
+    torque_sets,
+)
 from ros2_dynid.report.tables import csv_table, latex_table
 from ros2_dynid.results import check_digests
 
@@ -45,15 +53,16 @@ def write_page(
 ) -> Path:
     """Write folder/report.html of a model and its torques ("fit", "validation") as write_report does."""
     table = base_rows(model)
-    data: dict[str, Any] = {
-        "base": table,
-        "torque": torque_sets(model, sets),
-        "cond": model.obtained.get("cond"),
-        "singular_values": model.obtained.get("singular_values", []),
-        "coverage": coverage(model.robot, sets["fit"]) if "fit" in sets else [],
-        "friction": friction_pictures(model, sets["fit"]) if "fit" in sets else [],
-        "consistency": consistency_rows(model),
-    }
+    cond, singular_values = model.obtained.get("cond"), model.obtained.get("singular_values")
+    data = PageData(
+        base=table,
+        torque=torque_sets(model, sets),
+        cond=float(cond) if isinstance(cond, int | float) else None,
+        singular_values=_floats(singular_values),
+        coverage=coverage(model.robot, sets["fit"]) if "fit" in sets else [],
+        friction=friction_pictures(model, sets["fit"]) if "fit" in sets else [],
+        consistency=consistency_rows(model),
+    )
     title = f"Dynamic identification of {model.robot.name}"
     after = "".join(
         definitions(heading, rows, f"s-trial{k}") for k, (heading, rows) in enumerate((trials or {}).items())
@@ -72,19 +81,28 @@ def write_page(
     return target
 
 
-def write_comparison(folders: Sequence[Path], target: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class WrittenComparison:
+    """The page written, the models' labels, and for each but the first the parameters that changed significantly."""
+
+    report: str
+    models: tuple[str, ...]
+    changed: Mapping[str, tuple[str, ...]]
+
+
+def write_comparison(folders: Sequence[Path], target: Path) -> WrittenComparison:
     """Write the page that compares the folders' models into the file target; return what changed significantly."""
     models = {_label(folder, folders): load_model(model_path(folder)) for folder in folders}
     changes = compare(models)
-    rows = []
+    rows: list[Mapping[str, str | float | None]] = []
     for change in changes:
-        row: dict[str, Any] = {"name": change.name, "unit": change.unit}
+        row: dict[str, str | float | None] = {"name": change.name, "unit": change.unit}
         for k, _ in enumerate(models):
             row |= {f"value{k}": change.value[k], f"std{k}": change.std[k], f"z{k}": change.z[k]}
             row[f"changed{k}"] = "yes" if change.significant[k] else "no"
         rows.append(row)
     changed = {
-        label: [change.name for change in changes if change.significant[k]] for k, label in enumerate(models) if k
+        label: tuple(change.name for change in changes if change.significant[k]) for k, label in enumerate(models) if k
     }
     first = next(iter(models))
     verdict = [
@@ -96,9 +114,9 @@ def write_comparison(folders: Sequence[Path], target: Path) -> dict[str, Any]:
     facts = [
         "A change is called significant where chance alone would call any of the parameters changed in 1 of 100 tables."
     ]
-    data = {"models": list(models), "comparison": rows, "base": []}
+    data = ComparisonData(list(models), rows, [])
     write_text(target, comparison_page(f"Comparison of {len(models)} identifications", verdict, facts, data))
-    return {"report": str(target), "models": list(models), "changed": changed}
+    return WrittenComparison(str(target), tuple(models), changed)
 
 
 def _digests(model: IdentifiedModel) -> dict[str, str]:
@@ -145,7 +163,11 @@ def _how(model: IdentifiedModel) -> list[tuple[str, str]]:
     ]
 
 
-def _text(value: Any) -> str:
+def _floats(values: object) -> list[float]:
+    return [float(v) for v in values if isinstance(v, int | float)] if isinstance(values, Sequence) else []
+
+
+def _text(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {_text(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from ros2_dynid.report.page_data import FrictionPicture, PageData, TorqueCurves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = {"measured": "0.55", "predicted": "tab:red", "prior": "tab:blue"}
 LABELS = {"measured": "measured", "predicted": "identified model", "prior": "a priori model"}
-FORMATS: Mapping[str, Mapping[str, Any]] = {".png": {"dpi": 160}, ".pdf": {}}
-Drawing = tuple[str, Callable[..., Any], tuple[Any, ...]]
-"""Name of the file, the function that draws it, and its arguments."""
+FORMATS = {".png": 160, ".pdf": None}
+"""Endings of the files, with their resolution [dpi]."""
 
 
-def write_figures(folder: Path, data: Mapping[str, Any]) -> list[Path]:
+@dataclass(frozen=True)
+class Drawing:
+    """A figure to be drawn: the name of its files, and the function without arguments that draws it."""
+
+    name: str
+    draw: Callable[[], Figure]
+
+
+def write_figures(folder: Path, data: PageData) -> list[Path]:
     """Write every figure of the page's data into folder as PNG and PDF, and return their paths.
 
     A figure takes a fifth of a second, nearly all of it for texts, so all cores draw.
@@ -29,45 +43,43 @@ def write_figures(folder: Path, data: Mapping[str, Any]) -> list[Path]:
         return [path for paths in pool.map(partial(_save, folder), drawings) for path in paths]
 
 
-def drawings_of(data: Mapping[str, Any]) -> list[Drawing]:
+def drawings_of(data: PageData) -> list[Drawing]:
     """Return what is to be drawn of the page's data."""
-    drawings: list[Drawing] = [
-        (f"torque_{key}_joint{j}", torque_figure, (rows["t"], joint))
-        for key, rows in data.get("torque", {}).items()
-        for j, joint in enumerate(rows["joints"], start=1)
+    drawings = [
+        Drawing(f"torque_{key}_joint{j}", partial(torque_figure, found.t, joint))
+        for key, found in data.torque.items()
+        for j, joint in enumerate(found.joints, start=1)
     ]
     drawings += [
-        (f"friction_joint{j}", friction_figure, (joint,)) for j, joint in enumerate(data.get("friction", []), start=1)
+        Drawing(f"friction_joint{j}", partial(friction_figure, joint)) for j, joint in enumerate(data.friction, start=1)
     ]
-    spread = [(row["name"], row["percent"]) for row in data["base"] if row["percent"] is not None]
+    spread = [(row.name, row.percent) for row in data.base if row.percent is not None]
     if spread:
-        drawings.append(("relative_std", deviation_figure, (spread,)))
-    if data.get("singular_values"):
-        drawings.append(("singular_values", singular_figure, (data["singular_values"], data["cond"])))
+        drawings.append(Drawing("relative_std", partial(deviation_figure, spread)))
+    if data.singular_values:
+        drawings.append(Drawing("singular_values", partial(singular_figure, data.singular_values, data.cond)))
     return drawings
 
 
 def _save(folder: Path, drawing: Drawing) -> list[Path]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    name, draw, arguments = drawing
-    figure = draw(*arguments)
+    figure = drawing.draw()
     FigureCanvasAgg(figure)
-    for suffix, options in FORMATS.items():
-        figure.savefig(folder / f"{name}{suffix}", **options)
-    return [folder / f"{name}{suffix}" for suffix in FORMATS]
+    for suffix, dpi in FORMATS.items():
+        figure.savefig(folder / f"{drawing.name}{suffix}", dpi="figure" if dpi is None else dpi)
+    return [folder / f"{drawing.name}{suffix}" for suffix in FORMATS]
 
 
-def _new(width: float, height: float, **parts: Any) -> tuple[Any, Any]:
-    """Return a figure of that size [inch] and its axes.
+def _new(width: float, height: float, ratios: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
+    """Return a figure of that size [inch] and its axes, one above the other with heights in these ratios.
 
-    Margins and the places of labels and titles are fixed, and ticks are few: finding room for them takes most of the
-    time.
+    Margins and the places of labels and titles are fixed, and ticks are few: placing them takes most of the time.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
-    axes = figure.subplots(**parts)
+    axes = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)
     left, bottom = 0.8 / width, 0.55 / height
     figure.subplots_adjust(left, bottom, 1 - 0.1 / width, 1 - 0.35 / height, hspace=0.08)
     for one in figure.axes:
@@ -75,55 +87,56 @@ def _new(width: float, height: float, **parts: Any) -> tuple[Any, Any]:
         one.yaxis.set_label_coords(-0.58 / width / inner.width, 0.5)
         one.xaxis.set_label_coords(0.5, -0.3 / height / inner.height)
         one.locator_params(nbins=5)
-    return figure, axes
+    return figure, [one for (one,) in axes]
 
 
-def torque_figure(t: Sequence[float], joint: Mapping[str, Any]) -> Any:
+def torque_figure(t: Sequence[float | None], joint: TorqueCurves) -> Figure:
     """Return measured, identified and a priori torque of a joint over time, with the residual below."""
-    figure, (above, below) = _new(7, 4, nrows=2, sharex=True, height_ratios=(2, 1))
-    for kind, colour in COLOURS.items():
-        if joint[kind]:
-            above.plot(t, _floats(joint[kind]), color=colour, lw=0.9, label=LABELS[kind])
-    above.set_title(_plain(joint["name"]), y=1.0)
-    above.set(ylabel=f"torque [{joint['unit']}]")
+    figure, (above, below) = _new(7, 4, (2, 1))
+    curves = {"measured": joint.measured, "predicted": joint.predicted, "prior": joint.prior}
+    for kind, values in curves.items():
+        if values:
+            above.plot(_floats(t), _floats(values), color=COLOURS[kind], lw=0.9, label=LABELS[kind])
+    above.set_title(_plain(joint.name), y=1.0)
+    above.set(ylabel=f"torque [{joint.unit}]")
     above.legend(fontsize="small", ncols=3, loc="upper right")  # "best" looks at every sample
-    measured, predicted = _floats(joint["measured"]), _floats(joint["predicted"])
+    measured, predicted = _floats(joint.measured), _floats(joint.predicted)
     residual = [m - p for m, p in zip(measured, predicted, strict=True)]
-    below.plot(t, residual, color="tab:purple", lw=0.7)
-    below.set(xlabel="time [s]", ylabel=f"residual [{joint['unit']}]")
+    below.plot(_floats(t), residual, color="tab:purple", lw=0.7)
+    below.set(xlabel="time [s]", ylabel=f"residual [{joint.unit}]")
     return figure
 
 
-def friction_figure(joint: Mapping[str, Any]) -> Any:
+def friction_figure(joint: FrictionPicture) -> Figure:
     """Return a joint's friction over its speed, measured and identified."""
-    figure, axes = _new(4, 3)
-    axes.plot(joint["x"], joint["y"], ".", ms=2, color=COLOURS["measured"])
-    axes.plot(joint["curve"]["x"], joint["curve"]["y"], color=COLOURS["predicted"])
-    axes.set_title(_plain(joint["name"]), y=1.0)
-    axes.set(xlabel=f"speed [{joint['speed_unit']}]", ylabel=f"friction [{joint['unit']}]")
+    figure, (axes,) = _new(4, 3)
+    axes.plot(_floats(joint.x), _floats(joint.y), ".", ms=2, color=COLOURS["measured"])
+    axes.plot(_floats(joint.curve.x), _floats(joint.curve.y), color=COLOURS["predicted"])
+    axes.set_title(_plain(joint.name), y=1.0)
+    axes.set(xlabel=f"speed [{joint.speed_unit}]", ylabel=f"friction [{joint.unit}]")
     return figure
 
 
-def deviation_figure(spread: Sequence[tuple[str, float]]) -> Any:
+def deviation_figure(spread: Sequence[tuple[str, float]]) -> Figure:
     """Return the relative standard deviations of the base parameters, given as (name, percent)."""
-    figure, axes = _new(max(5.0, 0.16 * len(spread)), 3)
+    figure, (axes,) = _new(max(5.0, 0.16 * len(spread)), 3)
     axes.bar([name for name, _ in spread], [percent for _, percent in spread])
     axes.set(ylabel="relative std [%]", yscale="log")
     axes.tick_params(axis="x", rotation=90, labelsize=6)
     return figure
 
 
-def singular_figure(values: Sequence[float], cond: float) -> Any:
+def singular_figure(values: Sequence[float], cond: float | None) -> Figure:
     """Return the singular values."""
-    figure, axes = _new(4, 3)
+    figure, (axes,) = _new(4, 3)
     axes.semilogy(range(1, len(values) + 1), values, "o-", ms=3)
     axes.yaxis.set_minor_formatter("")
-    axes.set_title(f"cond {cond:.3g}", y=1.0)
+    axes.set_title("" if cond is None else f"cond {cond:.3g}", y=1.0)
     axes.set(xlabel="number", ylabel="singular value")
     return figure
 
 
-def _floats(values: list[float | None]) -> list[float]:
+def _floats(values: Sequence[float | None]) -> list[float]:
     return [float("nan") if value is None else value for value in values]
 
 

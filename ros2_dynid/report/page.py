@@ -6,7 +6,9 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+from ros2_dynid.codec import Plain, encode
+from ros2_dynid.report.page_data import ComparisonData, PageData
 
 HERE = Path(__file__).parent
 SECTIONS: Sequence[tuple[str, str, str]] = (
@@ -26,9 +28,7 @@ SECTIONS: Sequence[tuple[str, str, str]] = (
 )
 
 
-def page(
-    title: str, verdict: Sequence[tuple[str, str]], facts: Sequence[str], data: Mapping[str, Any], after: str
-) -> str:
+def page(title: str, verdict: Sequence[tuple[str, str]], facts: Sequence[str], data: PageData, after: str) -> str:
     """Return the page of one identification.
 
     verdict: (level, sentence) with level good, warn or bad; facts: sentences below it; data: what page.js draws; after:
@@ -43,9 +43,7 @@ def page(
     return _document(title, verdict, facts, links, sections + after, data)
 
 
-def comparison_page(
-    title: str, verdict: Sequence[tuple[str, str]], facts: Sequence[str], data: Mapping[str, Any]
-) -> str:
+def comparison_page(title: str, verdict: Sequence[tuple[str, str]], facts: Sequence[str], data: ComparisonData) -> str:
     """Return the page that compares identifications; data: models and comparison, which page.js draws as a table."""
     section = '<section><h2 id="s-comparison">Parameters side by side</h2><div id="comparison"></div></section>'
     return _document(title, verdict, facts, "", section, data)
@@ -67,9 +65,9 @@ def escape(text: str) -> str:
     return html.escape(text, quote=True)
 
 
-def embedded(data: Mapping[str, Any]) -> str:
+def embedded(data: PageData | ComparisonData | Mapping[str, Plain]) -> str:
     """Return data as JSON that is safe inside a script element: no `<`, so neither `</script>` nor `<!--` can occur."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(encode(data), allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
@@ -79,7 +77,7 @@ def _document(
     facts: Sequence[str],
     links: str,
     body: str,
-    data: Mapping[str, Any],
+    data: PageData | ComparisonData,
 ) -> str:
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     sentences = "".join(f'<li class="{escape(level)}">{escape(text)}</li>' for level, text in verdict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
-from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
 
 TITLES = {"fit": "fitted data", "validation": "validation data, not used in the fit"}
 DIGITS = 5
@@ -21,7 +21,126 @@ DOTS = 600
 """Points of a friction picture."""
 
 
-def base_rows(model: IdentifiedModel) -> list[dict[str, Any]]:
+Numbers = list[float | None]
+"""Values for JSON; None where one is not finite."""
+
+
+@dataclass(frozen=True)
+class BaseTableRow:
+    """A base parameter in the tables: value, std and a priori value in `unit`, relative deviation in percent."""
+
+    name: str
+    value: float
+    std: float | None
+    unit: str
+    expression: str
+    percent: float | None
+    prior: float | None
+    essential: str | None
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts between edges, and the standard deviation of the normal distribution to draw."""
+
+    edges: Numbers
+    counts: list[int]
+    sigma: float | None
+
+
+@dataclass(frozen=True)
+class TorqueCurves:
+    """A joint's measured, predicted and a priori effort in `unit`, with rms and histogram of the residual."""
+
+    name: str
+    unit: str
+    measured: Numbers
+    predicted: Numbers
+    prior: Numbers | None
+    rms: float
+    histogram: Histogram
+
+
+@dataclass(frozen=True)
+class TorqueSet:
+    """The torques of one data set over time t [s]."""
+
+    title: str
+    t: Numbers
+    joints: list[TorqueCurves]
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """How much of a joint's range and limits was used; range, speed_use, effort_use in percent, None without limit."""
+
+    joint: str
+    from_: float
+    to: float
+    range: float | None
+    speed: float
+    speed_use: float | None
+    acceleration: float
+    effort: float
+    effort_use: float | None
+    unit: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line: y over x."""
+
+    x: Numbers
+    y: Numbers
+
+
+@dataclass(frozen=True)
+class FrictionPicture:
+    """A joint's friction over its speed: measured dots x, y and the identified curve."""
+
+    name: str
+    unit: str
+    speed_unit: str
+    x: Numbers
+    y: Numbers
+    curve: Curve
+
+
+@dataclass(frozen=True)
+class ConsistencyRow:
+    """A link with a set of parameters: mass, smallest eigenvalues of central and pseudo-inertia, can it exist?"""
+
+    link: str
+    set: str
+    mass: float
+    smallest: float | None
+    pseudo: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class PageData:
+    """All that page.js draws of one identification."""
+
+    base: list[BaseTableRow]
+    torque: Mapping[str, TorqueSet]
+    cond: float | None
+    singular_values: list[float]
+    coverage: list[CoverageRow]
+    friction: list[FrictionPicture]
+    consistency: list[ConsistencyRow]
+
+
+@dataclass(frozen=True)
+class ComparisonData:
+    """All that page.js draws of a comparison: labels of the models, and a row for each parameter."""
+
+    models: list[str]
+    comparison: list[Mapping[str, str | float | None]]
+    base: list[BaseTableRow]
+
+
+def base_rows(model: IdentifiedModel) -> list[BaseTableRow]:
     """Return the base parameters as the tables show them, relative deviation in percent, with the a priori value."""
     prior = model.robot.parameters
     known = any(prior.values())
@@ -29,20 +148,24 @@ def base_rows(model: IdentifiedModel) -> list[dict[str, Any]]:
     for k, row in enumerate(model.table()):
         percent = None if row.relative_std is None else 100 * row.relative_std
         rows.append(
-            {
-                **{key: getattr(row, key) for key in ("name", "value", "std", "unit", "expression")},
-                "percent": percent,
-                "prior": sum(c * prior.get(name, 0.0) for name, c in model.terms[k].items()) if known else None,
-                "essential": None if model.essential is None else ("yes" if row.name in model.essential else "no"),
-            }
+            BaseTableRow(
+                name=row.name,
+                value=row.value,
+                std=row.std,
+                unit=row.unit,
+                expression=row.expression,
+                percent=percent,
+                prior=sum(c * prior.get(name, 0.0) for name, c in model.terms[k].items()) if known else None,
+                essential=None if model.essential is None else ("yes" if row.name in model.essential else "no"),
+            )
         )
     return rows
 
 
-def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[str, Any]:
+def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[str, TorqueSet]:
     """Return measured, predicted and a priori torque by data set and joint, with residual rms and histogram."""
     known = any(model.robot.parameters.values())
-    found: dict[str, Any] = {}
+    found: dict[str, TorqueSet] = {}
     for name, rows in sets.items():
         joints = []
         for j, joint in enumerate(active(model.robot)):
@@ -52,21 +175,21 @@ def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[
             edge = max(4 * rms, 1e-9)
             counts, edges = np.histogram(np.clip(residual, -edge, edge), bins=41, range=(-edge, edge))
             joints.append(
-                {
-                    "name": joint.name,
-                    "unit": effort_unit(joint.sigma),
-                    "measured": rounded(rows.tau[:, j]),
-                    "predicted": rounded(rows.predicted[:, j]),
-                    "prior": rounded(rows.prior[:, j]) if known else None,
-                    "rms": rms,
-                    "histogram": {"edges": rounded(edges), "counts": counts.tolist(), "sigma": rms or None},
-                }
+                TorqueCurves(
+                    name=joint.name,
+                    unit=effort_unit(joint.sigma),
+                    measured=rounded(rows.tau[:, j]),
+                    predicted=rounded(rows.predicted[:, j]),
+                    prior=rounded(rows.prior[:, j]) if known else None,
+                    rms=rms,
+                    histogram=Histogram(rounded(edges), counts.tolist(), rms or None),
+                )
             )
-        found[name] = {"title": TITLES.get(name, name), "t": rounded(rows.t - rows.t[0], 7), "joints": joints}
+        found[name] = TorqueSet(TITLES.get(name, name), rounded(rows.t - rows.t[0], 7), joints)
     return found
 
 
-def coverage(robot: Robot, rows: TorqueData) -> list[dict[str, Any]]:
+def coverage(robot: Robot, rows: TorqueData) -> list[CoverageRow]:
     """Return how much of each joint's range and limits the motion used; shares in percent, None without a limit."""
     found = []
     for j, joint in enumerate(active(robot)):
@@ -76,23 +199,23 @@ def coverage(robot: Robot, rows: TorqueData) -> list[dict[str, Any]]:
         speed, acceleration = float(np.abs(rows.dq[:, j]).max()), float(np.abs(rows.ddq[:, j]).max())
         effort = float(np.nanmax(np.abs(rows.tau[:, j]), initial=0.0))
         found.append(
-            {
-                "joint": joint.name,
-                "from": low,
-                "to": high,
-                "range": share(high - low, span),
-                "speed": speed,
-                "speed_use": share(speed, limits.velocity),
-                "acceleration": acceleration,
-                "effort": effort,
-                "effort_use": share(effort, limits.effort),
-                "unit": "m, s, N" if joint.sigma == PRISMATIC else "rad, s, N.m",
-            }
+            CoverageRow(
+                joint=joint.name,
+                from_=low,
+                to=high,
+                range=share(high - low, span),
+                speed=speed,
+                speed_use=share(speed, limits.velocity),
+                acceleration=acceleration,
+                effort=effort,
+                effort_use=share(effort, limits.effort),
+                unit="m, s, N" if joint.sigma == PRISMATIC else "rad, s, N.m",
+            )
         )
     return found
 
 
-def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[dict[str, Any]]:
+def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[FrictionPicture]:
     """Return, by joint, the measured torque less all but its own friction over its speed, and the friction curve."""
     robot = model.robot
     names = standard_names(robot)
@@ -108,19 +231,19 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[dict[str
         x = np.concatenate((np.linspace(-top, -1e-9, 20), np.linspace(1e-9, top, 20)))
         y = value[f"Fv{j}"] * x + value[f"Fc{j}"] * np.sign(x) + value[f"off{j}"]
         found.append(
-            {
-                "name": joint.name,
-                "unit": effort_unit(joint.sigma),
-                "speed_unit": "m/s" if joint.sigma == PRISMATIC else "rad/s",
-                "x": rounded(rows.dq[pick, k]),
-                "y": rounded(rest[pick, k]),
-                "curve": {"x": rounded(x), "y": rounded(y)},
-            }
+            FrictionPicture(
+                name=joint.name,
+                unit=effort_unit(joint.sigma),
+                speed_unit="m/s" if joint.sigma == PRISMATIC else "rad/s",
+                x=rounded(rows.dq[pick, k]),
+                y=rounded(rest[pick, k]),
+                curve=Curve(rounded(x), rounded(y)),
+            )
         )
     return found
 
 
-def active(robot: Robot) -> list[Any]:
+def active(robot: Robot) -> list[Joint]:
     """Return the active joints in the order of the columns."""
     return [robot.joints[j - 1] for j in robot.active]
 
@@ -135,12 +258,12 @@ def share(part: float, whole: float) -> float | None:
     return 100 * part / whole if np.isfinite(whole) and whole > 0 else None
 
 
-def rounded(values: Array, digits: int = DIGITS) -> list[float | None]:
+def rounded(values: Array, digits: int = DIGITS) -> Numbers:
     """Return values for JSON with few digits; None where a value is not finite."""
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
-def consistency_rows(model: IdentifiedModel) -> list[dict[str, Any]]:
+def consistency_rows(model: IdentifiedModel) -> list[ConsistencyRow]:
     """Return, link by link and for each set of standard parameters there is, whether a body can have them."""
     found = []
     sets = {"identified": model.standard, "made consistent": model.consistent, "a priori": model.robot.parameters}
@@ -152,13 +275,13 @@ def consistency_rows(model: IdentifiedModel) -> list[dict[str, Any]]:
             central = central_inertia(parameters)
             smallest_pseudo = float(np.linalg.eigvalsh(pseudo_inertia(parameters))[0])
             found.append(
-                {
-                    "link": joint.name,
-                    "set": title,
-                    "mass": float(parameters[9]),
-                    "smallest": None if central is None else float(np.linalg.eigvalsh(central)[0]),
-                    "pseudo": smallest_pseudo,
-                    "verdict": "yes" if smallest_pseudo > 0 else "no",
-                }
+                ConsistencyRow(
+                    link=joint.name,
+                    set=title,
+                    mass=float(parameters[9]),
+                    smallest=None if central is None else float(np.linalg.eigvalsh(central)[0]),
+                    pseudo=smallest_pseudo,
+                    verdict="yes" if smallest_pseudo > 0 else "no",
+                )
             )
     return found

@@ -5,23 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-COLUMNS = ("name", "value", "std", "percent", "unit", "prior", "essential", "expression")
+from ros2_dynid.report.page_data import BaseTableRow
 
 
-def csv_table(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_table(rows: Sequence[BaseTableRow]) -> str:
     """Return rows of base parameters as CSV with a header; numbers in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("name", "value", "std", "relative_std_percent", "unit", "a_priori", "essential", "expression"))
     for row in rows:
-        writer.writerow(["" if row.get(key) is None else row[key] for key in COLUMNS])
+        values = (row.name, row.value, row.std, row.percent, row.unit, row.prior, row.essential, row.expression)
+        writer.writerow(["" if value is None else value for value in values])
     return text.getvalue()
 
 
-def latex_table(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
+def latex_table(rows: Sequence[BaseTableRow], caption: str) -> str:
     """Return rows of base parameters as a LaTeX table (booktabs) with values, standard deviations and expressions."""
     lines = [
         r"\begin{table}",
@@ -32,8 +32,8 @@ def latex_table(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
         r"\midrule",
     ]
     for row in rows:
-        cells = (_symbol(row["name"]), _number(row["value"]), _number(row["std"]), _number(row["percent"], 3))
-        lines.append(" & ".join((*cells, _expression(row["expression"]))) + r" \\")
+        cells = (_symbol(row.name), _number(row.value), _number(row.std), _number(row.percent, 3))
+        lines.append(" & ".join((*cells, _expression(row.expression))) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 

@@ -31,6 +31,7 @@ from ros2_dynid.excitation.surroundings import known_shapes, surroundings
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehearsal, save_trajectory
 from ros2_dynid.model.load import urdf_of
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.subchain import ChainOptions
 from ros2_dynid.progress import Progress, Reporter
 from ros2_dynid.usecases.robot_source import RobotSource
 
@@ -190,11 +191,10 @@ def robot_and_shapes(
     """Return the robot and what must not collide; for `planning`, with the joint ranges that close links leave it."""
     robot = source.load()
     file: Path | None = None
-    base_link, tip_link, hold = source.base_link, source.tip_link, dict(source.hold)
+    chain = ChainOptions(base_link=source.base_link, tip_link=source.tip_link, hold=dict(source.hold))
     with contextlib.ExitStack() as stack:
         if source.path:
-            file, chain = urdf_of(source.path, base_link=base_link, tip_link=tip_link, hold=hold)
-            base_link, tip_link, hold = chain["base_link"], chain["tip_link"], chain["hold"]
+            file, chain = urdf_of(source.path, **chain)
         elif around.collisions and around.file is None:  # meshes named by package:// are found wherever the text lies
             file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "robot.urdf"
             file.write_text(source.urdf, encoding="utf-8")
@@ -202,11 +202,10 @@ def robot_and_shapes(
             file = Path(around.file)
         if not around.collisions:
             file = None
-        chosen = {"base_link": base_link, "tip_link": tip_link, "hold": hold}
         if not planning:
-            return known_shapes(robot, file, floor=around.floor, box=around.box, margin=around.margin, **chosen)
+            return known_shapes(robot, file, floor=around.floor, box=around.box, margin=around.margin, **chain)
         near = start if start is not None and len(start) == len(robot.active) else None
-        return surroundings(robot, file, floor=around.floor, box=around.box, margin=around.margin, start=near, **chosen)
+        return surroundings(robot, file, floor=around.floor, box=around.box, margin=around.margin, start=near, **chain)
 
 
 def _check(request: PlanRequest) -> None:

@@ -41,5 +41,4 @@ def report(request: ReportRequest) -> ReportOutcome:
             raise InputError("the output names the page of a comparison", "leave it out: the page goes into the folder")
         return ReportOutcome(str(write_report(folders[0], figures=request.figures)))
     found = write_comparison(folders, Path(request.output or "comparison.html"))
-    changed = {label: tuple(names) for label, names in found["changed"].items()}
-    return ReportOutcome(found["report"], tuple(found["models"]), changed)
+    return ReportOutcome(found.report, found.models, found.changed)

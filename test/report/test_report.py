@@ -22,6 +22,7 @@ from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.report.build import write_comparison, write_report
 from ros2_dynid.report.compare import compare
 from ros2_dynid.report.page import embedded
+from ros2_dynid.report.page_data import BaseTableRow
 from ros2_dynid.report.tables import csv_table, latex_table
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
@@ -119,7 +120,7 @@ def test_only_real_changes_are_called_significant(tmp_path):
     assert [change.name for change in found if change.significant[1]] == [before.names[k]]
     folders = [folder_of(tmp_path / "before", before), folder_of(tmp_path / "after", after)]
     result = write_comparison(folders, tmp_path / "page.html")
-    assert result["changed"] == {"after": [before.names[k]]}
+    assert result.changed == {"after": [before.names[k]]}
     assert data_of((tmp_path / "page.html").read_text())["models"] == ["before", "after"]
 
 
@@ -152,16 +153,9 @@ def test_damaged_evidence_is_refused(tmp_path):
 
 
 def test_tables_for_spreadsheet_and_paper():
-    row = {
-        "name": "ZZR1",
-        "value": 1 / 3,
-        "std": 1e-7,
-        "percent": None,
-        "unit": "kg.m^2",
-        "expression": "ZZ1 + 0.5*M_2",
-    }
+    row = BaseTableRow("ZZR1", 1 / 3, 1e-7, "kg.m^2", "ZZ1 + 0.5*M_2", None, None, None)
     (read,) = csv.DictReader(io.StringIO(csv_table([row])))
-    assert float(read["value"]) == row["value"]
+    assert float(read["value"]) == row.value
     text = latex_table([row], r"50 % of \robot")
     assert r"$\mathit{ZZR}_{1}$ & $0.3333$ & $1\cdot 10^{-7}$ & --" in text
     assert r"50 \% of \textbackslash{}robot" in text

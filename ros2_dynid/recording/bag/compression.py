@@ -7,7 +7,7 @@ import importlib
 from functools import cache
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from ros2_dynid.errors import MissingPackageError
 
@@ -38,7 +38,7 @@ class Budget:
 
 
 @cache
-def _zstd() -> Any:
+def _zstd() -> ModuleType:
     """Return the zstd module of this Python: its own (3.14), or the backport that rosbags brings."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
@@ -49,7 +49,7 @@ def _zstd() -> Any:
 
 
 @cache
-def _lz4() -> Any:
+def _lz4() -> ModuleType:
     try:
         return importlib.import_module("lz4.frame")
     except ImportError:

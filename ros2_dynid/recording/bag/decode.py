@@ -6,10 +6,10 @@ differently, and the messages of ros2_control go one by one through the decoder 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,11 @@ from ros2_dynid.recording.bag import layout as by_layout
 from ros2_dynid.recording.bag.compression import ZSTD_MAGIC, DamagedDataError, decompress
 from ros2_dynid.recording.bag.storage import Channel, Ints, MessageBlock, block_of, distinct
 
+if TYPE_CHECKING:
+    from rosbags.typesys.store import Typestore
+
+Message: TypeAlias = Any
+"""A message as the rosbags library decodes it: a class that it makes at run time."""
 JOINT_STATE = "sensor_msgs/msg/JointState"
 DYNAMIC_STATE = "control_msgs/msg/DynamicJointState"
 CONTROLLER_STATE = "control_msgs/msg/JointTrajectoryControllerState"
@@ -42,7 +47,7 @@ class Decoded:
     rows: NDArray[np.intp]
     header: Ints
     names: tuple[str, ...]
-    arrays: dict[str, NDArray[np.generic]]
+    arrays: Mapping[str, NDArray[np.generic]]
     """By field of Samples (q, dq, ddq, tau), each of shape (K, len(names))."""
 
 
@@ -56,7 +61,7 @@ class Decoder:
         self.reason = ""
         self._layouts: dict[int, list[by_layout.Layout]] = {}
         self._by_layout = channel.type == JOINT_STATE and _is_plain_joint_state(channel)
-        self._single: Callable[[bytes], Any] | None = None
+        self._single: Callable[[bytes], Message] | None = None
 
     def decode(self, block: MessageBlock) -> Iterator[Decoded]:
         """Yield the messages of a block of this channel; the rows tell the order."""
@@ -174,7 +179,7 @@ def _is_plain_joint_state(channel: Channel) -> bool:
 
 
 @cache
-def _library_store(definition: str, form: str, kind: str, encoding: str) -> Any:
+def _library_store(definition: str, form: str, kind: str, encoding: str) -> Typestore:
     """Return the library's type store with the types that the bag describes."""
     from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 
@@ -185,14 +190,14 @@ def _library_store(definition: str, form: str, kind: str, encoding: str) -> Any:
     return store
 
 
-def _library_decoder(channel: Channel) -> Callable[[bytes], Any]:
+def _library_decoder(channel: Channel) -> Callable[[bytes], Message]:
     definition = channel.definition if len(channel.definition) <= 1 << 20 else ""
     try:
         store = _library_store(definition, channel.definition_format, channel.type, channel.encoding)
     except Exception as error:  # a definition that the library cannot parse
         reason = f"the bag's description of {channel.type} cannot be read ({type(error).__name__})"
 
-        def refuse(_: bytes) -> Any:
+        def refuse(_: bytes) -> Message:
             raise DamagedDataError(reason)
 
         return refuse
@@ -200,24 +205,24 @@ def _library_decoder(channel: Channel) -> Callable[[bytes], Any]:
     return lambda payload: read(payload, channel.type)
 
 
-Signals = tuple[int, tuple[str, ...], dict[str, Any]]
+Signals = tuple[int, tuple[str, ...], dict[str, NDArray[np.float64]]]
 
 
-def _stamp(message: Any) -> int:
+def _stamp(message: Message) -> int:
     stamp = message.header.stamp
     return int(stamp.sec) * 10**9 + int(stamp.nanosec)
 
 
-def _joint_state(message: Any) -> Signals:
+def _joint_state(message: Message) -> Signals:
     arrays = {"q": message.position, "dq": message.velocity, "tau": message.effort}
     return _stamp(message), tuple(message.name), arrays
 
 
-def _dynamic_state(message: Any) -> Signals:
+def _dynamic_state(message: Message) -> Signals:
     """DynamicJointState: for each joint a list of interfaces with a value each."""
     interfaces = {"position": "q", "velocity": "dq", "acceleration": "ddq", "effort": "tau", "torque": "tau"}
     names = tuple(message.joint_names)
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, NDArray[np.float64]] = {}
     for column, state in enumerate(message.interface_values[: len(names)]):
         for interface, value in zip(state.interface_names, state.values, strict=False):
             field = interfaces.get(interface)
@@ -226,7 +231,7 @@ def _dynamic_state(message: Any) -> Signals:
     return _stamp(message), names, arrays
 
 
-def _controller_state(message: Any) -> Signals:
+def _controller_state(message: Message) -> Signals:
     """JointTrajectoryControllerState: the measured point, called `feedback` today and `actual` before.
 
     Controllers seldom measure effort; where they command it, that is the effort there is.
@@ -239,7 +244,7 @@ def _controller_state(message: Any) -> Signals:
     return _stamp(message), tuple(message.joint_names), arrays
 
 
-_READERS: dict[str, Callable[[Any], Signals]] = {
+_READERS: dict[str, Callable[[Message], Signals]] = {
     JOINT_STATE: _joint_state,
     DYNAMIC_STATE: _dynamic_state,
     CONTROLLER_STATE: _controller_state,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag.decode import JOINT_STATE
@@ -65,7 +64,7 @@ def qos_text(latched: bool) -> str:
 
 def bag_information(
     file: str, topics: Sequence[TopicInfo], start_ns: int, duration_ns: int, custom: Mapping[str, str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what metadata.yaml says about a bag of one MCAP file; times in ns."""
     count = sum(topic.count for topic in topics)
     begin, duration = {"nanoseconds_since_epoch": start_ns}, {"nanoseconds": duration_ns}
@@ -97,12 +96,12 @@ def bag_information(
     }
 
 
-def metadata_yaml(information: Mapping[str, Any]) -> str:
+def metadata_yaml(information: Mapping[str, object]) -> str:
     """Return the text of the file metadata.yaml."""
     return embedded_yaml({"rosbag2_bagfile_information": dict(information)})
 
 
-def embedded_yaml(information: Mapping[str, Any]) -> str:
+def embedded_yaml(information: Mapping[str, object]) -> str:
     """Return the text that an MCAP file holds in its metadata record: the same information without the key above it."""
     import yaml
 

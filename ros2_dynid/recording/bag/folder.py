@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import check_depth
@@ -114,7 +113,7 @@ def _listed(folder: Path, warnings: list[str]) -> tuple[list[str], int | None]:
     return names or found, count if isinstance(count, int) and count > 0 else None
 
 
-def _metadata(folder: Path, warnings: list[str]) -> dict[str, Any]:
+def _metadata(folder: Path, warnings: list[str]) -> Mapping[object, object]:
     import yaml
 
     path = folder / METADATA

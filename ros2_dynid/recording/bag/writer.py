@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -284,7 +284,7 @@ class BagWriter:
         finally:
             os.close(self._fd)
 
-    def _information(self) -> dict[str, Any]:
+    def _information(self) -> dict[str, object]:
         start = self._first if self.count else self._created
         duration = self._last - self._first if self.count else 0
         return bag_information(self._file.name, list(self._topics.values()), start, duration, self._custom)
