@@ -120,7 +120,7 @@ def test_only_real_changes_are_called_significant(tmp_path):
     assert [change.name for change in found if change.significant[1]] == [before.names[k]]
     folders = [folder_of(tmp_path / "before", before), folder_of(tmp_path / "after", after)]
     result = write_comparison(folders, tmp_path / "page.html")
-    assert result.changed == {"after": [before.names[k]]}
+    assert result.changed == {"after": (before.names[k],)}
     assert data_of((tmp_path / "page.html").read_text())["models"] == ["before", "after"]
 
 
