@@ -1,0 +1,744 @@
+"""The fault campaign: missions of a small fast robot, each met by one fault at a random moment, under a watchdog.
+
+    python -m fault_campaign LANE RUNS SEED FOLDER      prints one JSON object a run, then a summary
+
+A lane is one graph of real nodes in a domain of its own: `motion` (robot from a file), `description` (robot from
+robot_description, time from /clock) and `effort` (streamed torques). sim_robot is behind fault_proxy. After every run
+the robot must rest, no limit may have been passed, what was recorded must be there, and the next run must start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.srv import SetParameters
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from ros2_dynid.srv import PlanExcitation, SetPayload, StartRecording, StopRecording
+from rosgraph_msgs.msg import Clock
+from std_msgs.msg import Bool, String
+from std_srvs.srv import SetBool, Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+from bag_messages import bag_messages
+from fault_proxy import BLIND, COMMAND_FAULTS, STATE_FAULTS, Fault, Proxy
+from perfect import perfect_model
+from ros2_dynid.control.stop import approach, quintic
+from ros2_dynid.excitation.quintic import through_points
+from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, trajectory_message
+from ros2_dynid.processes import Processes, own_domain
+from watchdog import Watchdog
+
+SIM_RATE = 250.0
+STALE = 0.15
+"""Longest silence that the excitation accepts [s]."""
+MOTION = 0.9
+"""Length of the exciting motion [s]."""
+AMPLITUDE = 0.8
+"""Of the motion [rad]: 62 % of the velocity limit and 65 % of the acceleration limit."""
+HALF_SECOND = 1.0
+"""A recorder that is killed may lose what came this long [s] before; it promises half a second."""
+
+ROBOT = """\
+name: arm2
+joints:
+  - {name: lift, parent: 0, alpha: -1.5707963267948966,
+     limits: {lower: -0.6, upper: 0.6, velocity: 4.5, acceleration: 40.0, effort: 60.0}}
+  - {name: bend, parent: 1, d: 0.25,
+     limits: {lower: -0.6, upper: 0.6, velocity: 4.5, acceleration: 40.0, effort: 30.0}}
+parameters: {XX1: 0.01, YY1: 0.08, ZZ1: 0.08, MX1: 0.4, M1: 3.0, Ia1: 0.1, Fv1: 0.3, Fc1: 1.0,
+             XX2: 0.003, YY2: 0.02, ZZ2: 0.02, MX2: 0.12, M2: 1.0, Ia2: 0.05, Fv2: 0.1, Fc2: 0.4}
+"""
+
+LINK = (
+    '<link name="{0}"><inertial><origin xyz="0.13 0 0"/><mass value="{1}"/><inertia ixx="{2}" ixy="0" ixz="0" '
+    'iyy="{3}" iyz="0" izz="{3}"/></inertial></link>'
+)
+JOINT = (
+    '<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/><origin xyz="{3} 0 0"/><axis xyz="0 1 0"/>'
+    '<limit lower="-0.6" upper="0.6" velocity="4.5" effort="{4}"/><dynamics damping="{5}" friction="{6}"/></joint>'
+)
+URDF = (
+    '<robot name="arm2"><link name="base"/>'
+    + LINK.format("upper", 3.0, 0.01, 0.03)
+    + LINK.format("lower", 1.0, 0.003, 0.006)
+    + JOINT.format("lift", "base", "upper", 0.0, 60.0, 0.3, 1.0)
+    + JOINT.format("bend", "upper", "lower", 0.25, 30.0, 0.1, 0.4)
+    + "</robot>"
+)
+
+
+@dataclass
+class Run:
+    """What happened in one run."""
+
+    lane: str
+    index: int
+    seed: int
+    fault: str
+    moment: float
+    lasts: float
+    ended: str = ""
+    seconds: float = 0.0
+    peak_speed: float = 0.0
+    recorded: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+class Spares:
+    """Nodes by name; each has a second process that waits to replace it."""
+
+    def __init__(self, processes: Processes, folder: Path) -> None:
+        self._processes, self._folder = processes, folder
+        self._arguments: dict[str, list[str]] = {}
+        self._waiting: dict[str, Any] = {}
+        self._number = 0
+        self.running: dict[str, Any] = {}
+
+    def describe(self, node: str, remap: tuple[str, ...], **parameters: Any) -> None:
+        text = [part for key, value in parameters.items() for part in ("-p", f"{key}:={value}")]
+        text += [part for rule in remap for part in ("-r", rule)]
+        self._arguments[node] = ["standby", node, "--ros-args", *text]
+
+    def prepare(self, node: str) -> None:
+        self._number += 1
+        name = f"{node}_{self._number}"
+        self._waiting[node] = self._processes.start(name, self._arguments[node], talk=True)
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._waiting[node].pid, 10)
+
+    def start(self, node: str) -> Any:
+        """Let the spare run; prepare the next one."""
+        if node not in self._waiting:
+            self.prepare(node)
+        process = self._waiting.pop(node)
+        with contextlib.suppress(OSError):  # without root a priority cannot be taken back
+            os.setpriority(os.PRIO_PROCESS, process.pid, 0)
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        self.running[node] = process
+        return process
+
+    def kill(self, node: str) -> None:
+        process = self.running.pop(node)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def died(self) -> list[str]:
+        """Return the nodes that have ended by themselves."""
+        return [node for node, process in self.running.items() if process.poll() is not None]
+
+    def last_words(self) -> str:
+        logs = sorted(self._folder.glob("*.log"), key=lambda file: file.stat().st_mtime)
+        lines = logs[-1].read_text().strip().splitlines() if logs else []
+        return lines[-1] if lines else ""
+
+
+class Lane(Node):
+    """One graph under faults; its methods block the caller, callbacks run in a thread."""
+
+    kind = ""
+
+    def __init__(self, folder: Path, processes: Processes, robot_path: Path, seed: int) -> None:
+        super().__init__("campaign")
+        self.folder, self.seed = folder, seed
+        self.robot = load_robot(str(robot_path))
+        self.robot_path = robot_path
+        self.spares = Spares(processes, folder)
+        self.watchdog = Watchdog(self.robot)
+        self.proxy = Proxy(self, self.watchdog.state, self.watchdog.trajectory, self.watchdog.efforts)
+        self.state, self.exciting = "", False
+        self._asking: dict[str, Any] = {}
+        self._seen_bags: set[Path] = set()
+        self._bag_state: dict[str, Any] = {}
+        self._healing: list[Callable[[], None]] = []
+        self.create_subscription(String, "excitation_state", self._on_excitation_state, LATCHED)
+        self.create_subscription(Bool, "exciting", lambda m: setattr(self, "exciting", m.data), LATCHED)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self)
+        threading.Thread(target=self._spin, daemon=True).start()
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            self._executor.spin()
+
+    def _on_excitation_state(self, message: String) -> None:
+        self.state = message.data
+
+    # --- talking to the nodes
+
+    def call(self, kind: Any, name: str, timeout: float = 2.0, **fields: Any) -> Any:
+        """Return the response of a service, or None if there was none."""
+        client = self._asking.get(name)
+        if client is None:
+            client = self._asking[name] = self.create_client(kind, name)
+        if not client.wait_for_service(timeout):
+            return None
+        done = threading.Event()
+        future = client.call_async(kind.Request(**fields))
+        future.add_done_callback(lambda _: done.set())
+        if not done.wait(timeout):
+            client.remove_pending_request(future)
+            return None
+        return future.result()
+
+    def until(self, done: Callable[[], Any], timeout: float) -> bool:
+        """Wait until done(); return whether that came in time."""
+        end = time.monotonic() + timeout
+        while not done():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def transition(self, node: str, number: int) -> Any:
+        return self.call(ChangeState, f"{node}/change_state", transition=Transition(id=number))
+
+    # --- faults that a lane's own ones are added to
+
+    def state_faults(self) -> dict[str, Callable[[random.Random], None]]:
+        def spoil(name: str) -> Callable[[random.Random], None]:
+            def act(rng: random.Random) -> None:
+                self.proxy.states = Fault(name, rng, len(self.robot.active))
+                self._healing.append(lambda: setattr(self.proxy, "states", None))
+
+            return act
+
+        return {name: spoil(name) for name in STATE_FAULTS}
+
+    def command_faults(self) -> dict[str, Callable[[random.Random], None]]:
+        def spoil(name: str) -> Callable[[random.Random], None]:
+            def act(rng: random.Random) -> None:
+                self.proxy.command_delay, self.proxy.commands = rng.uniform(0.02, 0.2), name
+                self._healing.append(lambda: setattr(self.proxy, "commands", ""))
+
+            return act
+
+        return {name: spoil(name) for name in COMMAND_FAULTS}
+
+    def paused(self, node: str) -> Callable[[random.Random], None]:
+        def act(_: random.Random) -> None:
+            pid = self.spares.running[node].pid
+            os.kill(pid, signal.SIGSTOP)
+            self._healing.append(lambda: os.kill(pid, signal.SIGCONT))
+
+        return act
+
+    def full_disk(self, node: str) -> Callable[[random.Random], None]:
+        """Let files of a node grow no more, as on a full disk."""
+
+        def act(_: random.Random) -> None:
+            pid = self.spares.running[node].pid
+            _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, hard))
+            self._bag_state["disk"] = True
+            self._healing.append(lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard)))
+
+        return act
+
+    def killed(self, node: str) -> Callable[[random.Random], None]:
+        def act(_: random.Random) -> None:
+            self.spares.kill(node)
+            if node == "recorder":
+                self._bag_state["killed"] = time.monotonic()
+            self.after_kill(node)
+            self._healing.append(lambda: self.restart(node))
+
+        return act
+
+    def after_kill(self, node: str) -> None:
+        """What a user must do at once when a node is killed: nothing."""
+
+    def restart(self, node: str) -> None:
+        self.spares.start(node)
+        if node == "sim_robot":
+            self.watchdog.forget()
+        self.spares.prepare(node)
+
+    def heal(self) -> None:
+        healing, self._healing = self._healing, []
+        for act in healing:
+            with contextlib.suppress(ProcessLookupError):
+                act()
+
+    # --- runs
+
+    def faults(self) -> dict[str, Callable[[random.Random], None]]:
+        """Return every fault of this lane."""
+        raise NotImplementedError
+
+    def mission(self, run: Run, rng: random.Random, strike: Callable[[], None]) -> None:
+        """Fly one mission; call strike() at its moment. Violations go to the watchdog."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Start the nodes."""
+        raise NotImplementedError
+
+    def run(self, index: int, fault: str) -> Run:
+        """Make one run and return what happened."""
+        rng = random.Random(f"{self.seed} {self.kind} {index}")
+        lasts = rng.choice((rng.uniform(0.02, 0.3), rng.uniform(0.3, 1.0), 10.0))
+        run = Run(self.kind, index, self.seed, fault, rng.uniform(-0.1, self.length()), lasts)
+        began = time.monotonic()
+        self.watchdog.begin()
+        self._bag_state = {}
+        self.proxy.published = []
+        struck: list[threading.Timer] = []
+
+        def strike() -> None:
+            self.faults()[fault](rng)
+            struck.append(threading.Timer(lasts, self.heal))
+            struck[0].start()
+
+        try:
+            self.mission(run, rng, strike)
+        finally:
+            for timer in struck:
+                timer.cancel()
+            self.heal()
+        if not self.until(lambda: self.watchdog.resting, 8.0):
+            self.watchdog.note("the robot does not come to rest")
+            self.call(SetBool, "sim_robot/emergency_stop", data=True)
+            self.call(SetBool, "sim_robot/emergency_stop", data=False)
+        for node in self.spares.died():
+            self.watchdog.note(f"{node} ended by itself: {self.spares.last_words()}")
+            self.spares.running.pop(node)
+            self.restart(node)
+        run.recorded = self.check_bags()
+        run.seconds, run.peak_speed = time.monotonic() - began, self.watchdog.peak_speed
+        run.violations = list(self.watchdog.violations)
+        return run
+
+    def length(self) -> float:
+        """Time [s] that a mission takes."""
+        return 1.5
+
+    # --- recordings
+
+    def check_bags(self) -> int:
+        """Look at the bags that this run has made; return the number of joint states in them."""
+        total = 0
+        for path in sorted(set((self.folder / "recordings").glob("*")) - self._seen_bags):
+            if not path.is_dir():
+                continue
+            self._seen_bags.add(path)
+            total += self._check_bag(path)
+        return total
+
+    def _check_bag(self, path: Path) -> int:
+        try:
+            found = bag_messages(path)
+        except Exception as error:
+            if "disk" not in self._bag_state:
+                self.watchdog.note(f"{path.name} cannot be read: {error}")
+            return 0
+        sent = [data for _, data in self.proxy.published]
+        if not found:
+            return 0
+        starts = [k for k, data in enumerate(sent) if data == found[0]]
+        if not any(sent[k : k + len(found)] == found for k in starts):
+            self.watchdog.note(f"{path.name}: its {len(found)} joint states are not what was sent without a gap")
+        elif "killed" in self._bag_state:
+            last = max(time_ for time_, data in self.proxy.published if data == found[-1])
+            lost = self._bag_state["killed"] - last
+            if lost > HALF_SECOND:
+                self.watchdog.note(f"{path.name}: the last {lost:.2f} s before the kill are lost")
+        return len(found)
+
+    def close(self) -> None:
+        self.proxy.close()
+        self._executor.shutdown(timeout_sec=1.0)
+
+
+class MotionLane(Lane):
+    """The excitation moves the robot and the recorder follows it."""
+
+    kind = "motion"
+    sim_time = False
+
+    def begin(self) -> None:
+        sim = ("joint_states:=truth_states", "joint_trajectory:=robot_trajectory", "effort_commands:=robot_efforts")
+        clock = ("/clock:=truth_clock",) if self.sim_time else ()
+        self.spares.describe("sim_robot", (*sim, *clock), robot=self.robot_path, rate=SIM_RATE, start='[-0.3, 0.3]',
+                             publish_clock=self.sim_time)  # fmt: skip
+        self.spares.describe("recorder", (), folder=self.folder / "recordings", buffer_seconds=5.0,
+                             use_sim_time=self.sim_time)  # fmt: skip
+        self.spares.describe("excitation", (), **self.excitation())
+        for node in ("sim_robot", "recorder", "excitation"):
+            self.spares.prepare(node)
+        save_motion(self.folder / "trajectories", self.robot.active_names)
+        if self.sim_time:
+            self._clock_out = self.create_publisher(Clock, "/clock", 10)
+            self._clock_offset, self._clock_runs = 0, True
+            self.create_subscription(Clock, "truth_clock", self._on_clock, 10)
+        for node in ("sim_robot", "recorder", "excitation"):
+            self.spares.start(node)
+        if not self.until(self.planned, 60.0):
+            raise RuntimeError(f"the graph did not start: {self.spares.last_words()}")
+        for node in ("sim_robot", "recorder", "excitation"):
+            self.spares.prepare(node)
+
+    def excitation(self) -> dict[str, Any]:
+        return {
+            "robot": self.robot_path, "folder": self.folder / "trajectories", "stale_seconds": STALE,
+            "approach_speed": 0.6, "settle_seconds": 0.05, "control_period": 0.005, "tracking_tolerance": 0.2,
+            "stop_deceleration": 35.0, "use_sim_time": self.sim_time, "collisions": False,
+        }  # fmt: skip
+
+    def planned(self) -> bool:
+        """Return whether the excitation has taken the motion."""
+        answer = self.call(PlanExcitation, "excitation/plan", file="motion.yaml")
+        return bool(answer and answer.success)
+
+    def length(self) -> float:
+        return 0.4 + MOTION
+
+    def _on_clock(self, message: Clock) -> None:
+        if self._clock_runs:
+            message.clock.sec += self._clock_offset
+            self._clock_out.publish(message)
+
+    def faults(self) -> dict[str, Callable[[random.Random], None]]:
+        found = {
+            "none": lambda rng: None,
+            **self.state_faults(),
+            **self.command_faults(),
+            **{f"{node} killed": self.killed(node) for node in ("excitation", "recorder", "sim_robot")},
+            **{f"{node} paused": self.paused(node) for node in ("excitation", "recorder", "sim_robot")},
+            "full disk": self.full_disk("recorder"),
+            "full disk of the excitation": self.full_disk("excitation"),
+            "stop": lambda rng: self.asked("excitation/stop"),
+            "stop three times": lambda rng: [self.asked("excitation/stop") for _ in range(3)],
+            "start again": lambda rng: self.asked("excitation/start"),
+            "stop and start": lambda rng: [self.asked(f"excitation/{word}") for word in ("stop", "start")],
+            "rehearse": lambda rng: self.asked("excitation/rehearse"),
+            "plan": lambda rng: self.planned(),
+            "deactivated": self.deactivated,
+            "parameters": self.parameters,
+            "a second excitation": self.second,
+        }
+        if self.sim_time:
+            found |= {
+                "clock ahead": lambda rng: self.clock(1000),
+                "clock back": lambda rng: self.clock(-1000),
+                "clock stands": self.clock_stands,
+                "description again": lambda rng: self.describe(URDF),
+                "another description": lambda rng: self.describe(URDF.replace('"4.5"', '"4.4"')),
+                "a wrong description": lambda rng: self.describe("<robot>"),
+            }
+        return found
+
+    def clock(self, seconds: int) -> None:
+        self._clock_offset += seconds
+
+    def clock_stands(self, _: random.Random) -> None:
+        self._clock_runs = False
+        self._healing.append(lambda: setattr(self, "_clock_runs", True))
+
+    def describe(self, text: str) -> None:
+        publisher = self.create_publisher(String, "robot_description", LATCHED)
+        self.until(lambda: publisher.get_subscription_count() > 0, 1.0)
+        publisher.publish(String(data=text))
+        self._healing.append(lambda: (publisher.publish(String(data=URDF)), self.destroy_publisher(publisher)))
+
+    def asked(self, name: str) -> None:
+        """Call a service without waiting for the answer."""
+        client = self._asking.get(name) or self.create_client(Trigger, name)
+        self._asking[name] = client
+        client.call_async(Trigger.Request())
+
+    def deactivated(self, _: random.Random) -> None:
+        self.transition("excitation", Transition.TRANSITION_DEACTIVATE)
+        self._healing.append(lambda: self.transition("excitation", Transition.TRANSITION_ACTIVATE))
+
+    def parameters(self, rng: random.Random) -> None:
+        """Ask for other parameters: they take effect or are refused."""
+        values = {"approach_speed": rng.uniform(0.4, 0.7), "tracking_tolerance": rng.uniform(0.15, 0.25)}
+        self.set("excitation", **values)
+
+    def set(self, node: str, **values: Any) -> Any:
+        wanted = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        return self.call(SetParameters, f"{node}/set_parameters", parameters=wanted)
+
+    def second(self, _: random.Random) -> None:
+        """Start a second excitation beside the first."""
+        first = self.spares.running["excitation"]
+        other = self.spares.start("excitation")
+        self.spares.running["excitation"] = first
+
+        def end() -> None:
+            other.kill()
+            other.wait()
+            self.spares.prepare("excitation")
+
+        self._healing.append(end)
+
+    def mission(self, run: Run, rng: random.Random, strike: Callable[[], None]) -> None:
+        early = run.moment < 0
+        if early:
+            strike()
+        answer = self.started(patient=not early)
+        if answer is None:
+            run.ended = "not started"
+            return
+        began = time.monotonic()
+        if not early:
+            while time.monotonic() < began + run.moment and not self.over():
+                time.sleep(0.005)
+            struck_in, left = self.state, began + self.length() - time.monotonic()
+            strike()
+        if not self.until(self.over, 12.0):
+            self.watchdog.note(f"it neither ends nor aborts: {self.state}")
+            self.asked("excitation/stop")
+        run.ended = self.state
+        if (
+            not early
+            and run.fault in BLIND
+            and run.lasts > 0.5
+            and struck_in == "exciting"
+            and left > STALE + 0.4
+            and not self.state.startswith("aborted")
+        ):
+            self.watchdog.note(f"the motion went on without knowing where the robot is: {self.state}")
+
+    def over(self) -> bool:
+        """Return whether nothing is to be waited for any more."""
+        if "excitation" not in self.spares.running:
+            return self.watchdog.resting
+        return self.state.startswith(("done", "aborted", "idle", "fault", "stopped", "inactive"))
+
+    def started(self, patient: bool) -> Any:
+        """Start the motion; while the graph recovers from the last fault, ask again."""
+        self.state = ""
+        end, why = time.monotonic() + (10.0 if patient else 0.5), "no answer"
+        while time.monotonic() < end:
+            answer = self.call(Trigger, "excitation/start", timeout=1.0)
+            if answer is not None and answer.success:
+                self.until(lambda: self.state, 1.0)
+                return answer
+            why = answer.message if answer else why
+            if "no plan" in why or "no trajectory" in why or answer is None:
+                self.planned()
+            time.sleep(0.05)
+        if patient:
+            self.watchdog.note(f"it does not start again: {why}")
+        return None
+
+
+class DescriptionLane(MotionLane):
+    """The same with the robot from robot_description and the time from /clock."""
+
+    kind = "description"
+    sim_time = True
+
+    def excitation(self) -> dict[str, Any]:
+        return super().excitation() | {"robot": "''"}
+
+
+class EffortLane(Lane):
+    """The feedforward streams torques along references; nothing controls the position."""
+
+    kind = "effort"
+
+    def begin(self) -> None:
+        sim = ("joint_states:=truth_states", "joint_trajectory:=robot_trajectory", "effort_commands:=robot_efforts")
+        self.spares.describe("sim_robot", sim, robot=self.robot_path, rate=SIM_RATE)
+        self.spares.describe("recorder", (), folder=self.folder / "recordings", buffer_seconds=5.0)
+        perfect_model(self.robot, self.folder / "model.yaml")
+        self.spares.describe("feedforward", (), robot=self.robot_path, model=self.folder / "model.yaml",
+                             output="effort", rate=SIM_RATE, background_rate=10.0, priority=0)  # fmt: skip
+        for node in ("sim_robot", "recorder", "feedforward"):
+            self.spares.prepare(node)
+        for node in ("sim_robot", "recorder", "feedforward"):
+            self.spares.start(node)
+        self._reference = self.create_publisher(JointTrajectory, "reference", COMMANDS)
+        ready = lambda: self._reference.get_subscription_count() and np.all(np.isfinite(self.watchdog.q))  # noqa: E731
+        if not self.until(ready, 60.0) or self.call(StopRecording, "recorder/stop", timeout=30.0) is None:
+            raise RuntimeError(f"the graph did not start: {self.spares.last_words()}")
+        for node in ("sim_robot", "recorder", "feedforward"):
+            self.spares.prepare(node)
+
+    def length(self) -> float:
+        return 1.0
+
+    def faults(self) -> dict[str, Callable[[random.Random], None]]:
+        return {
+            "none": lambda rng: None,
+            **self.state_faults(),
+            **self.command_faults(),
+            **{f"{node} killed": self.killed(node) for node in ("feedforward", "recorder")},
+            **{f"{node} paused": self.paused(node) for node in ("feedforward", "recorder", "sim_robot")},
+            "full disk": self.full_disk("recorder"),
+            "deactivated": self.deactivated,
+            "a small payload": lambda rng: self.payload(0.1),
+            "an absurd payload": self.absurd,
+            "another reference": lambda rng: self.refer(self.way(rng, 0.5)),
+            "a reference of other joints": lambda rng: self.refer(self.way(rng, 0.5), names=("left", "right")),
+            "a reference of NaN": lambda rng: self.refer(self.way(rng, 0.5), spoil=True),
+        }
+
+    def after_kill(self, node: str) -> None:
+        """A controller that only forwards keeps the last torque: the user's emergency stop ends that."""
+        if node == "feedforward":
+            self.call(SetBool, "sim_robot/emergency_stop", data=True)
+            self._healing.append(lambda: self.call(SetBool, "sim_robot/emergency_stop", data=False))
+
+    def deactivated(self, _: random.Random) -> None:
+        self.transition("feedforward", Transition.TRANSITION_DEACTIVATE)
+        self._healing.append(lambda: self.transition("feedforward", Transition.TRANSITION_ACTIVATE))
+
+    def payload(self, mass: float) -> Any:
+        request = SetPayload.Request()
+        request.payload.m = mass
+        self._healing.append(lambda: self.call(SetPayload, "feedforward/set_payload"))
+        return self.call(SetPayload, "feedforward/set_payload", payload=request.payload)
+
+    def absurd(self, rng: random.Random) -> None:
+        answer = self.payload(10.0 ** rng.uniform(4, 9))
+        if answer is not None and answer.success:
+            self.watchdog.note("an absurd payload was taken")
+
+    def way(self, rng: random.Random, seconds: float) -> Any:
+        """Return a move from where the robot is to a random pose within reach, in `seconds`."""
+        q = np.array(self.watchdog.q)
+        to = np.clip(q + np.array([rng.uniform(-0.35, 0.35) for _ in q]), -0.3, 0.3)
+        return quintic(self.robot.active_names, q, to, seconds)
+
+    def refer(self, points: Any, names: Any = None, spoil: bool = False) -> None:
+        message = trajectory_message(points)
+        if names:
+            message.joint_names = list(names)
+        if spoil:
+            message.points[len(message.points) // 2].positions[0] = float("nan")
+        self._reference.publish(message)
+
+    def home(self) -> None:
+        """Bring the robot back by its own position control, with no torque of ours."""
+        self.proxy.efforts_pass = False
+        q = np.array(self.watchdog.q)
+        to = np.clip(q, -0.25, 0.25)
+        limits = np.full(len(q), 1.0)
+        self.proxy.to_robot(trajectory_message(approach(self.robot.active_names, q, to, limits, 8 * limits).shifted(0.02)))
+        time.sleep(0.15)
+        self.until(lambda: self.watchdog.resting, 3.0)
+        self.proxy.efforts_pass = True
+
+    def mission(self, run: Run, rng: random.Random, strike: Callable[[], None]) -> None:
+        self.home()
+        self.watchdog.begin()
+        recording = self.call(StartRecording, "recorder/start", path=f"run_{run.index}")
+        streamed = rng.random() < 0.4
+        points = self.way(rng, 0.7)
+        began, done = time.monotonic(), False
+        if run.moment < 0:
+            strike()
+            done = True
+        if not streamed:
+            self.refer(points)
+        while (now := time.monotonic() - began) < self.length() + 0.2:
+            if not done and now >= run.moment:
+                strike()
+                done = True
+            if streamed and now < points.duration:
+                self._stream(points, now)
+            time.sleep(0.005)
+        run.ended = "streamed" if streamed else "followed"
+        self.until(lambda: self.watchdog.resting, 4.0)
+        if recording is not None and recording.success and "killed" not in self._bag_state:
+            self.heal()
+            self.call(StopRecording, "recorder/stop")
+
+    def _stream(self, points: Any, t: float) -> None:
+        q, dq, ddq, _ = points.at(t)
+        message = JointTrajectory(joint_names=list(points.joint_names))
+        from trajectory_msgs.msg import JointTrajectoryPoint
+
+        message.points = [
+            JointTrajectoryPoint(positions=q.tolist(), velocities=dq.tolist(), accelerations=ddq.tolist())
+        ]
+        self._reference.publish(message)
+
+
+LANES: dict[str, type[Lane]] = {lane.kind: lane for lane in (MotionLane, DescriptionLane, EffortLane)}
+
+
+def save_motion(folder: Path, names: tuple[str, ...]) -> None:
+    """Write the exciting motion: out and back, near to all limits of position."""
+    t = np.linspace(0, MOTION, 19)
+    phase = 2 * np.pi * t / MOTION
+    signs = np.array([1.0, -1.0])
+    q = signs * (-0.4 + AMPLITUDE * (1 - np.cos(phase)) / 2)[:, None]
+    dq = signs * (AMPLITUDE * np.pi / MOTION * np.sin(phase))[:, None]
+    dq[[0, -1]] = 0.0
+    folder.mkdir(parents=True, exist_ok=True)
+    save_trajectory(folder / "motion.yaml", Trajectory(names, through_points(t, q, dq)))
+
+
+@contextlib.contextmanager
+def lane(kind: str, folder: Path, seed: int) -> Iterator[Lane]:
+    """Yield a lane whose graph runs; on leaving, every process is gone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    robot = folder / ("arm2.urdf" if kind == "description" else "arm2.yaml")
+    robot.write_text(URDF if kind == "description" else ROBOT)
+    with own_domain() as environment:
+        os.environ.update(environment)
+        rclpy.init()
+        here = os.path.dirname(os.path.abspath(__file__))
+        path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
+        with Processes(folder, {**environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}) as processes:
+            made = LANES[kind](folder, processes, robot, seed)
+            try:
+                made.begin()
+                yield made
+            finally:
+                made.close()
+        rclpy.try_shutdown()
+
+
+def schedule(names: list[str], runs: int, seed: int) -> list[str]:
+    """Return which fault each run meets: all in turn, in random order."""
+    rng = random.Random(seed)
+    chosen: list[str] = []
+    while len(chosen) < runs:
+        chosen += rng.sample(names, len(names))
+    return chosen[:runs]
+
+
+def main(kind: str, runs: int, seed: int, folder: Path, only: str = "") -> int:
+    """Make the runs of a lane and print one JSON object each."""
+    with lane(kind, folder, seed) as made:
+        names = [name for name in made.faults() if not only or only == name]
+        for index, fault in enumerate(schedule(names, runs, seed)):
+            try:
+                run = made.run(index, fault)
+            except Exception:
+                run = Run(kind, index, seed, fault, 0.0, 0.0, violations=[traceback.format_exc()])
+            print(json.dumps(asdict(run)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), *sys.argv[5:6])
+    sys.stdout.flush()
+    os._exit(0)  # rclpy's threads need not be waited for

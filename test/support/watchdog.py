@@ -1,0 +1,129 @@
+"""Reads what the robot really does, and what really leaves the suite, and notes every limit that is passed."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from jtc_checks import refusal
+from ros2_dynid.errors import DynidError
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.nodes.common.messages import reference_of
+from ros2_dynid.recording.live import LiveStates
+
+RESOLUTION = 1e-4
+"""Of the encoders [rad]: a position at its limit may read this much beyond it."""
+RESTING = 0.03
+"""A joint slower than this rests [rad/s]; friction and the drives' noise leave less."""
+REST_SAMPLES = 25
+STEP = 0.12
+"""Largest distance [rad] between where the robot is and where a new trajectory begins: the position control lags behind
+by up to 0.05 rad at full speed."""
+SAMPLING = 500
+"""Points at which the polynomials of a trajectory are looked at."""
+EFFORT_STEP = 0.35
+"""Largest change of a torque from one command to the next, as a share of the limit."""
+
+
+class Watchdog:
+    """Truth of one robot. Violations are lines of text; `begin` starts a new list."""
+
+    def __init__(self, robot: Robot) -> None:
+        limits = [robot.joints[j - 1].limits for j in robot.active]
+        self._robot = robot
+        self._lower, self._upper, self._velocity, self._acceleration, self._effort = (
+            np.array([getattr(limit, name) for limit in limits])
+            for name in ("lower", "upper", "velocity", "acceleration", "effort")
+        )
+        self._states = LiveStates(robot.active_names)
+        self._lock = threading.Lock()
+        self._resting = 0
+        self._last_efforts: Any = None
+        self.violations: list[str] = []
+        self.count = 0
+        self.peak_speed = 0.0
+        self.trajectories = self.torques = 0
+
+    def begin(self) -> None:
+        with self._lock:
+            self.violations, self.peak_speed = [], 0.0
+            self._last_efforts = None
+
+    def note(self, text: str) -> None:
+        with self._lock:
+            if len(self.violations) < 20:
+                self.violations.append(text)
+
+    @property
+    def resting(self) -> bool:
+        """Whether no joint has moved in the last samples."""
+        return self._resting >= REST_SAMPLES
+
+    @property
+    def q(self) -> Any:
+        """The true positions, shape (n,)."""
+        return self._states.q
+
+    def forget(self) -> None:
+        """The robot is a new one."""
+        self._resting = 0
+
+    def state(self, data: bytes) -> None:
+        """Look at a joint state that the robot sent."""
+        state = self._states.take(data)
+        if state is None:
+            self.note("the robot itself sent something else than its state")
+            return
+        self.count += 1
+        q, speed = state.q, np.abs(state.dq)
+        self._resting = self._resting + 1 if speed.max() < RESTING else 0
+        self.peak_speed = max(self.peak_speed, float((speed / self._velocity).max()))
+        for wrong, what, value in (
+            (q < self._lower - RESOLUTION, "is below its limit", q),
+            (q > self._upper + RESOLUTION, "is above its limit", q),
+            (speed > self._velocity, "is faster than its limit", state.dq),
+        ):
+            if wrong.any():
+                j = int(np.argmax(wrong))
+                self.note(f"{self._robot.active_names[j]} {what}: {value[j]:.3f}")
+
+    def trajectory(self, message: Any) -> None:
+        """Look at a trajectory that left the suite."""
+        self.trajectories += 1
+        if why := refusal(message, self._robot.active_names, 0.0, effort_interface=True):
+            self.note(f"a trajectory that a controller refuses was sent: {why}")
+            return
+        try:
+            points = reference_of(message, self._robot)
+        except DynidError as error:
+            self.note(f"a trajectory that is none was sent: {error}")
+            return
+        t = np.linspace(points.t[0], points.t[-1], SAMPLING)
+        q, dq, ddq = points.sampled(t)
+        for values, limit, what in (
+            (np.maximum(self._lower - q, q - self._upper), RESOLUTION, "position"),
+            (np.abs(dq) - self._velocity, 1e-6, "velocity"),
+            (np.abs(ddq) - 1.05 * self._acceleration, 1e-6, "acceleration"),
+        ):
+            if np.nanmax(values) > limit:
+                self.note(f"a trajectory beyond its {what} limit was sent, by {np.nanmax(values):.3f}")
+        step = np.abs(points.q[0] - self._states.q - points.t[0] * self._states.dq)
+        if not message.header.stamp.sec and step.max() > STEP:
+            self.note(f"a trajectory was sent that begins {step.max():.3f} rad away from the robot")
+
+    def efforts(self, message: Any) -> None:
+        """Look at torques that left the suite."""
+        tau = np.array(message.data)
+        self.torques += 1
+        if tau.shape != self._effort.shape or not np.all(np.isfinite(tau)):
+            self.note(f"torques {tau} were sent")
+            return
+        if np.any(np.abs(tau) > self._effort * (1 + 1e-9)):
+            self.note(f"torques {np.round(tau, 1)} beyond their limits were sent")
+        if self._last_efforts is not None:
+            step = np.abs(tau - self._last_efforts) / self._effort
+            if step.max() > EFFORT_STEP:
+                self.note(f"a torque jumped by {100 * step.max():.0f} % of its limit from one command to the next")
+        self._last_efforts = tau
