@@ -1,7 +1,5 @@
 """The fault campaign: missions of a small fast robot, each met by one fault at a random moment, under a watchdog.
 
-    python -m fault_campaign LANE RUNS SEED FOLDER      prints one JSON object a run, then a summary
-
 A lane is one graph of real nodes in a domain of its own: `motion` (robot from a file), `description` (robot from
 robot_description, time from /clock) and `effort` (streamed torques). sim_robot is behind fault_proxy. After every run
 the robot must rest, no limit may have been passed, what was recorded must be there, and the next run must start.
@@ -39,7 +37,7 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from bag_messages import bag_messages
-from fault_proxy import BLIND, COMMAND_FAULTS, STATE_FAULTS, Fault, Proxy
+from fault_proxy import BLIND, COMMAND_FAULTS, STATE_FAULTS, Fault, Later, Proxy
 from perfect import perfect_model
 from ros2_dynid.control.stop import approach, quintic
 from ros2_dynid.excitation.quintic import through_points
@@ -52,10 +50,6 @@ from watchdog import Watchdog
 SIM_RATE = 250.0
 STALE = 0.15
 """Longest silence that the excitation accepts [s]."""
-MOTION = 0.9
-"""Length of the exciting motion [s]."""
-AMPLITUDE = 0.8
-"""Of the motion [rad]: 62 % of the velocity limit and 65 % of the acceleration limit."""
 HALF_SECOND = 1.0
 """A recorder that is killed may lose what came this long [s] before; it promises half a second."""
 
@@ -158,6 +152,8 @@ class Lane(Node):
     """One graph under faults; its methods block the caller, callbacks run in a thread."""
 
     kind = ""
+    controlled = True
+    """Whether something controls the position: torques alone hold no limit of it."""
 
     def __init__(self, folder: Path, processes: Processes, robot_path: Path, seed: int) -> None:
         super().__init__("campaign")
@@ -165,13 +161,15 @@ class Lane(Node):
         self.robot = load_robot(str(robot_path))
         self.robot_path = robot_path
         self.spares = Spares(processes, folder)
-        self.watchdog = Watchdog(self.robot)
+        self.watchdog = Watchdog(self.robot, controlled=self.controlled)
         self.proxy = Proxy(self, self.watchdog.state, self.watchdog.trajectory, self.watchdog.efforts)
         self.state, self.exciting = "", False
         self._asking: dict[str, Any] = {}
         self._seen_bags: set[Path] = set()
         self._bag_state: dict[str, Any] = {}
         self._healing: list[Callable[[], None]] = []
+        self._healer, self._running = threading.RLock(), None
+        self._later = Later()  # also starts processes: one started by a thread ends with that thread
         self.create_subscription(String, "excitation_state", self._on_excitation_state, LATCHED)
         self.create_subscription(Bool, "exciting", lambda m: setattr(self, "exciting", m.data), LATCHED)
         self._executor = SingleThreadedExecutor()
@@ -275,11 +273,15 @@ class Lane(Node):
             self.watchdog.forget()
         self.spares.prepare(node)
 
-    def heal(self) -> None:
-        healing, self._healing = self._healing, []
-        for act in healing:
-            with contextlib.suppress(ProcessLookupError):
-                act()
+    def heal(self, index: int) -> None:
+        """End the fault of a run, unless that run is over."""
+        with self._healer:
+            if self._running != index:
+                return
+            healing, self._healing = self._healing, []
+            for act in healing:
+                with contextlib.suppress(ProcessLookupError):
+                    act()
 
     # --- runs
 
@@ -304,19 +306,17 @@ class Lane(Node):
         self.watchdog.begin()
         self._bag_state = {}
         self.proxy.published = []
-        struck: list[threading.Timer] = []
 
         def strike() -> None:
             self.faults()[fault](rng)
-            struck.append(threading.Timer(lasts, self.heal))
-            struck[0].start()
+            self._later.do(lasts, lambda: self.heal(index))
 
+        self._running = index
         try:
             self.mission(run, rng, strike)
         finally:
-            for timer in struck:
-                timer.cancel()
-            self.heal()
+            self.heal(index)
+            self._running = None
         if not self.until(lambda: self.watchdog.resting, 8.0):
             self.watchdog.note("the robot does not come to rest")
             self.call(SetBool, "sim_robot/emergency_stop", data=True)
@@ -327,7 +327,7 @@ class Lane(Node):
             self.restart(node)
         run.recorded = self.check_bags()
         run.seconds, run.peak_speed = time.monotonic() - began, self.watchdog.peak_speed
-        run.violations = list(self.watchdog.violations)
+        run.violations = self.watchdog.violations
         return run
 
     def length(self) -> float:
@@ -376,6 +376,8 @@ class MotionLane(Lane):
 
     kind = "motion"
     sim_time = False
+    motion, amplitude = 0.9, 0.8
+    """Length [s] and size [rad] of the exciting motion: 62 % of the velocity limit, 70 % of the acceleration limit."""
 
     def begin(self) -> None:
         sim = ("joint_states:=truth_states", "joint_trajectory:=robot_trajectory", "effort_commands:=robot_efforts")
@@ -387,7 +389,7 @@ class MotionLane(Lane):
         self.spares.describe("excitation", (), **self.excitation())
         for node in ("sim_robot", "recorder", "excitation"):
             self.spares.prepare(node)
-        save_motion(self.folder / "trajectories", self.robot.active_names)
+        save_motion(self.folder / "trajectories", self.robot.active_names, self.motion, self.amplitude)
         if self.sim_time:
             self._clock_out = self.create_publisher(Clock, "/clock", 10)
             self._clock_offset, self._clock_runs = 0, True
@@ -395,7 +397,7 @@ class MotionLane(Lane):
         for node in ("sim_robot", "recorder", "excitation"):
             self.spares.start(node)
         if not self.until(self.planned, 60.0):
-            raise RuntimeError(f"the graph did not start: {self.spares.last_words()}")
+            raise RuntimeError(f"the graph did not start: {self.refusal or self.spares.last_words()}")
         for node in ("sim_robot", "recorder", "excitation"):
             self.spares.prepare(node)
 
@@ -409,10 +411,11 @@ class MotionLane(Lane):
     def planned(self) -> bool:
         """Return whether the excitation has taken the motion."""
         answer = self.call(PlanExcitation, "excitation/plan", file="motion.yaml")
+        self.refusal = "" if answer is None else answer.message
         return bool(answer and answer.success)
 
     def length(self) -> float:
-        return 0.4 + MOTION
+        return 0.4 + self.motion
 
     def _on_clock(self, message: Clock) -> None:
         if self._clock_runs:
@@ -551,6 +554,7 @@ class DescriptionLane(MotionLane):
 
     kind = "description"
     sim_time = True
+    motion, amplitude = 1.2, 0.4  # a URDF has no acceleration limits: twice the velocity limit is assumed, 9 rad/s^2
 
     def excitation(self) -> dict[str, Any]:
         return super().excitation() | {"robot": "''"}
@@ -560,6 +564,7 @@ class EffortLane(Lane):
     """The feedforward streams torques along references; nothing controls the position."""
 
     kind = "effort"
+    controlled = False
 
     def begin(self) -> None:
         sim = ("joint_states:=truth_states", "joint_trajectory:=robot_trajectory", "effort_commands:=robot_efforts")
@@ -666,7 +671,7 @@ class EffortLane(Lane):
         run.ended = "streamed" if streamed else "followed"
         self.until(lambda: self.watchdog.resting, 4.0)
         if recording is not None and recording.success and "killed" not in self._bag_state:
-            self.heal()
+            self.heal(run.index)
             self.call(StopRecording, "recorder/stop")
 
     def _stream(self, points: Any, t: float) -> None:
@@ -683,13 +688,13 @@ class EffortLane(Lane):
 LANES: dict[str, type[Lane]] = {lane.kind: lane for lane in (MotionLane, DescriptionLane, EffortLane)}
 
 
-def save_motion(folder: Path, names: tuple[str, ...]) -> None:
-    """Write the exciting motion: out and back, near to all limits of position."""
-    t = np.linspace(0, MOTION, 19)
-    phase = 2 * np.pi * t / MOTION
+def save_motion(folder: Path, names: tuple[str, ...], duration: float, amplitude: float) -> None:
+    """Write the exciting motion: out and back in `duration` [s], across the middle of the range."""
+    t = np.linspace(0, duration, 19)
+    phase = 2 * np.pi * t / duration
     signs = np.array([1.0, -1.0])
-    q = signs * (-0.4 + AMPLITUDE * (1 - np.cos(phase)) / 2)[:, None]
-    dq = signs * (AMPLITUDE * np.pi / MOTION * np.sin(phase))[:, None]
+    q = signs * (-amplitude * np.cos(phase) / 2)[:, None]
+    dq = signs * (amplitude * np.pi / duration * np.sin(phase))[:, None]
     dq[[0, -1]] = 0.0
     folder.mkdir(parents=True, exist_ok=True)
     save_trajectory(folder / "motion.yaml", Trajectory(names, through_points(t, q, dq)))
@@ -725,20 +730,68 @@ def schedule(names: list[str], runs: int, seed: int) -> list[str]:
     return chosen[:runs]
 
 
-def main(kind: str, runs: int, seed: int, folder: Path, only: str = "") -> int:
-    """Make the runs of a lane and print one JSON object each."""
+def main(kind: str, folder: Path, seed: int, plan: list[tuple[int, str]]) -> None:
+    """Make the runs of a lane, given as number and fault, and print one JSON object each."""
     with lane(kind, folder, seed) as made:
-        names = [name for name in made.faults() if not only or only == name]
-        for index, fault in enumerate(schedule(names, runs, seed)):
+        for index, fault in plan:
             try:
                 run = made.run(index, fault)
             except Exception:
                 run = Run(kind, index, seed, fault, 0.0, 0.0, violations=[traceback.format_exc()])
             print(json.dumps(asdict(run)), flush=True)
-    return 0
+
+
+def fault_names(kind: str) -> list[str]:
+    """Return the faults of a lane."""
+    return list(LANES[kind].faults(LANES[kind].__new__(LANES[kind])))
+
+
+def plan_of(kind: str, runs: int, seed: int) -> list[tuple[int, str]]:
+    """Return which fault each run of a lane meets."""
+    return list(enumerate(schedule(fault_names(kind), runs, seed)))
+
+
+def campaign(
+    plans: dict[str, list[tuple[int, str]]], seed: int, folder: Path, saw: Callable[[Run], None] = lambda run: None
+) -> list[Run]:
+    """Make the runs of several lanes at the same time, each in a process of its own; `saw` is called with each."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    found: list[Run] = []
+    with Processes(folder, {"PYTHONPATH": path}) as processes:
+        started = {}
+        for kind, plan in plans.items():
+            arguments = ["fault_campaign", kind, str(folder / kind), str(seed), json.dumps(plan)]
+            started[kind] = processes.start(f"lane_{kind}", arguments, talk=True)
+
+        def listen(kind: str) -> None:
+            for line in started[kind].stdout:
+                if line.startswith("{"):
+                    found.append(Run(**json.loads(line)))
+                    saw(found[-1])
+
+        threads = [threading.Thread(target=listen, args=(kind,)) for kind in started]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for kind, plan in plans.items():
+        if missing := len(plan) - sum(run.lane == kind for run in found):
+            log = (folder / f"lane_{kind}.log").read_text().strip().splitlines()
+            found.append(Run(kind, -1, seed, "", 0.0, 0.0, violations=[f"{missing} runs are missing: {log[-1:]}"]))
+    return found
+
+
+def described(run: Run) -> str:
+    """Return a run in one line, and one for each violation."""
+    head = (
+        f"{run.lane} {run.index} (seed {run.seed}): {run.fault!r} at {run.moment:.2f} s for {run.lasts:.2f} s; "
+        f"{run.ended or '-'}; peak {run.peak_speed:.2f} of the velocity limit, {run.recorded} states, {run.seconds:.1f} s"
+    )
+    return "\n".join([head, *(f"    VIOLATION {text}" for text in run.violations)])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), *sys.argv[5:6])
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), [(k, fault) for k, fault in json.loads(sys.argv[4])])
     sys.stdout.flush()
     os._exit(0)  # rclpy's threads need not be waited for

@@ -287,14 +287,15 @@ class Proxy:
 
     def _on_efforts(self, data: bytes) -> None:
         self._saw_efforts(unpacked(data, Float64MultiArray))
-        if self.efforts_pass:
-            self._pass_on(data, self._efforts_out)
+        self._pass_on(data, self._efforts_out)
 
     def _pass_on(self, data: bytes, out: Any) -> None:
-        if self.commands == "commands lost":
-            return
         if self.commands == "commands late":
-            self._later.do(self.command_delay, lambda: out.publish(data))
-            return
-        for _ in range(2 if self.commands == "commands twice" else 1):
+            self._later.do(self.command_delay, lambda: self._to_robot(data, out))
+        elif self.commands != "commands lost":
+            for _ in range(2 if self.commands == "commands twice" else 1):
+                self._to_robot(data, out)
+
+    def _to_robot(self, data: bytes, out: Any) -> None:
+        if self.efforts_pass or out is not self._efforts_out:
             out.publish(data)

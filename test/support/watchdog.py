@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ REST_SAMPLES = 25
 STEP = 0.12
 """Largest distance [rad] between where the robot is and where a new trajectory begins: the position control lags behind
 by up to 0.05 rad at full speed."""
+SILENT = 0.1
+"""The robot itself is dead or paused when it has sent nothing for this long [s]."""
 SAMPLING = 500
 """Points at which the polynomials of a trajectory are looked at."""
 EFFORT_STEP = 0.35
@@ -28,11 +31,11 @@ EFFORT_STEP = 0.35
 
 
 class Watchdog:
-    """Truth of one robot. Violations are lines of text; `begin` starts a new list."""
+    """Truth of one robot. Violations are lines of text, the first of each kind; `begin` starts a new list."""
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, robot: Robot, *, controlled: bool = True) -> None:
         limits = [robot.joints[j - 1].limits for j in robot.active]
-        self._robot = robot
+        self._robot, self._controlled = robot, controlled
         self._lower, self._upper, self._velocity, self._acceleration, self._effort = (
             np.array([getattr(limit, name) for limit in limits])
             for name in ("lower", "upper", "velocity", "acceleration", "effort")
@@ -41,20 +44,27 @@ class Watchdog:
         self._lock = threading.Lock()
         self._resting = 0
         self._last_efforts: Any = None
-        self.violations: list[str] = []
-        self.count = 0
+        self._worst: dict[str, float | None] = {}
+        self.count, self._heard = 0, 0.0
         self.peak_speed = 0.0
         self.trajectories = self.torques = 0
 
     def begin(self) -> None:
         with self._lock:
-            self.violations, self.peak_speed = [], 0.0
+            self._worst, self.peak_speed = {}, 0.0
             self._last_efforts = None
 
-    def note(self, text: str) -> None:
+    def note(self, what: str, value: float | None = None) -> None:
+        """Note a violation with its largest value."""
         with self._lock:
-            if len(self.violations) < 20:
-                self.violations.append(text)
+            if value is None or abs(value) > abs(self._worst.get(what, 0.0) or 0.0):
+                self._worst[what] = value
+
+    @property
+    def violations(self) -> list[str]:
+        """What was wrong since `begin`, one line each."""
+        with self._lock:
+            return [what if value is None else f"{what}: {value:.3f}" for what, value in self._worst.items()]
 
     @property
     def resting(self) -> bool:
@@ -77,17 +87,18 @@ class Watchdog:
             self.note("the robot itself sent something else than its state")
             return
         self.count += 1
+        self._heard = time.monotonic()
         q, speed = state.q, np.abs(state.dq)
         self._resting = self._resting + 1 if speed.max() < RESTING else 0
         self.peak_speed = max(self.peak_speed, float((speed / self._velocity).max()))
         for wrong, what, value in (
-            (q < self._lower - RESOLUTION, "is below its limit", q),
-            (q > self._upper + RESOLUTION, "is above its limit", q),
+            (self._controlled & (q < self._lower - RESOLUTION), "is below its limit", q),
+            (self._controlled & (q > self._upper + RESOLUTION), "is above its limit", q),
             (speed > self._velocity, "is faster than its limit", state.dq),
         ):
             if wrong.any():
                 j = int(np.argmax(wrong))
-                self.note(f"{self._robot.active_names[j]} {what}: {value[j]:.3f}")
+                self.note(f"{self._robot.active_names[j]} {what}", float(value[j]))
 
     def trajectory(self, message: Any) -> None:
         """Look at a trajectory that left the suite."""
@@ -108,10 +119,11 @@ class Watchdog:
             (np.abs(ddq) - 1.05 * self._acceleration, 1e-6, "acceleration"),
         ):
             if np.nanmax(values) > limit:
-                self.note(f"a trajectory beyond its {what} limit was sent, by {np.nanmax(values):.3f}")
+                self.note(f"a trajectory beyond its {what} limit was sent", float(np.nanmax(values)))
         step = np.abs(points.q[0] - self._states.q - points.t[0] * self._states.dq)
-        if not message.header.stamp.sec and step.max() > STEP:
-            self.note(f"a trajectory was sent that begins {step.max():.3f} rad away from the robot")
+        heard = time.monotonic() - self._heard < SILENT
+        if heard and not message.header.stamp.sec and step.max() > STEP:
+            self.note("a trajectory was sent that begins away from the robot [rad]", float(step.max()))
 
     def efforts(self, message: Any) -> None:
         """Look at torques that left the suite."""
@@ -121,9 +133,9 @@ class Watchdog:
             self.note(f"torques {tau} were sent")
             return
         if np.any(np.abs(tau) > self._effort * (1 + 1e-9)):
-            self.note(f"torques {np.round(tau, 1)} beyond their limits were sent")
+            self.note("torques beyond their limits were sent, by this factor", float(np.max(np.abs(tau) / self._effort)))
         if self._last_efforts is not None:
             step = np.abs(tau - self._last_efforts) / self._effort
             if step.max() > EFFORT_STEP:
-                self.note(f"a torque jumped by {100 * step.max():.0f} % of its limit from one command to the next")
+                self.note("a torque jumped from one command to the next, by this share of its limit", float(step.max()))
         self._last_efforts = tau
