@@ -47,6 +47,7 @@ from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, trajectory_messa
 from ros2_dynid.processes import Processes, own_domain
 from watchdog import Watchdog
 
+HERE = str(Path(__file__).resolve().parent)
 SIM_RATE = 250.0
 STALE = 0.15
 """Longest silence that the excitation accepts [s]."""
@@ -69,8 +70,8 @@ LINK = (
     'iyy="{3}" iyz="0" izz="{3}"/></inertial></link>'
 )
 JOINT = (
-    '<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/><origin xyz="{3} 0 0"/><axis xyz="0 1 0"/>'
-    '<limit lower="-0.6" upper="0.6" velocity="4.5" effort="{4}"/><dynamics damping="{5}" friction="{6}"/></joint>'
+    '<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/><origin xyz="{3} 0 0"/>'
+    '<axis xyz="0 1 0"/><limit lower="-0.6" upper="0.6" velocity="4.5" effort="{4}"/><dynamics damping="{5}" friction="{6}"/></joint>'
 )
 URDF = (
     '<robot name="arm2"><link name="base"/>'
@@ -154,6 +155,8 @@ class Lane(Node):
     kind = ""
     controlled = True
     """Whether something controls the position: torques alone hold no limit of it."""
+    anew: tuple[str, ...] = ()
+    """Nodes that are started anew after a run with a violation."""
 
     def __init__(self, folder: Path, processes: Processes, robot_path: Path, seed: int) -> None:
         super().__init__("campaign")
@@ -328,6 +331,11 @@ class Lane(Node):
         run.recorded = self.check_bags()
         run.seconds, run.peak_speed = time.monotonic() - began, self.watchdog.peak_speed
         run.violations = self.watchdog.violations
+        if run.violations:  # let the next run begin anew, so that it shows its own fault
+            for node in self.anew:
+                self.spares.kill(node)
+                self.restart(node)
+            time.sleep(1.0)
         return run
 
     def length(self) -> float:
@@ -375,6 +383,7 @@ class MotionLane(Lane):
     """The excitation moves the robot and the recorder follows it."""
 
     kind = "motion"
+    anew = ("sim_robot", "excitation")
     sim_time = False
     motion, amplitude = 0.9, 0.8
     """Length [s] and size [rad] of the exciting motion: 62 % of the velocity limit, 70 % of the acceleration limit."""
@@ -564,6 +573,7 @@ class EffortLane(Lane):
     """The feedforward streams torques along references; nothing controls the position."""
 
     kind = "effort"
+    anew = ("sim_robot", "feedforward")
     controlled = False
 
     def begin(self) -> None:
@@ -644,7 +654,9 @@ class EffortLane(Lane):
         q = np.array(self.watchdog.q)
         to = np.clip(q, -0.25, 0.25)
         limits = np.full(len(q), 1.0)
-        self.proxy.to_robot(trajectory_message(approach(self.robot.active_names, q, to, limits, 8 * limits).shifted(0.02)))
+        self.proxy.to_robot(
+            trajectory_message(approach(self.robot.active_names, q, to, limits, 8 * limits).shifted(0.02))
+        )
         time.sleep(0.15)
         self.until(lambda: self.watchdog.resting, 3.0)
         self.proxy.efforts_pass = True
@@ -709,8 +721,7 @@ def lane(kind: str, folder: Path, seed: int) -> Iterator[Lane]:
     with own_domain() as environment:
         os.environ.update(environment)
         rclpy.init()
-        here = os.path.dirname(os.path.abspath(__file__))
-        path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")])
         with Processes(folder, {**environment, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}) as processes:
             made = LANES[kind](folder, processes, robot, seed)
             try:
@@ -755,8 +766,7 @@ def campaign(
     plans: dict[str, list[tuple[int, str]]], seed: int, folder: Path, saw: Callable[[Run], None] = lambda run: None
 ) -> list[Run]:
     """Make the runs of several lanes at the same time, each in a process of its own; `saw` is called with each."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([HERE, *filter(None, [os.environ.get("PYTHONPATH")])])
     found: list[Run] = []
     with Processes(folder, {"PYTHONPATH": path}) as processes:
         started = {}
@@ -786,7 +796,7 @@ def described(run: Run) -> str:
     """Return a run in one line, and one for each violation."""
     head = (
         f"{run.lane} {run.index} (seed {run.seed}): {run.fault!r} at {run.moment:.2f} s for {run.lasts:.2f} s; "
-        f"{run.ended or '-'}; peak {run.peak_speed:.2f} of the velocity limit, {run.recorded} states, {run.seconds:.1f} s"
+        f"{run.ended or '-'}; peak {run.peak_speed:.2f} of the speed limit, {run.recorded} states, {run.seconds:.1f} s"
     )
     return "\n".join([head, *(f"    VIOLATION {text}" for text in run.violations)])
 

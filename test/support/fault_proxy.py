@@ -1,4 +1,4 @@
-"""Between the robot and the suite: passes joint states and commands on as they are, and spoils them while a fault is on.
+"""Between the robot and the suite: passes on joint states and commands, and spoils them while a fault is on.
 
 The robot's own topics are truth_states, robot_trajectory and robot_efforts, which nothing spoils.
 """
@@ -245,7 +245,7 @@ class Proxy:
         self.commands, self.command_delay = "", 0.1
         self.efforts_pass = True
         self.published: list[tuple[float, bytes]] = []
-        self._saw_state, self._saw_trajectory, self._saw_efforts = saw_state, saw_trajectory, saw_efforts
+        self.saw_state, self.saw_trajectory, self.saw_efforts = saw_state, saw_trajectory, saw_efforts
         self._later = Later()
         self._states_out = node.create_publisher(JointState, "joint_states", STREAMED)
         self._trajectory_out = node.create_publisher(JointTrajectory, "robot_trajectory", COMMANDS)
@@ -265,7 +265,7 @@ class Proxy:
         self._trajectory_out.publish(message)
 
     def _on_state(self, data: bytes) -> None:
-        self._saw_state(data)
+        self.saw_state(data)
         fault = self.states
         if fault is None:
             self._publish(data)
@@ -282,11 +282,11 @@ class Proxy:
         self._states_out.publish(data)
 
     def _on_trajectory(self, data: bytes) -> None:
-        self._saw_trajectory(unpacked(data, JointTrajectory))
+        self.saw_trajectory(unpacked(data, JointTrajectory))
         self._pass_on(data, self._trajectory_out)
 
     def _on_efforts(self, data: bytes) -> None:
-        self._saw_efforts(unpacked(data, Float64MultiArray))
+        self.saw_efforts(unpacked(data, Float64MultiArray))
         self._pass_on(data, self._efforts_out)
 
     def _pass_on(self, data: bytes, out: Any) -> None:

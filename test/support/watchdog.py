@@ -133,7 +133,9 @@ class Watchdog:
             self.note(f"torques {tau} were sent")
             return
         if np.any(np.abs(tau) > self._effort * (1 + 1e-9)):
-            self.note("torques beyond their limits were sent, by this factor", float(np.max(np.abs(tau) / self._effort)))
+            self.note(
+                "torques beyond their limits were sent, by this factor", float(np.max(np.abs(tau) / self._effort))
+            )
         if self._last_efforts is not None:
             step = np.abs(tau - self._last_efforts) / self._effort
             if step.max() > EFFORT_STEP:
