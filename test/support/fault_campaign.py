@@ -71,7 +71,8 @@ LINK = (
 )
 JOINT = (
     '<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/><origin xyz="{3} 0 0"/>'
-    '<axis xyz="0 1 0"/><limit lower="-0.6" upper="0.6" velocity="4.5" effort="{4}"/><dynamics damping="{5}" friction="{6}"/></joint>'
+    '<axis xyz="0 1 0"/><limit lower="-0.6" upper="0.6" velocity="4.5" effort="{4}"/>'
+    '<dynamics damping="{5}" friction="{6}"/></joint>'
 )
 URDF = (
     '<robot name="arm2"><link name="base"/>'
@@ -168,7 +169,7 @@ class Lane(Node):
         self.proxy = Proxy(self, self.watchdog.state, self.watchdog.trajectory, self.watchdog.efforts)
         self.state, self.exciting = "", False
         self._asking: dict[str, Any] = {}
-        self._seen_bags: set[Path] = set()
+        self._seen_bags: set[Path] = set((folder / "recordings").glob("*"))
         self._bag_state: dict[str, Any] = {}
         self._healing: list[Callable[[], None]] = []
         self._healer, self._running = threading.RLock(), None
@@ -603,7 +604,7 @@ class EffortLane(Lane):
             **self.state_faults(),
             **self.command_faults(),
             **{f"{node} killed": self.killed(node) for node in ("feedforward", "recorder")},
-            **{f"{node} paused": self.paused(node) for node in ("feedforward", "recorder", "sim_robot")},
+            **{f"{node} paused": self.paused(node) for node in ("feedforward", "recorder")},
             "full disk": self.full_disk("recorder"),
             "deactivated": self.deactivated,
             "a small payload": lambda rng: self.payload(0.1),
