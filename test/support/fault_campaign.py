@@ -48,6 +48,8 @@ from ros2_dynid.processes import Processes, own_domain
 from watchdog import Watchdog
 
 HERE = str(Path(__file__).resolve().parent)
+MATCHING = 0.1
+"""Time [s] for a server to find a new client: a response before that is lost."""
 SIM_RATE = 250.0
 STALE = 0.15
 """Longest silence that the excitation accepts [s]."""
@@ -194,6 +196,8 @@ class Lane(Node):
         client = self._asking.get(name)
         if client is None:
             client = self._asking[name] = self.create_client(kind, name)
+            client.wait_for_service(timeout)
+            time.sleep(MATCHING)
         if not client.wait_for_service(timeout):
             return None
         done = threading.Event()
@@ -263,13 +267,9 @@ class Lane(Node):
             self.spares.kill(node)
             if node == "recorder":
                 self._bag_state["killed"] = time.monotonic()
-            self.after_kill(node)
             self._healing.append(lambda: self.restart(node))
 
         return act
-
-    def after_kill(self, node: str) -> None:
-        """What a user must do at once when a node is killed: nothing."""
 
     def restart(self, node: str) -> None:
         self.spares.start(node)
@@ -571,7 +571,7 @@ class DescriptionLane(MotionLane):
 
 
 class EffortLane(Lane):
-    """The feedforward streams torques along references; nothing controls the position."""
+    """The feedforward streams torques along references; nothing controls the position, and the drive has a timeout."""
 
     kind = "effort"
     anew = ("sim_robot", "feedforward")
@@ -589,6 +589,8 @@ class EffortLane(Lane):
         for node in ("sim_robot", "recorder", "feedforward"):
             self.spares.start(node)
         self._reference = self.create_publisher(JointTrajectory, "reference", COMMANDS)
+        self._braked = False
+        self.proxy.ceased = self.brake
         ready = lambda: self._reference.get_subscription_count() and np.all(np.isfinite(self.watchdog.q))  # noqa: E731
         if not self.until(ready, 60.0) or self.call(StopRecording, "recorder/stop", timeout=30.0) is None:
             raise RuntimeError(f"the graph did not start: {self.spares.last_words()}")
@@ -614,11 +616,11 @@ class EffortLane(Lane):
             "a reference of NaN": lambda rng: self.refer(self.way(rng, 0.5), spoil=True),
         }
 
-    def after_kill(self, node: str) -> None:
-        """A controller that only forwards keeps the last torque: the user's emergency stop ends that."""
-        if node == "feedforward":
-            self.call(SetBool, "sim_robot/emergency_stop", data=True)
-            self._healing.append(lambda: self.call(SetBool, "sim_robot/emergency_stop", data=False))
+    def brake(self) -> None:
+        """Do what a drive with a timeout, or the user, does when torques cease."""
+        self._braked = True
+        client = self._asking["sim_robot/emergency_stop"]
+        client.call_async(SetBool.Request(data=True))
 
     def deactivated(self, _: random.Random) -> None:
         self.transition("feedforward", Transition.TRANSITION_DEACTIVATE)
@@ -652,6 +654,8 @@ class EffortLane(Lane):
     def home(self) -> None:
         """Bring the robot back by its own position control, with no torque of ours."""
         self.proxy.efforts_pass = False
+        self.call(SetBool, "sim_robot/emergency_stop", data=False)
+        self._braked = False
         q = np.array(self.watchdog.q)
         to = np.clip(q, -0.25, 0.25)
         limits = np.full(len(q), 1.0)
@@ -665,7 +669,7 @@ class EffortLane(Lane):
     def mission(self, run: Run, rng: random.Random, strike: Callable[[], None]) -> None:
         self.home()
         self.watchdog.begin()
-        recording = self.call(StartRecording, "recorder/start", path=f"run_{run.index}")
+        self.call(StartRecording, "recorder/start", path=f"run_{run.index}")
         streamed = rng.random() < 0.4
         points = self.way(rng, 0.7)
         began, done = time.monotonic(), False
@@ -681,10 +685,10 @@ class EffortLane(Lane):
             if streamed and now < points.duration:
                 self._stream(points, now)
             time.sleep(0.005)
-        run.ended = "streamed" if streamed else "followed"
+        run.ended = ("streamed" if streamed else "followed") + (": braked" if self._braked else "")
         self.until(lambda: self.watchdog.resting, 4.0)
-        if recording is not None and recording.success and "killed" not in self._bag_state:
-            self.heal(run.index)
+        self.heal(run.index)
+        if "killed" not in self._bag_state:
             self.call(StopRecording, "recorder/stop")
 
     def _stream(self, points: Any, t: float) -> None:

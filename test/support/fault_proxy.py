@@ -201,6 +201,8 @@ BLIND = frozenset(
      "other names", "no names", "no positions", "positions cut"}
 )  # fmt: skip
 """Faults under which the suite does not know where the robot is: a motion must not go on."""
+TIMEOUT = 0.06
+"""Torques that cease for longer than this [s] bring the brakes on."""
 COMMAND_FAULTS = ("commands lost", "commands late", "commands twice")
 
 
@@ -231,6 +233,7 @@ class Proxy:
     """Passes on what the robot and the suite say; `states` and `commands` are the faults that are on.
 
     saw_state, saw_trajectory, saw_efforts: called with what really left the robot and the suite, before any fault.
+    ceased: called when torques have ceased.
     published: the joint states that went out, as (monotonic time [s], serialized), while it is a list.
     """
 
@@ -244,6 +247,9 @@ class Proxy:
         self.states: Fault | None = None
         self.commands, self.command_delay = "", 0.1
         self.efforts_pass = True
+        self.ceased: Callable[[], None] = lambda: None
+        self._pushed = 0.0
+        self._watching = threading.Event()
         self.published: list[tuple[float, bytes]] = []
         self.saw_state, self.saw_trajectory, self.saw_efforts = saw_state, saw_trajectory, saw_efforts
         self._later = Later()
@@ -255,13 +261,24 @@ class Proxy:
             Stream(node, JointTrajectory, "joint_trajectory", self._on_trajectory, COMMANDS),
             Stream(node, Float64MultiArray, "effort_commands", self._on_efforts, STREAMED),
         ]
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def close(self) -> None:
+        self._watching.set()
         for stream in self._streams:
             stream.close()
 
+    def _watch(self) -> None:
+        """Put the brakes on when torques cease, as a drive with a timeout does."""
+        while not self._watching.wait(0.01):
+            pushed = self._pushed
+            if pushed and time.monotonic() - pushed > TIMEOUT:
+                self._pushed = 0.0
+                self.ceased()
+
     def to_robot(self, message: JointTrajectory) -> None:
         """Send the robot a trajectory that is not the suite's."""
+        self._pushed = 0.0
         self._trajectory_out.publish(message)
 
     def _on_state(self, data: bytes) -> None:
@@ -297,5 +314,8 @@ class Proxy:
                 self._to_robot(data, out)
 
     def _to_robot(self, data: bytes, out: Any) -> None:
-        if self.efforts_pass or out is not self._efforts_out:
-            out.publish(data)
+        if out is self._efforts_out:
+            if not self.efforts_pass:
+                return
+            self._pushed = time.monotonic()
+        out.publish(data)
