@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jtc_checks import refusal
+from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.messages import reference_of
@@ -19,9 +20,9 @@ RESOLUTION = 1e-4
 RESTING = 0.03
 """A joint slower than this rests [rad/s]; friction and the drives' noise leave less."""
 REST_SAMPLES = 25
-STEP = 0.12
-"""Largest distance [rad] between where the robot is and where a new trajectory begins: the position control lags behind
-by up to 0.05 rad at full speed."""
+LAG = 0.1
+"""The position control and the proxy are behind by up to this [rad] at full speed."""
+LEAST = 1e-3
 SILENT = 0.1
 """The robot itself is dead or paused when it has sent nothing for this long [s]."""
 SAMPLING = 500
@@ -120,10 +121,25 @@ class Watchdog:
         ):
             if np.nanmax(values) > limit:
                 self.note(f"a trajectory beyond its {what} limit was sent", float(np.nanmax(values)))
-        step = np.abs(points.q[0] - self._states.q - points.t[0] * self._states.dq)
-        heard = time.monotonic() - self._heard < SILENT
-        if heard and not message.header.stamp.sec and step.max() > STEP:
-            self.note("a trajectory was sent that begins away from the robot [rad]", float(step.max()))
+        if time.monotonic() - self._heard < SILENT and not message.header.stamp.sec:
+            self._check_way(points)
+
+    def _check_way(self, points: Reference) -> None:
+        """Look at the way from where the robot is to the first point, as a controller interpolates it."""
+        q, dq = self._states.q, self._states.dq
+        first = q + np.sign(points.q[0] - q) * np.maximum(np.abs(points.q[0] - q) - LAG, 0.0)
+        speed = np.zeros_like(q) if points.dq is None else points.dq[0]
+        way = reference(
+            points.joint_names,
+            np.array([0.0, max(float(points.t[0]), LEAST)]),
+            np.array([q, first]),
+            np.array([dq, speed]),
+        )
+        fastest = np.abs(way.sampled(np.linspace(0, way.duration, 50))[1][1:-1]) / self._velocity
+        if fastest.max() > 1.05:
+            self.note(
+                "a trajectory was sent whose start is out of reach, at this share of the speed limit", fastest.max()
+            )
 
     def efforts(self, message: Any) -> None:
         """Look at torques that left the suite."""
