@@ -110,6 +110,10 @@ DRIFT = 5e-4
 """Fastest that a sender's clock drifts from ours, as a share: a clock that is disciplined is slewed by no more."""
 
 
+FAR = 1.0
+"""Stamps further than this [s] from our clock are of another one: no joint state is that long under way."""
+
+
 class StampClock:
     """Turns the stamps of messages into times of our own clock, though the sender's clock may differ from ours.
 
@@ -118,7 +122,7 @@ class StampClock:
     """
 
     def __init__(self, *, same: bool = False) -> None:
-        """Know nothing yet; `same`: stamps are of our own clock, as simulated time is."""
+        """Know nothing yet; `same`: stamps are of our own clock, as simulated time is, unless they are far from it."""
         self._same = same
         self._offset, self._since = np.inf, 0.0
         self._last = 0
@@ -127,9 +131,9 @@ class StampClock:
         """Return when [s] a message stamped `stamp_ns` was made, if it came at `now` [s]."""
         if stamp_ns == 0:
             return now
-        if self._same:
-            return 1e-9 * stamp_ns
         offset = now - 1e-9 * stamp_ns
+        if self._same and abs(offset) < FAR:
+            return 1e-9 * stamp_ns
         drifted = self._offset + DRIFT * (now - self._since)
         self._offset = offset if stamp_ns < self._last else min(offset, drifted)
         self._since, self._last = now, stamp_ns

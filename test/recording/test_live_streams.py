@@ -105,7 +105,10 @@ def test_a_stamp_clock_sees_through_delays_and_offsets():
     assert made == pytest.approx(55.0 + 0.499, abs=3e-4)
     assert clock.time_of(0, 77.0) == 77.0, "a driver that does not stamp"
     assert clock.time_of(5 * 10**9, 80.0) == 80.0, "a clock that was set back"
-    assert StampClock(same=True).time_of(5 * 10**9, 80.0) == 5.0, "simulated time"
+    simulated = StampClock(same=True)
+    assert simulated.time_of(5 * 10**9, 5.3) == 5.0, "stamps are of this clock"
+    assert simulated.time_of(6 * 10**9, 1006.1) == pytest.approx(1006.1), "the clock was set, the stamps go on"
+    assert simulated.time_of(7 * 10**9, 1007.3) == pytest.approx(1007.1, abs=1e-3), "and the delay is seen again"
 
 
 def test_a_stamp_clock_follows_a_drift_but_no_delay():

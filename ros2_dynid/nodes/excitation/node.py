@@ -32,6 +32,7 @@ from ros2_dynid.control.excitation_machine import (
 )
 from ros2_dynid.control.motion_limits import Settings
 from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.steady_time import SteadyTime
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.excitation.trajectory import Trajectory, rehearsal
 from ros2_dynid.model.robot import Robot
@@ -76,7 +77,7 @@ class Excitation(ManagedNode):
         self._stream: Stream | None = None
         self._exciting_now = False
         self._states, self._stamps = LiveStates(()), StampClock()
-        self._simulated = bool(self.value("use_sim_time"))
+        self._simulated, self._steady = bool(self.value("use_sim_time")), SteadyTime()
         self._machine = ExcitationMachine(self._settings(), Door(self._send))
         self._owner = Owner(self._machine, Surroundings(self._now, self._connection, self._announce))
         self.autostart()
@@ -216,7 +217,8 @@ class Excitation(ManagedNode):
 
     def _now(self) -> float:
         """Return the time [s] that joint states and trajectories live in: simulated, or the machine's own."""
-        return 1e-9 * self.now_ns() if self._simulated else time.monotonic()
+        real = time.monotonic()
+        return self._steady.at(1e-9 * self.now_ns(), real) if self._simulated else real
 
     def _send(self, points: Reference, delay: float, number: int) -> float:
         assert self._sender is not None
