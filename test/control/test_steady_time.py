@@ -6,11 +6,20 @@ from ros2_dynid.control.steady_time import SteadyTime
 
 
 def test_a_leap_is_left_out_and_everything_else_passes():
-    steady = SteadyTime()
+    steady, epoch = SteadyTime(), 2.0**30
     assert steady.at(0.0, 10.0) == 0.0, "no message of the clock yet"
-    assert steady.at(1.7e9, 10.1) == 1.7e9, "the first one"
-    assert steady.at(1.7e9 + 0.2, 10.1) == 1.7e9 + 0.2, "a step"
-    assert steady.at(1.7e9 + 50.2, 11.1) == 1.7e9 + 50.2, "fifty times real time"
-    assert steady.at(1.7e9 + 1050.2, 11.102) == 1.7e9 + 50.2, "set ahead by 1000 s"
-    assert abs(steady.at(1.7e9 + 1050.4, 11.3) - (1.7e9 + 50.4)) < 1e-3, "it goes on from there"
-    assert steady.at(1.7e9, 11.4) < 1.7e9, "set back: that is passed on"
+    assert steady.at(epoch, 10.5) == epoch, "the first one"
+    assert steady.at(epoch + 0.25, 10.5) == epoch + 0.25, "a step"
+    assert steady.at(epoch + 50.0, 11.5) == epoch + 50.0, "fifty times real time"
+    assert steady.at(epoch + 1050.0, 11.5) == epoch + 50.0, "set ahead by 1000 s"
+    assert steady.at(epoch + 1050.5, 12.0) == epoch + 50.5, "it goes on from there"
+    assert steady.at(epoch + 1053.0, 13.5) == epoch + 53.0, "messages that were held up"
+    assert steady.at(epoch, 13.75) < epoch, "set back: that is passed on"
+
+
+def test_a_clock_that_has_died_is_replaced_by_real_time():
+    steady = SteadyTime()
+    assert steady.at(100.0, 10.0) == steady.at(100.0, 11.0) == steady.at(100.0, 12.0) == 100.0, "it may be paused"
+    assert steady.at(100.0, 12.5) == 100.5
+    assert steady.at(100.0, 14.5) == 102.5
+    assert steady.at(100.25, 15.0) == 102.75, "it runs again"

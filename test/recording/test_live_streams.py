@@ -108,6 +108,7 @@ def test_a_stamp_clock_sees_through_delays_and_offsets():
     simulated = StampClock(same=True)
     assert simulated.time_of(5 * 10**9, 5.3) == 5.0, "stamps are of this clock"
     assert simulated.time_of(6 * 10**9, 1006.1) == pytest.approx(1006.1), "the clock was set, the stamps go on"
+    assert StampClock(same=True).time_of(6 * 10**9, 0.0) == 0.0, "no message of the clock yet"
     assert simulated.time_of(7 * 10**9, 1007.3) == pytest.approx(1007.1, abs=1e-3), "and the delay is seen again"
 
 
