@@ -47,12 +47,13 @@ class Watchdog:
         self._last_efforts: Any = None
         self._worst: dict[str, float | None] = {}
         self.count, self._heard = 0, 0.0
-        self.peak_speed = 0.0
+        self.peak_speed = self.longest_gap = 0.0
         self.trajectories = self.torques = 0
 
     def begin(self) -> None:
         with self._lock:
-            self._worst, self.peak_speed = {}, 0.0
+            self._worst, self.peak_speed, self.longest_gap = {}, 0.0, 0.0
+            self._heard = time.monotonic()
             self._last_efforts = None
 
     def note(self, what: str, value: float | None = None) -> None:
@@ -88,7 +89,9 @@ class Watchdog:
             self.note("the robot itself sent something else than its state")
             return
         self.count += 1
-        self._heard = time.monotonic()
+        now = time.monotonic()
+        self.longest_gap = max(self.longest_gap, now - self._heard)
+        self._heard = now
         q, speed = state.q, np.abs(state.dq)
         self._resting = self._resting + 1 if speed.max() < RESTING else 0
         self.peak_speed = max(self.peak_speed, float((speed / self._velocity).max()))
