@@ -1,4 +1,4 @@
-"""Processes that end together: each in a session of its own, all of them gone when this one ends, however it ends."""
+"""Processes, signals and lifetimes: processes that end together, signals that end one, an end that nothing holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -22,6 +22,8 @@ from ros2_dynid.errors import DynidError
 PATIENCE = 1.0
 """Time [s] that processes have to end in order before they are killed."""
 PR_SET_PDEATHSIG = 1
+SIGEV_THREAD = 2
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DOMAINS = range(20, 100)
 
 
@@ -33,6 +35,27 @@ def end_with_parent(parent: int | None = None) -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if parent is not None and os.getppid() != parent:
         os._exit(1)
+
+
+def exit_after(seconds: float, code: int) -> None:
+    """Let the C library end the process in `seconds`, whatever holds Python's lock by then.
+
+    Nodes that leave at once, as they do on Ctrl-C, can meet a deadlock in the middleware, inside a call of rclpy's.
+    """
+    event = (ctypes.c_uint64 * 8)(code, SIGEV_THREAD << 32, ctypes.cast(_libc._exit, ctypes.c_void_p).value or 0)
+    timer, when = ctypes.c_void_p(), (ctypes.c_long * 4)(0, 0, int(seconds), int(1e9 * (seconds % 1)))
+    if _libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) == 0:
+        _libc.timer_settime(timer, 0, when, None)
+
+
+def first_signal() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return what waits for the first signal that ends the process, and what ends the wait as a signal would."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for number in ENDING:
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # written to whichever thread the signal meets
+    return lambda: os.read(reader, 1), lambda: os.write(writer, b"x")
 
 
 class ProcessError(DynidError):

@@ -42,6 +42,6 @@ def test_nodes_end_together_at_any_moment(tmp_path, number):
 
 def test_a_middleware_that_hangs_cannot_hold_a_node():
     """The process ends though a call that holds Python's lock does not return."""
-    start = "import ctypes; from ros2_dynid.nodes.common.spin import _exit_after; _exit_after(0.3, 0); "
+    start = "import ctypes; from ros2_dynid.processes import exit_after; exit_after(0.3, 0); "
     code = start + "ctypes.PyDLL(None).sleep(30)"
     assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rclpy.impl.rcutils_logger import RcutilsLogger
-
 from ros2_dynid.errors import DynidError, one_line
+from ros2_dynid.nodes.common.rclpy_private import Logger
 
 
 class Answer(Protocol):
@@ -20,7 +19,7 @@ class Answer(Protocol):
 
 
 @contextmanager
-def answering(response: Answer, logger: RcutilsLogger) -> Iterator[None]:
+def answering(response: Answer, logger: Logger) -> Iterator[None]:
     """Set success at the end of the block, or message to why it ended early."""
     try:
         yield
@@ -29,7 +28,7 @@ def answering(response: Answer, logger: RcutilsLogger) -> Iterator[None]:
         response.success, response.message = False, reason(error, logger)
 
 
-def reason(error: Exception, logger: RcutilsLogger) -> str:
+def reason(error: Exception, logger: Logger) -> str:
     """Return an error in one line; the traceback of one that we did not foresee goes to the log."""
     if isinstance(error, (DynidError, OSError)):
         return one_line(str(error))

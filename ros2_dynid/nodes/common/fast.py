@@ -15,9 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
+
+from ros2_dynid.nodes.common.rclpy_private import Waiter, taken
 
 STOP_SECONDS = 0.2
 ending = threading.Event()
@@ -67,7 +69,7 @@ class Stream:
 
     def __init__(
         self,
-        node: Any,
+        node: Node,
         kind: Any,
         topic: str,
         callback: Callable[[bytes], None],
@@ -92,19 +94,16 @@ class Stream:
         self._node.destroy_subscription(self._subscription)
 
     def _run(self) -> None:
-        handle, kind = self._subscription.handle, self._subscription.msg_type
-        with handle:
-            waiting = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, self._node.context.handle)
+        with self._subscription.handle:
+            waiter = Waiter(self._node.context)
             while self._running and self._node.context.ok():
-                waiting.clear_entities()
-                waiting.add_subscription(handle)
-                waiting.wait(int(STOP_SECONDS * 1e9))
+                waiter.wait(self._subscription, STOP_SECONDS)
                 waited: list[bytes] = []
-                while self._running and (taken := handle.take_message(kind, True)) is not None:
+                while self._running and (message := taken(self._subscription)) is not None:
                     if self._chosen is None:
-                        self._callback(taken[0])
+                        self._callback(message)
                     else:
-                        waited.append(taken[0])
+                        waited.append(message)
                 for data in self._chosen(waited) if self._chosen is not None and waited else ():
                     self._callback(data)
                 if self._rest:

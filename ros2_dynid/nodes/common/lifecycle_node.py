@@ -12,15 +12,16 @@ from rclpy.parameter import Parameter
 
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, Diagnostics
+from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, Status, diagnose
 from ros2_dynid.nodes.common.parameters import COMMON, Described, Value
 from ros2_dynid.nodes.common.priority import raise_priority
+from ros2_dynid.nodes.common.rclpy_private import check_rclpy, state_label
 from ros2_dynid.nodes.common.robot_finder import RobotFinder
 
 if TYPE_CHECKING:
     from ros2_dynid.usecases.robot_source import RobotSource
 
-__all__ = ["ERROR", "OK", "WARN", "ManagedNode"]
+__all__ = ["ERROR", "OK", "WARN", "ManagedNode", "Status"]
 
 
 class ManagedNode(LifecycleNode):
@@ -38,7 +39,9 @@ class ManagedNode(LifecycleNode):
         self.add_on_set_parameters_callback(self._on_set)
         self.add_post_set_parameters_callback(self._on_changed)
         self._source = RobotFinder(self, self.value, self.on_robot)
-        self._diagnostics = Diagnostics(self)
+        diagnose(self, self.status)
+        if warning := check_rclpy():
+            self.get_logger().warning(warning)
         self.create_timer(1.0, lambda: self.prefer() if self.active else None)  # threads come as they are needed
 
     def value(self, name: str) -> Any:
@@ -49,7 +52,7 @@ class ManagedNode(LifecycleNode):
         """Configure and activate, if the parameter says so."""
         if self.value("autostart"):
             self.trigger_configure()
-            if self._state_machine.current_state[1] == "inactive":
+            if state_label(self) == "inactive":
                 self.trigger_activate()
 
     def now_ns(self) -> int:
@@ -133,7 +136,7 @@ class ManagedNode(LifecycleNode):
     def on_robot(self, robot: Robot) -> None:
         """Take the robot."""
 
-    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+    def status(self) -> Status:
         """Return level, message and values for /diagnostics."""
         return OK, "", {}
 

@@ -7,13 +7,10 @@ send it within milliseconds, finds nothing to interrupt.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
-import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +22,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from ros2_dynid.errors import DynidError
 from ros2_dynid.nodes.common.fast import ending
-from ros2_dynid.processes import end_with_parent
+from ros2_dynid.processes import end_with_parent, exit_after, first_signal
 
 SWITCH_SECONDS = 5e-4
 """Longest time [s] that one Python thread keeps the others waiting: streams of 1 kHz have threads of their own."""
@@ -33,8 +30,6 @@ PATIENCE = 0.8
 """Time [s] that leaving the graph may take: those who stop a node wait about a second before they kill it."""
 END_WITH_PARENT = "DYNID_END_WITH_PARENT"
 """Set by the launch files: a launch that gets SIGTERM or is killed leaves its nodes to themselves."""
-SIGEV_THREAD = 2
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(make_node: Callable[[], Any], threads: int = 1) -> int:
@@ -42,7 +37,7 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
 
     threads: more than one if callbacks may wait for something.
     """
-    wait, wake = _signals()
+    wait, wake = first_signal()
     if END_WITH_PARENT in os.environ:
         end_with_parent()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -67,24 +62,12 @@ def run(make_node: Callable[[], Any], threads: int = 1) -> int:
         print(failure, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
-    _exit_after(PATIENCE, 1 if failures else 0)
+    exit_after(PATIENCE, 1 if failures else 0)
     last = threading.Thread(target=_leave, args=([executor, node], thread), daemon=True)
     del executor, node
     last.start()
     last.join()
     os._exit(1 if failures else 0)  # the middleware's threads may take seconds to end; nothing is left to be saved
-
-
-def _exit_after(seconds: float, code: int) -> None:
-    """Let the C library end the process in `seconds`, whatever holds Python's lock by then.
-
-    Nodes that leave at once, as they do on Ctrl-C, can meet a deadlock in the middleware, inside a call of rclpy's.
-    """
-    libc = ctypes.CDLL(None)
-    event = (ctypes.c_uint64 * 8)(code, SIGEV_THREAD << 32, ctypes.cast(libc._exit, ctypes.c_void_p).value or 0)
-    timer, when = ctypes.c_void_p(), (ctypes.c_long * 4)(0, 0, int(seconds), int(1e9 * (seconds % 1)))
-    if libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) == 0:
-        libc.timer_settime(timer, 0, when, None)
 
 
 def _leave(parts: list[Any], spinning: threading.Thread) -> None:
@@ -99,16 +82,6 @@ def _leave(parts: list[Any], spinning: threading.Thread) -> None:
     gc.unfreeze()
     gc.collect()
     context.destroy()
-
-
-def _signals() -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return what waits for the first signal that ends the process, and what ends the wait as a signal would."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    for number in ENDING:
-        signal.signal(number, lambda *_: None)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # written to whichever thread the signal meets
-    return lambda: os.read(reader, 1), lambda: os.write(writer, b"x")
 
 
 def _spin(executor: Any, failures: list[str], wake: Callable[[], object]) -> None:

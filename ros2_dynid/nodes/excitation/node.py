@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from sensor_msgs.msg import JointState
@@ -39,7 +38,7 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
 from ros2_dynid.nodes.common.fast import Stream, newest
-from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
+from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, Status
 from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
@@ -135,7 +134,7 @@ class Excitation(ManagedNode):
             self._stream.close()
             self._stream = None
 
-    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+    def status(self) -> Status:
         """Tell the phase."""
         phase = self._machine.phase
         level = ERROR if phase is Phase.ABORTED else WARN if phase is Phase.NO_ROBOT else OK

@@ -30,7 +30,7 @@ from ros2_dynid.control.feedforward_machine import LONGEST_ENDING, FeedforwardMa
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.fast import NotForExecutors
-from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
+from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, Status
 from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.predicted import Predicted
@@ -120,7 +120,7 @@ class FeedforwardNode(ManagedNode):
         self._end_owner()
         return super().on_shutdown(state)
 
-    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+    def status(self) -> Status:
         """Tell what it does."""
         status = self.machine.status
         doubtful = status.state in (State.NO_MODEL, State.NO_LIMITS) or status.remark or status.held_back

@@ -18,8 +18,6 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from rclpy.context import Context
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
-from rclpy.impl.rcutils_logger import RcutilsLogger
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.feedforward_events import (
@@ -39,6 +37,7 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.nodes.common.fast import ending, unpacked
 from ros2_dynid.nodes.common.messages import ahead, reference_of
 from ros2_dynid.nodes.common.predicted import Predicted
+from ros2_dynid.nodes.common.rclpy_private import Logger, Waiter, taken
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 from ros2_dynid.recording.live import LiveStates
 from ros2_dynid.recording.live_points import LivePoints
@@ -62,7 +61,7 @@ class Owner:
         output: TorqueOutput,
         predicted: Predicted,
         now_ns: Callable[[], int],
-        logger: RcutilsLogger,
+        logger: Logger,
     ) -> None:
         """Start; `now_ns` is the clock that headers are stamped by."""
         self._machine, self._context, self._output = machine, context, output
@@ -71,8 +70,7 @@ class Owner:
         self._states, self._points = LiveStates(()), LivePoints(())
         self._subscriptions: tuple[Any, Any] | None = None
         self._asked: deque[Do] = deque()
-        assert context.handle is not None
-        self._guard = _rclpy.GuardCondition(context.handle)
+        self._waiter = Waiter(context)
         self._states_due = self._background_due = 0.0
         self._running = True
         self._thread = threading.Thread(target=self._guarded_run, name="feedforward", daemon=True)
@@ -115,12 +113,12 @@ class Owner:
     def close(self) -> None:
         """End the thread."""
         self._running = False
-        self._guard.trigger_guard_condition()
+        self._waiter.wake()
         self._thread.join(1.0)
 
     def _do(self, act: Do) -> None:
         self._asked.append(act)
-        self._guard.trigger_guard_condition()
+        self._waiter.wake()
 
     # --- the thread itself
 
@@ -137,15 +135,9 @@ class Owner:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _run(self) -> None:
-        assert self._context.handle is not None
-        waiting = _rclpy.WaitSet(1, 1, 0, 0, 0, 0, self._context.handle)
         while self._running and self._context.ok():
             subscriptions = self._subscriptions
-            waiting.clear_entities()
-            waiting.add_guard_condition(self._guard)
-            if subscriptions is not None:
-                waiting.add_subscription(subscriptions[0].handle)
-            waiting.wait(max(0, int(1e9 * (self._due() - time.monotonic()))))
+            self._waiter.wait(None if subscriptions is None else subscriptions[0], self._due() - time.monotonic())
             if subscriptions is not None:
                 waited = _taken(subscriptions[0])
                 if waited:
@@ -255,8 +247,7 @@ def _single(event: StreamedPoint | NewReference) -> bool:
 
 def _taken(subscription: Any) -> list[bytes]:
     """Return the serialized messages that a subscription holds, not so many that others wait for long."""
-    handle, kind = subscription.handle, subscription.msg_type
     waited: list[bytes] = []
-    while len(waited) < MOST and (taken := handle.take_message(kind, True)) is not None:
-        waited.append(taken[0])
+    while len(waited) < MOST and (message := taken(subscription)) is not None:
+        waited.append(message)
     return waited

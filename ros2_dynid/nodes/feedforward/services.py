@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.node import Node
 
 from ros2_dynid.control.feedforward import Model
@@ -15,6 +14,7 @@ from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.messages import LATCHED, inertia_of, reference_of, trajectory_message
 from ros2_dynid.nodes.common.model_messages import model_of_message
+from ros2_dynid.nodes.common.rclpy_private import Logger
 from ros2_dynid.srv import FillEfforts, SetPayload
 
 Ask = Callable[[Event], Outcome]
@@ -32,7 +32,7 @@ class FeedforwardServices:
     def __init__(self, node: Node, ask: Ask, described: Callable[[], Robot | None]) -> None:
         """Offer the services of `node`; `ask` the owner of the feedforward; `described` is the robot, if known."""
         self._ask, self._described = ask, described
-        self._logger: RcutilsLogger = node.get_logger()
+        self._logger: Logger = node.get_logger()
         node.create_service(FillEfforts, "~/fill_efforts", self._on_fill)
         node.create_service(SetPayload, "~/set_payload", self._on_payload)
         node.create_subscription(BaseParameters, "base_parameters", self._on_parameters, LATCHED)
