@@ -15,9 +15,14 @@ from rich.console import Console
 from rich.text import Text as RichText
 
 from ros2_dynid.cli import main
+from ros2_dynid.commands import identify
 from ros2_dynid.commands.shared.flags import with_flags
 from ros2_dynid.commands.shared.terminal import Column, console_of, print_table
 from ros2_dynid.errors import Option, Text
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.outcome import BaseRow, Delay, IdentifyOutcome, TorqueError
+from ros2_dynid.identification.preparation.prepared import Filter
+from ros2_dynid.identification.validation.verdict import Level, Remark
 from ros2_dynid.recording.checks import RecordingProblem
 
 
@@ -112,3 +117,31 @@ def test_a_console_without_colours_writes_none(monkeypatch):
     with plain.capture() as captured:
         plain.print("bold", style="bold red")
     assert not re.search("\x1b", captured.get())
+
+
+def test_identify_prints_levels_and_names_without_markup():
+    filters = Filter(1000.0, 10.0, None, 100.0, 20.0, 0.02, 0.1)
+    row = BaseRow("ZZR1", 1.0, None, None, "kg.m^2", "ZZ1", "ZZR1 = ZZ1")
+    remark = Remark(Level.PROBLEM, Text("check the sign: ", Option("gains", {"[j1]": -1})))
+    error = TorqueError(0.1, 0.02)
+    outcome = IdentifyOutcome(
+        base=(row,),
+        essential=(),
+        standard={},
+        consistent={},
+        fit={"[bold]j1": error, "all": error},
+        validation={},
+        cond=None,
+        rows=10,
+        method=Method.WLS,
+        filter=filters,
+        delay=Delay(0.0, None),
+        verdict=(remark,),
+        notes=(),
+        seconds=0.1,
+    )
+    screen, out = console(100)
+    identify.show(with_flags(outcome), screen)
+    text = out.getvalue()
+    assert "[problem] check the sign: --gains [j1]=-1" in text
+    assert "[bold]j1" in text and "not identified" in text

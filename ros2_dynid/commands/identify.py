@@ -97,20 +97,24 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
     if outcome.essential:
         console.print(f"{len(outcome.essential)} essential parameters: {', '.join(outcome.essential)}")
     for remark in outcome.verdict:
-        console.print(f"[{remark.level}] {remark.text}", markup=False)
+        console.print(f"[{remark.level.value}] {remark.text}", markup=False)
     if outcome.report:
         console.print(f"report: {outcome.report}", markup=False, soft_wrap=True)
     for note in outcome.notes:
         console.print(f"note: {note}", markup=False)
     used = outcome.filter
     console.print(
-        f"filters: positions {used.position_cutoff:.3g} Hz, torque and regressor {used.row_cutoff:.3g} Hz, "
+        f"filters: positions {_cutoff(used.position_cutoff)}, torque and regressor {_cutoff(used.row_cutoff)}, "
         f"{used.row_rate:.3g} rows a second, rows below {100 * used.slow:g} % of the top speed left out"
     )
     cond = "" if outcome.cond is None else f"condition number {outcome.cond:.3g}, "
     console.print(f"{outcome.rows} rows, {cond}{outcome.seconds:.2f} s")
     if outcome.model:
         console.print(f"written: {outcome.model}", markup=False, soft_wrap=True)
+
+
+def _cutoff(frequency: float | None) -> str:
+    return "as recorded" if frequency is None else f"{frequency:.3g} Hz"
 
 
 def _show_consistency(found: Consistency, console: Console) -> None:

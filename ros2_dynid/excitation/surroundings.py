@@ -44,7 +44,7 @@ def surroundings(
         return robot, shapes
     if not shapes.solids or not available():
         listed = ", ".join(f"{one} and {two}" for one, two in shapes.close[:6])
-        cure = " (the Python package coal would look at their true shapes)" if shapes.solids else ""
+        cure = "; to check their true shapes, install coal: pip install coal" if shapes.solids else ""
         note = f"not kept apart, since their capsules nearly always touch: {listed}{cure}"
         return robot, replace(shapes, notes=(*shapes.notes, note))
     robot, more = narrowed(robot, shapes.solids, shapes.close, start=start)
