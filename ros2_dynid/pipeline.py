@@ -39,7 +39,7 @@ from ros2_dynid.identification.physical import Essential, closest, essential, im
 from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
 from ros2_dynid.identification.physical.standard import essential_change, with_drives
-from ros2_dynid.identification.preparation import Prepared, prepare, prepare_pieces
+from ros2_dynid.identification.preparation import Filter, Prepared, prepare, prepare_pieces
 from ros2_dynid.identification.torque_data import save_torque_data
 from ros2_dynid.identification.validation import (
     Comparison,
@@ -290,17 +290,28 @@ def _halves(
 
 
 def _prepared(
-    robot: Robot, recording: Recording, options: IdentifyOptions, report: Progress, at: float, half: int | None = None
+    robot: Robot,
+    recording: Recording,
+    options: IdentifyOptions,
+    report: Progress,
+    at: float,
+    half: int | None = None,
+    filters: Filter | None = None,
 ) -> Prepared:
-    """Return a recording prepared; a file is read once, in pieces, and twice if its clock was set back."""
+    """Return a recording prepared; a file is read once, in pieces, and twice if its clock was set back.
+
+    filters: of the recordings fitted to, which those held out pass too.
+    """
     report("reading recordings", at)
     if isinstance(recording, Samples):
-        return prepare(robot, recording, options.preparation, half=half)
+        return prepare(robot, recording, options.preparation, half=half, filters=filters)
     for pieces in (_pieces_read_once, _pieces_read_twice):
         notes: list[Note] = []
         reading = pieces(robot, recording, options.reading, notes)
         try:
-            found = prepare_pieces(robot, _reported(reading, report, at), options.preparation, half=half)
+            found = prepare_pieces(
+                robot, _reported(reading, report, at), options.preparation, half=half, filters=filters
+            )
         except ClockSetBackError:
             continue
         return replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
@@ -350,7 +361,8 @@ def _held_out(
     """Return how the estimate predicts recordings that it was not fitted to."""
     if not recordings:
         return None
-    prepared = [_prepared(problem.robot, recording, options, report, 0.85) for recording in recordings]
+    filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
+    prepared = [_prepared(problem.robot, part, options, report, 0.85, filters=filters) for part in recordings]
     return compare_torques(problem.robot, problem.base, prepared, found.value, problem.prior)
 
 

@@ -80,6 +80,6 @@ def test_spectrum_finds_motion_and_noise():
     t = np.arange(20000) / RATE
     q = np.column_stack((np.sin(2 * np.pi * 1.0 * t), np.sin(2 * np.pi * 3.0 * t)))
     noise = 1e-5
-    found = spectrum(q + noise * rng.standard_normal(q.shape), RATE)
+    found = spectrum([q + noise * rng.standard_normal(q.shape)], RATE)
     assert np.allclose(found.motion, [1.0, 3.0], atol=0.45)
     assert np.allclose(np.sqrt(found.floor * RATE / 2), noise, rtol=0.15)

@@ -1,7 +1,7 @@
 """Preparation: a recording becomes smooth motion and torque on an even grid, and then the rows of tau = W base.
 
-In the order of the work: `usable` (can it be used at all?), `even_grid` (stretches without a gap), `cutoffs` (filters
-that the spectrum proposes), `filters` (the kernels), `derivatives` (velocities and accelerations), `prepare` (all of
+In the order of the work: `usable` (can it be used at all?), `even_grid` (stretches without a gap, with `repeats`, `clock` and
+`spline`), `cutoffs` (filters that the spectrum proposes), `filters` (the kernels), `derivatives` (velocities and accelerations), `prepare` (all of
 this for one recording), `pieces` (for one that is larger than memory), `prepared` (the result), `rows` (regressor and
 torque through the second filter). `options` is what a caller may choose.
 """

@@ -1,16 +1,22 @@
-"""Cut-offs from the spectrum of the positions: where the motion is, and where it drowns in noise."""
+"""Cut-offs from the spectrum of the positions: where the motion is, and where it drowns in noise.
+
+Stamps that are off, or samples that repeat, make noise that follows the speed: it lies above the encoder's noise over
+decades of frequency. The spectrum is therefore smoothed in third octaves, and motion is only what hangs together with
+its peak: power beyond the first band that is near the noise does not count.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import signal
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.preparation.filters import HIGHEST, LOBES
 from ros2_dynid.identification.preparation.options import PreparationOptions
 from ros2_dynid.model.robot import Array
+from ros2_dynid.recording.power_spectrum import power_spectrum, third_octaves
 
 MOTION_TO_ROWS = 4.0
 """The second low-pass keeps this many times the frequency that holds 99 % of the velocity's power."""
@@ -24,8 +30,8 @@ SLOWEST_CUTOFF = 4.0
 """The second low-pass never goes below this [Hz]: friction changes faster than the motion ..."""
 SHARE_OF_ENDS = 0.05
 """... nor so low that its transient takes more than this share of the recording at either end."""
-SEGMENT = 5.0
-"""Length of the stretches that the spectrum is averaged over [s]."""
+ABOVE_FLOOR = 10.0
+"""Motion stands out of the noise where its power is more than this many times the floor."""
 LOOKED_AT = 120.0
 """The spectrum is taken from at most this much of a recording [s]."""
 
@@ -40,12 +46,11 @@ class Cutoffs:
     row_step: int
 
 
-def propose(q: Array, rate: float, options: PreparationOptions, source: str = "") -> Cutoffs:
-    """Return the filters for positions q, shape (N, n), at `rate` [Hz]: from their spectrum, unless asked for."""
+def propose(found: Spectrum, n_samples: int, rate: float, options: PreparationOptions, source: str = "") -> Cutoffs:
+    """Return the filters for n_samples positions at `rate` [Hz] with this spectrum, unless asked for."""
     highest = HIGHEST * rate
-    found = spectrum(q[: int(LOOKED_AT * rate)], rate)
     motion = float(np.median(found.motion))
-    lowest = max(SLOWEST_CUTOFF, LOBES * rate / (SHARE_OF_ENDS * len(q)))
+    lowest = max(SLOWEST_CUTOFF, LOBES * rate / (SHARE_OF_ENDS * n_samples))
     row = options.row_cutoff or min(max(MOTION_TO_ROWS * motion, lowest), highest / 2.2)
     visible = float(np.median(found.visible))
     position = options.position_cutoff or min(max(min(ROWS_TO_POSITION * row, visible), 2.2 * row), highest)
@@ -82,23 +87,35 @@ class Spectrum:
     visible: Array
 
 
-def spectrum(q: Array, rate: float) -> Spectrum:
-    """Return the spectrum's figures for positions q, shape (N, n), sampled at `rate` [Hz]."""
-    n = q.shape[1]
-    dq = np.diff(q, axis=0) * rate  # velocities leak less over the window's side lobes than positions do
-    length = min(len(dq), max(64, int(SEGMENT * rate)))
-    f, P = signal.welch(dq, rate, "hann", nperseg=length, axis=0, detrend="constant")
-    f, P = f[1:], P[1:]
+def spectrum(parts: Sequence[Array], rate: float) -> Spectrum:
+    """Return the figures of positions, shape (N_k, n) each, sampled at `rate` [Hz], averaged over all stretches."""
+    # velocities leak less over the window's side lobes than positions do
+    f, P = power_spectrum([np.diff(q, axis=0) * rate for q in parts], rate)
     gain = (2.0 * rate * np.sin(np.pi * f / rate)) ** 2  # of the difference, from positions to velocities
     white = P / gain[:, None]
     floor = np.median(white[f > rate / 3.0], axis=0)
+    edges, level = third_octaves(f, white)
+    power = third_octaves(f, P)[1] * np.diff(edges, prepend=0.0)[:, None]
+    n = P.shape[1]
     motion, visible = np.zeros(n), np.zeros(n)
     for j in range(n):
-        seen = white[:, j] > 10.0 * floor[j]
-        power = np.cumsum(np.where(seen, P[:, j], 0.0))
-        if not power[-1] > 0:
+        peak = int(np.argmax(power[:, j]))
+        if not power[peak, j] > 0:
             continue
-        at = int(np.searchsorted(power, 0.99 * power[-1]))
-        motion[j] = f[at]
-        visible[j] = f[-1] if seen[at:].all() else f[at + int(np.argmin(seen[at:]))]
+        drowned = np.flatnonzero(level[peak:, j] <= ABOVE_FLOOR * floor[j])
+        end = edges[max(peak + int(drowned[0]) - 1, 0)] if len(drowned) else edges[-1]
+        inside = np.cumsum(np.where(f <= end, P[:, j], 0.0))
+        motion[j] = f[int(np.searchsorted(inside, 0.99 * inside[-1]))]
+        visible[j] = end
     return Spectrum(floor, motion, visible)
+
+
+def looked_at(parts: Sequence[Array], rate: float) -> list[Array]:
+    """Return the first LOOKED_AT seconds of stretches, shape (N_k, n) each, that a spectrum is taken from."""
+    left, taken = int(LOOKED_AT * rate), []
+    for part in parts:
+        if left <= 1:
+            break
+        taken.append(part[:left])
+        left -= len(taken[-1])
+    return taken

@@ -7,7 +7,7 @@ import numpy as np
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import VelocitySource
 from ros2_dynid.identification.friction.columns import signs
-from ros2_dynid.identification.preparation.cutoffs import Cutoffs, spectrum
+from ros2_dynid.identification.preparation.cutoffs import Cutoffs, looked_at, spectrum
 from ros2_dynid.identification.preparation.even_grid import Stretch
 from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
 from ros2_dynid.model.robot import Array, Robot
@@ -60,7 +60,7 @@ def velocity_sources(
     step = max(1, int(rate / (4.0 * cutoffs.row)))
     dq, ddq = (filtered(stretch.q, kernels[k], step) for k in (1, 2))
     measured = filtered(stretch.dq, kernels[0], step)
-    noise_q, noise_dq = spectrum(stretch.q, rate).floor, spectrum(stretch.dq, rate).floor
+    noise_q, noise_dq = (spectrum(looked_at([x], rate), rate).floor for x in (stretch.q, stretch.dq))
     omega = 2.0 * np.pi * cutoffs.position
     sources, notes = [], []
     for j in range(n):

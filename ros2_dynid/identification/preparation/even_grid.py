@@ -1,4 +1,4 @@
-"""Stretches without a gap, on an even grid."""
+"""Stretches on an even grid: repeated samples left out, short gaps bridged, long ones left open."""
 
 from __future__ import annotations
 
@@ -6,48 +6,120 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.clock import GAP, JITTER, clock_of, gap_edges, period_of
+from ros2_dynid.identification.preparation.cutoffs import Spectrum, looked_at, spectrum
+from ros2_dynid.identification.preparation.repeats import repeated
+from ros2_dynid.identification.preparation.spline import spline_at
 from ros2_dynid.model.robot import Array
 from ros2_dynid.notes import Note, remark, repaired
 from ros2_dynid.recording.samples import Samples
 
-JITTER = 0.02
-"""Stamps off an even grid by less than this fraction of a period count as even."""
-GAP = 3.5
-"""A pause between stamps longer than this many periods splits a recording."""
 FEWEST = 16
 """A stretch with fewer samples is of no use."""
+SHORT = 0.05
+"""A gap is bridged if it is shorter than this share of the motion's period: a spline misses 1 % of the acceleration."""
+SLOWEST_MOTION = 0.1
+"""Motion counts as at least this fast [Hz], so that gaps of half a second are never bridged."""
+PROVISIONAL = 12.0
+"""Gaps of up to this many periods are bridged to see how fast the motion is."""
+STALE = 0.02
+"""Efforts are interpolated where more than this share of them repeat the one before: fewer may be chance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """Samples without a gap at even times t (N,) [s]: q, tau (N, n), and dq where it was recorded throughout."""
+    """Samples at even times t (N,) [s]: q, tau (N, n), dq where it was recorded throughout; bridged (N,): in a gap."""
 
     t: Array
     q: Array
     tau: Array
-    dq: Array | None = None
+    dq: Array | None
+    bridged: NDArray[np.bool_]
 
 
-def stretches(samples: Samples) -> tuple[list[Stretch], float, tuple[Note, ...]]:
-    """Return stretches on an even grid, their rate [Hz] and notes. Samples must be in order and finite."""
-    t = samples.t
-    if len(t) < FEWEST:
-        raise InputError(f"only {len(t)} usable samples are left", "record longer", samples.source)
-    period = float(np.median(np.diff(t)))
-    if not period > 0:
-        raise InputError("the time stamps do not advance", "record with a running clock", samples.source)
-    edges = np.concatenate(([0], np.flatnonzero(np.diff(t) > GAP * period) + 1, [len(t)]))
-    notes = [remark(f"{len(edges) - 2} gaps split the recording")] if len(edges) > 2 else []
-    # The median of rounded stamps is coarse: the longest stretch's mean period is the better clock.
-    longest = int(np.argmax(np.diff(edges)))
-    span = t[edges[longest] : edges[longest + 1]]
-    mean = float((span[-1] - span[0]) / (len(span) - 1))
-    period = mean if abs(mean - period) < 0.1 * period else period
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What a first piece of a recording says about all of it: the rate of the grid [Hz], and the spectrum."""
+
+    rate: float
+    spectrum: Spectrum
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A recording on an even grid: its stretches, what is known of it, and notes."""
+
+    parts: tuple[Stretch, ...]
+    known: Known
+    notes: tuple[Note, ...]
+
+
+def even_grid(samples: Samples, like: Known | None = None) -> Grid:
+    """Return stretches on an even grid, that of an earlier piece of the same recording if there is one.
+
+    Samples must be in order and finite.
+    """
+    stale = repeated(samples.q)
+    share = float(np.mean(stale)) if len(samples) else 0.0
+    if np.count_nonzero(~stale) < FEWEST:
+        what = f"only {np.count_nonzero(~stale)} usable samples are left"
+        raise InputError(what, "record longer", samples.source)
+    published = share <= 0.5  # else the driver publishes so much faster that its period says nothing
+    period = period_of(samples.t if published else samples.t[~stale], samples.source) if like is None else 1 / like.rate
+    notes: list[Note] = []
+    if published:
+        clock = clock_of(samples.t, samples.q, ~stale, period)
+        samples, notes = samples.with_arrays(clock.t, samples.arrays()), [*clock.notes]
+    samples, effort_notes = _with_fresh_efforts(samples, stale)
+    if share > 0.0:
+        samples = samples.take(~stale)
+        notes.append(repaired(f"{100 * share:.2g} % of the samples repeat the one before: left out"))
+    notes += effort_notes
+    found = like.spectrum if like is not None else _provisional_spectrum(samples, period)
+    limit = max(GAP * period, SHORT / max(float(np.median(found.motion)), SLOWEST_MOTION))
+    parts, uneven = _parts(samples, period, limit)
+    pauses = np.diff(samples.t)
+    split, short = int(np.count_nonzero(pauses > limit)), pauses[(pauses > GAP * period) & (pauses <= limit)]
+    if len(short):
+        text = f"{len(short)} gaps of at most {1e3 * float(short.max()):.3g} ms are bridged, rows near them left out"
+        notes.append(repaired(text))
+    if split:
+        notes.append(remark(f"{split} gaps split the recording"))
+    if uneven:
+        notes.append(repaired(f"uneven stamps: resampled to {1.0 / period:.5g} Hz"))
+    return Grid(tuple(parts), Known(1.0 / period, found), tuple(notes))
+
+
+def _provisional_spectrum(samples: Samples, period: float) -> Spectrum:
+    """Return the spectrum of the positions with gaps bridged that are short, however fast the motion may be."""
+    parts, _ = _parts(samples, period, PROVISIONAL * period)
+    return spectrum(looked_at([part.q for part in parts], 1.0 / period), 1.0 / period)
+
+
+def _with_fresh_efforts(samples: Samples, stale: NDArray[np.bool_]) -> tuple[Samples, list[Note]]:
+    """Return samples whose efforts that repeat the one before, beside fresh positions, are interpolated."""
+    assert samples.tau is not None
+    held = repeated(samples.tau)
+    share = float(np.mean(held & ~stale))
+    if share <= STALE:
+        return samples, []
+    t, tau = samples.t, samples.tau
+    filled = np.column_stack([np.interp(t, t[~held], column[~held]) for column in tau.T])
+    arrays = samples.arrays() | {"tau": filled}
+    return samples.with_arrays(t, arrays), [
+        repaired(
+            f"{100 * share:.2g} % of the efforts repeat the one before although the positions do not: interpolated"
+        )
+    ]
+
+
+def _parts(samples: Samples, period: float, limit: float) -> tuple[list[Stretch], bool]:
+    """Return the stretches without a pause longer than `limit` [s], and whether any had to be resampled."""
     found, uneven = [], False
-    for start, stop in itertools.pairwise(edges):
+    for start, stop in itertools.pairwise(gap_edges(samples.t, limit)):
         if stop - start < FEWEST:
             continue
         stretch, resampled = _even(samples.take(slice(int(start), int(stop))), period)
@@ -55,21 +127,24 @@ def stretches(samples: Samples) -> tuple[list[Stretch], float, tuple[Note, ...]]
         uneven |= resampled
     if not found:
         raise InputError("gaps cut the recording into shreds", "record without losing samples", samples.source)
-    if uneven:
-        notes.append(repaired(f"uneven stamps: resampled to {1.0 / period:.5g} Hz"))
-    return found, 1.0 / period, tuple(notes)
+    return found, uneven
 
 
 def _even(part: Samples, period: float) -> tuple[Stretch, bool]:
-    """Return samples without a gap on the grid of `period` [s], and whether they had to be resampled, by splines."""
+    """Return samples on the grid of `period` [s], and whether they had to be resampled, by splines.
+
+    Across a gap the torque is interpolated linearly: it is noisy, and a spline through noise swings widely there.
+    """
     t = part.t
     even = t[0] + period * np.arange(int(np.floor((t[-1] - t[0]) / period + 1e-6)) + 1)
     assert part.tau is not None
     dq = part.dq if part.dq is not None and np.isfinite(part.dq).all() else None
     if len(even) == len(t) and np.max(np.abs(even - t)) <= JITTER * period:
-        return Stretch(even, part.q, part.tau, dq), False
-
-    def at_even(x: Array) -> Array:
-        return np.asarray(CubicSpline(t, x, axis=0)(even))
-
-    return Stretch(even, at_even(part.q), at_even(part.tau), None if dq is None else at_even(dq)), True
+        return Stretch(even, part.q, part.tau, dq, np.zeros(len(even), dtype=bool)), False
+    before = np.clip(np.searchsorted(t, even, side="right") - 1, 0, len(t) - 2)
+    bridged = np.diff(t)[before] > GAP * period
+    tau = spline_at(t, part.tau, even)
+    if bridged.any():
+        inside = even[bridged]
+        tau[bridged] = np.column_stack([np.interp(inside, t, column) for column in part.tau.T])
+    return Stretch(even, spline_at(t, part.q, even), tau, None if dq is None else spline_at(t, dq, even), bridged), True

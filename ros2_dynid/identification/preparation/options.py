@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,6 +43,16 @@ class PreparationOptions:
             raise InputError(f"velocity is {self.velocity!r}", f"choose from {', '.join(map(str, VelocitySource))}")
         if self.delay is not None and not np.isfinite(self.delay):
             raise InputError(f"the delay is {self.delay} s", "give a finite number of seconds")
+
+    def with_filters(self, position: float | None, row: float | None, highest: float) -> PreparationOptions:
+        """Return the options with these cut-offs [Hz], as far as the data carry them, unless others are asked for."""
+        if position is None or row is None:
+            return self
+        return replace(
+            self,
+            position_cutoff=self.position_cutoff or min(position, highest),
+            row_cutoff=self.row_cutoff or min(row, highest),
+        )
 
     def gains_of(self, robot: Robot) -> Array:
         """Return the drive gain of each active joint, shape (n,), 1 where none is given."""

@@ -10,18 +10,23 @@ import numpy as np
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.options import PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
-from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.samples import Samples
 
 
 def prepare_pieces(
-    robot: Robot, pieces: Iterable[Samples], options: PreparationOptions | None = None, *, half: int | None = None
+    robot: Robot,
+    pieces: Iterable[Samples],
+    options: PreparationOptions | None = None,
+    *,
+    half: int | None = None,
+    filters: Filter | None = None,
 ) -> Prepared:
     """Return a recording that comes in pieces, one after the other in time, prepared: only one piece is held at a time.
 
-    The first piece that can be used proposes the filters. At the seams the filters' transients are lost, as at a gap.
+    The first piece that can be used proposes the filters, unless those of another recording are to be used (`filters`). At the seams the filters' transients are lost, as at a gap.
     A piece alone may stand still or be too short: it is left out with a note, unless none can be used.
     """
     done: list[Prepared] = []
@@ -29,7 +34,7 @@ def prepare_pieces(
     first_error: InputError | None = None
     for piece in pieces:
         try:
-            done.append(prepare(robot, piece, options, half=half, like=done[0] if done else None))
+            done.append(prepare(robot, piece, options, half=half, like=done[0] if done else None, filters=filters))
         except InputError as error:
             first_error = first_error or error
             span = f"{piece.t[0]:.6g} to {piece.t[-1]:.6g} s" if len(piece) else "no samples"
@@ -55,6 +60,7 @@ def joined(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prepared:
         ddq=np.concatenate([part.ddq for part in parts]),
         tau=np.concatenate([part.tau for part in parts]),
         sign=np.concatenate([part.sign for part in parts]),
+        bridged=np.concatenate([part.bridged for part in parts]),
         segments=tuple(
             slice(segment.start + int(start), segment.stop + int(start))
             for part, start in zip(parts, starts, strict=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation.cutoffs import LOOKED_AT, halved, propose, spectrum
+from ros2_dynid.identification.preparation.cutoffs import halved, propose
 from ros2_dynid.identification.preparation.derivatives import differentiated, filtered_sign, velocity_sources
-from ros2_dynid.identification.preparation.even_grid import stretches
-from ros2_dynid.identification.preparation.filters import filtered, half_kernel, lowpass_kernel, output_index
+from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid
+from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, half_kernel, lowpass_kernel, output_index
 from ros2_dynid.identification.preparation.options import PreparationOptions
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.usable import check_signals, finite
@@ -28,22 +28,29 @@ def prepare(
     *,
     half: int | None = None,
     like: Prepared | None = None,
+    filters: Filter | None = None,
 ) -> Prepared:
     """Return the recording prepared for `robot`: even in time, low-passed, differentiated, checked.
 
     half: 0 or 1 takes the motion from every second position sample only, two independent views of the same motion.
-    like: an earlier piece of the same recording, whose filters are used again.
+    like: an earlier piece of the same recording, whose grid and filters are used again. filters: of another recording,
+    whose cut-offs are used again.
     """
     options = options or PreparationOptions()
     samples = in_order_of(samples, robot.active_names)
     if like is None:
         check_signals(samples)
     samples = ordered(finite(samples))
-    parts, rate, notes = stretches(samples)
+    grid = even_grid(samples, None if like is None else like.known)
+    parts, rate = grid.parts, grid.known.rate
     longest = max(parts, key=lambda part: len(part.t))
-    cutoffs = propose(longest.q, rate, options, samples.source) if like is None else like.cutoffs
-    assert cutoffs is not None
-    sources, velocity_notes = velocity_sources(longest, rate, cutoffs, options.velocity, robot.active_names)
+    if like is not None and like.cutoffs is not None:
+        cutoffs, sources, velocity_notes = like.cutoffs, like.filter.velocity, ()
+    else:
+        if filters is not None:
+            options = options.with_filters(filters.position_cutoff, filters.row_cutoff, HIGHEST * rate)
+        cutoffs = propose(grid.known.spectrum, len(longest.t), rate, options, samples.source)
+        sources, velocity_notes = velocity_sources(longest, rate, cutoffs, options.velocity, robot.active_names)
     gains, step = options.gains_of(robot), cutoffs.step
     kernels = full = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
     proposed = cutoffs
@@ -60,14 +67,15 @@ def prepare(
             continue
         tau = filtered(part.tau, torque_kernel, step) * gains
         sign = filtered_sign(robot, part, full, step, sources)
-        columns.append((part.t[0] + index / rate, *differentiated(part, kernels, step, sources), tau, sign))
+        motion = differentiated(part, kernels, step, sources)
+        columns.append((part.t[0] + index / rate, *motion, tau, sign, _bridged(part, kernels[0], step)))
         segments.append(slice(at, at + len(index)))
         at += len(index)
     if not segments:
         needed = (len(kernels[0]) + step * len(row_kernel)) / rate
         what = f"the recording has no stretch of {needed:.2g} s without a gap, which its filters need"
         raise InputError(what, "record longer, or raise the cut-offs", samples.source)
-    t, q, dq, ddq, tau, sign = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
+    t, q, dq, ddq, tau, sign, bridged = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
     dropped = (len(kernels[0]) // 2 + step * (len(row_kernel) // 2)) / rate
     return Prepared(
         t,
@@ -76,12 +84,13 @@ def prepare(
         ddq,
         tau,
         sign,
+        bridged,
         segments=tuple(segments),
         kernel=row_kernel,
         slope_kernel=lowpass_kernel(cutoffs.row, rate / step, 1),
         step=cutoffs.row_step,
         top_speed=np.quantile(np.abs(dq), 0.99, axis=0),
-        position_noise=np.sqrt(0.5 * rate * spectrum(longest.q[: int(LOOKED_AT * rate)], rate).floor),
+        position_noise=np.sqrt(0.5 * rate * grid.known.spectrum.floor),
         filter=Filter(
             rate=rate,
             position_cutoff=cutoffs.position,
@@ -94,6 +103,15 @@ def prepare(
             velocity=sources,
         ),
         source=samples.source,
-        notes=(*samples.notes, *notes, *velocity_notes),
+        notes=(*samples.notes, *grid.notes, *velocity_notes),
         cutoffs=proposed,
+        known=grid.known,
     )
+
+
+def _bridged(part: Stretch, kernel: Array, step: int) -> Array:
+    """Return the share of the position filter that lies in bridged gaps, for each inner sample."""
+    share = np.abs(kernel) / np.abs(kernel).sum()
+    if not part.bridged.any():
+        return np.zeros(len(output_index(len(part.t), len(kernel), step)))
+    return filtered(part.bridged.astype(float), share, step)

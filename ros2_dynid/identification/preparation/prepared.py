@@ -9,6 +9,7 @@ import numpy as np
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction.columns import signs
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs
+from ros2_dynid.identification.preparation.even_grid import Known
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note
 
@@ -34,7 +35,8 @@ class Prepared:
 
     sign: of the speed of every joint of the tree and then of every coupled motor, shape (N, n + couplings), taken at
     the recording's own rate and filtered like the torque: friction changes between two inner samples.
-    segments: stretches without a gap; step: inner samples between rows; kernel, slope_kernel: the second filter, and
+    bridged: share of each sample's filter that lies in bridged gaps, shape (N,).
+    segments: stretches without a longer gap; step: inner samples between rows; kernel, slope_kernel: the second filter, and
     the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     """
@@ -45,6 +47,7 @@ class Prepared:
     ddq: Array
     tau: Array
     sign: Array
+    bridged: Array
     segments: tuple[slice, ...]
     kernel: Array | None
     slope_kernel: Array | None
@@ -55,6 +58,7 @@ class Prepared:
     source: str = ""
     notes: tuple[Note, ...] = ()
     cutoffs: Cutoffs | None = None
+    known: Known | None = None
 
 
 def as_prepared(
@@ -87,6 +91,7 @@ def as_prepared(
         ddq,
         tau,
         signs(robot, dq),
+        np.zeros(len(t)),
         (slice(0, len(t)),),
         None,
         None,

@@ -21,6 +21,8 @@ WORTH_BUILDING = 300_000
 """Samples from which on it pays to compile the robot's regressor first; one compiled earlier is always used."""
 SLOW_SHARE = 0.2
 """Share of a row's filter that may lie on samples too slow for Coulomb friction."""
+BRIDGED_SHARE = 0.05
+"""Share of a row's filter that may lie in bridged gaps."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +123,18 @@ def row_chunks(
 def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | None) -> NDArray[np.bool_]:
     """Return keep, shape (n, m): False where joint j, or a motor that couples into it, is slow within the row's filter.
 
+    False for all joints near a bridged gap.
     Friction near standstill is no sign times a constant, and the filter spreads what happens there over its length: a
     row is left out if slow samples make up more than SLOW_SHARE of its kernel.
     """
-    slow = prepared.filter.slow
+    slow, whole = prepared.filter.slow, np.ones(len(window.at), dtype=bool)
+    bridged = prepared.bridged[window.inputs]
+    if T is not None and bridged.any():
+        kernel = np.abs(T[: len(bridged), : len(window.at)])
+        whole = bridged @ kernel <= BRIDGED_SHARE * np.abs(T[:, 0]).sum()
     dq = prepared.dq[window.inputs if T is not None else window.at].T
     if slow == 0.0:
-        return np.ones((len(dq), len(window.at)), dtype=bool)
+        return np.tile(whole, (len(dq), 1))
     crawling = np.abs(dq) <= slow * prepared.top_speed[:, None]
     column = {joint: k for k, joint in enumerate(robot.active)}
     for coupling in robot.coupling:
@@ -137,4 +144,4 @@ def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | Non
     if T is None:
         return ~crawling
     kernel = np.abs(T[:, : len(window.at)])
-    return np.asarray(crawling @ kernel[: crawling.shape[1]] <= SLOW_SHARE * kernel[:, 0].sum())
+    return np.asarray(whole & (crawling @ kernel[: crawling.shape[1]] <= SLOW_SHARE * kernel[:, 0].sum()))
