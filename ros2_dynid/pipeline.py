@@ -24,7 +24,10 @@ from ros2_dynid.codec import Plain, encode
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter, inform
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.large_delay import without_large_delay
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle
+from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
 from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load
 from ros2_dynid.identification.model_file import (
     IdentifiedModel,
@@ -39,7 +42,7 @@ from ros2_dynid.identification.physical import Essential, closest, essential, im
 from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
 from ros2_dynid.identification.physical.standard import essential_change, with_drives
-from ros2_dynid.identification.preparation import Filter, Prepared, prepare, prepare_pieces
+from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.torque_data import save_torque_data
 from ros2_dynid.identification.validation import (
     Comparison,
@@ -59,7 +62,7 @@ from ros2_dynid.identification.validation.torque_errors import whiteness
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.notes import Note
+from ros2_dynid.notes import Note, remark
 from ros2_dynid.progress import Cancelled, Progress, Reporter
 from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined
 from ros2_dynid.recording.read import iter_samples
@@ -181,7 +184,7 @@ def identify(
         rows=int(problem.information.rows.sum()),
         method=options.method,
         filter=problem.prepared[0].filter,
-        delay=_delay(found),
+        delay=_delay(problem, found),
         verdict=tuple(remarks),
         notes=_notes(problem),
         seconds=time.perf_counter() - began,
@@ -273,20 +276,47 @@ def check_output(output: str | Path | None, recordings: Sequence[Recording], ove
 def read_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
     """Read and prepare the recordings, and gather what they say about the base parameters."""
     base = base_parameters(robot, method="closed-form")
-    prepared = [
-        _prepared(robot, recording, options, report, 0.05 + 0.3 * k / len(recordings))
-        for k, recording in enumerate(recordings)
-    ]
-    information = inform(robot, base, prepared, lambda done: report("regressor", 0.35 + 0.35 * done))
+    chosen = options.preparation
+
+    def read() -> list[Prepared]:
+        shares = (0.05 + 0.3 * k / len(recordings) for k in range(len(recordings)))
+        return [_prepared(robot, part, options, report, at) for part, at in zip(recordings, shares, strict=True)]
+
+    def informed(prepared: Sequence[Prepared]) -> Information:
+        on_chunk = partial(_regressor_done, report)
+        return inform(robot, base, prepared, on_chunk, delay=chosen.delay is None)
+
+    prepared = read()
+    information = informed(prepared)
+    if chosen.row_cutoff is None and chosen.position_cutoff is None:
+        lower = lower_cutoff(prepared, information, informed)
+        if lower is not None:
+            note = remark(f"the cut-off proposed lets too much noise in: rows are filtered at {lower:g} Hz instead")
+            options = replace(options, preparation=replace(chosen, row_cutoff=lower))
+            prepared = [replace(part, notes=(*part.notes, note)) for part in read()]
+            information = informed(prepared)
+    prepared, information = without_large_delay(prepared, information, informed)
     prior = information.layout.vector(base.values(robot, standard_vector(robot)))
-    halves = partial(_halves, robot, recordings, options, report)
+    halves = partial(_halves, robot, recordings, options, report, [part.filter for part in prepared])
     return Problem(robot, base, tuple(prepared), information, prior, halves)
 
 
+def _regressor_done(report: Progress, done: float) -> None:
+    report("regressor", 0.35 + 0.35 * done)
+
+
 def _halves(
-    robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress, half: int
+    robot: Robot,
+    recordings: Sequence[Recording],
+    options: IdentifyOptions,
+    report: Progress,
+    filters: Sequence[Filter],
+    half: int,
 ) -> list[Prepared]:
-    return [_prepared(robot, recording, options, report, 0.75, half) for recording in recordings]
+    return [
+        _prepared(robot, recording, options, report, 0.75, half, used)
+        for recording, used in zip(recordings, filters, strict=True)
+    ]
 
 
 def _prepared(
@@ -300,9 +330,22 @@ def _prepared(
 ) -> Prepared:
     """Return a recording prepared; a file is read once, in pieces, and twice if its clock was set back.
 
-    filters: of the recordings fitted to, which those held out pass too.
+    filters: of the recordings fitted to, which those held out pass too, and whose efforts were as late.
     """
     report("reading recordings", at)
+    found = _prepared_as_recorded(robot, recording, options, report, at, half, filters)
+    return found if filters is None else effort_later(found, filters.delay - found.filter.delay)
+
+
+def _prepared_as_recorded(
+    robot: Robot,
+    recording: Recording,
+    options: IdentifyOptions,
+    report: Progress,
+    at: float,
+    half: int | None,
+    filters: Filter | None,
+) -> Prepared:
     if isinstance(recording, Samples):
         return prepare(robot, recording, options.preparation, half=half, filters=filters)
     for pieces in (_pieces_read_once, _pieces_read_twice):
@@ -469,7 +512,7 @@ def _provenance(
         "singular_values": _singular_values(problem, found),
         "rank": found.rank,
         "sigma": encode(found.sigma),
-        "delay": encode(_delay(found)),
+        "delay": encode(_delay(problem, found)),
         "verdict": [encode(remark) for remark in remarks],
         "notes": list(_notes(problem)),
         "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},
@@ -477,8 +520,10 @@ def _provenance(
     }
 
 
-def _delay(found: Estimate) -> Delay:
-    return Delay(found.delay, found.delay_std if np.isfinite(found.delay_std) else None)
+def _delay(problem: Problem, found: Estimate) -> Delay:
+    """Return how late the effort was in all: what it was moved by, and what was estimated of the rest."""
+    estimated = bool(found.layout.n_delay) and np.isfinite(found.delay_std)
+    return Delay(problem.prepared[0].filter.delay + found.delay, found.delay_std if estimated else None)
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def power_spectrum(parts: Sequence[Array], rate: float) -> tuple[Array, Array]:
 
 
 def third_octaves(f: Array, P: Array) -> tuple[Array, Array]:
-    """Return the upper edges (b,) [Hz] of third-octave bands that hold a frequency, and the mean (b, n) of P in them."""
+    """Return the upper edges (b,) [Hz] of the third-octave bands of f, and the mean (b, n) of P in them."""
     number = np.floor(3.0 * np.log2(f / f[0]) + 0.5).astype(int)
     first = np.flatnonzero(np.diff(number, prepend=-1))
     counts = np.diff(np.append(first, len(f)))

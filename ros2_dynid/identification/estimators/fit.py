@@ -55,8 +55,9 @@ class Problem:
     halves: Callable[[int], list[Prepared]] | None = None
 
     def rows(self, prepared: Prepared) -> Iterator[Rows]:
-        """Yield the rows of one recording, with the delay's column."""
-        return row_chunks(self.robot, prepared, self.base.columns(self.robot), delay=True)
+        """Yield the rows of one recording, with the delay's column if the delay is estimated."""
+        delay = bool(self.information.layout.n_delay)
+        return row_chunks(self.robot, prepared, self.base.columns(self.robot), delay=delay)
 
     def gathered(
         self,
@@ -81,16 +82,21 @@ def felt_by(robot: Robot, base: BaseParameters) -> NDArray[np.bool_]:
 
 
 def inform(
-    robot: Robot, base: BaseParameters, prepared: Sequence[Prepared], on_chunk: OnChunk | None = None
+    robot: Robot,
+    base: BaseParameters,
+    prepared: Sequence[Prepared],
+    on_chunk: OnChunk | None = None,
+    *,
+    delay: bool = True,
 ) -> Information:
-    """Return what prepared recordings say about the base parameters and the delay of the effort."""
-    columns, layout = base.columns(robot), Layout(len(base), n_delay=1)
+    """Return what prepared recordings say about the base parameters and, with `delay`, the delay of the effort."""
+    columns, layout = base.columns(robot), Layout(len(base), n_delay=int(delay))
     felt = np.ones((len(robot.active), layout.size), dtype=bool)
     felt[:, layout.base] = felt_by(robot, base)
     return combine(
         [
             gather(
-                row_chunks(robot, p, columns, delay=True),
+                row_chunks(robot, p, columns, delay=delay),
                 felt,
                 row_count(p),
                 layout,
@@ -159,10 +165,10 @@ def _differences(problem: Problem, on_chunk: OnChunk | None) -> Information:
 def _by_energy(problem: Problem, on_chunk: OnChunk | None) -> Fit:
     """Return the fit of the power balance, whose rows have one equation for all joints."""
     columns, layout = problem.base.columns(problem.robot), problem.information.layout
-    felt = np.ones((1, layout.size), dtype=bool)
+    delay, felt = bool(layout.n_delay), np.ones((1, layout.size), dtype=bool)
     powers = combine(
         [
-            gather(energy_rows(problem.robot, p, columns, delay=True), felt, row_count(p), layout, on_chunk=on_chunk)
+            gather(energy_rows(problem.robot, p, columns, delay=delay), felt, row_count(p), layout, on_chunk=on_chunk)
             for p in problem.prepared
         ]
     )

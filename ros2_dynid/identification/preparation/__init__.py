@@ -1,12 +1,14 @@
 """Preparation: a recording becomes smooth motion and torque on an even grid, and then the rows of tau = W base.
 
-In the order of the work: `usable` (can it be used at all?), `even_grid` (stretches without a gap, with `repeats`, `clock` and
-`spline`), `cutoffs` (filters that the spectrum proposes), `filters` (the kernels), `derivatives` (velocities and accelerations), `prepare` (all of
-this for one recording), `pieces` (for one that is larger than memory), `prepared` (the result), `rows` (regressor and
-torque through the second filter). `options` is what a caller may choose.
+In the order of the work: `usable` (can it be used at all?), `even_grid` (stretches on an even grid, with `repeats`,
+`clock` and `spline`), `cutoffs` (filters that the spectrum proposes), `filters` (kernels), `derivatives` (velocities and
+accelerations), `prepare` (all of this for one recording), `pieces` (for one that is larger than memory), `prepared`
+(the result), `effort_delay` (efforts recorded late), `rows` (regressor and torque through the second filter). `options`
+is what a caller may choose.
 """
 
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs, propose, spectrum
+from ros2_dynid.identification.preparation.effort_delay import effort_later
 from ros2_dynid.identification.preparation.options import PreparationOptions
 from ros2_dynid.identification.preparation.pieces import prepare_pieces
 from ros2_dynid.identification.preparation.prepare import prepare
@@ -20,6 +22,7 @@ __all__ = [
     "Prepared",
     "Rows",
     "as_prepared",
+    "effort_later",
     "prepare",
     "prepare_pieces",
     "propose",

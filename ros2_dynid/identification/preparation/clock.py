@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +62,7 @@ def clock_of(t: Array, q: Array, fresh: NDArray[np.bool_], period: float) -> Clo
     sampled. The right times are those along which the motion is smoother.
     """
     edges = gap_edges(t, GAP * period)
-    even = np.concatenate([_even_times(t[a:b], period) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    even = np.concatenate([_even_times(t[a:b], period) for a, b in itertools.pairwise(edges)])
     off = float(np.sqrt(np.mean((t - even) ** 2))) / period
     if float(np.max(np.abs(t - even))) <= JITTER * period or np.any(np.diff(even) <= 0):
         return Clock(t, period)

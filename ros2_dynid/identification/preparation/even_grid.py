@@ -93,6 +93,17 @@ def even_grid(samples: Samples, like: Known | None = None) -> Grid:
     return Grid(tuple(parts), Known(1.0 / period, found), tuple(notes))
 
 
+def later_effort(part: Stretch, n: int) -> Stretch:
+    """Return the stretch with the torque of n samples later (earlier if negative), as far as both are there."""
+    if n == 0:
+        return part
+    length = max(len(part.t) - abs(n), 0)
+    motion, effort = slice(max(-n, 0), max(-n, 0) + length), slice(max(n, 0), max(n, 0) + length)
+    dq = None if part.dq is None else part.dq[motion]
+    bridged = part.bridged[motion] | part.bridged[effort]
+    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged)
+
+
 def _provisional_spectrum(samples: Samples, period: float) -> Spectrum:
     """Return the spectrum of the positions with gaps bridged that are short, however fast the motion may be."""
     parts, _ = _parts(samples, period, PROVISIONAL * period)

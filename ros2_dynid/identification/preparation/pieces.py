@@ -26,7 +26,8 @@ def prepare_pieces(
 ) -> Prepared:
     """Return a recording that comes in pieces, one after the other in time, prepared: only one piece is held at a time.
 
-    The first piece that can be used proposes the filters, unless those of another recording are to be used (`filters`). At the seams the filters' transients are lost, as at a gap.
+    The first piece that can be used proposes the filters, unless those of another recording are to be used (`filters`).
+    At the seams the filters' transients are lost, as at a gap.
     A piece alone may stand still or be too short: it is left out with a note, unless none can be used.
     """
     done: list[Prepared] = []

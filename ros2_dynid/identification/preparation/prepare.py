@@ -12,12 +12,13 @@ import numpy as np
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.cutoffs import halved, propose
 from ros2_dynid.identification.preparation.derivatives import differentiated, filtered_sign, velocity_sources
-from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid
+from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid, later_effort
 from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, half_kernel, lowpass_kernel, output_index
 from ros2_dynid.identification.preparation.options import PreparationOptions
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.usable import check_signals, finite
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.notes import Note
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
 
 
@@ -44,8 +45,9 @@ def prepare(
     grid = even_grid(samples, None if like is None else like.known)
     parts, rate = grid.parts, grid.known.rate
     longest = max(parts, key=lambda part: len(part.t))
+    velocity_notes: tuple[Note, ...] = ()
     if like is not None and like.cutoffs is not None:
-        cutoffs, sources, velocity_notes = like.cutoffs, like.filter.velocity, ()
+        cutoffs, sources = like.cutoffs, like.filter.velocity
     else:
         if filters is not None:
             options = options.with_filters(filters.position_cutoff, filters.row_cutoff, HIGHEST * rate)
@@ -57,11 +59,12 @@ def prepare(
     if half is not None:
         step, cutoffs = halved(cutoffs, rate, samples.source)
         kernels = [half_kernel(cutoffs.position, rate, k, half) for k in range(3)]
-    torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=options.delay or 0.0)
+    late = round((options.delay or 0.0) * rate)  # in whole samples; the kernel takes the rest
+    torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=(options.delay or 0.0) - late / rate)
     row_kernel = lowpass_kernel(cutoffs.row, rate / step)
     columns: list[tuple[Array, ...]] = []
     segments, at = [], 0
-    for part in parts:
+    for part in (later_effort(part, late) for part in parts):
         index = output_index(len(part.t), len(kernels[0]), step)
         if len(index) < len(row_kernel):
             continue

@@ -36,8 +36,8 @@ class Prepared:
     sign: of the speed of every joint of the tree and then of every coupled motor, shape (N, n + couplings), taken at
     the recording's own rate and filtered like the torque: friction changes between two inner samples.
     bridged: share of each sample's filter that lies in bridged gaps, shape (N,).
-    segments: stretches without a longer gap; step: inner samples between rows; kernel, slope_kernel: the second filter, and
-    the one that also differentiates, None if there is none;
+    segments: stretches without a longer gap; step: inner samples between rows; kernel, slope_kernel: the second filter,
+    and the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     """
 

@@ -54,7 +54,7 @@ def compare_torques(
     begin, seen = 0.0, 0
     for number, recording in enumerate(prepared):
         shift = begin - (float(recording.t[0]) if len(prepared) > 1 else 0.0)
-        chunks = row_chunks(robot, recording, columns, delay=True)
+        chunks = row_chunks(robot, recording, columns, delay=len(value) > len(columns))
         for window, rows in zip(windows(recording, rows_of_a_chunk(recording)), chunks, strict=True):
             predicted = np.einsum("b,bjt->jt", value, rows.W)
             residual = rows.tau - predicted

@@ -1,0 +1,182 @@
+"""Default settings on recordings of real robots, beside the best cut-off found by hand: the table of docs/real_robots.md.
+
+    python bench/real_robots.py --data ../shared/data [--write] [NAME ...]
+
+Each set is split into a part to fit and a part held out. The held-out error is computed outside the identification: the
+positions are low-passed and differentiated by SciPy, `dynid torque` evaluates the model, and measured and predicted
+torque pass the same 4 Hz low-pass, whatever filters the fit used. A synthetic Panda with bad stamps is one of the sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy import signal
+
+from ros2_dynid import cli
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation import PreparationOptions
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Array, Coupling, Robot
+from ros2_dynid.pipeline import Identified, identify
+from ros2_dynid.recording.read import load_samples
+from ros2_dynid.recording.samples import Samples
+
+BAND = 4.0
+"""Band that the errors are compared in [Hz]."""
+BY_HAND = (2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)
+"""Cut-offs of the rows that are tried by hand [Hz]; that of the positions is five times as high."""
+
+
+@dataclass(frozen=True)
+class Set:
+    """A recording of a robot, split into what is fitted and what is held out."""
+
+    name: str
+    robot: Robot
+    fitted: list[Samples]
+    held_out: Samples
+    about: str
+
+
+def sets(data: Path) -> Iterator[Set]:
+    """Yield the sets that are there."""
+    for name, about in (("ur10", "Universal Robots UR10, 125 Hz"), ("panda30", "Franka Panda, 30 Hz")):
+        if (data / name).is_dir():
+            robot = load_robot(data / name / "robot.urdf")
+            samples = load_samples(data / name / "run.db3", robot)
+            split = 2 * len(samples) // 3
+            parts = samples.take(slice(0, split)), samples.take(slice(split, None))
+            yield Set(name, robot, [parts[0]], parts[1], about)
+    if (data / "kr300").is_dir():
+        robot = load_robot(data / "kr300" / "robot.yaml")
+        a, b, c = (load_samples(data / "kr300" / f"{part}.npz", robot) for part in "abc")
+        yield Set("kr300", robot, [a, b], c, "KUKA KR300, 250 Hz")
+    if (data / "tx40").is_dir():
+        robot = replace(load_robot(data / "tx40" / "tx40.urdf"), coupling=(Coupling(6, {5: 1.0, 6: 1.0}),))
+        samples = load_samples(data / "tx40" / "tx40_traj.npz", robot)
+        begin = samples.t - samples.t[0] < 5.0
+        yield Set("tx40", robot, [samples.take(begin)], samples.take(~begin), "Staubli TX-40, 5 kHz")
+    if (data / "panda30").is_dir():
+        robot = load_robot(data / "panda30" / "robot.urdf")
+        fitted = synthetic_panda(robot, seed=0)
+        yield Set("synthetic", robot, [fitted], synthetic_panda(robot, seed=1, clean=True), "Panda, 1 kHz, bad stamps")
+
+
+def synthetic_panda(robot: Robot, seed: int, *, seconds: float = 40.0, clean: bool = False) -> Samples:
+    """Return a Panda at 1 kHz with torques of its a priori parameters, friction and noise.
+
+    Unless `clean`, its stamps jitter, in part slowly, 6 % of its samples repeat the one before, and 9 ms are lost twice.
+    """
+    rng, n, rate = np.random.default_rng(seed), len(robot.active), 1000.0
+    t = np.arange(0.0, seconds, 1.0 / rate)
+    a, b = rng.normal(0.0, 0.3, (2, 5, n))
+    w = 2.0 * np.pi * 0.1 * np.arange(1, 6)
+    k = np.arange(1, 6)
+    late = rng.normal(0.0, 1.0, (2, len(t)))
+    smooth = np.exp(-0.5 * (np.arange(-150, 151) / 50.0) ** 2)
+    late[0] = np.convolve(late[0], smooth / np.sqrt(np.sum(smooth**2)), mode="same")
+    taken = t if clean else t + 1e-3 * (late[0] + 0.3 * late[1])  # sampled off the times that the stamps tell
+    phase = w * taken[:, None]
+    q = (np.sin(phase) / k) @ a + (np.cos(phase) / k) @ b
+    dq = (np.cos(phase) * w / k) @ a - (np.sin(phase) * w / k) @ b
+    ddq = -(np.sin(phase) * w**2 / k) @ a - (np.cos(phase) * w**2 / k) @ b
+    tau = inverse_dynamics(robot, standard_vector(robot), q, dq, ddq)
+    tau = tau + 0.5 * dq + 0.3 * np.tanh(dq / 0.01) + rng.normal(0.0, 0.05, q.shape)
+    q = q + rng.normal(0.0, 1e-6, q.shape)
+    if clean:
+        return Samples(t, robot.active_names, q, tau=tau, source="synthetic Panda")
+    index = np.arange(len(t))
+    repeat = rng.random(len(t)) < 0.06
+    index[repeat] -= 1
+    index = np.maximum(index, 0)
+    kept = ~(((t > 12.0) & (t < 12.009)) | ((t > 27.0) & (t < 27.009)))
+    stamps = t + 1e-4 * rng.uniform(-1.0, 1.0, len(t))
+    return Samples(stamps[kept], robot.active_names, q[index][kept], tau=tau[index][kept], source="synthetic Panda")
+
+
+def held_out_errors(folder: Path, robot: Robot, samples: Samples) -> tuple[Array, float]:
+    """Return the relative torque error of each joint and of all in the common band, by `dynid torque`."""
+    rate = 1.0 / float(np.mean(np.diff(samples.t)))
+    t = samples.t[0] + np.arange(len(samples)) / rate
+    assert samples.tau is not None
+    q, tau = (np.column_stack([np.interp(t, samples.t, x) for x in array.T]) for array in (samples.q, samples.tau))
+    smooth = signal.butter(4, min(5.0 * BAND, 0.3 * rate), fs=rate, output="sos")
+    q = signal.sosfiltfilt(smooth, q, axis=0)
+    dq = np.gradient(q, 1.0 / rate, axis=0)
+    ddq = np.gradient(dq, 1.0 / rate, axis=0)
+    with tempfile.TemporaryDirectory() as place:
+        motion, out = Path(place) / "motion.npz", Path(place) / "torque.csv"
+        np.savez(motion, t=t, q=q, dq=dq, ddq=ddq)
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = cli.main(["torque", str(folder / "model.yaml"), str(motion), str(out), "--json"])
+        if code:
+            raise SystemExit(code)
+        predicted = _efforts(out, robot)
+    band = signal.butter(4, BAND, fs=rate, output="sos")
+    # A joint that stands still has any friction between the two signs of Coulomb's.
+    slow = (np.abs(dq) <= 0.02 * np.max(np.abs(dq), axis=0)).astype(float)
+    width = max(1, round(rate / BAND))
+    counted = np.column_stack([np.convolve(x, np.ones(width) / width, mode="same") for x in slow.T]) < 0.2
+    counted &= ((t > t[0] + 0.5) & (t < t[-1] - 0.5))[:, None]
+    measured, predicted = (signal.sosfiltfilt(band, x, axis=0) * counted for x in (tau, predicted))
+    errors, sizes = np.linalg.norm(measured - predicted, axis=0), np.linalg.norm(measured, axis=0)
+    return errors / sizes, float(np.linalg.norm(errors) / np.linalg.norm(sizes))
+
+
+def _efforts(path: Path, robot: Robot) -> Array:
+    table = np.genfromtxt(path, delimiter=",", names=True, deletechars="", replace_space="")
+    return np.column_stack([table[f"{name}.effort"] for name in robot.active_names])
+
+
+def tried(one: Set, folder: Path, preparation: PreparationOptions | None = None) -> tuple[Identified, Array, float]:
+    """Identify from the fitted part and return the outcome with the held-out errors."""
+    options = IdentifyOptions(preparation=preparation or PreparationOptions(), checks=preparation is None)
+    found = identify(one.robot, one.fitted, options=options, output=folder, overwrite=True)
+    return found, *held_out_errors(folder, one.robot, one.held_out)
+
+
+def main() -> None:
+    """Print the table, and write the page if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="sets to try (default: all)")
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
+    parser.add_argument("--write", action="store_true", help="write docs/real_robots.md and its pictures")
+    parser.add_argument("--no-scan", action="store_true", help="default settings only")
+    args = parser.parse_args()
+    for one in sets(args.data):
+        if args.names and one.name not in args.names:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            found, joints, default = tried(one, Path(place) / "default")
+            filters = found.outcome.filter
+            by_hand: dict[float, float] = {}
+            for row in () if args.no_scan else BY_HAND:
+                rate = filters.rate
+                chosen = PreparationOptions(row_cutoff=min(row, 0.14 * rate), position_cutoff=min(5 * row, 0.31 * rate))
+                with contextlib.suppress(InputError):
+                    by_hand[row] = tried(one, Path(place) / f"{row:g}", chosen)[2]
+        best = min(by_hand, key=lambda row: by_hand[row]) if by_hand else np.nan
+        print(
+            f"{one.name:10s} rows {filters.row_cutoff:.3g} Hz, positions {filters.position_cutoff:.3g} Hz: "
+            f"{100 * default:.2f} %, best by hand {100 * by_hand.get(best, np.nan):.2f} % at {best:g} Hz, "
+            f"ratio {default / by_hand.get(best, np.nan):.3f}; fit {100 * found.outcome.fit['all'].relative:.2f} %"
+        )
+        print("   joints " + " ".join(f"{100 * e:.1f}" for e in joints), flush=True)
+        print("   by hand " + " ".join(f"{row:g}: {100 * e:.2f}" for row, e in by_hand.items()), flush=True)
+        for note in found.outcome.notes:
+            print("   note: " + note)
+
+
+if __name__ == "__main__":
+    main()
