@@ -1,4 +1,4 @@
-"""Default settings on recordings of real robots, beside the best cut-off found by hand: the table of docs/real_robots.md.
+"""Default settings on recordings of real robots, beside the best cut-off found by hand (docs/real_robots.md).
 
     python bench/real_robots.py --data ../shared/data [--write] [NAME ...]
 
@@ -76,7 +76,7 @@ def sets(data: Path) -> Iterator[Set]:
 def synthetic_panda(robot: Robot, seed: int, *, seconds: float = 40.0, clean: bool = False) -> Samples:
     """Return a Panda at 1 kHz with torques of its a priori parameters, friction and noise.
 
-    Unless `clean`, its stamps jitter, in part slowly, 6 % of its samples repeat the one before, and 9 ms are lost twice.
+    Unless `clean`, its stamps are off, in part slowly, 6 % of its samples repeat the one before, 9 ms are lost twice.
     """
     rng, n, rate = np.random.default_rng(seed), len(robot.active), 1000.0
     t = np.arange(0.0, seconds, 1.0 / rate)
