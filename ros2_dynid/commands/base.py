@@ -47,7 +47,7 @@ class IdentifiabilityEntry:
 
 
 @dataclass(frozen=True)
-class Combination:
+class PaperCombination:
     """A minimal linear combination of Lin's Theorem 2 with its a priori value."""
 
     name: str
@@ -74,7 +74,7 @@ class BaseOutcome:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     seconds: float = 0.0
-    paper_set: tuple[Combination, ...] | None = None
+    paper_set: tuple[PaperCombination, ...] | None = None
     latex: str | None = None
 
 
@@ -214,12 +214,12 @@ def base_outcome(
     )
 
 
-def paper_set(robot: Robot) -> tuple[Combination, ...]:
+def paper_set(robot: Robot) -> tuple[PaperCombination, ...]:
     """Return the minimal linear combinations of Theorem 2 with their a priori values."""
     from ros2_dynid.base_parameters.minimal_combinations import minimal_combinations
 
     return tuple(
-        Combination(
+        PaperCombination(
             found.name, found.terms, sum(c * robot.parameters.get(name, 0.0) for name, c in found.terms.items())
         )
         for found in minimal_combinations(robot)

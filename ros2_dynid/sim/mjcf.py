@@ -14,17 +14,16 @@ import numpy as np
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import IA, by_joint
+from ros2_dynid.model.pseudo_inertia import central_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
-def central_inertia(parameters: Array) -> tuple[float, Array, Array]:
+def rigid_body(parameters: Array) -> tuple[float, Array, Array]:
     """Return mass [kg], centre of mass (3,) [m] and inertia about it (3, 3) [kg.m^2] from a link's ten parameters."""
-    XX, XY, XZ, YY, YZ, ZZ = parameters[:6]
-    J = np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
-    m, M = parameters[6:9], float(parameters[9])
-    if M <= 0:
+    M, inertia = float(parameters[9]), central_inertia(parameters)
+    if inertia is None:
         raise InputError(f"a link of mass {M:g} kg cannot be simulated", "give every link a positive mass")
-    return M, m / M, J + (np.outer(m, m) - m @ m * np.eye(3)) / M
+    return M, parameters[6:9] / M, inertia
 
 
 def mjcf(robot: Robot, chi: Array, step: float) -> str:
@@ -44,7 +43,7 @@ def mjcf(robot: Robot, chi: Array, step: float) -> str:
             bodies[joint.parent], "body", name=f"link{j}", pos=_text(pose[:3, 3]), xyaxes=_text([*x, *y])
         )
         parameters = by_joint(robot, chi)[j - 1]
-        M, c, I = central_inertia(parameters)
+        M, c, I = rigid_body(parameters)
         full = (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])
         ET.SubElement(body, "inertial", pos=_text(c), mass=f"{M:.17g}", fullinertia=_text(full))
         kind = "slide" if joint.sigma == PRISMATIC else "hinge"

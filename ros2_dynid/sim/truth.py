@@ -11,7 +11,7 @@ import numpy as np
 from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
 from ros2_dynid.model.parameters import IA, by_joint, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
-from ros2_dynid.sim.mjcf import central_inertia
+from ros2_dynid.sim.mjcf import rigid_body
 
 SMALLEST_MASS, SMALLEST_MOMENT = 1e-3, 1e-8
 FASTEST = 1000.0
@@ -36,7 +36,7 @@ def _real_link(parameters: Array, rng: np.random.Generator, spread: float) -> Ar
     """Return the ten parameters of a link changed by up to `spread`, those of a real mass distribution."""
     if parameters[9] <= 0:
         parameters = np.array((*np.full(6, 0.0), 0.0, 0.0, 0.0, SMALLEST_MASS))
-    M, c, I = central_inertia(parameters)
+    M, c, I = rigid_body(parameters)
     M *= 1 + spread * rng.uniform(-1, 1)
     c = c * (1 + spread * rng.uniform(-1, 1, 3))
     moments, axes = np.linalg.eigh(np.trace(I) / 2 * np.eye(3) - I)  # second moment of mass about the centre
