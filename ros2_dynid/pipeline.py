@@ -30,7 +30,10 @@ from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
 from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load
 from ros2_dynid.identification.model_file import (
+    BASE,
+    CONSISTENT,
     IdentifiedModel,
+    SetErrors,
     is_model_file,
     load_model,
     model_of,
@@ -38,9 +41,10 @@ from ros2_dynid.identification.model_file import (
 )
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.outcome import Consistency, Delay, Elimination, EliminationStep, IdentifyOutcome
-from ros2_dynid.identification.physical import Essential, closest, essential, impose, made_consistent, significance
+from ros2_dynid.identification.physical import Essential, closest, essential, made_consistent, significance
 from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
+from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, imposed_on, set_fits
 from ros2_dynid.identification.physical.standard import essential_change, with_drives
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.torque_data import save_torque_data
@@ -108,10 +112,14 @@ class Identified:
 
 @dataclass(frozen=True)
 class PhysicalParameters:
-    """Standard and consistent parameters by name, as far as asked for, and how many links are consistent."""
+    """Standard and consistent parameters by name, as far as asked for, and how many links are consistent.
+
+    value: base parameters and delay of the consistent ones.
+    """
 
     standard: Mapping[str, float] | None = None
     consistent: Mapping[str, float] | None = None
+    value: Array | None = None
     consistency: Consistency | None = None
 
 
@@ -144,20 +152,32 @@ def identify(
     found = fit(None)
     if options.checks:
         _refuse_wrong_data(problem, found)
-    selection = None
+    values, selection = {BASE: found.value}, None
     if options.essential:
         report("essential parameters", 0.82)
         selection = essential(problem.information, found)
         found = selection.estimate
-
-    report("validating", 0.85)
-    fitted = compare_torques(robot, problem.base, problem.prepared, found.value, problem.prior)
-    held_out = _held_out(problem, validate, found, options, report)
-    validation = _validation(problem, fit, held_out, options)
-    report("physical parameters", 0.9)
+        values[ESSENTIAL] = found.value
+    report("physical parameters", 0.84)
     physical = _physical_parameters(problem, found, selection, options)
+    if physical.value is not None:
+        values[CONSISTENT] = physical.value
+    served = list(values)[-1]
 
-    errors = torque_errors(robot.active_names, problem.information, found.value)
+    report("validating", 0.87)
+    fitted = compare_torques(robot, problem.base, problem.prepared, values[served], problem.prior)
+    held_out = _held_out(problem, validate, values, options, report)
+    fits = set_fits(problem, fit, with_essential=ESSENTIAL in values, with_consistent=CONSISTENT in values)
+    validations = {
+        name: _validation(problem, fits[name], None if held_out is None else held_out[name], options) for name in values
+    }
+    validation = validations[served]
+    sets = {
+        name: SetErrors(torque_errors(robot.active_names, problem.information, value), validations[name])
+        for name, value in values.items()
+    }
+
+    errors = sets[served].fit
     remarks = _verdict(problem, found, errors, validation, fitted)
     obtained = _provenance(options, problem, found, remarks, command)
     model = model_of(
@@ -172,6 +192,8 @@ def identify(
         fit=errors,
         validation=validation,
         obtained=obtained,
+        serve=CONSISTENT if served == CONSISTENT else BASE,
+        sets=sets,
     )
     outcome = IdentifyOutcome(
         base=model.table(),
@@ -190,10 +212,12 @@ def identify(
         seconds=time.perf_counter() - began,
         elimination=None if selection is None else _elimination(problem, selection),
         consistency=physical.consistency,
+        serve=model.serve,
+        sets=sets,
     )
     if target is not None:
         report("writing", 0.97)
-        outcome = _written(target, model, outcome, fitted, held_out)
+        outcome = _written(target, model, outcome, fitted, None if held_out is None else held_out[served])
     report("done", 1.0)
     return Identified(model, outcome, target)
 
@@ -240,7 +264,7 @@ def identify_gains(
 def robot_or_model(
     path: str | Path,
     *,
-    use: str = "base",
+    use: str = "served",
     base_link: str | None = None,
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
@@ -248,13 +272,15 @@ def robot_or_model(
 ) -> tuple[Robot, Array]:
     """Return the robot and standard parameters chi: of an identified model, or a robot's a priori ones.
 
-    use: of a model, its "base" values, or the "standard" or "consistent" parameters if it has them. The rest: which
-    sub-chain of a robot.
+    use: of a model, the set that it serves, its "base" values, or the "standard" or "consistent" parameters if it has
+    them. The rest: which sub-chain of a robot.
     """
     if is_model_file(path):
         model = load_model(path)
-        if use == "base":
+        if use == "served":
             return model.robot, model.chi
+        if use == BASE:
+            return model.robot, model.chi_of(model.value)
         values = model.standard if use == "standard" else model.consistent
         if values is None:
             what, cure = f"the model has no {use} parameters", Text("identify with ", Option(use, True))
@@ -399,14 +425,21 @@ def _refuse_wrong_data(problem: Problem, found: Estimate) -> None:
 
 
 def _held_out(
-    problem: Problem, recordings: Sequence[Recording], found: Estimate, options: IdentifyOptions, report: Progress
-) -> Comparison | None:
-    """Return how the estimate predicts recordings that it was not fitted to."""
+    problem: Problem,
+    recordings: Sequence[Recording],
+    values: Mapping[str, Array],
+    options: IdentifyOptions,
+    report: Progress,
+) -> dict[str, Comparison] | None:
+    """Return how the value of each parameter set predicts recordings that it was not fitted to."""
     if not recordings:
         return None
     filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
     prepared = [_prepared(problem.robot, part, options, report, 0.85, filters=filters) for part in recordings]
-    return compare_torques(problem.robot, problem.base, prepared, found.value, problem.prior)
+    return {
+        name: compare_torques(problem.robot, problem.base, prepared, value, problem.prior)
+        for name, value in values.items()
+    }
 
 
 def _validation(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> Errors:
@@ -427,21 +460,21 @@ def _physical_parameters(
     a_priori = standard_vector(robot)
     reference, weights = made_consistent(robot, a_priori), 1.0 / found.sigma
     consistency = Consistency(a_priori=consistent_counts(robot, a_priori))
-    standard = consistent = None
+    standard = consistent = value = None
     if options.standard:
         full = found if selection is None else fitter(Method.WLS, problem)(None)
         chi = closest(robot, base, full.base, reference)
         consistency = replace(consistency, base=consistent_counts(robot, chi))
         if selection is not None:
             known = with_drives(robot, chi, reference)
-            value = essential_change(robot, base, problem.information, weights, selection.kept, known, found.delay)
-            chi = closest(robot, base, value, known)
+            change = essential_change(robot, base, problem.information, weights, selection.kept, known, found.delay)
+            chi = closest(robot, base, change, known)
             consistency = replace(consistency, essential=consistent_counts(robot, chi))
         standard = dict(zip(names, chi.tolist(), strict=True))
         consistency = replace(consistency, smallest_joint_inertia=smallest_joint_inertia(robot, chi))
     if options.consistent:
         information = problem.information
-        imposed = impose(robot, base, weighted_triangle(information, weights), found.delay, reference)
+        imposed = imposed_on(problem, information, found)
         value = information.layout.vector(imposed.value, found.delay)
         consistent = dict(zip(names, imposed.chi.tolist(), strict=True))
         consistency = replace(
@@ -451,7 +484,7 @@ def _physical_parameters(
             loss=imposed.loss,
             smallest_joint_inertia_imposed=smallest_joint_inertia(robot, imposed.chi),
         )
-    return PhysicalParameters(standard, consistent, consistency)
+    return PhysicalParameters(standard, consistent, value, consistency)
 
 
 def _elimination(problem: Problem, selection: Essential) -> Elimination:

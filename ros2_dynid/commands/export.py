@@ -71,7 +71,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=items,
         help="parameters that appear, separated by commas: groups (inertial,rotor,friction,offset), of which the base "
         "parameters, or standard parameters by name (M6,MZ6), all others being zero; default: a model's essential or "
-        "base parameters; of a robot inertial,rotor and, if it has any, friction and offset",
+        "base parameters, all of them if it serves consistent ones; of a robot inertial,rotor and, if it has any, friction and offset",
     )
     group.add_argument("--name", metavar="NAME", help="prefix of files and functions (default: the robot's name)")
     group.add_argument(
@@ -138,15 +138,14 @@ def _parameters(
     args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None
 ) -> tuple[tuple[str, ...], Array, list[str]]:
     """Return names and values of the parameters that appear, and lines for the header."""
-    import numpy as np
-
     from ros2_dynid.codegen.program import chosen_parameters
+    from ros2_dynid.identification.model_file import BASE
     from ros2_dynid.model.parameters import GROUPS, group_of
 
     if model is None:
         parameters, values = chosen_parameters(robot, args.only)
         return parameters, values, ["Parameters: a priori, from the description of the robot."]
-    kept = model.names if model.essential is None else model.essential
+    kept = model.names if model.essential is None or model.serve != BASE else model.essential
     rows = [k for k, name in enumerate(model.names) if name in set(kept)]
     if args.only:
         unknown = [x for x in args.only if x not in GROUPS and x not in model.names and x not in model.leaders]
@@ -158,9 +157,9 @@ def _parameters(
         raise InputError("--only leaves no parameter", f"choose from {', '.join(GROUPS)}")
     obtained = model.obtained
     when = obtained.get("created", "unknown date")
-    about = [f"Parameters: identified, {when}, method {obtained.get('method', 'unknown')}."]
+    about = [f"Parameters: identified ({model.serve} set), {when}, method {obtained.get('method', 'unknown')}."]
     about += [f"Fit: {100 * model.fit['all'].relative:.2f} % of the torque."] if "all" in model.fit else []
-    return tuple(model.leaders[k] for k in rows), np.array([model.value[k] for k in rows]), about
+    return tuple(model.leaders[k] for k in rows), model.served[rows], about
 
 
 def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
@@ -176,10 +175,10 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
     if model is None:
         parameters = dict(robot.parameters)
     else:
-        found = model.consistent or model.standard
+        found = model.standard_served or model.consistent
         if not found:
             raise InputError("the model has no standard parameters", "identify with --standard or --consistent")
-        friction = {name: v for name, v in zip(model.leaders, model.value, strict=True) if name[:2] in ("Fv", "Fc")}
+        friction = {name: v for name, v in zip(model.leaders, model.served, strict=True) if name[:2] in ("Fv", "Fc")}
         parameters = {**friction, **found}
     text, notes = updated_urdf(
         read_bytes(Path(path), MAX_BYTES),

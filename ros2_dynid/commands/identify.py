@@ -92,6 +92,8 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
     kinds = ("rms", "relative", "rms\n(validation)", "relative\n(validation)")
     columns = [Column("joint"), *(Column(title, right=True) for title in kinds)]
     print_table(console, columns, errors, title="torque errors")
+    if len(outcome.sets) > 1:
+        _show_sets(outcome, console)
     if outcome.consistency is not None:
         _show_consistency(outcome.consistency, console)
     if outcome.essential:
@@ -115,6 +117,18 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
 
 def _cutoff(frequency: float | None) -> str:
     return "as recorded" if frequency is None else f"{frequency:.3g} Hz"
+
+
+def _show_sets(outcome: IdentifyOutcome, console: Console) -> None:
+    rows = []
+    for name, errors in outcome.sets.items():
+        tested = errors.validation.get("all")
+        validation = "" if tested is None else f"{100 * tested.relative:.2f} %"
+        model = "yes" if name == list(outcome.sets)[-1] else ""
+        rows.append((name, f"{100 * errors.fit['all'].relative:.2f} %", validation, model))
+    titles = ("relative", "relative\n(validation)", "is the model")
+    columns = [Column("parameters"), *(Column(title, right=True) for title in titles)]
+    print_table(console, columns, rows, title="torque errors of each parameter set")
 
 
 def _show_consistency(found: Consistency, console: Console) -> None:

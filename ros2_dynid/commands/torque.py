@@ -47,7 +47,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--static", action="store_true", help="velocities and accelerations that the table lacks are zero"
     )
-    parser.add_argument("--use", choices=("base", "standard", "consistent"), default="base", help="which parameters")
+    parser.add_argument(
+        "--use",
+        choices=("served", "base", "standard", "consistent"),
+        default="served",
+        help="which parameters of a model (default: the set that it serves)",
+    )
 
 
 def run(args: argparse.Namespace) -> TorqueOutcome:

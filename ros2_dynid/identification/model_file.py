@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,24 +18,30 @@ from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import parse_yaml, read_bytes
-from ros2_dynid.model.parameters import group_of, standard_names, unit_of
+from ros2_dynid.model.parameters import group_of, standard_names, standard_vector, unit_of
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 
 FORMAT, VERSION = "ros2_dynid/model", 1
 LARGEST = 50_000_000
 """A model file larger than this [bytes] is refused."""
+BASE, CONSISTENT = "base", "consistent"
+"""Parameter sets that a model can serve: the estimated base parameters, or those of links that can exist."""
 _Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True)
 class BaseRow:
-    """A base parameter: value and standard deviation in `unit`; std None where the data do not determine it."""
+    """A base parameter: estimated value and its standard deviation in `unit`, std None where the data do not tell it.
+
+    served: the value of the parameter set that the model serves.
+    """
 
     name: str
     value: float
     std: float | None
     relative_std: float | None
+    served: float
     unit: str
     leader: str
     expression: str
@@ -48,14 +55,23 @@ class TorqueError:
     relative: float
 
 
+@dataclass(frozen=True)
+class SetErrors:
+    """Torque errors of one parameter set by joint and for "all": on the data used, and on held-out data, if any."""
+
+    fit: Mapping[str, TorqueError]
+    validation: Mapping[str, TorqueError]
+
+
 @dataclass(frozen=True, eq=False)
 class IdentifiedModel:
-    """An identified robot: tau = Y(q, dq, ddq)[:, leaders] value.
+    """An identified robot: tau = Y(q, dq, ddq)[:, leaders] served.
 
     names, leaders, value, std of the b base parameters, covariance (b, b); terms[k]: standard parameters and
     coefficients that base parameter k stands for. std is infinite where the data did not determine a value.
-    essential: names kept, if asked for; standard, consistent: standard parameters by name, if computed. fit,
-    validation: torque errors by joint and for "all". obtained: method, data, filter, options, versions, verdict.
+    essential: names kept, if asked for; standard, consistent: standard parameters by name, if computed. serve: which set
+    is the model, "base" (value) or "consistent". fit, validation: torque errors of that set by joint and for "all"; sets:
+    those of every set that was computed. obtained: method, data, filter, options, versions, verdict.
     """
 
     robot: Robot
@@ -71,6 +87,8 @@ class IdentifiedModel:
     fit: Mapping[str, TorqueError] = field(default_factory=dict)
     validation: Mapping[str, TorqueError] = field(default_factory=dict)
     obtained: Mapping[str, Plain] = field(default_factory=dict)
+    serve: str = BASE
+    sets: Mapping[str, SetErrors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit together."""
@@ -83,16 +101,38 @@ class IdentifiedModel:
         strange = [name for name in (*self.leaders, *(t for terms in self.terms for t in terms)) if name not in known]
         if strange:
             raise InputError(f"{strange[0]!r} is no parameter of the robot", "identify the robot again")
-        for array in (self.value, self.std, self.covariance):
+        if self.serve not in (BASE, CONSISTENT):
+            raise InputError(f"the model serves {self.serve!r}", f"choose from {BASE}, {CONSISTENT}")
+        if self.serve == CONSISTENT and self.consistent is None:
+            raise InputError("the model has no consistent parameters to serve", "identify with consistent parameters")
+        for array in (self.value, self.std, self.covariance, self.served):
             array.setflags(write=False)
+
+    @cached_property
+    def served(self) -> Array:
+        """Base parameters of the set that is the model, shape (b,): what every consumer uses."""
+        if self.serve == BASE:
+            return self.value
+        chi = standard_vector(self.robot, self.consistent)
+        place = {name: k for k, name in enumerate(standard_names(self.robot))}
+        return np.array([sum(c * chi[place[name]] for name, c in terms.items()) for terms in self.terms])
 
     @property
     def chi(self) -> Array:
-        """Standard parameters with the same torques, shape (n_standard,): leaders take the values, others are zero."""
+        """Standard parameters with the torques of what is served, shape (n_standard,); see `chi_of`."""
+        return self.chi_of(self.served)
+
+    def chi_of(self, value: Array) -> Array:
+        """Return standard parameters with the torques of base values (b,): leaders take them, others are zero."""
         place = {name: k for k, name in enumerate(standard_names(self.robot))}
         chi = np.zeros(len(place))
-        chi[[place[name] for name in self.leaders]] = self.value
+        chi[[place[name] for name in self.leaders]] = value
         return chi
+
+    @property
+    def standard_served(self) -> Mapping[str, float] | None:
+        """Standard parameters by name of what is served, if computed: consistent ones, or those closest to a priori."""
+        return self.consistent if self.serve == CONSISTENT else self.standard
 
     def torque(self, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, friction: bool = True) -> Array:
         """Return tau, shape (N, n_active) [N.m, N], for q, dq, ddq of that shape; or without friction and offset."""
@@ -117,6 +157,7 @@ class IdentifiedModel:
                 value=float(v),
                 std=_finite(s),
                 relative_std=_finite(s / abs(v)) if v != 0 else None,
+                served=float(self.served[k]),
                 unit=unit_of(self.robot, leader),
                 leader=leader,
                 expression=self.expression(k),
@@ -148,6 +189,8 @@ def model_of(
     fit: Mapping[str, TorqueError] | None = None,
     validation: Mapping[str, TorqueError] | None = None,
     obtained: Mapping[str, Plain] | None = None,
+    serve: str = BASE,
+    sets: Mapping[str, SetErrors] | None = None,
 ) -> IdentifiedModel:
     """Return the model for estimates of `base`."""
     return IdentifiedModel(
@@ -164,6 +207,8 @@ def model_of(
         fit or {},
         validation or {},
         obtained or {},
+        serve,
+        sets or {},
     )
 
 
@@ -173,6 +218,7 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
     data: dict[str, Plain] = {
         "format": FORMAT,
         "version": VERSION,
+        "serve": model.serve,
         "robot": robot_to_dict(model.robot),
         "base": [
             {
@@ -180,6 +226,7 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
                 "leader": row.leader,
                 "value": row.value,
                 "std": row.std,
+                **({} if model.serve == BASE else {"served": row.served}),
                 "unit": row.unit,
                 "expression": row.expression,
                 "terms": {name: float(c) for name, c in model.terms[k].items()},
@@ -193,6 +240,7 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
         "consistent": _floats(model.consistent),
         "fit": encode(model.fit),
         "validation": encode(model.validation),
+        "sets": encode(model.sets),
         "obtained": encode(model.obtained),
     }
     text = yaml.dump(
@@ -242,6 +290,8 @@ def load_model(path: str | Path) -> IdentifiedModel:
             fit=_error_table(data["fit"]),
             validation=_error_table(data["validation"]),
             obtained=_plain_mapping(data["obtained"]),
+            serve=str(data.get("serve", BASE)),
+            sets=_set_table(data.get("sets")),
         )
     except InputError as error:
         raise InputError(error.what, error.cure, source) from None
@@ -265,7 +315,7 @@ def is_model_file(path: str | Path) -> bool:
 
 def _friction(model: IdentifiedModel) -> list[dict[str, Plain]]:
     """Return viscous and Coulomb friction and offset of each joint, where they are base parameters."""
-    value = dict(zip(model.leaders, model.value.tolist(), strict=True))
+    value = dict(zip(model.leaders, model.served.tolist(), strict=True))
     return [
         {"joint": joint.name, **{kind: value[f"{kind}{j}"] for kind in ("Fv", "Fc", "off") if f"{kind}{j}" in value}}
         for j, joint in enumerate(model.robot.joints, start=1)
@@ -286,6 +336,14 @@ def _error_table(data: object) -> dict[str, TorqueError]:
     if not isinstance(data, Mapping):
         raise ValueError("the torque errors are no table")
     return {str(name): decode(TorqueError, row, str(name)) for name, row in data.items()}
+
+
+def _set_table(data: object) -> dict[str, SetErrors]:
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise ValueError("the errors of the parameter sets are no table")
+    return {str(name): decode(SetErrors, row, str(name)) for name, row in data.items()}
 
 
 def _named(data: object) -> dict[str, float] | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.model_file import BaseRow, TorqueError
+from ros2_dynid.identification.model_file import BASE, BaseRow, SetErrors, TorqueError
 from ros2_dynid.identification.preparation.prepared import Filter
 from ros2_dynid.identification.validation.verdict import Remark
 
@@ -60,7 +60,8 @@ class Consistency:
 class IdentifyOutcome:
     """What was identified; `model` and `report` are the files written, None if there was no output folder.
 
-    fit, validation: by joint and for "all"; rows: of all joints together; seconds: that it took.
+    serve: which parameter set is the model, "base" or "consistent". fit, validation: of that set, by joint and for "all";
+    sets: those of every set computed ("base", "essential", "consistent"). rows: of all joints together; seconds: that it took.
     """
 
     base: tuple[BaseRow, ...]
@@ -79,5 +80,7 @@ class IdentifyOutcome:
     seconds: float
     elimination: Elimination | None = None
     consistency: Consistency | None = None
+    serve: str = BASE
+    sets: Mapping[str, SetErrors] = field(default_factory=dict)
     model: str | None = None
     report: str | None = None

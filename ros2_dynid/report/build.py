@@ -67,6 +67,8 @@ def write_page(
     after = "".join(
         definitions(heading, rows, f"s-trial{k}") for k, (heading, rows) in enumerate((trials or {}).items())
     )
+    if len(model.sets) > 1:
+        after += definitions("Torque errors of each parameter set", _sets(model), "s-sets")
     after += definitions("How it was obtained", _how(model), "s-how")
     command = model.obtained.get("command")
     if command:
@@ -154,6 +156,17 @@ def _facts(model: IdentifiedModel) -> list[str]:
             parts = ", ".join(f"{name} {100 * error.relative:.1f} %" for name, error in errors.items())
             facts.append(f"Relative torque error, {label}: {parts}.")
     return facts
+
+
+def _sets(model: IdentifiedModel) -> list[tuple[str, str]]:
+    """Return the torque errors of each parameter set, as rows of text; the last one is served."""
+    rows = []
+    for name, errors in model.sets.items():
+        text = f"{100 * errors.fit['all'].relative:.2f} % on the data used"
+        if errors.validation:
+            text += f", {100 * errors.validation['all'].relative:.2f} % on held-out data"
+        rows.append((name, text + ("; this set is the model" if name == list(model.sets)[-1] else "")))
+    return rows
 
 
 def _how(model: IdentifiedModel) -> list[tuple[str, str]]:

@@ -257,7 +257,7 @@ function parameters() {
   const columns = [
     { key: "name", title: "parameter" }, { key: "value", title: "value" }, { key: "std", title: "std", digits: 2 },
     { key: "percent", title: "relative std [%]", digits: 3, meter: true }, { key: "unit", title: "unit" },
-    { key: "prior", title: "a priori" }, { key: "essential", title: "essential" },
+    { key: "served", title: "consistent (served)" }, { key: "prior", title: "a priori" }, { key: "essential", title: "essential" },
     { key: "expression", title: "expression", text: true },
   ];
   const used = columns.filter((c) => data.base.some((row) => row[c.key] !== null && row[c.key] !== undefined));

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.model_file import BASE, IdentifiedModel
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
@@ -27,7 +27,10 @@ Numbers = list[float | None]
 
 @dataclass(frozen=True)
 class BaseTableRow:
-    """A base parameter in the tables: value, std and a priori value in `unit`, relative deviation in percent."""
+    """A base parameter in the tables: value, std and a priori value in `unit`, relative deviation in percent.
+
+    served: the value of the set that the model serves, where that is not `value`.
+    """
 
     name: str
     value: float
@@ -37,6 +40,7 @@ class BaseTableRow:
     percent: float | None
     prior: float | None
     essential: str | None
+    served: float | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ def base_rows(model: IdentifiedModel) -> list[BaseTableRow]:
                 unit=row.unit,
                 expression=row.expression,
                 percent=percent,
+                served=None if model.serve == BASE else row.served,
                 prior=sum(c * prior.get(name, 0.0) for name, c in model.terms[k].items()) if known else None,
                 essential=None if model.essential is None else ("yes" if row.name in model.essential else "no"),
             )

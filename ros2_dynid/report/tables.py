@@ -14,10 +14,11 @@ def csv_table(rows: Sequence[BaseTableRow]) -> str:
     """Return rows of base parameters as CSV with a header; numbers in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("name", "value", "std", "relative_std_percent", "unit", "a_priori", "essential", "expression"))
+    titles = ("name", "value", "std", "relative_std_percent", "unit", "a_priori", "essential", "expression", "served")
+    writer.writerow(titles)
     for row in rows:
         values = (row.name, row.value, row.std, row.percent, row.unit, row.prior, row.essential, row.expression)
-        writer.writerow(["" if value is None else value for value in values])
+        writer.writerow(["" if value is None else value for value in (*values, row.served)])
     return text.getvalue()
 
 

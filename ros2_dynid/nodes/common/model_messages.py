@@ -54,7 +54,7 @@ def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BasePa
             leader=leader,
             expression=model.expression(k),
             unit=unit_of(robot, leader),
-            value=float(model.value[k]),
+            value=float(model.served[k]),
             std=float(model.std[k]) if math.isfinite(model.std[k]) else math.nan,
         )
         for k, (name, leader) in enumerate(zip(model.names, model.leaders, strict=True))

@@ -1,0 +1,66 @@
+"""The parameter sets of one identification as estimators: base, essential and consistent.
+
+Each selects and constrains within the blocks of time that it is given, so that the folds of a cross-validation do not
+see the data they are tested on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.fit import Fit, Problem
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.least_squares import weighted_triangle
+from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent
+from ros2_dynid.identification.physical.essential import essential
+from ros2_dynid.model.parameters import standard_vector
+
+BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
+
+
+def set_fits(problem: Problem, fit: Fit, *, with_essential: bool, with_consistent: bool) -> dict[str, Fit]:
+    """Return an estimator for each parameter set asked for; each starts from the one before it."""
+    information = problem.information
+    fits = {BASE: _remembered(fit)}
+
+    def essential_fit(chosen: Sequence[int] | None) -> Estimate:
+        return essential(_taken(information, chosen), fits[BASE](chosen)).estimate
+
+    if with_essential:
+        fits[ESSENTIAL] = _remembered(essential_fit)
+    start = fits[ESSENTIAL if with_essential else BASE]
+
+    def consistent_fit(chosen: Sequence[int] | None) -> Estimate:
+        found = start(chosen)
+        imposed = imposed_on(problem, _taken(information, chosen), found)
+        return replace(found, value=information.layout.vector(imposed.value, found.delay))
+
+    if with_consistent:
+        fits[CONSISTENT] = consistent_fit
+    return fits
+
+
+def imposed_on(problem: Problem, information: Information, found: Estimate) -> Consistent:
+    """Return the consistent parameters closest to the data, weighted as `found` was, with its delay."""
+    reference = made_consistent(problem.robot, standard_vector(problem.robot))
+    triangle = weighted_triangle(information, 1.0 / found.sigma)
+    return impose(problem.robot, problem.base, triangle, found.delay, reference)
+
+
+def _taken(information: Information, chosen: Sequence[int] | None) -> Information:
+    return information if chosen is None else information.take(chosen)
+
+
+def _remembered(fit: Fit) -> Fit:
+    """Return the same estimator; what it found from the same blocks is not computed twice."""
+    known: dict[tuple[int, ...] | None, Estimate] = {}
+
+    def remembered(chosen: Sequence[int] | None) -> Estimate:
+        key = None if chosen is None else tuple(chosen)
+        if key not in known:
+            known[key] = fit(chosen)
+        return known[key]
+
+    return remembered
