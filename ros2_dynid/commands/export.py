@@ -71,7 +71,8 @@ def add_parser(subparsers: Subparsers) -> None:
         type=items,
         help="parameters that appear, separated by commas: groups (inertial,rotor,friction,offset), of which the base "
         "parameters, or standard parameters by name (M6,MZ6), all others being zero; default: a model's essential or "
-        "base parameters, all of them if it serves consistent ones; of a robot inertial,rotor and, if it has any, friction and offset",
+        "base parameters, all of them if it serves consistent ones; of a robot inertial,rotor and, if "
+        "it has any, friction and offset",
     )
     group.add_argument("--name", metavar="NAME", help="prefix of files and functions (default: the robot's name)")
     group.add_argument(

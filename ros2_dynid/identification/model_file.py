@@ -69,9 +69,9 @@ class IdentifiedModel:
 
     names, leaders, value, std of the b base parameters, covariance (b, b); terms[k]: standard parameters and
     coefficients that base parameter k stands for. std is infinite where the data did not determine a value.
-    essential: names kept, if asked for; standard, consistent: standard parameters by name, if computed. serve: which set
-    is the model, "base" (value) or "consistent". fit, validation: torque errors of that set by joint and for "all"; sets:
-    those of every set that was computed. obtained: method, data, filter, options, versions, verdict.
+    essential: names kept, if asked for; standard, consistent: standard parameters by name, if computed. serve: which
+    set is the model, "base" (value) or "consistent". fit, validation: torque errors of that set by joint and for "all";
+    sets: those of every set that was computed. obtained: method, data, filter, options, versions, verdict.
     """
 
     robot: Robot

@@ -60,8 +60,9 @@ class Consistency:
 class IdentifyOutcome:
     """What was identified; `model` and `report` are the files written, None if there was no output folder.
 
-    serve: which parameter set is the model, "base" or "consistent". fit, validation: of that set, by joint and for "all";
-    sets: those of every set computed ("base", "essential", "consistent"). rows: of all joints together; seconds: that it took.
+    serve: which parameter set is the model, "base" or "consistent". fit, validation: of that set, by joint and for
+    "all"; sets: those of every set computed ("base", "essential", "consistent"). rows: of all joints together; seconds:
+    that it took.
     """
 
     base: tuple[BaseRow, ...]
