@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 from std_srvs.srv import Trigger
@@ -24,6 +25,9 @@ from ros2_dynid.nodes.common.client import Client
 from ros2_dynid.nodes.common.messages import inertia_message, reference_of
 from ros2_dynid.nodes.mission.driving import open_loop, say, tracking, weighed
 from ros2_dynid.srv import PlanExcitation, SetPayload
+
+REST_SECONDS = 20.0
+"""Time [s] that the robot has to come to rest before a motion."""
 
 
 class Mission:
@@ -71,10 +75,22 @@ class Mission:
         client = self._client
         say(text)
         client.excitation_state = ""
-        client.call(Trigger, f"excitation/{service}")
+        self._accepted(service)
         client.wait(lambda: client.excitation_state.startswith(("done", "aborted")), 300.0, text)
         if client.excitation_state != "done":
             raise ClientError(f"the excitation stopped: {client.excitation_state}")
+
+    def _accepted(self, service: str) -> None:
+        """Call a service of the excitation, again while the robot comes to rest, as an operator would."""
+        until = time.monotonic() + REST_SECONDS
+        while True:
+            try:
+                self._client.call(Trigger, f"excitation/{service}")
+                return
+            except ClientError as error:
+                if "at rest" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.5)
 
     def _identify(self, bags: list[str], validation: list[str]) -> None:
         stages: list[str] = []
