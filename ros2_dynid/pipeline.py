@@ -48,6 +48,7 @@ from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, imposed
 from ros2_dynid.identification.physical.standard import essential_change, with_drives
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.torque_data import save_torque_data
+from ros2_dynid.identification.torque_std import Spread
 from ros2_dynid.identification.validation import (
     Comparison,
     Errors,
@@ -166,7 +167,7 @@ def identify(
 
     report("validating", 0.87)
     fitted = compare_torques(robot, problem.base, problem.prepared, values[served], problem.prior)
-    held_out = _held_out(problem, validate, values, options, report)
+    held_out = _held_out(problem, validate, values, found, options, report)
     fits = set_fits(problem, fit, with_essential=ESSENTIAL in values, with_consistent=CONSISTENT in values)
     validations = {
         name: _validation(problem, fits[name], None if held_out is None else held_out[name], options) for name in values
@@ -214,6 +215,7 @@ def identify(
         consistency=physical.consistency,
         serve=model.serve,
         sets=sets,
+        band_coverage={} if held_out is None else held_out[served].coverage,
     )
     if target is not None:
         report("writing", 0.97)
@@ -428,16 +430,27 @@ def _held_out(
     problem: Problem,
     recordings: Sequence[Recording],
     values: Mapping[str, Array],
+    found: Estimate,
     options: IdentifyOptions,
     report: Progress,
 ) -> dict[str, Comparison] | None:
-    """Return how the value of each parameter set predicts recordings that it was not fitted to."""
+    """Return how the value of each parameter set predicts recordings that it was not fitted to.
+
+    The band of the prediction is that of the estimate `found`.
+    """
     if not recordings:
         return None
     filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
     prepared = [_prepared(problem.robot, part, options, report, 0.85, filters=filters) for part in recordings]
     return {
-        name: compare_torques(problem.robot, problem.base, prepared, value, problem.prior)
+        name: compare_torques(
+            problem.robot,
+            problem.base,
+            prepared,
+            value,
+            problem.prior,
+            spread=Spread(found.covariance, found.identified, found.sigma),
+        )
         for name, value in values.items()
     }
 

@@ -94,6 +94,9 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
     print_table(console, columns, errors, title="torque errors")
     if len(outcome.sets) > 1:
         _show_sets(outcome, console)
+    if outcome.band_coverage:
+        share = 100 * outcome.band_coverage["all"]
+        console.print(f"{share:.1f} % of the validation rows lie in the 95 % band of the predicted torque")
     if outcome.consistency is not None:
         _show_consistency(outcome.consistency, console)
     if outcome.essential:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
+    from ros2_dynid.model.robot import Array
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--no-friction", action="store_true", help="leave friction and offsets out")
     parser.add_argument(
         "--static", action="store_true", help="velocities and accelerations that the table lacks are zero"
+    )
+    parser.add_argument(
+        "--std",
+        action="store_true",
+        help="add NAME.effort_std: standard deviation of each torque from the error bars of the parameters [N.m or N]",
     )
     parser.add_argument(
         "--use",
@@ -92,17 +98,28 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
             raise InputError(where, "give a number", args.input)
         motion.append(array)
     tau = fast_inverse_dynamics(robot, chi, *motion)
+    std = _std(args, motion) if args.std else np.empty((len(tau), 0))
     out = Path(args.output)
     if out.suffix.lower() == ".npz":
         raise InputError("the output is an npz file", "name a csv file", args.output)
-    header = ",".join(["time", *(f"{name}.effort" for name in robot.active_names)])
-    lines = [header, *(",".join(map(repr, map(float, row))) for row in np.column_stack((samples.t, tau)))]
+    titles = [f"{name}.{kind}" for kind in ("effort", "effort_std")[: 1 + args.std] for name in robot.active_names]
+    header = ",".join(["time", *titles])
+    lines = [header, *(",".join(map(repr, map(float, row))) for row in np.column_stack((samples.t, tau, std)))]
     write_text(out, "\n".join(lines) + "\n")
     size = {
         name: EffortSize(float(np.sqrt(np.mean(tau[:, j] ** 2))), float(np.max(np.abs(tau[:, j]))))
         for j, name in enumerate(robot.active_names)
     }
     return TorqueOutcome(len(tau), str(out), size)
+
+
+def _std(args: argparse.Namespace, motion: list[Array]) -> Array:
+    from ros2_dynid.identification.model_file import is_model_file, load_model
+    from ros2_dynid.identification.torque_std import torque_std
+
+    if not is_model_file(args.robot):
+        raise InputError("a priori parameters have no error bars", "name an identified model, or leave out --std")
+    return torque_std(load_model(args.robot), *motion, friction=not args.no_friction)
 
 
 def show(outcome: TorqueOutcome, console: Console) -> None:

@@ -62,7 +62,8 @@ class IdentifyOutcome:
 
     serve: which parameter set is the model, "base" or "consistent". fit, validation: of that set, by joint and for
     "all"; sets: those of every set computed ("base", "essential", "consistent"). rows: of all joints together; seconds:
-    that it took.
+    that it took. band_coverage: share of the rows of validation recordings inside the 95 % band of the prediction, by
+    joint and for "all"; empty without such recordings.
     """
 
     base: tuple[BaseRow, ...]
@@ -83,5 +84,6 @@ class IdentifyOutcome:
     consistency: Consistency | None = None
     serve: str = BASE
     sets: Mapping[str, SetErrors] = field(default_factory=dict)
+    band_coverage: Mapping[str, float] = field(default_factory=dict)
     model: str | None = None
     report: str | None = None

@@ -240,8 +240,9 @@ function torques() {
       const group = [];
       const kinds = [["measured", "measured"], ["predicted", "identified model"], ["prior", "a priori model"]];
       const present = kinds.filter(([kind]) => joint[kind]);
-      lines(figure(room, joint.name, present, true), { x: set.t, group, height: 210, xlabel: "time [s]", ylabel: joint.unit,
-        series: present.map(([kind]) => ({ kind, y: joint[kind] })) });
+      lines(figure(room, joint.name, [...present, ["band", "95 % band"]], true), { x: set.t, group, height: 210, xlabel: "time [s]", ylabel: joint.unit,
+        series: [{ kind: "band", y: joint.lower }, { kind: "band", y: joint.upper },
+          ...present.map(([kind]) => ({ kind, y: joint[kind] }))] });
       const residual = joint.measured.map((v, k) => (v === null || joint.predicted[k] === null ? null : v - joint.predicted[k]));
       lines(figure(room, `${joint.name}: residual`, [["residual", `rms ${number(joint.rms, 3)} ${joint.unit}`]]),
         { x: set.t, group, xlabel: "time [s]", ylabel: joint.unit, series: [{ kind: "residual", y: residual }] });

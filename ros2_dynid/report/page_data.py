@@ -10,6 +10,7 @@ import numpy as np
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import BASE, IdentifiedModel
 from ros2_dynid.identification.torque_data import TorqueData
+from ros2_dynid.identification.torque_std import WIDTH, torque_std
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
@@ -54,7 +55,10 @@ class Histogram:
 
 @dataclass(frozen=True)
 class TorqueCurves:
-    """A joint's measured, predicted and a priori effort in `unit`, with rms and histogram of the residual."""
+    """A joint's measured, predicted and a priori effort in `unit`, with rms and histogram of the residual.
+
+    lower, upper: band about the prediction that is to hold 95 % of the measurements.
+    """
 
     name: str
     unit: str
@@ -63,6 +67,8 @@ class TorqueCurves:
     prior: Numbers | None
     rms: float
     histogram: Histogram
+    lower: Numbers
+    upper: Numbers
 
 
 @dataclass(frozen=True)
@@ -173,6 +179,7 @@ def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[
     found: dict[str, TorqueSet] = {}
     for name, rows in sets.items():
         joints = []
+        width = WIDTH * torque_std(model, rows.q, rows.dq, rows.ddq, measured=True)
         for j, joint in enumerate(active(model.robot)):
             residual = rows.tau[:, j] - rows.predicted[:, j]
             residual = residual[np.isfinite(residual)]
@@ -188,6 +195,8 @@ def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[
                     prior=rounded(rows.prior[:, j]) if known else None,
                     rms=rms,
                     histogram=Histogram(rounded(edges), counts.tolist(), rms or None),
+                    lower=rounded(rows.predicted[:, j] - width[:, j]),
+                    upper=rounded(rows.predicted[:, j] + width[:, j]),
                 )
             )
         found[name] = TorqueSet(TITLES.get(name, name), rounded(rows.t - rows.t[0], 7), joints)

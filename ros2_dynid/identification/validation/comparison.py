@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.identification.torque_data import TorqueData
+from ros2_dynid.identification.torque_std import WIDTH, Spread
 from ros2_dynid.identification.validation.torque_errors import Errors, error_table
 from ros2_dynid.model.robot import Array, Robot
 
@@ -24,13 +26,15 @@ class Comparison:
     """Torques measured and predicted: errors by joint; data: at most LIMIT rows, for pictures.
 
     residual: of all rows of the first recording, shape (N, n), NaN where a row was left out; largest: measured effort
-    of each joint, shape (n,) [N.m or N].
+    of each joint, shape (n,) [N.m or N]; coverage: share of rows inside the 95 % band of the prediction, by joint and
+    for "all", without rows whose torque the parameters do not determine.
     """
 
     errors: Errors
     data: TorqueData
     residual: Array
     largest: Array
+    coverage: Mapping[str, float] = field(default_factory=dict)
 
 
 def compare_torques(
@@ -40,10 +44,12 @@ def compare_torques(
     value: Array,
     prior: Array,
     limit: int = LIMIT,
+    spread: Spread | None = None,
 ) -> Comparison:
     """Return how well `value` predicts the torques of recordings, with those of the a priori values beside it.
 
-    value, prior: base parameters and delay of the effort [s], a value for each column of W.
+    value, prior: base parameters and delay of the effort [s], a value for each column of W; spread: of these, to count
+    the rows inside the band of the prediction.
     """
     n, columns = len(robot.active), base.columns(robot)
     stride = max(1, -(-sum(row_count(p) for p in prepared) // limit))
@@ -51,6 +57,7 @@ def compare_torques(
     residuals: list[Array] = []
     errors, torques, largest = np.zeros(n), np.zeros(n), np.zeros(n)
     counts = np.zeros(n, dtype=np.int64)
+    inside, judged = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     begin, seen = 0.0, 0
     for number, recording in enumerate(prepared):
         shift = begin - (float(recording.t[0]) if len(prepared) > 1 else 0.0)
@@ -61,6 +68,11 @@ def compare_torques(
             errors += np.sum(residual**2 * rows.keep, axis=1)
             torques += np.sum(rows.tau**2 * rows.keep, axis=1)
             counts += np.count_nonzero(rows.keep, axis=1)
+            if spread is not None:
+                std = spread.measured(rows.W)
+                known = rows.keep & np.isfinite(std)
+                judged += np.count_nonzero(known, axis=1)
+                inside += np.count_nonzero(known & (np.abs(residual) <= WIDTH * std), axis=1)
             largest = np.maximum(largest, np.max(np.abs(rows.tau) * rows.keep, axis=1, initial=0.0))
             if number == 0:
                 residuals.append(np.where(rows.keep, residual, np.nan).T)
@@ -81,4 +93,9 @@ def compare_torques(
         TorqueData(*(np.concatenate(column) for column in zip(*parts, strict=True))),
         np.concatenate(residuals),
         largest,
+        _shares([*robot.active_names, "all"], np.append(inside, inside.sum()), np.append(judged, judged.sum())),
     )
+
+
+def _shares(names: Sequence[str], inside: NDArray[np.int64], judged: NDArray[np.int64]) -> dict[str, float]:
+    return {name: float(i / c) for name, i, c in zip(names, inside, judged, strict=True) if c}

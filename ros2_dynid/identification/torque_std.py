@@ -1,0 +1,92 @@
+"""Standard deviations of predicted torques: sqrt(diag(Y_b C Y_b^T)) with C the covariance of the base parameters.
+
+A measured torque scatters about the prediction by the residual level sigma of its joint as well: a band for
+measurements has the variance Y_b C Y_b^T + sigma^2. Torque that depends on a parameter which the data did not determine
+has an infinite standard deviation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from ros2_dynid.codegen.backend import fast_regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.model.parameters import group_of, standard_names
+from ros2_dynid.model.robot import Array
+
+CONFIDENCE = 0.95
+WIDTH = float(norm.ppf(0.5 + CONFIDENCE / 2))
+"""Half width of a band that holds CONFIDENCE of all measurements, in standard deviations."""
+CHUNK = 2000
+"""Samples whose regressor is held at a time."""
+FELT = 1e-9
+"""A column of W counts as zero below this fraction of the largest element."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """What the scatter about a prediction comes from: covariance of the parameters (b, b), identified (b,), sigma (n,).
+
+    identified: False where the data do not determine a parameter; sigma: residual level of each joint [N.m or N].
+    """
+
+    covariance: Array
+    identified: NDArray[np.bool_]
+    sigma: Array
+
+    def std(self, W: Array) -> Array:
+        """Return the standard deviation of W value, shape (n, m), for rows W (b, n, m)."""
+        b, n, m = W.shape
+        flat = W.reshape(b, n * m)
+        variance = np.maximum(np.sum(flat * (self.covariance @ flat), axis=0), 0.0)
+        open_columns = np.abs(flat[~self.identified])
+        variance[np.any(open_columns > FELT * np.abs(flat).max(initial=0.0), axis=0)] = np.inf
+        return np.asarray(np.sqrt(variance).reshape(n, m))
+
+    def measured(self, W: Array) -> Array:
+        """Return the standard deviation of measured torques about W value, shape (n, m)."""
+        return np.hypot(self.std(W), self.sigma[:, None])
+
+
+def spread_of(model: IdentifiedModel) -> Spread:
+    """Return the spread of a model's torques; sigma is zero where the file does not tell it."""
+    sigma, n = model.obtained.get("sigma"), len(model.robot.active)
+    numbers = [float(s) for s in sigma if isinstance(s, float | int)] if isinstance(sigma, list) else []
+    level = np.array(numbers) if len(numbers) == n else np.zeros(n)
+    return Spread(model.covariance, np.isfinite(model.std), level)
+
+
+def torque_std(
+    model: IdentifiedModel,
+    q: ArrayLike,
+    dq: ArrayLike,
+    ddq: ArrayLike,
+    *,
+    friction: bool = True,
+    measured: bool = False,
+) -> Array:
+    """Return the standard deviation of model.torque(q, dq, ddq), shape (N, n_active) [N.m or N].
+
+    friction: False leaves friction and offset out; measured: of measured torques about it, filtered as in the
+    identification, instead.
+    """
+    motion = [np.asarray(x, dtype=float) for x in (q, dq, ddq)]
+    n = len(model.robot.active)
+    if any(x.ndim != 2 or x.shape != (len(motion[0]), n) for x in motion):
+        raise InputError("q, dq and ddq differ in shape", f"give three arrays (N, {n})")
+    place = {name: k for k, name in enumerate(standard_names(model.robot))}
+    columns = [place[name] for name in model.leaders]
+    absent = [k for k, name in enumerate(model.leaders) if group_of(name) in ("friction", "offset") and not friction]
+    spread, out = spread_of(model), np.empty(motion[0].shape)
+    for at in range(0, len(out), CHUNK):
+        part = slice(at, at + CHUNK)
+        Y = np.asarray(fast_regressor(model.robot, *(x[part] for x in motion)))
+        W = np.ascontiguousarray(Y[:, :, columns].transpose(2, 1, 0))
+        W[absent] = 0.0
+        out[part] = (spread.measured(W) if measured else spread.std(W)).T
+    return out

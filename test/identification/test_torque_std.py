@@ -1,0 +1,115 @@
+"""Standard deviations of predicted torques: against the scatter of repeated identifications, and on held-out data."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recordings import simulated, simulated_truth
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.cli import main
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.fit import inform
+from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.model_file import model_of, save_model
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.torque_std import Spread, torque_std
+from ros2_dynid.pipeline import identify
+
+MOTION = np.random.default_rng(3).uniform(-1, 1, (3, 60, 6)) * np.array([1.5, 1.5, 3.0])[:, None, None]
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Return models of one motion recorded again and again: other noise each time, far above what is the same."""
+    robot, _ = simulated_truth()
+    base = base_parameters(robot, method="closed-form")
+    found = []
+    for seed in range(8):
+        samples = simulated()
+        noise = 0.5 * np.random.default_rng(seed).standard_normal(samples.tau.shape)
+        estimate = wls(inform(robot, base, [prepare(robot, replace(samples, tau=samples.tau + noise))]))
+        more = {"obtained": {"sigma": estimate.sigma.tolist()}}
+        found.append(model_of(robot, base, estimate.base, estimate.base_std, estimate.base_covariance, **more))
+    return found
+
+
+def test_std_is_the_scatter_of_repeated_identifications(models):
+    tau = np.array([model.torque(*MOTION) for model in models])
+    stated = np.sqrt(np.mean([torque_std(model, *MOTION) ** 2 for model in models], axis=0))
+    scatter = tau.std(axis=0, ddof=1)
+    ratio = np.sqrt(np.mean(stated**2, axis=0) / np.mean(scatter**2, axis=0))
+    assert np.all((ratio > 0.6) & (ratio < 1.8)), ratio
+    assert 0.8 < np.sqrt(np.mean(stated**2) / np.mean(scatter**2)) < 1.5
+
+
+def test_truth_is_within_three_std(models):
+    robot, chi = simulated_truth()
+    truth = inverse_dynamics(robot, chi, *MOTION)
+    z = np.array([(model.torque(*MOTION) - truth) / torque_std(model, *MOTION) for model in models])
+    assert np.mean(np.abs(z) < 3.0) >= 0.95
+
+
+def test_std_is_the_quadratic_form_of_the_covariance(models):
+    model = models[0]
+    base = base_parameters(model.robot, method="closed-form")
+    Y = regressor(model.robot, *MOTION)[:, :, base.columns(model.robot)]
+    expected = np.sqrt(np.einsum("tjb,bc,tjc->tj", Y, model.covariance, Y))
+    assert np.allclose(torque_std(model, *MOTION), expected, rtol=1e-6)
+    sigma = np.array(model.obtained["sigma"])
+    assert np.allclose(torque_std(model, *MOTION, measured=True), np.hypot(expected, sigma), rtol=1e-6)
+    assert np.all(torque_std(model, *MOTION, friction=False) > 0)
+    with pytest.raises(InputError, match="shape"):
+        torque_std(model, *MOTION[:, :, :3])
+
+
+def test_torque_of_a_parameter_that_is_not_known_has_no_bound(models):
+    model = models[0]
+    std = model.std.copy()
+    std[model.leaders.index("Fv3")] = np.inf
+    spread = torque_std(replace(model, std=std), *MOTION)
+    assert np.all(np.isinf(spread[:, 2])) and np.all(np.isfinite(np.delete(spread, 2, axis=1)))
+
+
+def test_band_holds_held_out_rows_and_counts_those_outside():
+    robot, _ = simulated_truth()
+    found = identify(robot, [simulated()], validate=[simulated(seed=5, seed_motion=104)]).outcome
+    assert set(found.band_coverage) == {*robot.active_names, "all"}
+    assert 0.90 <= found.band_coverage["all"] <= 0.99
+    louder = simulated(seed=5, seed_motion=104)
+    noise = np.random.default_rng(0).standard_normal(louder.tau.shape) * 3.0
+    found = identify(robot, [simulated()], validate=[replace(louder, tau=louder.tau + noise)]).outcome
+    assert found.band_coverage["all"] < 0.8
+    assert identify(robot, [simulated()]).outcome.band_coverage == {}
+
+
+def test_spread_of_rows():
+    W = np.array([[[1.0, 0.0]], [[2.0, 0.0]]])
+    spread = Spread(np.diag([0.04, 0.01]), np.array([True, True]), np.array([0.3]))
+    assert np.allclose(spread.std(W), [[np.sqrt(0.08), 0.0]])
+    assert np.allclose(spread.measured(W), [[np.sqrt(0.17), 0.3]])
+    half = replace(spread, identified=np.array([True, False]))
+    assert np.isinf(half.std(W)[0, 0]) and half.std(W)[0, 1] == 0.0
+
+
+def test_command_adds_columns(models, tmp_path, capsys):
+    model = models[0]
+    save_model(model, tmp_path / "model.yaml")
+    names = model.robot.active_names
+    header = ["time", *(f"{n}.{kind}" for kind in ("position", "velocity", "acceleration") for n in names)]
+    lines = [",".join(map(str, (0.1 * k, *MOTION[:, k].ravel()))) for k in range(5)]
+    (tmp_path / "in.csv").write_text("\n".join([",".join(header), *lines]) + "\n")
+    args = [str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), "--std"]
+    assert main(["torque", str(tmp_path / "model.yaml"), *args]) == 0
+    with (tmp_path / "out.csv").open() as file:
+        table = list(csv.reader(file))
+    assert table[0][7:] == [f"{n}.effort_std" for n in names]
+    assert np.allclose(np.array(table[1:], dtype=float)[:, 7:], torque_std(model, *MOTION[:, :5]))
+    capsys.readouterr()
+    assert main(["torque", "demo6", *args]) == 2
+    assert "error bars" in capsys.readouterr().err
