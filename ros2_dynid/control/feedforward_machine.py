@@ -116,7 +116,7 @@ class FeedforwardMachine:
         self._sent = 0
         self._news: list[News] = []
         self._said: set[str] = set()  # in this state
-        self._handlers: dict[type[Event], Callable[..., Outcome]] = {
+        handlers: dict[type[Event], Callable[..., Outcome]] = {
             NewModel: self._on_model,
             NewPayload: self._on_payload,
             NewDescription: self._on_description,
@@ -131,6 +131,8 @@ class FeedforwardMachine:
             Activate: self._on_activate,
             Deactivate: self._on_deactivate,
         }
+        self._rows = {state: {kind: (LEGAL[kind][state], handlers[kind]) for kind in LEGAL} for state in State}
+        self._row = self._rows[self._state]
 
     @property
     def state(self) -> State:
@@ -174,14 +176,13 @@ class FeedforwardMachine:
 
     def handle(self, event: Event, now: float) -> Outcome:
         """Take an event at `now` [s]; a refusal is an outcome, too."""
-        kind = type(event)
-        legal = LEGAL[kind][self._state]
+        legal, handler = self._row[type(event)]
         if legal == I:
             return NOTHING
         if legal == R:
             return Outcome(refused="; ".join(self._refusal()))
         try:
-            return self._handlers[kind](event, now)
+            return handler(event, now)
         except DynidError as error:
             return Outcome(refused=str(error))
 
@@ -190,6 +191,11 @@ class FeedforwardMachine:
         if self._model is None:
             raise InputError(*REFUSALS[State.NO_MODEL])
         return self._model.rigid(q, dq, ddq) + self._model.friction(dq, self._settings.options.smoothing)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to say."""
+        return bool(self._news)
 
     def news(self) -> list[News]:
         """Return what has changed since the last call, in words."""
@@ -426,11 +432,11 @@ class FeedforwardMachine:
             raise InputError("torques are not streamed", "set output to effort")
         if self._state is not State.STREAMING:
             self._go_over(State.STREAMING, now)
-        self._note_freshness(now)
+        fresh = self._note_freshness(now)
         self._points = self._pending = None
         self._streamed = now
         self._due = now + self._settings.timeout
-        return self._follow(event.q, event.dq, event.ddq, now)
+        return self._follow(event.q, event.dq, event.ddq, fresh, now)
 
     def _usable(self) -> TorqueDoor:
         if self._retired:
@@ -478,7 +484,7 @@ class FeedforwardMachine:
         if not self._stream and self._state is not State.ENDING:
             self._due = np.inf
             return NOTHING
-        self._note_freshness(now)
+        fresh = self._note_freshness(now)
         if self._state is State.ENDING:
             return self._finish(now)
         if self._pending is not None and self._pending[1] <= now:
@@ -488,7 +494,7 @@ class FeedforwardMachine:
             points, begin = self._points
             if now - begin <= points.duration:
                 self._due = now + self._settings.period
-                return self._follow(*points.at(now - begin)[:3], now)
+                return self._follow(*points.at(now - begin)[:3], fresh, now)
             self._points = None
             self._go_over(State.FADING, now)
         if self._state is State.STREAMING:
@@ -532,11 +538,10 @@ class FeedforwardMachine:
 
     # --- torques
 
-    def _follow(self, q: Array, dq: Array, ddq: Array, now: float) -> Outcome:
+    def _follow(self, q: Array, dq: Array, ddq: Array, fresh: bool, now: float) -> Outcome:
         """Return the torque of a point of the reference; one without a finite torque ends the reference."""
         model, options = self._model, self._settings.options
         assert model is not None
-        fresh = self._is_fresh(now)
         measured = self._measured.q if fresh and self._measured is not None else None
         self._place = (now, q)
         found = self._coefficients
@@ -544,16 +549,17 @@ class FeedforwardMachine:
             tau = split_torque(model, options, found[1], dq, ddq, measured)
         else:
             tau = complete_torque(model, options, q, dq, ddq, measured)
-        if not np.isfinite(tau).all():
-            self._points = self._pending = self._place = None
+        try:
+            return self._let_out(tau, now)
+        except InputError:
+            self._points = self._pending = self._place = self._offset = None
             if self._where(now) is not None and self._door is not None and self._door.last is not None:
                 self._go_over(State.FADING, now)
                 self._due = now
             else:
                 self._enter(self._waiting_state())
                 self._settle(now)
-            raise InputError("the reference needs a torque that is not finite", "send reasonable numbers")
-        return self._let_out(tau, now)
+            raise
 
     def _rest(self, now: float) -> Outcome:
         """Return the torque against gravity where the robot is; nothing if that was never known."""
@@ -595,7 +601,7 @@ class FeedforwardMachine:
 
     def _enter(self, state: State) -> None:
         if state is not self._state:
-            self._state = state
+            self._state, self._row = state, self._rows[state]
             self._said.clear()
             if state not in (State.NO_LIMITS, State.STOPPED):
                 self._say(state.value)
@@ -648,8 +654,9 @@ class FeedforwardMachine:
         self.tell()
         return Outcome(coefficients=found)
 
-    def _note_freshness(self, now: float) -> None:
-        fresh = self._is_fresh(now)
+    def _note_freshness(self, now: float) -> bool:
+        """Return whether joint states are fresh; a change of that is said and begins a change-over."""
+        fresh = self._measured is not None and now - self._arrival <= self._settings.stale
         if fresh != self._fresh:
             self._fresh = fresh
             if self._state in SENDING:
@@ -658,6 +665,7 @@ class FeedforwardMachine:
                     self._changed()
                 if not fresh:
                     self._say(f"no new joint state for {self._settings.stale:g} s: gravity where the robot was", True)
+        return fresh
 
     def _say(self, text: str, warning: bool = False) -> None:
         """Say something, once in a state."""

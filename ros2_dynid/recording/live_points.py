@@ -22,11 +22,15 @@ AFTER_STAMP = 12
 
 @dataclass(frozen=True)
 class _Shape:
-    """length of the message, the bytes (start, end, text) that must agree, the arrays' offsets, and our order."""
+    """length of the message, the bytes (start, end, text) that must agree, where the numbers stand, and our order.
+
+    The arrays of positions, velocities and accelerations begin at offset, offset + stride and offset + 2 stride.
+    """
 
     length: int
     fixed: tuple[tuple[int, int, bytes], ...]
-    offsets: tuple[int, int, int]
+    offset: int
+    stride: int
     order: NDArray[np.intp]
 
 
@@ -45,11 +49,10 @@ class LivePoints:
             shape = self._shape = _parsed(message, self._names)
         if shape is None:
             return None
-        n = len(self._names)
-        q, dq, ddq = (np.frombuffer(message, "<f8", n, offset)[shape.order] for offset in shape.offsets)
-        if not (np.isfinite(q).all() and np.isfinite(dq).all() and np.isfinite(ddq).all()):
+        rows = np.ndarray((3, len(shape.order)), "<f8", message, shape.offset, (shape.stride, 8))[:, shape.order]
+        if not np.isfinite(rows).all():
             return None
-        return q, dq, ddq
+        return rows[0], rows[1], rows[2]
 
 
 def _parsed(message: bytes, names: tuple[str, ...]) -> _Shape | None:
@@ -77,7 +80,7 @@ def _parsed(message: bytes, names: tuple[str, ...]) -> _Shape | None:
         fixed.append((fixed_from, reader.position, message[fixed_from : reader.position]))
     except DamagedDataError:
         return None
-    if len(offsets) != 3:
+    if len(offsets) != 3 or offsets[2] - offsets[1] != offsets[1] - offsets[0]:
         return None
     order = np.array([found.index(name) for name in names], dtype=np.intp)
-    return _Shape(len(message), tuple(fixed), (offsets[0], offsets[1], offsets[2]), order)
+    return _Shape(len(message), tuple(fixed), offsets[0], offsets[1] - offsets[0], order)

@@ -157,42 +157,55 @@ class Owner:
     def _due(self) -> float:
         """Return when [s] something is to be done, if nothing comes."""
         due = min(self._machine.due, self._background_due)
-        return due if self._subscriptions is None else min(due, self._states_due)
+        if self._subscriptions is None or self._machine.state is State.STREAMING:  # a stream wakes us often enough
+            return due
+        return min(due, self._states_due)
 
     def _handled(self, event: Event, now: float | None = None) -> Outcome:
         outcome = self._machine.handle(event, time.monotonic() if now is None else now)
         if outcome.torque is not None:
             self._output.send(outcome.torque)
+        if self._machine.has_news:
+            self._log_news()
+        return outcome
+
+    def _log_news(self) -> None:
         for news in self._machine.news():
             if news.warning:
                 self._logger.warning(news.text)
             else:
                 self._logger.info(news.text)
-        return outcome
 
     def _references(self, waited: list[bytes]) -> None:
         """Answer references; of streamed points that came together the last: torques of others would come late."""
+        if len(waited) == 1:
+            found = self._read(waited[0])
+            if found is not None:
+                self._answer(*found)
+            return
         read = [found for data in waited if (found := self._read(data)) is not None]
         for k, (event, stamp) in enumerate(read):
-            if _single(event) and any(_single(later) for later, _ in read[k + 1 :]):
-                continue
-            outcome = self._handled(event)
-            if outcome.refused:
-                self._refuse(outcome.refused)
-            if outcome.trajectory is not None:
-                self._output.pass_on(outcome.trajectory, stamp)
+            if not (_single(event) and any(_single(later) for later, _ in read[k + 1 :])):
+                self._answer(event, stamp)
+
+    def _answer(self, event: StreamedPoint | NewReference, stamp: Any) -> None:
+        outcome = self._handled(event)
+        if outcome.refused:
+            self._refuse(outcome.refused)
+        if outcome.trajectory is not None:
+            self._output.pass_on(outcome.trajectory, stamp)
 
     def _read(self, data: bytes) -> tuple[StreamedPoint | NewReference, Any] | None:
         """Return the event of a serialized JointTrajectory and the stamp of its header, read once."""
-        robot = self._machine.robot
-        if robot is None:
-            self._refuse("; ".join(REFUSALS[State.NO_MODEL]))
-            return None
         names = self._joints()
         if self._machine.streaming:
             point = self._points.read(data)
             if point is not None:
                 return StreamedPoint(names, *point), None
+        robot = self._machine.robot
+        if robot is None:
+            self._refuse("; ".join(REFUSALS[State.NO_MODEL]))
+            return None
         try:
             message = unpacked(data, JointTrajectory)
             points = reference_of(message, robot)

@@ -38,7 +38,7 @@ class TorqueOutput:
             self._commands.publish(self._command)
         if self.efforts.get_subscription_count():
             state, stamp = self._state, self._state.header.stamp
-            if self._names != torque.joint_names:
+            if self._names is not torque.joint_names:
                 self._names, state.name = torque.joint_names, list(torque.joint_names)
             stamp.sec, stamp.nanosec = divmod(self._now_ns(), 1_000_000_000)
             state.effort = array("d", torque.tau)
