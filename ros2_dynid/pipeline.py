@@ -28,7 +28,7 @@ from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.large_delay import without_large_delay
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
-from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load
+from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load, identify_load_on_model
 from ros2_dynid.identification.model_file import (
     BASE,
     CONSISTENT,
@@ -86,6 +86,7 @@ __all__ = [
     "identify",
     "identify_gains",
     "identify_payload",
+    "identify_payload_on_model",
     "read_problem",
     "robot_or_model",
 ]
@@ -230,20 +231,44 @@ def identify_payload(
     loaded: Sequence[Recording],
     *,
     link: str | None = None,
+    free: bool = False,
     options: IdentifyOptions | None = None,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Payload:
     """Identify a load on the robot's last link from recordings without and with it.
 
-    The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame).
+    The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame); its
+    ten parameters are those of a body that exists unless `free`.
     """
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
     without, with_load = (read_problem(robot, part, options, report) for part in (empty, loaded))
     report("estimating", 0.9)
+    link = _load_link(robot, link)
+    return identify_load(robot, without.base, without.information, with_load.information, link=link, free=free)
+
+
+def identify_payload_on_model(
+    model: IdentifiedModel,
+    loaded: Sequence[Recording],
+    *,
+    link: str | None = None,
+    free: bool = False,
+    options: IdentifyOptions | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Payload:
+    """Identify a load from recordings with it and the model of the robot without it; else as identify_payload."""
+    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    problem = read_problem(model.robot, loaded, options, report)
+    report("estimating", 0.9)
+    link = _load_link(model.robot, link)
+    return identify_load_on_model(model, problem.base, problem.information, link=link, free=free)
+
+
+def _load_link(robot: Robot, link: str | None) -> str | None:
     carried = [name for name, (number, _) in robot.tools.items() if number == robot.n]
-    link = link if link is not None or not carried else carried[0]
-    return identify_load(robot, without.base, without.information, with_load.information, link=link)
+    return link if link is not None or not carried else carried[0]
 
 
 def identify_gains(

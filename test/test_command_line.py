@@ -121,7 +121,7 @@ def test_a_console_without_colours_writes_none(monkeypatch):
 
 def test_identify_prints_levels_and_names_without_markup():
     filters = Filter(1000.0, 10.0, None, 100.0, 20.0, 0.02, 0.1)
-    row = BaseRow("ZZR1", 1.0, None, None, "kg.m^2", "ZZ1", "ZZR1 = ZZ1")
+    row = BaseRow("ZZR1", 1.0, None, None, 1.0, "kg.m^2", "ZZ1", "ZZR1 = ZZ1")
     remark = Remark(Level.PROBLEM, Text("check the sign: ", Option("gains", {"[j1]": -1})))
     error = TorqueError(0.1, 0.02)
     outcome = IdentifyOutcome(

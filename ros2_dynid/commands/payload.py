@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser("payload", help="identify an unknown payload from recordings without and with it")
-    add_robot_arguments(parser)
-    parser.add_argument("--empty", metavar="BAG", action="append", required=True, help="recording without the payload")
-    parser.add_argument("--loaded", metavar="BAG", action="append", required=True, help="recording with the payload")
+    add_robot_arguments(parser, help_text="robot, or its model identified without the payload (model.yaml)")
+    parser.add_argument(
+        "--empty", metavar="BAG", action="append", default=[], help="recording without the payload; not with a model"
+    )
+    parser.add_argument(
+        "--loaded",
+        metavar="BAG",
+        action="extend",
+        nargs="+",
+        required=True,
+        help="recordings with the payload, one or several",
+    )
+    parser.add_argument("--free", action="store_true", help="inertia that fits best, even if no body can have it")
     parser.add_argument("--link", metavar="LINK", help="give it in this link's frame (default: the last link's)")
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
@@ -34,7 +44,7 @@ def run(args: argparse.Namespace) -> PayloadOutcome:
     from ros2_dynid.usecases.payload import PayloadRequest, payload
 
     options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args))
-    request = PayloadRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.link, options)
+    request = PayloadRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.link, options, args.free)
     with progress_bar(no_color=args.no_color) as progress:
         return payload(request, progress)
 
@@ -49,5 +59,9 @@ def show(outcome: PayloadOutcome, console: Console) -> None:
     for i, k in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)):
         name = f"I{'xyz'[i]}{'xyz'[k]}"
         console.print(f"  {name}      {outcome.inertia[i][k]:.6f} +- {std.inertia[i][k]:.6f} kg.m^2")
+    if outcome.contradicting:
+        masses = ", ".join(f"{name} {row.mass:.3f} +- {row.std:.3f}" for name, row in outcome.joint_mass.items())
+        names = ", ".join(outcome.contradicting)
+        console.print(f"joints contradict each other ({names}), the bars allow for it: {masses} kg", markup=False)
     if not outcome.significant:
         console.print("the payload's mass does not differ significantly from zero")

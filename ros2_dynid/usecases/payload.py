@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ros2_dynid import pipeline
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.loads import Payload
+from ros2_dynid.identification.model_file import is_model_file, load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.progress import Progress
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -16,13 +20,18 @@ Matrix = tuple[Three, Three, Three]
 
 @dataclass(frozen=True)
 class PayloadRequest:
-    """Recordings (paths) without and with the load, and the link in whose frame it is wanted (None: the last one)."""
+    """Recordings (paths) without and with the load, and the link in whose frame it is wanted (None: the last one).
+
+    robot: may name an identified model (model.yaml), which then stands for the recordings without the load. free: ten
+    parameters that fit best, even if no body has them.
+    """
 
     robot: RobotSource
     empty: tuple[str, ...]
     loaded: tuple[str, ...]
     link: str | None = None
     options: IdentifyOptions = field(default_factory=IdentifyOptions)
+    free: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,10 +44,19 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class JointMass:
+    """Mass of the load by one joint's rows [kg], with standard deviation."""
+
+    mass: float
+    std: float
+
+
+@dataclass(frozen=True)
 class PayloadOutcome:
     """Mass [kg], centre of mass [m] and inertia about it [kg.m^2] in `frame`; significant: whether there is a load.
 
-    std: standard deviations; interval95: half widths of the 95 % confidence intervals.
+    std: standard deviations; interval95: half widths of the 95 % confidence intervals. joint_mass: mass [kg] by the
+    rows of each joint alone that tells it, with std; contradicting: joints far from the others, which widened all bars.
     """
 
     mass: float
@@ -48,21 +66,15 @@ class PayloadOutcome:
     interval95: Spread
     frame: str
     significant: bool
+    joint_mass: Mapping[str, JointMass] = field(default_factory=dict)
+    contradicting: tuple[str, ...] = ()
 
 
 def payload(
     request: PayloadRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
 ) -> PayloadOutcome:
     """Identify the load on the robot's last link."""
-    found = pipeline.identify_payload(
-        request.robot.load(),
-        request.empty,
-        request.loaded,
-        link=request.link,
-        options=request.options,
-        progress=progress,
-        cancelled=cancelled,
-    )
+    found, names = _found(request, progress, cancelled)
     mass, com, inertia = found.interval
     return PayloadOutcome(
         mass=found.mass,
@@ -72,7 +84,47 @@ def payload(
         interval95=Spread(mass, _three(com.tolist()), _matrix(inertia.tolist())),
         frame=found.frame,
         significant=found.significant,
+        joint_mass={
+            name: JointMass(float(mass), float(std))
+            for name, mass, std in zip(names, found.joint_mass, found.joint_mass_std, strict=True)
+            if math.isfinite(mass)
+        },
+        contradicting=found.contradicting,
     )
+
+
+def _found(
+    request: PayloadRequest, progress: Progress | None, cancelled: Callable[[], bool] | None
+) -> tuple[Payload, tuple[str, ...]]:
+    """Return the load and the names of the joints."""
+    if request.robot.path and is_model_file(request.robot.path):
+        if request.empty:
+            raise InputError("a model and recordings without the load are given", "give one of them")
+        model = load_model(request.robot.path)
+        found = pipeline.identify_payload_on_model(
+            model,
+            request.loaded,
+            link=request.link,
+            free=request.free,
+            options=request.options,
+            progress=progress,
+            cancelled=cancelled,
+        )
+        return found, model.robot.active_names
+    if not request.empty:
+        raise InputError("there is no recording without the load", "give one, or the model of the robot without it")
+    robot = request.robot.load()
+    found = pipeline.identify_payload(
+        robot,
+        request.empty,
+        request.loaded,
+        link=request.link,
+        free=request.free,
+        options=request.options,
+        progress=progress,
+        cancelled=cancelled,
+    )
+    return found, robot.active_names
 
 
 def _three(values: list[float]) -> Three:

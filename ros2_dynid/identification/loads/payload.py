@@ -7,7 +7,7 @@ same in both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.stats import t as student
@@ -17,6 +17,8 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information, combine
 from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.loads.joint_agreement import agreement
+from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.physical.standard import full_map
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.parameters import LINK, link_slice
@@ -30,6 +32,8 @@ class Payload:
     """A load: mass [kg], com (3,) [m], inertia about it (3, 3) [kg.m^2] in the frame named, each with std and interval.
 
     interval: half width of the 95 % confidence interval of mass, com and inertia. significant: whether there is a load.
+    joint_mass, joint_mass_std: mass by each active joint's rows alone, shape (n,), NaN if it does not tell;
+    contradicting: joints whose mass is far from that of the others, which widens all bars.
     """
 
     mass: float
@@ -44,6 +48,9 @@ class Payload:
     parameters: Array
     covariance: Array
     significant: bool
+    joint_mass: Array = field(default_factory=lambda: np.zeros(0))
+    joint_mass_std: Array = field(default_factory=lambda: np.zeros(0))
+    contradicting: tuple[str, ...] = ()
 
 
 def load_information(
@@ -51,7 +58,7 @@ def load_information(
 ) -> Information:
     """Return both recordings' information about [base, delay, phi]: phi are the ten parameters of the load."""
     joint = robot.n if joint is None else joint
-    return combine([_widened(empty, None), _widened(loaded, load_map(robot, base, joint))])
+    return combine([widened(empty, None), widened(loaded, load_map(robot, base, joint))])
 
 
 def load_map(robot: Robot, base: BaseParameters, joint: int) -> Array:
@@ -67,16 +74,54 @@ def identify_load(
     *,
     joint: int | None = None,
     link: str | None = None,
+    free: bool = False,
 ) -> Payload:
-    """Return the load on the last link (or that of `joint`), in the frame of `link` (default: the joint's own)."""
+    """Return the load on the last link (or that of `joint`), in the frame of `link` (default: the joint's own).
+
+    free: ten parameters that fit best, even if no body has them.
+    """
     number = robot.n if joint is None else joint
     together = load_information(robot, base, empty, loaded, number)
     found = wls(together)
+    M_L = load_map(robot, base, number)
+    return load_of(robot, found, found.base, found.base_covariance, loaded, M_L, joint=number, link=link, free=free)
+
+
+def load_of(
+    robot: Robot,
+    found: Estimate,
+    base: Array,
+    covariance: Array,
+    loaded: Information,
+    M_L: Array,
+    *,
+    joint: int | None = None,
+    link: str | None = None,
+    free: bool = False,
+) -> Payload:
+    """Return the load of an estimate, made one that a body can have unless `free`, with bars that joints agree on.
+
+    base, covariance: of the robot without the load; loaded: rows with it; M_L: see load_map.
+    """
+    number = robot.n if joint is None else joint
     if not np.all(found.load_identified):
         unknown = [name for name, known in zip(LINK, found.load_identified, strict=True) if not known]
         what = f"{', '.join(unknown)} of the load not excited"
         raise InputError(what, "move more joints, about axes that are not all parallel, in both recordings", robot.name)
-    return payload_of(robot, found, number, link)
+    load, at = found.load, found.layout.load
+    agreed = agreement(loaded, base, covariance, found.delay, M_L, load, found.load_covariance)
+    wider = found.covariance.copy()
+    wider[at, at] += agreed.variance * np.outer(load, load)
+    value = found.value.copy()
+    if not free:
+        value[at] = closest_body(load, wider[at, at])
+    payload = payload_of(robot, replace(found, value=value, covariance=wider), number, link)
+    return replace(
+        payload,
+        joint_mass=agreed.scale * load[-1],
+        joint_mass_std=agreed.std * abs(load[-1]),
+        contradicting=tuple(robot.active_names[j] for j in agreed.contradicting),
+    )
 
 
 def payload_of(robot: Robot, found: Estimate, joint: int, link: str | None) -> Payload:
@@ -131,7 +176,7 @@ def _matrix(six: Array) -> Array:
     return np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
 
 
-def _widened(information: Information, M_L: Array | None) -> Information:
+def widened(information: Information, M_L: Array | None) -> Information:
     """Return the information with ten more columns: R M_L where there is a load, zero where there is none."""
     layout = replace(information.layout, n_load=len(LINK))
     extra = np.arange(layout.load.start, layout.load.stop)

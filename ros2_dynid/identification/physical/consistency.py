@@ -145,6 +145,39 @@ def impose(robot: Robot, base: BaseParameters, T: Triangle, delay: float, refere
     return Consistent(chi, found, float(ours) / max(float(best), 1e-300) - 1.0)
 
 
+def closest_body(parameters: Array, covariance: Array) -> Array:
+    """Return the ten parameters of a body closest to `parameters` in units of their covariance (10, 10).
+
+    They stay as they are if a body can have them.
+    """
+    if np.linalg.eigvalsh(pseudo_inertia(parameters))[0] > 0.0:
+        return parameters
+    try:
+        import clarabel
+    except ModuleNotFoundError:
+        raise MissingPackageError("clarabel", "physical consistency by semidefinite programme") from None
+    mass = max(abs(float(parameters[9])), 1e-3)
+    length = np.sqrt(max(float(np.trace(link_inertia(np.abs(parameters)))) / 2.0 / mass, 1e-4))
+    S = np.array([mass * length**2] * 6 + [mass * length] * 3 + [mass])
+    scaled = covariance / np.outer(S, S)
+    information = np.linalg.inv(scaled + 1e-9 * np.trace(scaled) * np.eye(KINDS))
+    information /= np.abs(information).max()
+    cone = _triangle_map((mass, float(length)))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    solution = clarabel.DefaultSolver(
+        scipy.sparse.csc_matrix(np.triu(information)),
+        np.zeros(KINDS),
+        scipy.sparse.csc_matrix(-cone * S),
+        cone @ parameters - FLOOR * _svec(np.eye(4)),
+        [clarabel.PSDTriangleConeT(4)],
+        settings,
+    ).solve()
+    if str(solution.status) not in ("Solved", "AlmostSolved"):
+        raise DynidError(f"the semidefinite programme ended with {solution.status}; identify the load without it")
+    return np.asarray(parameters + S * np.array(solution.x))
+
+
 def _definite(J: Array | None, tolerance: float) -> bool:
     """Return whether all eigenvalues of J exceed `tolerance`."""
     if J is None:

@@ -1,0 +1,72 @@
+"""A load from recordings with it and the stored model of the robot without it.
+
+The torque of the model is taken off the rows, what is left is fitted by the load's ten parameters phi and the delay of
+the effort. The error bars hold those of the model as well: phi moves by G d for an error d of its base parameters,
+which adds G C G^T.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
+from ros2_dynid.identification.loads.payload import Payload, load_map, load_of, widened
+from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.model.robot import Array
+
+
+def identify_load_on_model(
+    model: IdentifiedModel,
+    base: BaseParameters,
+    loaded: Information,
+    *,
+    link: str | None = None,
+    free: bool = False,
+) -> Payload:
+    """Return the load on the robot's last link; `base` are the base parameters that `loaded` is about."""
+    robot = model.robot
+    if model.leaders != base.leaders:
+        raise InputError("the model has other base parameters", "identify the robot without the load again", robot.name)
+    M_L = load_map(robot, base, robot.n)
+    full = widened(loaded, M_L)
+    _refuse_open(model, full)
+    found = wls(_without_base(full, model.value))
+    triangle = weighted_triangle(full, 1.0 / found.sigma)
+    X = triangle.W[:, full.layout.n_base :]
+    G = np.linalg.lstsq(X, triangle.base, rcond=None)[0]
+    found = replace(found, covariance=found.covariance + G @ model.covariance @ G.T)
+    return load_of(robot, found, model.value, model.covariance, loaded, M_L, link=link, free=free)
+
+
+def _refuse_open(model: IdentifiedModel, loaded: Information) -> None:
+    """Refuse a model whose recording did not excite what this motion needs: its error is not known."""
+    norms = np.zeros(loaded.size)
+    for j, columns in enumerate(loaded.columns):
+        norms[columns] += np.linalg.norm(loaded.triangle(j)[:, :-1], axis=0)
+    seen = norms[: len(model.std)] > 1e-9 * norms.max(initial=0.0)
+    unknown = [name for name, std, s in zip(model.names, model.std, seen, strict=True) if s and not np.isfinite(std)]
+    if unknown:
+        what = f"the model does not know {', '.join(unknown[:5])}"
+        raise InputError(what, "identify the robot without the load from a motion of all joints", model.robot.name)
+
+
+def _without_base(information: Information, value: Array) -> Information:
+    """Return the information about delay and load alone: the torque of the base parameters is taken off."""
+    old = information.layout
+    layout = Layout(0, old.n_delay, old.n_load)
+    kept = [columns >= old.n_base for columns in information.columns]
+    blocks = []
+    for block in information.blocks:
+        R = []
+        for triangle, columns, mask in zip(block.R, information.columns, kept, strict=True):
+            tau = triangle[:, -1] - triangle[:, :-1][:, ~mask] @ value[columns[~mask]]
+            R.append(np.column_stack((triangle[:, :-1][:, mask], tau)))
+        blocks.append(Block(tuple(R), block.rows, block.start, block.end, block.recording))
+    left = tuple(c[mask] - old.n_base for c, mask in zip(information.columns, kept, strict=True))
+    return Information(tuple(blocks), left, layout)

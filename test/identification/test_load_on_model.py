@@ -1,0 +1,97 @@
+"""A load from the stored model of the empty robot, joints that contradict each other, and bodies that exist."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recordings import simulated, simulated_truth
+from ros2_dynid.cli import main
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.physical.consistency import closest_body
+from ros2_dynid.model.pseudo_inertia import pseudo_inertia
+from ros2_dynid.pipeline import identify, identify_payload, identify_payload_on_model
+
+MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
+J = INERTIA + MASS * (COM @ COM * np.eye(3) - np.outer(COM, COM))
+LOAD = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(MASS * COM), MASS)
+
+
+def loaded(seed=5, motion=104):
+    return simulated(seed=seed, seed_motion=motion, load=LOAD)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return identify(simulated_truth()[0], [simulated()]).model
+
+
+def test_load_is_found_on_a_stored_model(model):
+    found = identify_payload_on_model(model, [loaded()])
+    assert abs(found.mass - MASS) < 4 * found.mass_std and found.mass_std < 0.02
+    flange = np.linalg.inv(model.robot.tools[found.frame][1])
+    com = (flange @ np.append(COM, 1.0))[:3]
+    assert np.all(np.abs(found.com - com) < 4 * found.com_std) and np.max(found.com_std) < 3e-3
+    assert found.significant and np.linalg.eigvalsh(pseudo_inertia(found.parameters))[0] > 0
+    more = identify_payload_on_model(model, [loaded(), loaded(6, 105)])
+    assert abs(more.mass - MASS) < 4 * more.mass_std and more.mass_std < 1.2 * found.mass_std
+    told = np.isfinite(found.joint_mass)
+    assert told.sum() >= 2 and np.all(np.abs(found.joint_mass - MASS)[told] < 5 * found.joint_mass_std[told])
+
+
+def test_bars_hold_those_of_the_model(model):
+    known = identify_payload_on_model(replace(model, covariance=np.zeros_like(model.covariance)), [loaded()], free=True)
+    vague = identify_payload_on_model(replace(model, covariance=100 * model.covariance), [loaded()], free=True)
+    assert known.mass_std < vague.mass_std / 2 and known.mass == pytest.approx(vague.mass)
+
+
+def test_joints_that_contradict_each_other_are_named_and_widen_the_bars(model):
+    gains = np.array([1.0, 1.0, 1.1, 1.0, 1.0, 1.0])
+    empty, full = (replace(s, tau=s.tau * gains) for s in (simulated(), loaded()))
+    spoilt = identify(model.robot, [empty], options=IdentifyOptions(checks=False)).model
+    found, straight = identify_payload_on_model(spoilt, [full]), identify_payload_on_model(model, [loaded()])
+    assert model.robot.active_names[2] in found.contradicting and straight.contradicting == ()
+    assert abs(found.mass - MASS) > 20 * straight.mass_std  # without the joints' word the bars would be wrong
+    assert abs(found.mass - MASS) < 2 * found.mass_std
+    together = identify_payload(model.robot, [empty], [full])
+    assert together.contradicting and together.mass_std > 10 * straight.mass_std
+
+
+def test_closest_body_exists_and_stays_where_it_does():
+    true = np.array(LOAD)
+    covariance = np.diag((0.1 * np.abs(true) + 1e-4) ** 2)
+    assert np.array_equal(closest_body(true, covariance), true)
+    pytest.importorskip("clarabel")
+    wrong = true.copy()
+    wrong[0] -= 0.03  # XX below what the centre of mass alone asks for
+    found = closest_body(wrong, covariance)
+    assert np.linalg.eigvalsh(pseudo_inertia(found))[0] > 0 > np.linalg.eigvalsh(pseudo_inertia(wrong))[0]
+    distance = [float((x - wrong) @ np.linalg.solve(covariance, x - wrong)) for x in (found, true)]
+    assert distance[0] < distance[1]
+
+
+def test_model_that_does_not_know_what_the_motion_needs_is_refused(model):
+    std = model.std.copy()
+    std[model.leaders.index("Fv3")] = np.inf
+    with pytest.raises(InputError, match="Fv3"):
+        identify_payload_on_model(replace(model, std=std), [loaded()])
+
+
+def test_command_takes_a_model(model, tmp_path, capsys):
+    def written(name, samples):
+        np.savez(tmp_path / name, t=samples.t, q=samples.q, tau=samples.tau)
+        return str(tmp_path / name)
+
+    empty, first = written("empty.npz", simulated()), written("first.npz", loaded())
+    folder = tmp_path / "model"
+    identify(model.robot, [empty], options=IdentifyOptions(), output=folder)
+    assert main(["payload", str(folder / "model.yaml"), "--loaded", first, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert abs(found["mass"] - MASS) < 4 * found["std"]["mass"] and found["joint_mass"]
+    assert main(["payload", "demo6", "--loaded", first]) == 2
+    assert "without the load" in capsys.readouterr().err
+    assert main(["payload", str(folder / "model.yaml"), "--empty", empty, "--loaded", first]) == 2
