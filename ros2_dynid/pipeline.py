@@ -52,21 +52,22 @@ from ros2_dynid.identification.torque_std import Spread
 from ros2_dynid.identification.validation import (
     Comparison,
     Errors,
+    HeldOut,
+    Level,
     Remark,
+    ValidatedBy,
     compare_torques,
-    cross_validate,
+    evidence_of,
+    held_out_in_folds,
     torque_errors,
     verdict,
 )
-from ros2_dynid.identification.validation.effort_scale import (
-    against_prior,
-    refuse_contradictions,
-    refuse_wrong_efforts,
-)
+from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
+from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 from ros2_dynid.identification.validation.torque_errors import whiteness
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import Array, Robot, with_gravity
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.progress import Cancelled, Progress, Reporter
 from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined
@@ -152,8 +153,7 @@ def identify(
     problem = read_problem(robot, recordings, options, report)
     fit = fitter(options.method, problem, lambda done: report("estimating", 0.7 + 0.1 * done))
     found = fit(None)
-    if options.checks:
-        _refuse_wrong_data(problem, found)
+    findings = _refuse_wrong_data(problem, found) if options.checks else ()
     values, selection = {BASE: found.value}, None
     if options.essential:
         report("essential parameters", 0.82)
@@ -175,13 +175,14 @@ def identify(
     }
     validation = validations[served]
     sets = {
-        name: SetErrors(torque_errors(robot.active_names, problem.information, value), validations[name])
+        name: SetErrors(torque_errors(robot.active_names, problem.information, value), validations[name].errors)
         for name, value in values.items()
     }
 
     errors = sets[served].fit
-    remarks = _verdict(problem, found, errors, validation, fitted)
-    obtained = _provenance(options, problem, found, remarks, command)
+    doubts = [Remark(Level.PROBLEM, Text(finding.what, "; ", finding.cure)) for finding in findings]
+    remarks = doubts + _verdict(problem, found, errors, validation, fitted)
+    obtained = _provenance(options, problem, found, validation, remarks, command)
     model = model_of(
         robot,
         problem.base,
@@ -192,7 +193,7 @@ def identify(
         standard=physical.standard,
         consistent=physical.consistent,
         fit=errors,
-        validation=validation,
+        validation=validation.errors,
         obtained=obtained,
         serve=CONSISTENT if served == CONSISTENT else BASE,
         sets=sets,
@@ -203,7 +204,9 @@ def identify(
         standard=model.standard or {},
         consistent=model.consistent or {},
         fit=errors,
-        validation=validation,
+        validation=validation.errors,
+        validated_by=validation.by,
+        folds=validation.folds,
         cond=found.cond if np.isfinite(found.cond) else None,
         rows=int(problem.information.rows.sum()),
         method=options.method,
@@ -296,14 +299,19 @@ def robot_or_model(
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
     joint_limits: str | Path | None = None,
+    gravity: Sequence[float] | None = None,
 ) -> tuple[Robot, Array]:
     """Return the robot and standard parameters chi: of an identified model, or a robot's a priori ones.
 
     use: of a model, the set that it serves, its "base" values, or the "standard" or "consistent" parameters if it has
-    them. The rest: which sub-chain of a robot.
+    them. The rest: which sub-chain of a robot, and gravity in its base link's frame (3,) [m/s^2]; a model keeps its
+    own.
     """
     if is_model_file(path):
         model = load_model(path)
+        if gravity is not None and not np.allclose(gravity, model.robot.gravity):
+            what = f"the model was identified with gravity {model.robot.gravity.tolist()}"
+            raise InputError(what, "base parameters hold for one mounting: identify again", str(path))
         if use == "served":
             return model.robot, model.chi
         if use == BASE:
@@ -314,7 +322,7 @@ def robot_or_model(
             raise InputError(what, cure, str(path))
         return model.robot, standard_vector(model.robot, values)
     robot = load_robot(path, base_link=base_link, tip_link=tip_link, hold=hold, joint_limits=joint_limits)
-    return robot, standard_vector(robot)
+    return robot if gravity is None else with_gravity(robot, gravity), standard_vector(robot)
 
 
 def check_output(output: str | Path | None, recordings: Sequence[Recording], overwrite: bool) -> Path | None:
@@ -445,10 +453,13 @@ def _reported(pieces: Iterator[Samples], report: Progress, at: float) -> Iterato
         yield piece
 
 
-def _refuse_wrong_data(problem: Problem, found: Estimate) -> None:
+def _refuse_wrong_data(problem: Problem, found: Estimate) -> tuple[Finding, ...]:
+    """Refuse what is certainly wrong with the recordings; return what is likely."""
     sources = [prepared.source for prepared in problem.prepared]
+    findings = diagnose(problem).findings
+    refuse(findings, sources[0])
     refuse_contradictions(problem.information, found.value, sources)
-    refuse_wrong_efforts(problem.robot, problem.base, problem.information, sources[0])
+    return findings
 
 
 def _held_out(
@@ -480,12 +491,10 @@ def _held_out(
     }
 
 
-def _validation(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> Errors:
+def _validation(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> HeldOut:
     if held_out is not None:
-        return held_out.errors
-    if options.cross_validate:
-        return cross_validate(problem.robot.active_names, problem.information, options.cross_validate, fit)
-    return {}
+        return HeldOut(held_out.errors, ValidatedBy.RECORDINGS)
+    return held_out_in_folds(problem.robot.active_names, problem.information, options.cross_validate, fit)
 
 
 def _physical_parameters(
@@ -542,7 +551,7 @@ def _elimination(problem: Problem, selection: Essential) -> Elimination:
     return Elimination(steps, dict(zip(names, share[found.layout.base].tolist(), strict=True)))
 
 
-def _verdict(problem: Problem, found: Estimate, fit: Errors, validation: Errors, fitted: Comparison) -> list[Remark]:
+def _verdict(problem: Problem, found: Estimate, fit: Errors, validation: HeldOut, fitted: Comparison) -> list[Remark]:
     robot, base, information = problem.robot, problem.base, problem.information
     names = robot.active_names
     prior_error = None
@@ -551,21 +560,27 @@ def _verdict(problem: Problem, found: Estimate, fit: Errors, validation: Errors,
     settings = problem.prepared[0].filter
     lag = 1 if settings.row_cutoff is None else max(1, round(settings.row_rate / settings.row_cutoff))
     return verdict(
-        robot,
-        base,
-        found,
-        fit,
-        validation,
-        prior_error=prior_error,
-        prior_scale=against_prior(information, base, problem.prior),
-        whiteness=whiteness(names, fitted.residual, lag),
-        largest=fitted.largest,
-        seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
+        evidence_of(
+            robot,
+            base,
+            information,
+            found,
+            fit,
+            validation,
+            prior_error=prior_error,
+            whiteness=whiteness(names, fitted.residual, lag),
+            seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
+        )
     )
 
 
 def _provenance(
-    options: IdentifyOptions, problem: Problem, found: Estimate, remarks: Sequence[Remark], command: str
+    options: IdentifyOptions,
+    problem: Problem,
+    found: Estimate,
+    validation: HeldOut,
+    remarks: Sequence[Remark],
+    command: str,
 ) -> dict[str, Plain]:
     """Return how the model was obtained, for the model file."""
     prepared = problem.prepared
@@ -584,6 +599,7 @@ def _provenance(
         "rank": found.rank,
         "sigma": encode(found.sigma),
         "delay": encode(_delay(problem, found)),
+        "validated_by": {"data": validation.by.value, "folds": validation.folds},
         "verdict": [encode(remark) for remark in remarks],
         "notes": list(_notes(problem)),
         "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},

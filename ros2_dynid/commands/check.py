@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
 from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
 from ros2_dynid.commands.shared.terminal import Column, print_table
@@ -30,6 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("recording", metavar="BAG", help="rosbag2 folder or file, ROS 1 bag, CSV or npz file")
     add_robot_arguments(parser)
+    add_preparation_arguments(parser)
     add_reading_arguments(parser)
 
 
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> CheckOutcome:
     """Read and check the recording."""
     from ros2_dynid.usecases.check import CheckRequest, check
 
-    return check(CheckRequest(robot_source(args), args.recording, reading_of(args)))
+    return check(CheckRequest(robot_source(args), args.recording, reading_of(args), preparation_of(args)))
 
 
 def show(outcome: CheckOutcome, console: Console) -> None:

@@ -35,7 +35,10 @@ def add_parser(subparsers: Subparsers) -> None:
     check = parser.add_mutually_exclusive_group()
     check.add_argument("--validate", metavar="BAG", action="append", default=[], help="recording to test the model on")
     check.add_argument(
-        "--cross-validate", metavar="K", type=int, default=0, help="test on K stretches left out in turn"
+        "--cross-validate",
+        metavar="K",
+        type=int,
+        help="test on K stretches left out in turn, 0 for none (default: 5 where there is nothing to validate on)",
     )
     parser.add_argument("--essential", action="store_true", help="drop parameters that the data do not support")
     parser.add_argument("--standard", action="store_true", help="standard parameters closest to the a priori ones")
@@ -89,7 +92,8 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
         other = outcome.validation.get(name)
         more = (f"{other.rms:.4g}", f"{100 * other.relative:.2f} %") if other else ("", "")
         errors.append((name, f"{fit.rms:.4g}", f"{100 * fit.relative:.2f} %", *more))
-    kinds = ("rms", "relative", "rms\n(validation)", "relative\n(validation)")
+    how = "held out" if not outcome.folds else f"{outcome.folds} folds"
+    kinds = ("rms", "relative", f"rms\n({how})", f"relative\n({how})")
     columns = [Column("joint"), *(Column(title, right=True) for title in kinds)]
     print_table(console, columns, errors, title="torque errors")
     if len(outcome.sets) > 1:

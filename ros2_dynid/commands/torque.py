@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
         tip_link=args.tip_link,
         hold=parse_hold(args.hold),
         joint_limits=args.joint_limits,
+        gravity=args.gravity,
     )
     samples = load_samples(args.input, robot, in_order=False)
     if args.no_friction:

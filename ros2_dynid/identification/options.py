@@ -19,7 +19,8 @@ class IdentifyOptions:
     """What to identify and how.
 
     method: the estimator; preparation: filters, velocities, drive gains and delay; reading: topic, columns, units and
-    time span of recordings that are files; cross_validate: number of stretches left out in turn, 0 for none.
+    time span of recordings that are files; cross_validate: number of stretches left out in turn, 0 for none; None:
+    five, if there are no recordings to validate on and the data suffice.
     essential: drop parameters that the data do not support; standard: standard parameters closest to the a priori ones;
     consistent: those that physical links can have. checks: refuse efforts of wrong sign or unit, and recordings that
     contradict each other. friction: law of the joints; prior: what the estimate is drawn towards.
@@ -28,7 +29,7 @@ class IdentifyOptions:
     method: Method = Method.WLS
     preparation: PreparationOptions = field(default_factory=PreparationOptions)
     reading: Reading = field(default_factory=Reading)
-    cross_validate: int = 0
+    cross_validate: int | None = None
     essential: bool = False
     standard: bool = False
     consistent: bool = False
@@ -40,8 +41,8 @@ class IdentifyOptions:
         """Refuse choices that do not exist."""
         if not isinstance(self.method, Method):
             raise InputError(f"unknown method {self.method!r}", f"choose from {', '.join(map(str, Method))}")
-        if self.cross_validate < 0:
-            raise InputError(f"cross_validate is {self.cross_validate}", "give the number of stretches, or 0 for none")
+        if self.cross_validate is not None and (self.cross_validate < 0 or self.cross_validate == 1):
+            raise InputError(f"cross_validate is {self.cross_validate}", "give 2 or more stretches, or 0 for none")
         for name, value, known in (("friction", self.friction, FRICTION_LAWS), ("prior", self.prior, PRIORS)):
             if value not in known:
                 raise InputError(f"{name} is {value!r}", f"choose from {', '.join(known)}")

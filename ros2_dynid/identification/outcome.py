@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.model_file import BASE, BaseRow, SetErrors, TorqueError
 from ros2_dynid.identification.preparation.prepared import Filter
+from ros2_dynid.identification.validation.torque_errors import ValidatedBy
 from ros2_dynid.identification.validation.verdict import Remark
 
 
@@ -62,7 +63,8 @@ class IdentifyOutcome:
 
     serve: which parameter set is the model, "base" or "consistent". fit, validation: of that set, by joint and for
     "all"; sets: those of every set computed ("base", "essential", "consistent"). rows: of all joints together; seconds:
-    that it took. band_coverage: share of the rows of validation recordings inside the 95 % band of the prediction, by
+    that it took. validated_by: what the held-out data of `validation` are; folds: of a cross-validation, 0 if there was
+    none. band_coverage: share of the rows of validation recordings inside the 95 % band of the prediction, by
     joint and for "all"; empty without such recordings.
     """
 
@@ -80,6 +82,8 @@ class IdentifyOutcome:
     verdict: tuple[Remark, ...]
     notes: tuple[str, ...]
     seconds: float
+    validated_by: ValidatedBy = ValidatedBy.NOTHING
+    folds: int = 0
     elimination: Elimination | None = None
     consistency: Consistency | None = None
     serve: str = BASE

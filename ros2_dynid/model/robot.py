@@ -5,8 +5,8 @@ Joints are numbered from 1 as in the papers; number 0 is the base. `robot.joints
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,3 +179,15 @@ def _check(robot: Robot) -> None:
                 "it may only depend on active joints",
                 robot.name,
             )
+
+
+def check_gravity(gravity: Sequence[float]) -> None:
+    """Refuse what is no acceleration of gravity."""
+    if len(gravity) != 3 or not np.all(np.isfinite(gravity)):
+        raise InputError(f"gravity is {list(gravity)}", "give three numbers x,y,z in the base link's frame [m/s^2]")
+
+
+def with_gravity(robot: Robot, gravity: Sequence[float]) -> Robot:
+    """Return the robot mounted such that gravity is this, in the base link's frame (3,) [m/s^2]."""
+    check_gravity(gravity)
+    return replace(robot, gravity=np.array(gravity, dtype=float))

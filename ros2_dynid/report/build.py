@@ -25,7 +25,7 @@ from ros2_dynid.report.page_data import (
 from ros2_dynid.report.tables import csv_table, latex_table
 from ros2_dynid.results import check_digests
 
-LEVELS = {"good": "good", "warning": "warn", "problem": "bad"}
+LEVELS = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}
 """A remark's level in the page's style."""
 MODEL, DATA, PAGE = "model.yaml", "data.npz", "report.html"
 

@@ -14,7 +14,8 @@ from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.torque_data import load_torque_data
-from ros2_dynid.identification.validation.effort_scale import factors, refuse_wrong_efforts
+from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
+from ros2_dynid.identification.validation.effort_scale import factors
 from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
 from ros2_dynid.progress import Cancelled
 from ros2_dynid.recording.samples import cut
@@ -86,10 +87,15 @@ def test_output_folder_has_what_later_steps_read(tx40_result):
 @pytest.mark.parametrize(
     ("factors", "message"),
     [
-        ([1, 1, -1, 1, 1, 1], "joint_3.*wrong sign.*gains: {joint_3: -1}"),
-        ([1, 1, 1, 1, 1, -1], "joint_6.*wrong sign"),
-        ([1, 100, 1, 1, 1, 1], "joint_2.*103? times|joint_2.*times.*unit"),
-        ([-1, -1, -1, -1, -1, -1], "wrong sign"),
+        ([1, 1, -1, 1, 1, 1], "joint_3 has the wrong sign.*gains: {joint_3: -1}$"),
+        ([1, 1, 1, 1, 1, -1], "joint_6 has the wrong sign.*gains: {joint_6: -1}$"),
+        ([1, 100, 1, 1, 1, 1], "times as large: joint_2 1.*gains: {joint_2: 0.0"),
+        ([-1, 1, -1, 1, -1, 1], "gains: {joint_1: -1, joint_3: -1, joint_5: -1}$"),
+        (
+            [-1, -1, -1, -1, -1, -1],
+            "all efforts.*gains: {joint_1: -1, joint_2: -1, joint_3: -1, joint_4: -1, joint_5: -1, joint_6: -1}$",
+        ),
+        ([1000, 1000, 1000, 1000, 1000, 1000], "not in N.m.*effort_unit: mN.m$"),
     ],
 )
 def test_efforts_of_wrong_sign_or_unit_name_the_joint(factors, message, tmp_path):
@@ -105,7 +111,7 @@ def test_a_short_stretch_of_good_data_is_not_accused(begin, seconds):
     robot, samples = tx40()
     problem = read_problem(robot, [cut(samples, begin, begin + seconds)], IdentifyOptions(), lambda *_: None)
     assert not any(factor.wrong for factor in factors(problem.information))
-    refuse_wrong_efforts(robot, problem.base, problem.information, "tx40")
+    assert diagnose(problem).findings == ()
 
 
 def test_a_short_stretch_of_reversed_effort_is_accused():
@@ -113,15 +119,8 @@ def test_a_short_stretch_of_reversed_effort_is_accused():
     short = cut(samples, 3.5, 6.0)
     short = replace(short, tau=short.tau * np.array([1.0, 1, -1, 1, 1, 1]))
     problem = read_problem(robot, [short], IdentifyOptions(), lambda *_: None)
-    with pytest.raises(InputError, match=r"joint_3.*wrong sign"):
-        refuse_wrong_efforts(robot, problem.base, problem.information, "tx40")
-
-
-@pytest.mark.parametrize("factors", [np.full(6, 1000.0), np.array([1, 1, 1, 1, 0.01, 1])])
-def test_unit_that_the_joints_cannot_tell_is_in_the_verdict(factors):
-    robot, samples = tx40()
-    verdict = identify(robot, [replace(samples, tau=samples.tau * factors)]).summary["verdict"]
-    assert any(remark["level"] == "problem" and "unit" in remark["text"] for remark in verdict)
+    with pytest.raises(InputError, match=r"joint_3 has the wrong sign"):
+        refuse(diagnose(problem).findings, "tx40")
 
 
 def test_recordings_of_different_robots_are_told_apart():

@@ -18,7 +18,8 @@ from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters
 
 ROOT = Path(__file__).parents[2]
-TX40 = Path(os.environ.get("DYNID_TX40", ROOT.parent / "shared" / "data" / "tx40"))
+DATA = Path(os.environ.get("DYNID_DATA", ROOT.parent / "shared" / "data"))
+TX40 = Path(os.environ.get("DYNID_TX40", DATA / "tx40"))
 
 
 def study() -> Any:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def as_flag(option: Option) -> str:
-    """Return an option as it is typed; a mapping repeats its flag."""
+    """Return an option as it is typed."""
     flag = "--" + FLAGS.get(option.key, option.key).replace("_", "-")
     value = option.value
     if value is None or value is True:
@@ -23,10 +23,15 @@ def as_flag(option: Option) -> str:
     if value is False:
         return f"no {flag}"
     if isinstance(value, Mapping):
-        return " ".join(f"{flag} {name}={scalar_text(item)}" for name, item in value.items())
+        return f"{flag} {','.join(f'{name}={scalar_text(item)}' for name, item in value.items())}"
     if isinstance(value, str | float | int):
         return f"{flag} {scalar_text(value)}"
-    return f"{flag} {','.join(scalar_text(item) for item in value)}"
+    return f"{_joined(flag, ','.join(scalar_text(item) for item in value))}"
+
+
+def _joined(flag: str, value: str) -> str:
+    """Return flag and value; a value that begins with a minus needs the equals sign."""
+    return f"{flag}={value}" if value.startswith("-") else f"{flag} {value}"
 
 
 def with_flags(outcome: T) -> T:

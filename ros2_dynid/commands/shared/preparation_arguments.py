@@ -29,10 +29,10 @@ def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--gains",
-        metavar="JOINT=GAIN",
+        metavar="JOINT=GAIN,...",
         action="append",
         default=[],
-        help="drive gain: torque [N.m or N] for each unit of the recorded effort; may be repeated",
+        help="drive gain: torque [N.m or N] for each unit of the recorded effort; joints separated by commas",
     )
     group.add_argument(
         "--delay", metavar="S", type=float, help="the recorded effort is this late [s] (default: estimated)"
@@ -57,7 +57,7 @@ def preparation_of(args: argparse.Namespace) -> PreparationOptions:
 def parse_gains(items: list[str]) -> dict[str, float]:
     """Return {joint: gain} from JOINT=GAIN texts; the last `=` separates."""
     gains: dict[str, float] = {}
-    for item in items:
+    for item in (part for text in items for part in text.split(",")):
         name, separator, text = item.rpartition("=")
         try:
             gains[name] = float(text)

@@ -6,6 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.command import numbers
 from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ def add_robot_arguments(
         help="hold a joint still at a position [rad or m] and lump its links into the one before; may be repeated",
     )
     group.add_argument(
+        "--gravity",
+        metavar="X,Y,Z",
+        type=numbers,
+        help="gravity in the frame of the base link [m/s^2], for an arm on a wall or a ceiling (default: the robot's)",
+    )
+    group.add_argument(
         "--joint-limits", metavar="FILE", help="MoveIt joint_limits.yaml: velocity and acceleration limits"
     )
 
@@ -43,7 +50,7 @@ def add_robot_arguments(
 def parse_hold(items: list[str]) -> dict[str, float]:
     """Return {joint: position [rad or m]} from JOINT=VALUE texts; the last `=` separates."""
     held: dict[str, float] = {}
-    for item in items:
+    for item in (part for text in items for part in text.split(",")):
         name, separator, text = item.rpartition("=")
         try:
             value = float(text)
@@ -67,6 +74,7 @@ def robot_source(args: argparse.Namespace) -> RobotSource:
         tip_link=args.tip_link,
         hold=parse_hold(args.hold),
         joint_limits=args.joint_limits,
+        gravity=args.gravity,
     )
 
 

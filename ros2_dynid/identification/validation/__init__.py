@@ -1,15 +1,20 @@
 """How good a model is, and what is wrong with the data.
 
-`torque_errors`: on data used and not used, cross-validation, whiteness of the residual; `comparison`: torques
-measured and predicted row by row; `effort_scale`: efforts of
-wrong sign or unit, recordings that contradict each other; `verdict`: all of it in words.
+`torque_errors`: on data used and not used, cross-validation, whiteness of the residual; `comparison`: torques measured
+and predicted row by row; `diagnosis`: mounting, degrees, sign and unit of
+efforts, from `mounting`, `effort_evidence` and `effort_scale`;
+`evidence`: what a verdict rests on; `verdict`: all of it in words.
 """
 
 from ros2_dynid.identification.validation.comparison import Comparison, compare_torques
+from ros2_dynid.identification.validation.evidence import Evidence, evidence_of
 from ros2_dynid.identification.validation.torque_errors import (
     Errors,
+    HeldOut,
+    ValidatedBy,
     cross_validate,
     folds,
+    held_out_in_folds,
     torque_errors,
 )
 from ros2_dynid.identification.validation.verdict import Level, Remark, verdict
@@ -17,11 +22,16 @@ from ros2_dynid.identification.validation.verdict import Level, Remark, verdict
 __all__ = [
     "Comparison",
     "Errors",
+    "Evidence",
+    "HeldOut",
     "Level",
     "Remark",
+    "ValidatedBy",
     "compare_torques",
     "cross_validate",
+    "evidence_of",
     "folds",
+    "held_out_in_folds",
     "torque_errors",
     "verdict",
 ]

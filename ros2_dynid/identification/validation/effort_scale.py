@@ -15,7 +15,7 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information
@@ -30,6 +30,8 @@ LEVEL = 1e-5
 """A deviation counts if chance makes one as large less often than this."""
 LEVEL_NEGATIVE = 1e-3
 """The same for a factor below 0, which nothing but a wrong sign explains."""
+MATERIAL = 0.1
+"""Share of a joint's torque that friction must make up to tell its sign."""
 REVERSED = -0.25
 """An effort of the wrong sign has a factor near -1; one between this and 0 is what noise in a poor motion leaves."""
 
@@ -135,25 +137,71 @@ def backward_friction(base: BaseParameters, robot: Robot, information: Informati
     return reversed_joints
 
 
-def refuse_wrong_efforts(robot: Robot, base: BaseParameters, information: Information, source: str) -> list[Factor]:
-    """Raise InputError if a joint's effort has the wrong sign or unit; return the factors."""
-    names = robot.active_names
-    for j in backward_friction(base, robot, information):
-        what = f"joint {names[j]!r}: friction would drive the joint, so its effort has the wrong sign"
-        raise InputError(what, Text("invert its sign: ", Option("gains", {names[j]: -1})), source)
-    found = factors(information)
-    wrong = [j for j, factor in enumerate(found) if factor.wrong]
-    if not wrong:
-        return found
-    # One bad joint spoils what the others are compared with: it is the one without which the rest agrees.
-    left = {k: sum(factor.wrong for factor in factors(information, k)) for k in wrong}
-    j = min(wrong, key=lambda k: (left[k], -abs(np.log(abs(found[k].value) + 1e-12))))
-    f = found[j].value
-    if f < 0:
-        what = f"joint {names[j]!r}: its effort contradicts the other joints by a factor of {f:.3g}: wrong sign"
-        raise InputError(what, Text("invert its sign: ", Option("gains", {names[j]: -1})), source)
-    what = f"joint {names[j]!r}: its effort is {f:.3g} times what the other joints say: wrong unit or gear ratio"
-    raise InputError(what, Text("scale it to N.m (or N): ", Option("gains", {names[j]: 1.0 / f})), source)
+def _backward_together(base: BaseParameters, robot: Robot, information: Information) -> list[int]:
+    """Return the joints (from 0) that friction drives in the estimate of all joints together.
+
+    It knows friction better than a joint's own rows do, but only if the joints agree with each other.
+    """
+    found = wls(information)
+    names = {leader: k for k, leader in enumerate(base.leaders)}
+    out = []
+    for j, number in enumerate(robot.active):
+        places = [names[f"{kind}{number}"] for kind in ("Fv", "Fc") if f"{kind}{number}" in names]
+        columns = information.columns[j]
+        at = [int(np.flatnonzero(columns == p)[0]) for p in places if p in columns]
+        if len(at) < 2 or not found.identified[places].all():
+            continue
+        speed = np.linalg.norm(information.triangle(j)[:, at], axis=0)
+        power = float(speed @ found.value[places])
+        spread = float(np.sqrt(max(speed @ found.covariance[np.ix_(places, places)] @ speed, 0.0)))
+        if power < -clear(found.dof) * spread and power < -MATERIAL * np.linalg.norm(information.triangle(j)[:, -1]):
+            out.append(j)
+    return out
+
+
+def scaled(information: Information, gains: Array) -> Information:
+    """Return the information with each joint's recorded effort times its gain, shape (n,)."""
+    layout = information.layout
+    delay = range(layout.delay.start, layout.delay.stop)
+    blocks = []
+    for block in information.blocks:
+        parts = []
+        for R, columns, gain in zip(block.R, information.columns, gains, strict=True):
+            size = np.append(np.where(np.isin(columns, delay), gain, 1.0), gain)  # the delay's column is -dtau/dt
+            parts.append(R * size)
+        blocks.append(Block(tuple(parts), block.rows, block.start, block.end, block.recording))
+    return Information(tuple(blocks), information.columns, layout)
+
+
+def relative_gains(
+    robot: Robot, base: BaseParameters, information: Information, start: Array | None = None
+) -> tuple[Array, bool]:
+    """Return the gain of each joint, shape (n,), with which the joints agree, from `start` on, and whether they do.
+
+    Signs by friction first, all at once; then the joint without which the others agree best, one after the other.
+    """
+    gains = np.ones(information.n) if start is None else start.copy()
+    for _ in range(2 * information.n):
+        part = scaled(information, gains)
+        backward = backward_friction(base, robot, part)
+        if backward:
+            gains[backward] *= -1.0
+            continue
+        found = factors(part)
+        wrong = [j for j, factor in enumerate(found) if factor.wrong]
+        if not wrong:
+            backward = _backward_together(base, robot, part)
+            if not backward:
+                return gains, True
+            gains[backward] *= -1.0
+            continue
+        left = dict.fromkeys(wrong, 0)
+        if len(wrong) > 1:
+            left = {k: sum(factor.wrong for factor in factors(part, k)) for k in wrong}
+        j = min(wrong, key=lambda k: (left[k], -abs(np.log(abs(found[k].value) + 1e-12))))
+        f = found[j].value
+        gains[j] *= -1.0 if -2.0 < f < -0.5 else 1.0 / f
+    return gains, False
 
 
 def refuse_contradictions(information: Information, value: Array, sources: Sequence[str]) -> None:

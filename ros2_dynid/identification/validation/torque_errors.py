@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,33 @@ from ros2_dynid.model.robot import Array
 
 Errors = Mapping[str, TorqueError]
 """By joint, and for "all"."""
+FOLDS = 5
+"""Stretches of a cross-validation that nobody asked for.
+
+Each fit keeps four fifths of the data, so it is close to the model that is judged, and each stretch is long enough (six
+of a recording's thirty blocks) to hold motion that the rest has not.
+"""
+
+
+class ValidatedBy(str, Enum):
+    """What the held-out errors come from."""
+
+    RECORDINGS = "recordings"
+    CROSS_VALIDATION = "cross-validation"
+    NOTHING = "nothing"
+
+    def __str__(self) -> str:
+        """Return the name that callers use."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Torque errors on data that the estimate was not fitted to, what data, and the number of folds (0: recordings)."""
+
+    errors: Errors = field(default_factory=dict)
+    by: ValidatedBy = ValidatedBy.NOTHING
+    folds: int = 0
 
 
 def torque_errors(names: Sequence[str], information: Information, value: Array) -> Errors:
@@ -61,6 +89,18 @@ def cross_validate(
     return error_table(names, np.sqrt(errors), np.sqrt(torques), information.rows)
 
 
+def held_out_in_folds(
+    names: Sequence[str], information: Information, k: int | None, fit: Callable[[Sequence[int]], Estimate]
+) -> HeldOut:
+    """Return the errors of a cross-validation with k folds: 0 for none, None for FOLDS, or none if data are too few."""
+    if k is not None:
+        return HeldOut(cross_validate(names, information, k, fit), ValidatedBy.CROSS_VALIDATION, k) if k else HeldOut()
+    try:
+        return HeldOut(cross_validate(names, information, FOLDS, fit), ValidatedBy.CROSS_VALIDATION, FOLDS)
+    except InputError:
+        return HeldOut()
+
+
 @dataclass(frozen=True)
 class Whiteness:
     """Correlation of a joint's error with itself one filter length later, and how likely chance alone makes it that.
@@ -70,6 +110,11 @@ class Whiteness:
 
     correlation: float
     probability: float
+
+    @property
+    def coloured(self) -> bool:
+        """Whether the error is clearly and materially correlated in time."""
+        return self.probability < 0.01 and abs(self.correlation) > 0.2
 
 
 def whiteness(names: Sequence[str], residual: Array, lag: int) -> dict[str, Whiteness]:

@@ -1,37 +1,45 @@
-"""The verdict in words: what is well identified, what is not, and what to do about it."""
+"""The verdict in words: what is well identified, what is not, and what to do about it.
+
+It is a function of the evidence alone, and judges by held-out errors where there are any.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.errors import Option, Text
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.validation.effort_scale import Factor
-from ros2_dynid.identification.validation.torque_errors import Errors, Whiteness
-from ros2_dynid.model.parameters import group_of, split_name
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.identification.validation.evidence import Evidence, JointEvidence, ParameterEvidence
 
-GOOD, FAIR = 0.05, 0.10
-"""Relative standard deviations below which a parameter is well, or fairly, identified."""
-FAIR_ERROR = 0.1
-"""Relative torque error up to which a model is called good."""
-LARGE_ERROR = 0.15
+WELL, FAIRLY = 0.05, 0.10
+"""Relative standard deviations below which a parameter is well, or fairly, known."""
+POORLY = 0.3
+GOOD_ERROR, LARGE_ERROR = 0.10, 0.15
+"""Relative torque errors up to which a model is good, and from which it is a problem, or a joint worth a remark."""
+UNKNOWN = 0.5
+"""From this relative error on a joint's torque is not known: predicting nothing has an error of 1."""
+CARRIES = 0.1
+"""Share of the largest joint's torque from which on a joint that is not known is a problem for the robot."""
+NOISY = 2.0
+"""Held-out errors below this multiple of a joint's own noise are noise: sqrt(2) is noise against noise."""
+OVERFIT, BADLY_OVERFIT = 2.0, 3.0
+"""Held-out over fitted error from which a model does not generalise, if the error is not small anyway."""
 POOR_CONDITION = 300.0
-LOW, HIGH = 0.005, 3.0
-"""Shares of a joint's effort limit outside which its largest effort hardly is in N.m."""
 
 
 class Level(str, Enum):
     """How a remark is meant."""
 
     GOOD = "good"
+    NOTE = "note"
     WARNING = "warning"
     PROBLEM = "problem"
+
+    def __str__(self) -> str:
+        """Return the word that people and programs read."""
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -42,158 +50,133 @@ class Remark:
     text: str
 
 
-def verdict(
-    robot: Robot,
-    base: BaseParameters,
-    found: Estimate,
-    fit: Errors,
-    validation: Errors,
-    *,
-    prior_error: float | None = None,
-    prior_scale: Factor | None = None,
-    whiteness: Mapping[str, Whiteness] | None = None,
-    largest: Array | None = None,
-    seconds: float = np.inf,
-) -> list[Remark]:
-    """Return the remarks, problems first.
-
-    prior_error: relative torque error of the a priori model; largest: effort of each joint, shape (n,) [N.m, N].
-    """
+def verdict(evidence: Evidence) -> list[Remark]:
+    """Return the remarks, problems first."""
+    joints = _joints(evidence)
     remarks = [
-        *_overall(fit, validation, prior_error),
-        *_units(prior_scale),
-        *_limits(robot, largest),
-        *_parameters(robot, base, found, seconds),
-        *_joints(fit, whiteness or {}),
+        *_overall(evidence, joints),
+        *joints,
+        *_coloured(evidence.joints),
+        *_known(evidence.parameters),
+        *_poor(evidence),
+        *_negative(evidence.parameters),
     ]
-    if found.cond > POOR_CONDITION:
-        remarks.append(
-            Remark(
-                Level.WARNING,
-                f"the condition number is {found.cond:.0f}: an optimised exciting trajectory will do better",
-            )
-        )
-    if abs(found.delay) > 3.0 * found.delay_std:
-        late = "late" if found.delay > 0 else "early"
-        size = f"{abs(1e3 * found.delay):.2f} +- {1e3 * found.delay_std:.2f} ms"
-        remarks.append(Remark(Level.GOOD, f"the effort was recorded {size} {late} against the positions: corrected"))
-    order = (Level.PROBLEM, Level.WARNING, Level.GOOD)
+    if evidence.cond > POOR_CONDITION:
+        text = f"the condition number is {evidence.cond:.0f}: an optimised exciting trajectory will do better"
+        remarks.append(Remark(Level.WARNING, text))
+    if abs(evidence.delay) > 3.0 * evidence.delay_std:
+        late = "late" if evidence.delay > 0 else "early"
+        size = f"{abs(1e3 * evidence.delay):.2f} +- {1e3 * evidence.delay_std:.2f} ms"
+        remarks.append(Remark(Level.NOTE, f"the effort was recorded {size} {late} against the positions: corrected"))
+    order = (Level.PROBLEM, Level.WARNING, Level.GOOD, Level.NOTE)
     return sorted(remarks, key=lambda remark: order.index(remark.level))
 
 
-def _overall(fit: Errors, validation: Errors, prior_error: float | None) -> list[Remark]:
-    total, tested = fit["all"].relative, validation["all"].relative if validation else None
-    level = Level.GOOD if total < FAIR_ERROR else Level.WARNING if total < LARGE_ERROR else Level.PROBLEM
-    text = f"the torque error is {100 * total:.1f} % on the data used"
-    if tested is not None:
-        text += f" and {100 * tested:.1f} % on held-out data"
-    if prior_error is not None:
-        text += f"; the a priori model has {100 * prior_error:.0f} %"
-    remarks = [Remark(level, text)]
-    if tested is not None and tested > 2.0 * total and tested > 0.1:
-        remarks.append(
-            Remark(Level.WARNING, "the model does not generalise to held-out data: record longer, excite more evenly")
-        )
-    return remarks
-
-
-def _units(scale: Factor | None) -> list[Remark]:
-    if scale is None or not scale.wrong or not np.isfinite(scale.std):
-        return []
-    if scale.value < 0:
-        return [
-            Remark(
-                Level.PROBLEM,
-                Text("all efforts point against the a priori masses: check their sign: ", Option("gains")),
-            )
-        ]
-    if 0.2 < scale.value < 5.0:
-        return []
-    text = f"all efforts are {scale.value:.3g} times what the a priori masses ask for: check their unit: "
-    return [Remark(Level.PROBLEM, Text(text, Option("gains")))]
-
-
-def _limits(robot: Robot, largest: Array | None) -> list[Remark]:
-    if largest is None:
-        return []
-    remarks = []
-    for number, effort in zip(robot.active, largest, strict=True):
-        joint = robot.joints[number - 1]
-        limit = joint.limits.effort
-        if not (np.isfinite(limit) and limit > 0):
-            continue
-        if effort > HIGH * limit or effort < LOW * limit:
-            share = f"{effort / limit:.3g} times" if effort > limit else f"only {100 * effort / limit:.2g} % of"
-            text = f"{joint.name}: its effort reaches {share} its limit of {limit:g}: check its unit: "
-            remarks.append(Remark(Level.PROBLEM, Text(text, Option("gains"))))
-    return remarks
-
-
-def _parameters(robot: Robot, base: BaseParameters, found: Estimate, seconds: float) -> list[Remark]:
-    value, std, known = found.base, found.base_std, found.base_identified
-    relative = np.where(known, std / np.maximum(np.abs(value), 1e-300), np.inf)
-    dropped = known & (std == 0.0)  # not essential
-    relative[dropped] = np.inf
-    remarks = []
-    b = len(base) - int(np.count_nonzero(dropped))
-    well = int(np.count_nonzero(relative < GOOD))
-    remarks.append(
-        Remark(
-            Level.GOOD,
-            f"{well} of {b} base parameters are known to {100 * GOOD:.0f} % or better, "
-            f"{int(np.count_nonzero(relative < FAIR))} to {100 * FAIR:.0f} %",
-        )
+def _overall(evidence: Evidence, joints: Sequence[Remark]) -> list[Remark]:
+    """Judge all joints together; never good while a joint that carries torque is not known."""
+    fit, tested = evidence.fit, evidence.held_out
+    error = fit if tested is None else tested
+    level = Level.GOOD if error < GOOD_ERROR else Level.WARNING if error < LARGE_ERROR else Level.PROBLEM
+    if level is Level.GOOD and (tested is None or any(remark.level is Level.PROBLEM for remark in joints)):
+        level = Level.WARNING
+    text = f"the torque error is {100 * fit:.1f} % on the data used"
+    text += (
+        "; the model was not tested on held-out data, of which there are too few"
+        if tested is None
+        else f" and {100 * tested:.1f} % on {evidence.tested}"
     )
-    if not known.all():
-        names = _listed([name for name, ok in zip(base.names, known, strict=True) if not ok])
-        joints = _listed(sorted({_joint(robot, base.leaders[k]) for k in np.flatnonzero(~known)}))
-        remarks.append(
-            Remark(Level.PROBLEM, f"not excited: {names}; move {joints} more, and other joints at the same time")
+    if evidence.prior_error is not None:
+        text += f"; the a priori model has {100 * evidence.prior_error:.0f} %"
+    remarks = [Remark(level, text)]
+    if tested is not None and tested > OVERFIT * fit and tested > GOOD_ERROR:
+        text = "the model does not hold beyond the motion that it was fitted to: record longer, and more varied motion"
+        remarks.append(Remark(Level.PROBLEM if tested > BADLY_OVERFIT * fit else Level.WARNING, text))
+    return remarks
+
+
+def _joints(evidence: Evidence) -> list[Remark]:
+    """Remark on every joint whose torque is predicted badly, with what would help."""
+    largest = max((joint.torque for joint in evidence.joints), default=0.0)
+    remarks = []
+    for joint in evidence.joints:
+        if joint.error <= LARGE_ERROR:
+            continue
+        unknown, carries = joint.error > UNKNOWN, joint.torque > CARRIES * largest
+        level = Level.PROBLEM if unknown and carries else Level.WARNING if unknown or carries else Level.NOTE
+        where = "" if joint.held_out is None else " on held-out data"
+        name = f"{joint.name} is not known" if unknown else joint.name
+        torque = f"{100 * joint.error:.0f} % of its torque ({_size(joint.torque)} rms)"
+        remarks.append(Remark(level, f"{name}: {torque} is not predicted{where}; {_cure(joint)}"))
+    return remarks
+
+
+def _cure(joint: JointEvidence) -> str:
+    """Return why a joint is predicted badly, and what would help."""
+    if joint.error * joint.torque > NOISY * joint.noise:
+        if joint.held_out is None or joint.held_out <= OVERFIT * joint.fit:
+            alone = f"its rows alone fit to {100 * joint.noise / joint.torque:.2g} %"
+            return f"{alone}: what it shares with other joints is not right: a coupling, a spring, a gain that is off"
+        return f"in the fit it is {100 * joint.fit:.0f} %: record longer, and more varied motion of all joints"
+    if joint.coloured:
+        return (
+            "any model of this kind leaves as much, and not at random: check its effort sensor, its coupling to other "
+            "joints, and friction beyond Fv and Fc"
         )
-    poor: dict[str, list[str]] = {}
-    for k in np.flatnonzero(known & ~dropped & (relative > 0.3)):
-        if group_of(base.leaders[k]) in ("friction", "rotor"):
-            poor.setdefault(_joint(robot, base.leaders[k]), []).append(base.names[k])
+    return f"its noise is {_size(joint.noise)} rms: only larger torques (faster motion, a load) or a better sensor help"
+
+
+def _coloured(joints: Sequence[JointEvidence]) -> list[Remark]:
+    names = [joint.name for joint in joints if joint.coloured]
+    if not names:
+        return []
+    text = f"errors of {_listed(names)} are not random in time: the model lacks something there"
+    return [Remark(Level.NOTE, f"{text} (the error bars allow for it)")]
+
+
+def _known(parameters: Sequence[ParameterEvidence]) -> list[Remark]:
+    count = sum(not parameter.dropped for parameter in parameters)
+    well, fairly = (sum(p.relative_std < limit for p in parameters) for limit in (WELL, FAIRLY))
+    text = f"{well} of {count} base parameters are known to {100 * WELL:.0f} % or better, {fairly} to"
+    remarks = [Remark(Level.NOTE, f"{text} {100 * FAIRLY:.0f} %")]
+    unknown = [parameter for parameter in parameters if parameter.std is None]
+    if unknown:
+        names, joints = _listed([p.name for p in unknown]), _listed(sorted({p.joint for p in unknown}))
+        text = f"not excited: {names}; move {joints} more, and other joints at the same time"
+        remarks.append(Remark(Level.PROBLEM, text))
+    return remarks
+
+
+def _poor(evidence: Evidence) -> list[Remark]:
+    """Remark on friction and rotors that are poorly known, where that matters for the torque."""
+    poor: dict[str, list[ParameterEvidence]] = {}
+    for p in evidence.parameters:
+        if p.group in ("friction", "rotor") and np.isfinite(p.relative_std) and p.relative_std > POORLY and p.matters:
+            poor.setdefault(p.joint, []).append(p)
+    remarks = []
     for joint, few in poor.items():
-        kinds = {group_of(base.leaders[base.names.index(name)]) for name in few}
-        cure = (
-            "vary its speed more"
-            if kinds == {"friction"}
-            else "accelerate it more" + (" and vary its speed" if "friction" in kinds else "")
-        )
-        longer = ", or record longer" if seconds < 60 else ""
-        remarks.append(Remark(Level.WARNING, f"{joint}: {_listed(few)} poorly known; {cure}{longer}"))
-    negative = [
-        base.names[k]
-        for k in np.flatnonzero(known)
-        if split_name(base.leaders[k])[0] in ("Fv", "Fc", "Ia") and value[k] < -3.0 * std[k]
-    ]
-    if negative:
-        text = (
-            f"{_listed(negative)} came out negative: check sign and unit of that joint's effort and its friction model"
-        )
+        groups = {p.group for p in few}
+        cures = [
+            cure
+            for group, cure in (("rotor", "accelerate it more"), ("friction", "vary its speed more"))
+            if group in groups
+        ]
+        longer = ", or record longer" if evidence.seconds < 60 else ""
+        text = f"{joint}: {_listed([p.name for p in few])} poorly known; {' and '.join(cures)}{longer}"
         remarks.append(Remark(Level.WARNING, text))
     return remarks
 
 
-def _joints(fit: Errors, whiteness: Mapping[str, Whiteness]) -> list[Remark]:
-    remarks = []
-    for name, row in fit.items():
-        if name != "all" and row.relative > LARGE_ERROR:
-            text = (
-                f"{name}: {100 * row.relative:.0f} % of its torque is not explained; check its sensor, sign, coupling "
-                "to other joints, and friction beyond Fv and Fc"
-            )
-            remarks.append(Remark(Level.WARNING, text))
-    coloured = [name for name, white in whiteness.items() if white.probability < 0.01 and abs(white.correlation) > 0.2]
-    if coloured:
-        text = f"errors of {_listed(coloured)} are not random in time: the model lacks something there"
-        remarks.append(Remark(Level.WARNING, f"{text} (the error bars allow for it)"))
-    return remarks
+def _negative(parameters: Sequence[ParameterEvidence]) -> list[Remark]:
+    """Remark on friction and rotors below 0, which no joint has."""
+    names = [p.name for p in parameters if p.kind in ("Fv", "Fc", "Ia") and p.negative]
+    if not names:
+        return []
+    text = f"{_listed(names)} came out negative: check whether the effort is filtered or late, and the friction law"
+    return [Remark(Level.WARNING, text)]
 
 
-def _joint(robot: Robot, leader: str) -> str:
-    return robot.joints[split_name(leader)[1] - 1].name
+def _size(x: float) -> str:
+    return f"{x:.0f}" if x >= 100.0 else f"{x:.2g}"
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Robot
 from ros2_dynid.notes import NoteKind
 from ros2_dynid.recording.checks import signal_checks as signals
-from ros2_dynid.recording.checks.effort_checks import EffortEvidence, effort_evidence
 from ros2_dynid.recording.checks.problems import GREEN, RED, YELLOW, RecordingProblem, worst
 from ros2_dynid.recording.checks.signal_checks import UNITS, Signal
 from ros2_dynid.recording.checks.timing import Gap, check_timing
@@ -26,7 +25,7 @@ class JointCheck:
     """What was seen of a joint; positions [rad or m], speed [/s], efforts [N.m or N]; None where unknown.
 
     coverage: share of its range that was used; gravity_scale, gravity_correlation, friction_correlation: how its effort
-    follows the a priori gravity and its own speed; level: of its worst problem.
+    follows the a priori gravity and its own speed, where the efforts were looked at; level: of its worst problem.
     """
 
     name: str
@@ -36,9 +35,9 @@ class JointCheck:
     speed_max: float | None
     effort_rms: float | None
     effort_max: float | None
-    gravity_scale: float | None
-    gravity_correlation: float | None
-    friction_correlation: float | None
+    gravity_scale: float | None = None
+    gravity_correlation: float | None = None
+    friction_correlation: float | None = None
     level: str = GREEN
 
 
@@ -72,30 +71,42 @@ def _checked(samples: Samples, robot: Robot | None) -> RecordingCheck:
     clean = ordered(samples)
     joints: dict[str, Joint] = {} if robot is None else {joint.name: joint for joint in robot.joints}
     problems += _missing(clean)
-    evidence = [EffortEvidence()] * len(clean.joint_names)
-    if robot is not None and len(clean):
-        evidence = effort_evidence(clean, robot)
     rows = []
     for column, name in enumerate(clean.joint_names):
         joint = joints.get(name)
-        row, found = _check_joint(clean, column, joint, evidence[column])
+        row, found = _check_joint(clean, column, joint)
         rows.append(replace(row, level=worst(p.level for p in found)))
         problems += found
-    problems.sort(key=lambda problem: (problem.level != RED, problem.joint is not None))
-    return RecordingCheck(
-        source=samples.source,
-        verdict=worst(problem.level for problem in problems),
-        samples=len(samples),
-        duration=timing.duration,
-        rate=timing.rate,
-        jitter=timing.jitter,
-        gaps=timing.gaps,
-        gap_count=timing.gap_count,
-        missing_samples=timing.missing,
-        joints=tuple(rows),
-        problems=tuple(problems),
-        notes=tuple(note.text for note in samples.notes),
+    return _sorted(
+        RecordingCheck(
+            source=samples.source,
+            verdict=worst(problem.level for problem in problems),
+            samples=len(samples),
+            duration=timing.duration,
+            rate=timing.rate,
+            jitter=timing.jitter,
+            gaps=timing.gaps,
+            gap_count=timing.gap_count,
+            missing_samples=timing.missing,
+            joints=tuple(rows),
+            problems=tuple(problems),
+            notes=tuple(note.text for note in samples.notes),
+        )
     )
+
+
+def with_problems(check: RecordingCheck, more: Sequence[RecordingProblem]) -> RecordingCheck:
+    """Return the check with more problems, also in the verdict and in the joints' levels."""
+    rows = tuple(
+        replace(row, level=worst((row.level, *(p.level for p in more if p.joint == row.name)))) for row in check.joints
+    )
+    problems = (*check.problems, *more)
+    return _sorted(replace(check, joints=rows, problems=problems, verdict=worst(p.level for p in problems)))
+
+
+def _sorted(check: RecordingCheck) -> RecordingCheck:
+    order = sorted(check.problems, key=lambda problem: (problem.level != RED, problem.joint is not None))
+    return replace(check, problems=tuple(order))
 
 
 def _notes(samples: Samples) -> list[RecordingProblem]:
@@ -128,9 +139,7 @@ def _missing(samples: Samples) -> list[RecordingProblem]:
     return found
 
 
-def _check_joint(
-    samples: Samples, column: int, joint: Joint | None, evidence: EffortEvidence
-) -> tuple[JointCheck, list[RecordingProblem]]:
+def _check_joint(samples: Samples, column: int, joint: Joint | None) -> tuple[JointCheck, list[RecordingProblem]]:
     """Return the row of a joint for the table and its problems."""
     name = samples.joint_names[column]
     sigma = PRISMATIC if joint is not None and joint.sigma == PRISMATIC else REVOLUTE
@@ -163,13 +172,10 @@ def _check_joint(
     problems += signals.check_coverage(position, joint)
     if "velocity" in by_name and moving.any():
         problems += signals.check_velocity(by_name["velocity"], speed)
-    problems += _effort_problems(name, evidence)
-    return _row(name, by_name, joint, fastest, span, evidence), problems
+    return _row(name, by_name, joint, fastest, span), problems
 
 
-def _row(
-    name: str, by_name: dict[str, Signal], joint: Joint | None, fastest: float, span: float, evidence: EffortEvidence
-) -> JointCheck:
+def _row(name: str, by_name: dict[str, Signal], joint: Joint | None, fastest: float, span: float) -> JointCheck:
     def extreme(kind: str, function: Callable[[Array], float]) -> float | None:
         if kind not in by_name:
             return None
@@ -186,26 +192,7 @@ def _row(
         speed_max=fastest,
         effort_rms=extreme("effort", lambda x: float(np.sqrt(np.mean(x**2)))),
         effort_max=extreme("effort", lambda x: float(np.max(np.abs(x)))),
-        gravity_scale=None if np.isnan(evidence.gravity_scale) else float(evidence.gravity_scale),
-        gravity_correlation=None if np.isnan(evidence.gravity_r) else float(evidence.gravity_r),
-        friction_correlation=None if np.isnan(evidence.friction_r) else float(evidence.friction_r),
     )
-
-
-def _effort_problems(name: str, evidence: EffortEvidence) -> list[RecordingProblem]:
-    found = []
-    if evidence.reversed:
-        what = "effort has the wrong sign: it "
-        what += (
-            "drives the motion where friction should brake it" if evidence.friction_r < 0 else "makes inertia negative"
-        )
-        do = "reverse the sign of this joint's effort, or that of its position and velocity"
-        found.append(RecordingProblem("effort_sign", RED, what, do, name))
-    if evidence.wrong_unit:
-        what = f"effort is {abs(evidence.gravity_scale):.3g} times the a priori gravity torque"
-        do = "check its unit and side: N.mm, motor currents and torques before the gear are not the joint's N.m"
-        found.append(RecordingProblem("effort_unit", YELLOW, what, do, name))
-    return found
 
 
 def derived_velocity(t: Array, q: Array) -> Array:

@@ -14,6 +14,9 @@ UNITS = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "effort": ("N.m
 FEW_LEVELS = 200
 """A signal of fewer different values over its range is coarse."""
 AT_LIMIT = 0.99
+FLAT = 5.0
+COARSE = 0.07
+"""Steps of an effort or velocity, as a share of its standard deviation, that add 2 % of noise: 0.02 sqrt(12)."""
 LEAST_MOTION = (0.02, 0.002)
 """Range [rad, m] below which a joint stood still."""
 SMALL_MOTION = (0.2, 0.02)
@@ -80,8 +83,9 @@ def check_quantised(signal: Signal, moving: np.ndarray) -> list[RecordingProblem
     if np.count_nonzero(moving) < 50 or len(x) < 100 or np.ptp(x) == 0:
         return []
     levels = np.unique(x)
-    if len(levels) < FEW_LEVELS and len(levels) < len(x) / 4:
-        step = np.ptp(x) / len(levels)
+    step = float(np.median(np.diff(levels)))
+    coarse = signal.name == "position" or step > COARSE * np.std(x)
+    if coarse and len(levels) < FEW_LEVELS and len(levels) < len(x) / 4:
         what = f"{signal.name} has only {len(levels)} different values, about {step:.2g} {signal.unit} apart"
         do = "use a finer sensor or unit; averaging over time helps where there is noise"
         found.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
@@ -105,9 +109,9 @@ def check_saturated(signal: Signal, limit: float) -> list[RecordingProblem]:
     beyond = float(x.max() / limit) if 0 < limit < np.inf else 0.0
     if beyond > 3 and signal.name == "effort":
         what = f"{signal.name} reaches {x.max():.4g} {signal.unit}, {beyond:.3g} times the limit of {limit:.4g}"
-        do = "check its unit: milli, percent or raw counts are not N.m; convert it before identifying"
-        return [RecordingProblem("effort_unit", RED, what, do, signal.joint)]
-    if share > 0.002:
+        do = "one of the two is wrong: check the unit of the effort (milli, percent, raw counts) and the robot's limit"
+        return [RecordingProblem("effort_unit", YELLOW, what, do, signal.joint)]
+    if share > 0.002 and _flat(x, limit):
         what = f"{signal.name} is at its limit of {limit:.4g} {signal.unit} for {100 * share:.2g} % of the time"
         do = "record again with slower or smaller motion: what is clipped does not follow the model"
         return [RecordingProblem("saturation", RED if share > 0.05 else YELLOW, what, do, signal.joint)]
@@ -119,6 +123,18 @@ def check_saturated(signal: Signal, limit: float) -> list[RecordingProblem]:
         do = "record again with slower or smaller motion, or raise the drive's limit"
         return [RecordingProblem("saturation", YELLOW, what, do, signal.joint)]
     return []
+
+
+def _flat(x: Array, limit: float) -> bool:
+    """Return whether values |x| end at the limit as clipped ones do: flat, and not by passing a peak near it.
+
+    A parabola spends 2.4 times as long within 1 % of its peak as in the next 1 %; what is clipped spends far longer.
+    """
+    top = float(x.max())
+    if not 0.98 < top / limit < 1.02:
+        return False  # a limit that is passed does not clip
+    upper, lower = np.count_nonzero(x >= 0.99 * top), np.count_nonzero((x >= 0.98 * top) & (x < 0.99 * top))
+    return bool(upper > FLAT * lower)
 
 
 def check_coverage(signal: Signal, joint: Joint | None) -> list[RecordingProblem]:

@@ -13,14 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ros2_dynid.dynamics.inertia import gravity_torque
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.identification.validation.motion import Motion
+from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.recording.samples import Samples
 
-STEP = 0.02
-"""Signals are averaged over this time [s]; faster ones do not matter here."""
-MOST_STEPS, FEW_STEPS = 20_000, 3000
 STRONG = 0.8
 """Partial correlation from which gravity speaks clearly."""
 CLEAR = 0.5
@@ -62,21 +61,10 @@ class EffortEvidence:
         return bool(abs(self.gravity_r) > STRONG and not 1 / UNIT_FACTOR < scale < UNIT_FACTOR)
 
 
-def effort_evidence(samples: Samples, robot: Robot) -> list[EffortEvidence]:
-    """Return the evidence for each joint, from samples in the robot's order with times that increase."""
-    from ros2_dynid.dynamics.inertia import gravity_torque
-    from ros2_dynid.dynamics.regressor import regressor
-    from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
-
-    n = len(samples.joint_names)
-    if samples.tau is None:
-        return [EffortEvidence()] * n
-    grid = _averaged(samples)
-    if grid is None:
-        return [EffortEvidence()] * n
-    q, dq, ddq, tau, keep = grid
-    few = slice(None, None, 1 + np.count_nonzero(keep) // FEW_STEPS)
-    q, dq, ddq, tau = q[keep][few], dq[keep][few], ddq[keep][few], tau[keep][few]
+def effort_evidence(robot: Robot, motion: Motion) -> list[EffortEvidence]:
+    """Return the evidence for each joint."""
+    q, dq, ddq, tau = motion.q, motion.dq, motion.ddq, motion.tau
+    n = tau.shape[1]
     if len(q) < 20 * (n + 5):
         return [EffortEvidence()] * n
     Q = gravity_torque(robot, standard_vector(robot), q)
@@ -128,8 +116,6 @@ def _friction(Y: Array, friction: Array, dq: Array, effort: Array) -> float:
 
 def _own_inertia(robot: Robot, q: Array, j: int) -> Array:
     """Return the regressor of M_jj(q), shape (N, n_standard): the torque of a unit acceleration without gravity."""
-    from ros2_dynid.dynamics.regressor import regressor
-
     unit = np.zeros_like(q)
     unit[:, j] = 1.0
     weightless = replace(robot, gravity=np.zeros(3))
@@ -164,42 +150,3 @@ def _beyond(columns: Array, others: Array) -> Array:
     scaled = others / np.maximum(np.linalg.norm(others, axis=0), 1e-300)
     rest: Array = columns - scaled @ np.linalg.lstsq(scaled, columns, rcond=1e-9)[0]
     return rest
-
-
-def _averaged(samples: Samples) -> tuple[Array, Array, Array, Array, NDArray[np.bool_]] | None:
-    """Return q, dq, ddq, tau on an even grid, smoothed alike, and where the recording really has samples."""
-    from scipy.signal import savgol_filter
-
-    assert samples.tau is not None
-    good = np.isfinite(samples.q).all(axis=1)
-    t = samples.t[good]
-    if len(t) < 200 or t[-1] - t[0] < 50 * STEP:
-        return None
-    step = max(STEP, float(np.median(np.diff(t))))
-    bins = np.floor((t - t[0]) / step).astype(np.int64)
-    inside = bins < MOST_STEPS
-    bins, count = bins[inside], int(min(bins[-1] + 1, MOST_STEPS))
-    q = _bin_means(samples.q[good][inside], bins, count)
-    tau = _bin_means(samples.tau[good][inside], bins, count)
-    filled = np.isfinite(q).all(axis=1)
-    index = np.arange(count)
-    q = np.column_stack([np.interp(index, index[filled], column[filled]) for column in q.T])
-    window = 9
-    smooth, dq, ddq = (savgol_filter(q, window, 3, deriv=k, delta=step, axis=0) for k in range(3))
-    known = np.isfinite(tau)
-    tau = savgol_filter(np.where(known, tau, 0.0), window, 3, axis=0)
-    # A value is used only where no bin of its window is empty.
-    near = np.apply_along_axis(lambda a: np.convolve(a, np.ones(window), "same") > window - 0.5, 0, known.astype(float))
-    keep = np.convolve(filled.astype(float), np.ones(window), "same") > window - 0.5
-    return smooth, dq, ddq, np.where(near, tau, np.nan), keep
-
-
-def _bin_means(values: Array, bins: NDArray[np.int64], count: int) -> Array:
-    means = np.empty((count, values.shape[1]))
-    for column in range(values.shape[1]):
-        known = np.isfinite(values[:, column])
-        number = np.bincount(bins[known], minlength=count)
-        total = np.bincount(bins[known], weights=values[known, column], minlength=count)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means[:, column] = total / number
-    return means

@@ -1,0 +1,184 @@
+"""What is wrong with a recording as a recording of this robot: mounting, angles in degrees, sign and unit of efforts.
+
+`check` and `identify` both ask here, so they say the same. All joints are named at once, with the whole option that
+puts them right. What rests on a priori masses alone is certain only where they explain the torque well; the rest needs
+the geometry only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.identification.estimators.fit import Problem, inform
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.validation.effort_evidence import CLEAR, STRONG, EffortEvidence, effort_evidence
+from ros2_dynid.identification.validation.effort_scale import Factor, against_prior, relative_gains, scaled
+from ros2_dynid.identification.validation.motion import Motion, motion_of
+from ros2_dynid.identification.validation.mounting import mounting
+from ros2_dynid.model.robot import REVOLUTE, Array, Robot
+
+UNIT_FACTOR = 5.0
+"""All masses together are seldom wrong by more; units are."""
+CERTAIN_FACTOR = 30.0
+"""Masses are hardly ever wrong by more; N.mm, gear ratios and raw currents mostly are."""
+SAME = 3.0
+"""Scales of single joints within this factor of the common one are the same within what masses are wrong by."""
+DEGREES = np.pi / 180.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong: kind (a word to match on), joints it is about (none: all), what, cure, whether it is certain.
+
+    A model identified from such data is wrong: `identify` refuses what is certain and remarks on the rest.
+    """
+
+    kind: str
+    joints: tuple[str, ...]
+    what: str
+    cure: str
+    certain: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What was found, and what each joint's effort shows."""
+
+    findings: tuple[Finding, ...]
+    evidence: tuple[EffortEvidence, ...]
+
+
+def diagnose(problem: Problem) -> Diagnosis:
+    """Return what is wrong with the recordings; what would hide the rest comes alone."""
+    robot, motion = problem.robot, motion_of(problem.prepared)
+    evidence = tuple(effort_evidence(robot, motion))
+    for found in (_degrees(problem, motion), _mounting(robot, motion, evidence)):
+        if found is not None:
+            return Diagnosis((found,), evidence)
+    return Diagnosis(_efforts(problem, evidence, motion), evidence)
+
+
+def refuse(findings: Sequence[Finding], source: str) -> None:
+    """Raise InputError with all that is certain, in one line."""
+    certain = [finding for finding in findings if finding.certain]
+    if certain:
+        cures = list(dict.fromkeys(finding.cure for finding in certain))
+        parts: list[str] = []
+        for cure in cures:
+            parts += [", and ", cure] if parts else [cure]
+        raise InputError("; ".join(finding.what for finding in certain), Text(*parts), source)
+
+
+def _mounting(robot: Robot, motion: Motion, evidence: Sequence[EffortEvidence]) -> Finding | None:
+    found = mounting(robot, motion)
+    if found is None or not found.wrong:
+        return None
+    signs = np.array([-1.0 if one.reversed else 1.0 for one in evidence])
+    upright = mounting(robot, replace(motion, tau=motion.tau * signs))
+    if upright is not None and upright.described < 1.1 * found.error:
+        return None  # reversed efforts explain it as well
+    what = (
+        f"gravity points {found.angle:.0f} degrees away from where the robot's description has it: the a priori masses "
+        f"leave {100 * found.described:.0f} % of the torque unexplained with that, {100 * found.error:.0f} % with "
+        f"({', '.join(f'{x:g}' for x in found.gravity)}) m/s^2 in the base link's frame"
+    )
+    cure = Text("if the arm is mounted that way, set ", Option("gravity", found.gravity))
+    return Finding("gravity", (), what, cure, found.certain)
+
+
+def _degrees(problem: Problem, motion: Motion) -> Finding | None:
+    """Look for angles in degrees: where a joint turns too far, both are tried."""
+    robot = problem.robot
+    turns = np.array([robot.joints[number - 1].sigma == REVOLUTE for number in robot.active])
+    far = np.max(np.abs(motion.q), axis=0, initial=0.0) > 2.0 * np.pi
+    if not np.any(turns & far):
+        return None
+    size = np.where(turns, DEGREES, 1.0)
+    prepared = [_in_radians(p, size) for p in problem.prepared]
+    there = inform(robot, problem.base, prepared)
+    before, after = (_own_error(information) for information in (problem.information, there))
+    if after > 0.5 * before:
+        return None
+    names = tuple(name for name, yes in zip(robot.active_names, turns & far, strict=True) if yes)
+    what = f"positions of {', '.join(names)} are in degrees: with radians the efforts do not follow any motion"
+    return Finding("position_unit", names, what, Text("set ", Option("angle_unit", "deg")))
+
+
+def _in_radians(prepared: Prepared, size: Array) -> Prepared:
+    motion = (prepared.q, prepared.dq, prepared.ddq)
+    q, dq, ddq = (x * size for x in motion)
+    return replace(prepared, q=q, dq=dq, ddq=ddq, top_speed=prepared.top_speed * size)
+
+
+def _own_error(information: Information) -> float:
+    """Return the relative error when each joint's rows are fitted alone."""
+    rms = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
+    return float(np.linalg.norm(own_errors(information)) / max(float(np.linalg.norm(rms)), 1e-300))
+
+
+def _efforts(problem: Problem, evidence: Sequence[EffortEvidence], motion: Motion) -> tuple[Finding, ...]:
+    robot, information = problem.robot, problem.information
+    names = robot.active_names
+    common = _common_scale(against_prior(information, problem.base, problem.prior), evidence)
+    start = np.array([_first_gain(found, common) for found in evidence])
+    gains, agree = relative_gains(robot, problem.base, information, start)
+    again = against_prior(scaled(information, gains), problem.base, problem.prior)
+    signs_known = any(found.friction_r > CLEAR or found.inertia > 0 or found.reversed for found in evidence)
+    if again.wrong and again.value < 0 and not signs_known:
+        gains = -gains
+        again = Factor(-again.value, again.std, again.freedom)
+    certain_unit = True
+    if again.wrong and np.isfinite(again.std) and not 1 / UNIT_FACTOR < again.value < UNIT_FACTOR and again.value > 0:
+        certain_unit = not 1 / CERTAIN_FACTOR < again.value < CERTAIN_FACTOR
+        gains = gains / again.value
+    return _findings(names, gains, agree, certain_unit)
+
+
+def _common_scale(scale: Factor, evidence: Sequence[EffortEvidence]) -> float:
+    """Return the scale of all efforts against the a priori masses if it is far from 1 and the joints agree on it."""
+    if not scale.wrong or not np.isfinite(scale.std) or 1 / UNIT_FACTOR < abs(scale.value) < UNIT_FACTOR:
+        return 1.0
+    clear = [abs(found.gravity_scale) for found in evidence if abs(found.gravity_r) > STRONG]
+    same = all(1 / SAME < one / abs(scale.value) < SAME for one in clear)
+    return abs(scale.value) if same else 1.0
+
+
+def _first_gain(found: EffortEvidence, common: float) -> float:
+    """Return the gain that a joint's own evidence asks for."""
+    size = common if common != 1.0 or not found.wrong_unit else abs(found.gravity_scale)
+    return (-1.0 if found.reversed else 1.0) / size
+
+
+def _findings(names: Sequence[str], gains: Array, agree: bool, certain_unit: bool) -> tuple[Finding, ...]:
+    """Return signs and units in words, with one option for all joints."""
+    turned = tuple(name for name, gain in zip(names, gains, strict=True) if gain < 0)
+    sized = {name: abs(1.0 / gain) for name, gain in zip(names, gains, strict=True) if not 0.7 < abs(gain) < 1.4}
+    option = Option("gains", {n: _tidy(g) for n, g in zip(names, gains, strict=True) if n in sized or n in turned})
+    if len(sized) == len(names) and not turned and all(1000 / SAME < size < 1000 * SAME for size in sized.values()):
+        option = Option("effort_unit", "mN.m")
+    cure = Text("set ", option)
+    if not agree:
+        cure = Text("check sign and unit of every joint's effort; as far as it can be told: ", option)
+    found = []
+    if turned:
+        all_joints = "all efforts have" if len(turned) == len(names) else f"the effort of {', '.join(turned)} has"
+        found.append(Finding("effort_sign", turned, f"{all_joints} the wrong sign", cure))
+    if sized:
+        values = ", ".join(f"{name} {size:.3g}" for name, size in sized.items())
+        what = (
+            f"efforts are not in N.m (N) of the joint, but this many times as large: {values}: another unit, motor "
+            "currents, or torques before the gear"
+        )
+        found.append(Finding("effort_unit", tuple(sized), what, cure, certain_unit))
+    return tuple(found)
+
+
+def _tidy(gain: float) -> float:
+    """Return a gain with three digits; one of about 1 is a sign."""
+    return float(np.sign(gain)) if 0.7 < abs(gain) < 1.4 else float(f"{gain:.3g}")

@@ -1,0 +1,180 @@
+"""Recordings that were spoiled are diagnosed with all joints named; following the advice leads to a clean diagnosis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recordings import DATA, simulated, simulated_truth, tx40
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.validation.diagnosis import diagnose
+from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
+from ros2_dynid.identification.validation.effort_scale import Factor, relative_gains, scaled
+from ros2_dynid.identification.validation.mounting import Mounting
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.robot import with_gravity
+from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
+from ros2_dynid.recording.read import load_samples
+from ros2_dynid.usecases.check import check_recording
+
+nan = np.nan
+
+
+def recording(name):
+    if name == "demo6":
+        return simulated_truth()[0], simulated()
+    if name == "tx40":
+        return tx40()
+    if not (DATA / name).is_dir():
+        pytest.skip("the recordings of real robots are not here")
+    robot = load_robot(DATA / name / "robot.urdf")
+    return robot, load_samples(DATA / name / "run.db3", robot)
+
+
+def findings(robot, samples, **options):
+    problem = read_problem(
+        robot, [samples], IdentifyOptions(preparation=PreparationOptions(**options)), lambda *_: None
+    )
+    return diagnose(problem).findings
+
+
+ROBOTS = ["demo6", "tx40", "ur10", "panda30"]
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_good_recordings_are_not_suspected(name):
+    assert findings(*recording(name)) == ()
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("chosen", [slice(None), slice(0, None, 2), slice(1, 2)])
+def test_reversed_efforts_are_named_all_at_once_and_the_advice_works(name, chosen):
+    robot, samples = recording(name)
+    signs = np.ones(len(robot.active))
+    signs[chosen] = -1.0
+    spoiled = replace(samples, tau=samples.tau * signs)
+    (found,) = findings(robot, spoiled)
+    names = tuple(np.array(robot.active_names)[chosen])
+    assert (found.kind, found.joints, found.certain) == ("effort_sign", names, True)
+    (option,) = (part for part in found.cure.parts if not isinstance(part, str))
+    assert option.key == "gains" and option.value == dict.fromkeys(names, -1.0)
+    assert findings(robot, spoiled, gains=option.value) == ()
+    result = check_recording(spoiled, robot)
+    assert result.verdict == "red" and found.cure in {problem.do for problem in result.problems}
+    with pytest.raises(InputError, match="wrong sign"):
+        identify(robot, [spoiled])
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_units_of_all_joints_are_named_and_the_advice_works(name):
+    robot, samples = recording(name)
+    (found,) = findings(robot, replace(samples, tau=1e3 * samples.tau))
+    assert found.kind == "effort_unit" and found.cure == "set effort_unit: mN.m"
+    ratios = np.array([100.0, 101.0, 85.0, 60.0, 50.0, 45.0, 40.0])[: len(robot.active)]
+    spoiled = replace(samples, tau=samples.tau / ratios)
+    (found,) = findings(robot, spoiled)
+    assert found.kind == "effort_unit" and found.joints == robot.active_names
+    (option,) = (part for part in found.cure.parts if not isinstance(part, str))
+    given = np.array([option.value[joint] for joint in robot.active_names])
+    assert np.all(np.abs(np.log(given / ratios)) < np.log(3.0))  # as far as a priori masses and other joints tell
+    assert findings(robot, spoiled, gains=option.value) == ()
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_degrees_are_named(name):
+    robot, samples = recording(name)
+    spoiled = replace(samples, q=np.degrees(samples.q), dq=None)
+    (found,) = findings(robot, spoiled)
+    assert (found.kind, found.cure) == ("position_unit", "set angle_unit: deg")
+    assert "deg" in " ".join(problem.do for problem in check_recording(spoiled, robot).problems)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("gravity", [(0.0, 9.81, 0.0), (0.0, 0.0, 9.81), (-6.94, 0.0, -6.94)])
+def test_a_wrong_mounting_is_named_with_the_true_direction(name, gravity):
+    robot, samples = recording(name)
+    (found,) = findings(with_gravity(robot, gravity), samples)
+    (option,) = (part for part in found.cure.parts if not isinstance(part, str))
+    assert found.kind == "gravity" and option.key == "gravity"
+    assert np.allclose(option.value, (0.0, 0.0, -9.81))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "is_reversed", "wrong_unit"),
+    [
+        (EffortEvidence(), False, False),
+        (EffortEvidence(friction_r=-0.6), True, False),
+        (EffortEvidence(friction_r=-0.4), False, False),
+        (EffortEvidence(inertia=-1.0), True, False),
+        (EffortEvidence(friction_r=-0.6, gravity_r=0.6), False, False),  # gravity supports the sign
+        (EffortEvidence(friction_r=-0.6, inertia=1.0), False, False),  # so does inertia
+        (EffortEvidence(friction_r=0.6, inertia=-1.0), False, False),  # and friction
+        (EffortEvidence(-0.9, -1.0, -0.6, -1.0), True, False),
+        (EffortEvidence(gravity_r=-0.99, gravity_scale=-1.0), False, False),  # a priori values alone do not accuse
+        (EffortEvidence(gravity_r=0.9, gravity_scale=29.0), False, False),
+        (EffortEvidence(gravity_r=0.9, gravity_scale=31.0), False, True),
+        (EffortEvidence(gravity_r=-0.9, gravity_scale=-31.0), False, True),
+        (EffortEvidence(gravity_r=0.9, gravity_scale=0.032), False, True),
+        (EffortEvidence(gravity_r=0.7, gravity_scale=1000.0), False, False),
+    ],
+)
+def test_evidence_of_a_joint(evidence, is_reversed, wrong_unit):
+    assert (evidence.reversed, evidence.wrong_unit) == (is_reversed, wrong_unit)
+
+
+@pytest.mark.parametrize(
+    ("factor", "wrong"),
+    [
+        (Factor(1.0, 0.01), False),
+        (Factor(-1.0, 0.01), True),
+        (Factor(-0.2, 0.01), False),
+        (Factor(-1.0, 0.5), False),
+        (Factor(1.9, 0.01), False),
+        (Factor(2.1, 0.01), True),
+        (Factor(0.51, 0.01), False),
+        (Factor(0.49, 0.01), True),
+        (Factor(3.0, 1.0), False),
+        (Factor(1000.0, 10.0), True),
+        (Factor(3.0, 0.4), True),
+        (Factor(3.0, 0.4, freedom=5.0), False),
+        (Factor(1.0, np.inf), False),
+    ],
+)
+def test_factor_of_a_joint(factor, wrong):
+    assert factor.wrong == wrong
+
+
+@pytest.mark.parametrize(
+    ("error", "described", "angle", "brakes", "wrong", "certain"),
+    [
+        (0.1, 0.9, 90.0, True, True, True),
+        (0.1, 0.9, 20.0, True, False, False),  # what wrong masses may do
+        (0.4, 0.9, 90.0, True, True, False),  # poor masses
+        (0.65, 1.0, 90.0, True, False, False),  # they explain nothing
+        (0.1, 0.13, 90.0, True, False, False),  # the description is as good
+        (0.1, 0.9, 178.0, True, True, True),  # on the ceiling
+        (0.1, 0.9, 178.0, False, False, False),  # all efforts reversed
+        (0.1, 0.9, 120.0, False, True, True),
+    ],
+)
+def test_mounting(error, described, angle, brakes, wrong, certain):
+    found = Mounting((0.0, 9.81, 0.0), error, described, angle, brakes)
+    assert (found.wrong, found.certain) == (wrong, certain)
+
+
+def test_scaled_information_is_that_of_scaled_efforts_and_two_wrong_joints_are_found():
+    robot, samples = simulated_truth()[0], simulated()
+    gains = np.array([1.0, -1.0, 1.0, 5.0, 1.0, 1.0])
+    good, spoiled = (
+        read_problem(robot, [s], IdentifyOptions(), lambda *_: None)
+        for s in (samples, replace(samples, tau=samples.tau * gains))
+    )
+    again = scaled(good.information, gains)
+    for j in range(robot.n):
+        a, b = again.triangle(j), spoiled.information.triangle(j)
+        assert np.allclose(a.T @ a, b.T @ b, rtol=1e-6, atol=1e-6 * np.abs(b.T @ b).max())
+    found, agree = relative_gains(robot, spoiled.base, spoiled.information)
+    assert agree and np.allclose(found * gains, 1.0, rtol=0.15)

@@ -1,0 +1,222 @@
+"""The verdict as a table: this evidence, that conclusion. Both sides of every threshold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recordings import DATA, simulated, simulated_truth
+from ros2_dynid.identification.estimators import wls
+from ros2_dynid.identification.estimators.covariance import block_moments
+from ros2_dynid.identification.validation import HeldOut, Level, ValidatedBy, verdict
+from ros2_dynid.identification.validation.evidence import Evidence, JointEvidence, ParameterEvidence, evidence_of
+from ros2_dynid.identification.validation.torque_errors import torque_errors
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
+
+STRONG = JointEvidence("shoulder", torque=50.0, noise=0.5, fit=0.02, held_out=0.03)
+WEAK = JointEvidence("wrist", torque=4.0, noise=0.1, fit=0.03, held_out=0.04)
+Fv = ParameterEvidence("Fv2", "wrist", "Fv", "friction", value=1.0, std=0.02, effect=1.0, noise=0.1)
+Ia = replace(Fv, name="Ia2", kind="Ia", group="rotor")
+FINE = Evidence((STRONG, WEAK), (Fv, Ia), fit=0.02, held_out=0.03, tested="held-out recordings", cond=20.0)
+
+
+def said(evidence, part):
+    return [remark for remark in verdict(evidence) if part in remark.text]
+
+
+def levels(evidence):
+    return [remark.level for remark in verdict(evidence)]
+
+
+def test_a_good_model_gets_no_warning():
+    assert set(levels(FINE)) == {Level.GOOD, Level.NOTE}
+    assert [str(level) for level in Level] == ["good", "note", "warning", "problem"]
+
+
+@pytest.mark.parametrize(
+    ("fit", "held_out", "level"),
+    [
+        (0.09, 0.099, Level.GOOD),
+        (0.09, 0.101, Level.WARNING),
+        (0.001, 0.149, Level.WARNING),
+        (0.2, 0.149, Level.WARNING),
+        (0.02, 0.151, Level.PROBLEM),
+        (0.02, None, Level.WARNING),
+        (0.151, None, Level.PROBLEM),
+    ],
+)
+def test_held_out_error_decides_and_not_the_fit(fit, held_out, level):
+    (overall,) = said(replace(FINE, fit=fit, held_out=held_out), "the torque error is")
+    assert overall.level is level
+    assert ("not tested" in overall.text) == (held_out is None)
+
+
+@pytest.mark.parametrize(
+    ("fit", "held_out", "level"),
+    [
+        (0.06, 0.119, None),
+        (0.06, 0.121, Level.WARNING),
+        (0.03, 0.099, None),
+        (0.034, 0.101, Level.WARNING),
+        (0.034, 0.144, Level.PROBLEM),
+        (0.034, None, None),
+    ],
+)
+def test_a_model_that_does_not_generalise_is_named(fit, held_out, level):
+    found = said(replace(FINE, fit=fit, held_out=held_out), "does not hold beyond")
+    assert [remark.level for remark in found] == ([] if level is None else [level])
+
+
+@pytest.mark.parametrize(
+    ("torque", "held_out", "level", "known"),
+    [
+        (5.1, 0.149, None, True),
+        (5.1, 0.151, Level.WARNING, True),
+        (4.9, 0.151, Level.NOTE, True),
+        (5.1, 0.51, Level.PROBLEM, False),
+        (4.9, 0.51, Level.WARNING, False),
+        (4.9, 0.49, Level.NOTE, True),
+    ],
+)
+def test_a_joint_that_is_not_predicted_is_named_by_what_it_carries(torque, held_out, level, known):
+    bad = replace(WEAK, torque=torque, held_out=held_out)
+    evidence = replace(FINE, joints=(STRONG, bad))
+    found = said(evidence, "of its torque")
+    assert [remark.level for remark in found] == ([] if level is None else [level])
+    assert all(remark.text.startswith("wrist") and ("not known" in remark.text) != known for remark in found)
+    (overall,) = said(evidence, "the torque error is")
+    assert (overall.level is Level.GOOD) == (level is not Level.PROBLEM)
+
+
+@pytest.mark.parametrize(
+    ("change", "cure"),
+    [
+        ({"noise": 0.2, "torque": 0.2, "fit": 0.9, "held_out": 1.0}, "larger torques"),
+        ({"noise": 0.2, "torque": 0.2, "fit": 0.9, "held_out": 1.0, "coloured": True}, "friction beyond"),
+        ({"noise": 0.1, "fit": 0.02, "held_out": 0.6}, "more varied motion"),
+        ({"noise": 0.1, "fit": 0.5, "held_out": 0.6}, "shares with other joints"),
+        ({"noise": 0.1, "fit": 0.5, "held_out": None}, "shares with other joints"),
+    ],
+)
+def test_the_cure_fits_the_cause(change, cure):
+    (remark,) = said(replace(FINE, joints=(STRONG, replace(WEAK, **change))), "of its torque")
+    assert cure in remark.text
+    others = {"larger torques", "friction beyond", "more varied motion", "shares with other joints"} - {cure}
+    assert not any(other in remark.text for other in others)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "cure"),
+    [
+        (replace(Fv, std=0.31), "vary its speed more"),
+        (replace(Ia, std=0.31), "accelerate it more"),
+        (replace(Fv, std=0.29), None),  # known well enough
+        (replace(Fv, std=0.31, effect=0.3), None),  # its uncertainty is less than the joint's error
+        (replace(Fv, value=1e-3, std=0.05), None),  # hardly any friction: nothing to know
+        (replace(Fv, std=0.0), None),  # not essential
+        (replace(Fv, group="inertial", std=0.31), None),
+    ],
+)
+def test_poorly_known_friction_is_named_where_it_matters(parameter, cure):
+    found = said(replace(FINE, parameters=(parameter,)), "poorly known")
+    assert [cure in remark.text and parameter.name in remark.text for remark in found] == (
+        [] if cure is None else [True]
+    )
+    longer = said(replace(FINE, parameters=(parameter,), seconds=30.0), "poorly known")
+    assert all("record longer" in remark.text for remark in longer)
+    assert not any("record longer" in remark.text for remark in found)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "named"),
+    [
+        (replace(Fv, value=-1.0), True),
+        (replace(Ia, value=-1.0), True),
+        (replace(Fv, value=1.0), False),
+        (replace(Fv, value=-0.05), False),  # smaller than the joint's error
+        (replace(Fv, value=-1.0, std=0.4), False),  # may be chance
+        (replace(Fv, value=-1.0, std=None), False),
+        (replace(Fv, kind="off", value=-1.0), False),
+    ],
+)
+def test_negative_friction_is_named_and_good_friction_is_not(parameter, named):
+    found = said(replace(FINE, parameters=(parameter,)), "negative")
+    assert [(remark.level, parameter.name in remark.text) for remark in found] == [(Level.WARNING, True)] * named
+
+
+def test_what_was_not_excited_is_a_problem_and_counts_are_right():
+    parameters = (Fv, replace(Fv, name="a", std=0.07), replace(Fv, name="b", std=None), replace(Fv, name="c", std=0.0))
+    evidence = replace(FINE, parameters=parameters)
+    (remark,) = said(evidence, "not excited")
+    assert remark.level is Level.PROBLEM and "b; move wrist" in remark.text
+    assert said(evidence, "1 of 3 base parameters are known to 5 % or better, 2 to 10 %")
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "count"),
+    [
+        ({"cond": 299.0}, "condition number", 0),
+        ({"cond": 301.0}, "condition number", 1),
+        ({"delay": 2e-3, "delay_std": 1e-3}, "corrected", 0),
+        ({"delay": 4e-3, "delay_std": 1e-3}, "4.00 +- 1.00 ms late", 1),
+        ({"delay": -4e-3, "delay_std": 1e-3}, "early", 1),
+        ({"joints": (replace(STRONG, coloured=True), WEAK)}, "errors of shoulder are not random", 1),
+        ({"prior_error": 0.46}, "the a priori model has 46 %", 1),
+    ],
+)
+def test_the_rest(change, part, count):
+    assert len(said(replace(FINE, **change), part)) == count
+
+
+def test_problems_come_first():
+    bad = replace(FINE, held_out=0.6, cond=1e4, joints=(STRONG, replace(WEAK, torque=20.0, held_out=0.9)))
+    order = [Level.PROBLEM, Level.WARNING, Level.GOOD, Level.NOTE]
+    ranks = [order.index(level) for level in levels(bad)]
+    assert ranks == sorted(ranks) and len(set(ranks)) == 3
+
+
+def test_evidence_of_a_simulation_has_the_joints_own_numbers():
+    robot, _ = simulated_truth()
+    problem = read_problem(robot, [simulated()], IdentifyOptions(), lambda *_: None)
+    information, value = problem.information, problem.prior
+    found = wls(information)
+    errors = torque_errors(robot.active_names, information, found.value)
+    seen = evidence_of(robot, problem.base, information, found, errors, HeldOut(errors, ValidatedBy.RECORDINGS))
+    torque = torque_errors(robot.active_names, information, np.zeros_like(value))
+    for joint in seen.joints:
+        assert joint.torque == pytest.approx(torque[joint.name].rms)
+        assert 0.1 * errors[joint.name].rms < joint.noise < 1.1 * errors[joint.name].rms  # its rows alone
+        assert joint.held_out == errors[joint.name].relative
+    A = block_moments(information, found.value, np.ones(information.n)).A.sum(axis=0)
+    for k, parameter in enumerate(seen.parameters):
+        if parameter.kind in ("Fv", "Fc", "off"):  # felt by that joint alone
+            j = robot.active_names.index(parameter.joint)
+            assert parameter.effect == pytest.approx(np.sqrt(A[k, k] / information.rows[j]))
+            assert parameter.noise == found.sigma[j]
+
+
+def test_cross_validation_is_the_default_and_says_so():
+    robot, _ = simulated_truth()
+    outcome = identify(robot, [simulated()]).outcome
+    assert (outcome.validated_by, outcome.folds) == (ValidatedBy.CROSS_VALIDATION, 5)
+    assert set(outcome.validation) == set(outcome.fit)
+    assert outcome.fit["all"].relative < outcome.validation["all"].relative < 0.02
+    none = identify(robot, [simulated()], options=IdentifyOptions(cross_validate=0)).outcome
+    assert (none.validated_by, none.folds, dict(none.validation)) == (ValidatedBy.NOTHING, 0, {})
+
+
+@pytest.mark.skipif(not (DATA / "kr300").is_dir(), reason="the recordings of real robots are not here")
+def test_a_kr300_fitted_on_one_trajectory_is_not_called_good():
+    robot, folder = load_robot(DATA / "kr300" / "robot.yaml"), DATA / "kr300"
+    alone = identify(robot, [folder / "a.npz"]).outcome
+    assert alone.fit["all"].relative < 0.04
+    assert Level.GOOD not in {remark.level for remark in alone.verdict}
+    assert alone.verdict[0].level is Level.PROBLEM and "does not hold beyond" in alone.verdict[0].text
+    tested = identify(robot, [folder / "a.npz"], validate=[folder / "c.npz"]).outcome
+    assert tested.validated_by is ValidatedBy.RECORDINGS and tested.validation["all"].relative > 0.3
+    for name, error in tested.validation.items():
+        if name != "all" and error.relative > 0.5:
+            assert any(remark.text.startswith(f"{name} is not known") for remark in tested.verdict)
