@@ -10,13 +10,13 @@ import pytest
 from recordings import DATA, simulated, simulated_truth, tx40
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.options import PreparationOptions
-from ros2_dynid.identification.validation.diagnosis import diagnose
+from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.identification.validation.effort_scale import Factor, relative_gains, scaled
 from ros2_dynid.identification.validation.mounting import Mounting
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import with_gravity
-from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
+from ros2_dynid.pipeline import IdentifyOptions, read_problem
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.usecases.check import check_recording
 
@@ -49,8 +49,11 @@ def test_good_recordings_are_not_suspected(name):
     assert findings(*recording(name)) == ()
 
 
-@pytest.mark.parametrize("name", ROBOTS)
-@pytest.mark.parametrize("chosen", [slice(None), slice(0, None, 2), slice(1, 2)])
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [(name, slice(0, None, 2)) for name in ROBOTS]
+    + [("demo6", slice(1, 2)), ("demo6", slice(None)), ("panda30", slice(None))],
+)
 def test_reversed_efforts_are_named_all_at_once_and_the_advice_works(name, chosen):
     robot, samples = recording(name)
     signs = np.ones(len(robot.active))
@@ -65,7 +68,7 @@ def test_reversed_efforts_are_named_all_at_once_and_the_advice_works(name, chose
     result = check_recording(spoiled, robot)
     assert result.verdict == "red" and found.cure in {problem.do for problem in result.problems}
     with pytest.raises(InputError, match="wrong sign"):
-        identify(robot, [spoiled])
+        refuse([found], "run")
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -92,8 +95,10 @@ def test_degrees_are_named(name):
     assert "deg" in " ".join(problem.do for problem in check_recording(spoiled, robot).problems)
 
 
-@pytest.mark.parametrize("name", ROBOTS)
-@pytest.mark.parametrize("gravity", [(0.0, 9.81, 0.0), (0.0, 0.0, 9.81), (-6.94, 0.0, -6.94)])
+@pytest.mark.parametrize(
+    ("name", "gravity"),
+    [(name, (0.0, 9.81, 0.0)) for name in ROBOTS] + [("demo6", (0.0, 0.0, 9.81)), ("demo6", (-6.94, 0.0, -6.94))],
+)
 def test_a_wrong_mounting_is_named_with_the_true_direction(name, gravity):
     robot, samples = recording(name)
     (found,) = findings(with_gravity(robot, gravity), samples)
