@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.errors import InputError
@@ -166,6 +165,8 @@ def _seed_optimiser(
     model: EnergyModel, substitution: Substitution, x: Array, clock: Clock, optimiser: str, measure: str
 ) -> Array:
     """Return the variables that one of the seed's optimisers finds, derivatives by differences, in time."""
+    from scipy.optimize import minimize  # here, since it takes a while to import
+
     best: tuple[float, Array] = (np.inf, x)
 
     def cost(z: Array) -> float:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
@@ -49,6 +48,8 @@ class Clock:
 
 def descend(cost: Cost, x: Array, clock: Clock, iterations: int, until: float = 1.0) -> Array:
     """Return a better x by L-BFGS, at most `iterations` long and not beyond the fraction `until` of the budget."""
+    from scipy.optimize import minimize  # here, since it takes a while to import
+
     best: tuple[float, Array] = (np.inf, x)
 
     def guarded(z: Array) -> tuple[float, Array]:

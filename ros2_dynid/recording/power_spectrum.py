@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.fft
 
 from ros2_dynid.model.robot import Array
 
@@ -24,16 +23,15 @@ def power_spectrum(parts: Sequence[Array], rate: float) -> tuple[Array, Array]:
     longest = max(len(part) for part in parts)
     length = min(longest, max(FEWEST, int(SEGMENT * rate)))
     window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(length) / length)
-    fast = scipy.fft.next_fast_len(length, real=True) if length > 2 * FEWEST else length
-    total, count = np.zeros((fast // 2 + 1, parts[0].shape[1])), 0
+    total, count = np.zeros((length // 2 + 1, parts[0].shape[1])), 0
     for part in parts:
         for start in range(0, len(part) - length + 1, max(1, length // 2)):
             x = part[start : start + length]
-            spectrum = scipy.fft.rfft((x - x.mean(axis=0)) * window[:, None], n=fast, axis=0)
+            spectrum = np.fft.rfft((x - x.mean(axis=0)) * window[:, None], axis=0)
             total += spectrum.real**2 + spectrum.imag**2
             count += 1
     P = 2.0 * total / (count * rate * np.sum(window**2))
-    return np.arange(1, fast // 2 + 1) * rate / fast, P[1:]
+    return np.arange(1, length // 2 + 1) * rate / length, P[1:]
 
 
 def third_octaves(f: Array, P: Array) -> tuple[Array, Array]:

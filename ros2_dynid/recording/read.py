@@ -36,6 +36,7 @@ def load_samples(
     stamps: str = "auto",
     start: float | None = None,
     end: float | None = None,
+    rate: float | None = None,
     in_order: bool = True,
 ) -> Samples:
     """Read a recording: a rosbag2 folder or file, a ROS 1 bag, a CSV or an npz file.
@@ -44,9 +45,11 @@ def load_samples(
     topic: of a bag, found by its type if None. columns: {"time" or "NAME.position", ...: header} of a table.
     stamps: "header", "bag" (when it was recorded), or "auto": header stamps unless all of them are zero.
     start, end: keep start <= t <= end [s]; t counts from the first sample of a bag, and is a table's own time.
+    rate: the samples are evenly spaced at this rate [Hz], whatever stamps or time column say.
     in_order: sort and drop samples so that t strictly increases; False gives them as recorded.
     """
-    return read_samples(path, robot, Reading(topic, columns, units or SI, stamps, start, end), in_order=in_order)
+    reading = Reading(topic, columns, units or SI, stamps, start, end, rate)
+    return read_samples(path, robot, reading, in_order=in_order)
 
 
 def read_samples(
@@ -85,22 +88,33 @@ def iter_samples(
     Nothing is sorted or cut: streamed.py does that. Unknown values are NaN. What there is to note is appended to
     `notes`, some of it only after the last samples.
     """
-    path = Path(path)
     reading = reading or Reading()
+    count = 0
+    for samples in _as_stamped(Path(path), robot, chunk, reading, [] if notes is None else notes):
+        if reading.rate is None:
+            yield samples
+            continue
+        yield replace(samples, t=(count + np.arange(len(samples))) / reading.rate)
+        count += len(samples)
+
+
+def _as_stamped(
+    path: Path, robot: Robot | None, chunk: int, reading: Reading, notes: list[Note]
+) -> Iterator[Samples]:
     wanted = None if robot is None else robot.active_names
     if reading.stamps not in ("auto", "header", "bag"):
         raise InputError(f"unknown kind of stamps {reading.stamps!r}", "choose auto, header or bag")
     if not path.exists():
         raise InputError("there is no such file or folder", "check the path", str(path))
     if path.suffix.lower() in TABLES:
-        for samples in iter_table(path, robot, reading.columns, reading.units, [] if notes is None else notes):
+        for samples in iter_table(path, robot, reading, notes):
             yield samples if wanted is None else in_order_of(samples, wanted)
         return
     if not is_bag(path):
         what = f"the name ends in {path.suffix[:20]!r}" if path.suffix else "the name has no ending"
         raise InputError(what, "give a rosbag2 folder, .mcap, .db3, .bag, .csv or .npz file", str(path))
     units = replace(reading.units, time="s")  # the stamps of a bag have a unit of their own
-    for samples in iter_bag(open_bag(path), wanted, chunk, reading, [] if notes is None else notes):
+    for samples in iter_bag(open_bag(path), wanted, chunk, reading, notes):
         yield in_si(samples, robot, units)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ros2_dynid.errors import InputError
 from ros2_dynid.recording.units import SI, Units
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a recording is read: see load_samples."""
+    """How a recording is read: see load_samples.
+
+    rate: the samples are evenly spaced at this rate [Hz], whatever stamps or time column say; for recordings without.
+    """
 
     topic: str | Sequence[str] | None = None
     columns: Mapping[str, str] | None = None
@@ -18,3 +23,9 @@ class Reading:
     stamps: str = "auto"
     start: float | None = None
     end: float | None = None
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a rate that is none."""
+        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(f"the rate is {self.rate} Hz", "give the samples a second, such as 1000 [Hz]")

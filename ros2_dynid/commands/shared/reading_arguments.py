@@ -21,7 +21,10 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         "--stamps",
         choices=("auto", "header", "bag"),
         default="auto",
-        help="times of a bag (default: its header stamps)",
+        help="times of a bag (default: header stamps, unless those of the bag give the smoother motion)",
+    )
+    group.add_argument(
+        "--rate", metavar="HZ", type=float, help="samples a second [Hz], for recordings without a time or with a wrong one"
     )
     group.add_argument(
         "--columns",
@@ -45,4 +48,4 @@ def reading_of(args: argparse.Namespace) -> Reading:
     from ros2_dynid.recording.table.column_map import parse_columns
 
     units = Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit)
-    return Reading(args.topic, parse_columns(args.columns), units, args.stamps, args.start, args.end)
+    return Reading(args.topic, parse_columns(args.columns), units, args.stamps, args.start, args.end, args.rate)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
@@ -143,7 +143,8 @@ def payload_of(robot: Robot, found: Estimate, joint: int, link: str | None) -> P
         ]
     )
     std = np.sqrt(np.einsum("ij,jk,ik->i", jacobian, covariance, jacobian))
-    width = float(student.ppf(0.5 + CONFIDENCE / 2, found.dof)) * std
+    level = 0.5 + CONFIDENCE / 2
+    width = float(stdtrit(found.dof, level) if np.isfinite(found.dof) else ndtri(level)) * std
     return Payload(
         mass=float(figures[0]),
         com=figures[1:4],

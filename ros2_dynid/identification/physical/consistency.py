@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.dynamics.inertia import inertia_matrix
@@ -101,6 +100,7 @@ def impose(robot: Robot, base: BaseParameters, T: Triangle, delay: float, refere
     """
     try:
         import clarabel
+        from scipy.sparse import csc_matrix  # here, since it takes a while to import
     except ModuleNotFoundError:
         raise MissingPackageError("clarabel", "physical consistency by semidefinite programme") from None
     M, S = full_map(robot, base), scales(robot, reference)
@@ -111,7 +111,7 @@ def impose(robot: Robot, base: BaseParameters, T: Triangle, delay: float, refere
     left = (tau - W @ (M @ reference)) / size
     unit = _link_units(robot, reference)
     ridge = NEARNESS * np.ones(len(names))
-    P = scipy.sparse.csc_matrix(np.triu(A.T @ A + np.diag(ridge)))
+    P = csc_matrix(np.triu(A.T @ A + np.diag(ridge)))
     q = -A.T @ left
     rows, right, cones = [], [], []
     signed = [
@@ -134,7 +134,7 @@ def impose(robot: Robot, base: BaseParameters, T: Triangle, delay: float, refere
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_iter = 200
-    G = scipy.sparse.csc_matrix(np.vstack(rows))
+    G = csc_matrix(np.vstack(rows))
     solution = clarabel.DefaultSolver(P, q, G, np.concatenate(right), cones, settings).solve()
     if str(solution.status) not in ("Solved", "AlmostSolved"):
         raise DynidError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")

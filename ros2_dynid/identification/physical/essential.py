@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import f as f_distribution
+from scipy.special import fdtri
 
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
@@ -102,7 +102,7 @@ def essential(
             break
         rest = [k for k in kept if k != worst]
         grown = (_squares(R, rest) - least) / inflation / (dropped + 1)
-        limit = float(f_distribution.ppf(confidence, dropped + 1, free))
+        limit = float(fdtri(dropped + 1, free, confidence))
         statistic = float(grown / (least / max(rows - len(kept), 1.0)))
         drop = statistic <= limit
         steps.append(Step(worst, float(relative[worst]), statistic, limit, drop))

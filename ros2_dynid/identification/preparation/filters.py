@@ -7,7 +7,6 @@ outputs whose kernel lies wholly inside the data exist, so no transient has to b
 from __future__ import annotations
 
 import numpy as np
-from scipy import signal
 
 from ros2_dynid.model.robot import Array
 
@@ -84,10 +83,43 @@ def filtered(x: Array, kernel: Array, step: int) -> Array:
     first = -(-(len(kernel) - 1) // step)
     if len(x) < len(kernel):
         return np.empty((0, *x.shape[1:]))
-    if len(kernel) > FAST * step:
-        full = signal.oaconvolve(x, kernel.reshape(-1, *(1,) * (x.ndim - 1)), axes=0)
-        return np.asarray(full[first * step : len(x) : step])
-    return np.asarray(signal.upfirdn(kernel, x, 1, step, axis=0)[first : (len(x) - 1) // step + 1])
+    wanted = x[first * step - (len(kernel) - 1) :]
+    count = (len(wanted) - len(kernel)) // step + 1
+    columns = wanted.reshape(len(wanted), -1)
+    found = (_by_fft if len(kernel) > FAST * step else _by_sums)(columns, kernel, step, count)
+    return found.reshape(count, *x.shape[1:])
+
+
+def _by_sums(x: Array, kernel: Array, step: int, count: int) -> Array:
+    """Return `count` outputs of x (N, n): blocks of outputs are products with one matrix of shifted kernels."""
+    m = min(count, max(8, len(kernel) // step))
+    taps = np.zeros((m, (m - 1) * step + len(kernel)))
+    for k in range(m):
+        taps[k, k * step : k * step + len(kernel)] = kernel[::-1]
+    whole = count // m
+    blocks = np.lib.stride_tricks.sliding_window_view(x, taps.shape[1], axis=0)[:: m * step][:whole]
+    out = np.empty((count, x.shape[1]))
+    out[: whole * m] = np.matmul(taps, blocks.swapaxes(1, 2)).reshape(whole * m, -1)
+    left = count - whole * m
+    if left:
+        rest = x[whole * m * step :][: (left - 1) * step + len(kernel)]
+        out[whole * m :] = taps[:left, : len(rest)] @ rest
+    return out
+
+
+def _by_fft(x: Array, kernel: Array, step: int, count: int) -> Array:
+    """Return `count` outputs of x (N, n): overlapping blocks, each a product of Fourier transforms."""
+    K = len(kernel)
+    size = 1 << (min(max(4 * K, 1 << 12), len(x)) - 1).bit_length()
+    m = max(1, (size - K) // step + 1)  # outputs of a block
+    transform = np.fft.rfft(kernel, size)[:, None]
+    out = np.empty((count, x.shape[1]))
+    for begin in range(0, count, m):
+        block = x[begin * step : begin * step + size]
+        y = np.fft.irfft(np.fft.rfft(block, size, axis=0) * transform, size, axis=0)
+        part = y[K - 1 : len(block) : step][: min(m, count - begin)]
+        out[begin : begin + len(part)] = part
+    return out
 
 
 def output_index(n_samples: int, kernel_length: int, step: int) -> Array:

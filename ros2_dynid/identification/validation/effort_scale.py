@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
@@ -38,7 +38,7 @@ REVERSED = -0.25
 
 def clear(freedom: float, level: float = LEVEL) -> float:
     """Return how many standard deviations are no chance: 4.3 if they are well known, 8 from ten degrees of freedom."""
-    return float(scipy.stats.t.isf(level, freedom))
+    return -float(stdtrit(freedom, level) if np.isfinite(freedom) else ndtri(level))
 
 
 @dataclass(frozen=True)

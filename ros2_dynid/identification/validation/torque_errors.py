@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimate import Estimate
@@ -135,6 +135,6 @@ def whiteness(names: Sequence[str], residual: Array, lag: int) -> dict[str, Whit
         rho = np.array([float(e[k:] @ e[:-k]) / power for k in lags])
         n_free = max(np.count_nonzero(good) / lag, 2.0)
         worst = float(rho[np.argmax(np.abs(rho))])
-        chance = 1.0 - (1.0 - 2.0 * norm.sf(abs(worst) * np.sqrt(n_free))) ** len(rho)
+        chance = 1.0 - (1.0 - 2.0 * ndtr(-abs(worst) * np.sqrt(n_free))) ** len(rho)
         out[name] = Whiteness(worst, float(np.clip(chance, 0.0, 1.0)))
     return out

@@ -11,8 +11,8 @@ from ros2_dynid.recording.samples import FIELDS, SUFFIXES, shortened
 
 def assign_columns(
     header: list[str], wanted: Sequence[str] | None, columns: Mapping[str, str], source: str
-) -> tuple[int, dict[tuple[str, str], int]]:
-    """Return the column of time, and of each (field, joint)."""
+) -> tuple[int | None, dict[tuple[str, str], int]]:
+    """Return the column of time, None if there is none, and of each (field, joint)."""
     suffixes = {suffix: field for field, suffix in SUFFIXES.items()}
     mapped = expand_columns(columns, wanted)
     places: dict[str, int] = {}
@@ -26,9 +26,6 @@ def assign_columns(
     chosen = {name: column for name, column in places.items() if name not in taken}
     chosen |= {ours: places[theirs] for ours, theirs in mapped.items()}
     time = next((chosen[name] for name in ("time", "t", "Time") if name in chosen), None)
-    if time is None:
-        cure = Text("map it: ", Option("columns", {"time": "HEADER"}), f"; the header has {shortened(header)}")
-        raise InputError("no column is called time", cure, source)
     signals: dict[tuple[str, str], int] = {}
     for name, column in chosen.items():
         joint, _, suffix = name.rpartition(".")

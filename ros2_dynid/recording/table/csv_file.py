@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.robot import Array
 from ros2_dynid.notes import Note, damage
-from ros2_dynid.recording.samples import FIELDS, Samples, missing_joint, samples_of
+from ros2_dynid.recording.samples import FIELDS, Samples, missing_joint, samples_of, shortened
 from ros2_dynid.recording.table.column_map import assign_columns
 
 _MAX_LINE = 4 << 20
@@ -20,20 +20,26 @@ _MAX_COLUMNS = 20_000
 
 
 def iter_csv(
-    path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], notes: list[Note]
+    path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], notes: list[Note], timeless: bool = False
 ) -> Iterator[Samples]:
-    """Yield the joints wanted (None: all that the header names) in pieces; what there is to note goes to `notes`."""
+    """Yield the joints wanted (None: all that the header names) in pieces; what there is to note goes to `notes`.
+
+    timeless: without a column of time the times are 0.
+    """
     source = str(path)
     blocks = _lines(path)
     first_lines = next(blocks, [])
     header, delimiter, skipped = _header(first_lines, source)
     time, signals = assign_columns(header, wanted, columns, source)
+    if time is None and not timeless:
+        cure = Text("map it: ", Option("columns", {"time": "HEADER"}), ", or give the rate [Hz]: ", Option("rate"))
+        raise InputError(f"no column is called time; the header has {shortened(header)}", cure, source)
     names = tuple(dict.fromkeys(joint for _, joint in signals)) if wanted is None else tuple(wanted)
     missing = [name for name in names if ("q", name) not in signals]
     if missing:
         raise missing_joint(missing, list(dict.fromkeys(joint for _, joint in signals)), source)
     places = [(field, joint) for field in FIELDS for joint in names if (field, joint) in signals]
-    use = [time, *(signals[place] for place in places)]
+    use = [signals[places[0]] if time is None else time, *(signals[place] for place in places)]
     decimal_comma = delimiter == ";" and any("," in line for line in first_lines[skipped : skipped + 5])
     number = skipped
     lines: list[str] | None = first_lines[skipped:]
@@ -45,6 +51,8 @@ def iter_csv(
         if decimal_comma:
             lines = [line.replace(",", ".") for line in lines]
         values = _numbers(lines, delimiter, use, header, number, source)
+        if time is None:
+            values[:, 0] = 0.0
         yield _of_columns(values, places, names, source)
         number += len(lines)
         lines = following

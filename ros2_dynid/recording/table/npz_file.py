@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.samples import FIELDS, Samples, samples_of, shortened
 
@@ -17,8 +17,13 @@ _LARGEST_RATIO, _ALWAYS_ALLOWED = 100, 256 << 20
 """Arrays larger than this many times their file, and than this many bytes, are refused."""
 
 
-def read_npz(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str]) -> list[Samples]:
-    """Read arrays t, q, dq, ddq, tau; other arrays are ignored; joint_names, if there, names the columns."""
+def read_npz(
+    path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], timeless: bool = False
+) -> list[Samples]:
+    """Read arrays t, q, dq, ddq, tau; other arrays are ignored; joint_names, if there, names the columns.
+
+    timeless: without t the times are 0.
+    """
     source = str(path)
     try:
         _check_size(path)
@@ -35,9 +40,13 @@ def read_npz(path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str
     except Exception as error:  # zipfile, zlib and numpy each have their own errors for a damaged file
         what = f"this is not an npz file or it is damaged ({type(error).__name__})"
         raise InputError(what, "save arrays with numpy.savez", source) from None
+    if timeless and "t" not in found and "q" in found:
+        found["t"] = np.zeros(len(np.atleast_1d(found["q"])))
     for name in ("t", "q"):
         if name not in found:
-            cure = f"give t (N,) and q (N, n); the file has {shortened(there)}"
+            cure = Text(f"give t (N,) and q (N, n); the file has {shortened(there)}")
+            if name == "t":
+                cure = Text(f"the file has {shortened(there)}; map it, or give the rate [Hz]: ", Option("rate"))
             raise InputError(f"there is no array {mapped[name]!r}", cure, source)
     arrays = {name: _as_floats(array, name, source) for name, array in found.items() if name != "joint_names"}
     t = arrays.pop("t").reshape(-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +11,11 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.notes import Note
+from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.table.csv_file import iter_csv
 from ros2_dynid.recording.table.npz_file import read_npz
 from ros2_dynid.recording.unit_conversion import in_si
-from ros2_dynid.recording.units import Units
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
@@ -25,20 +25,20 @@ WALL_CLOCK = 1e7
 """A first time [s] beyond this is a date; t then counts from the first sample."""
 
 
-def iter_table(
-    path: Path, robot: Robot | None, columns: Mapping[str, str] | None, units: Units, notes: list[Note]
-) -> Iterator[Samples]:
+def iter_table(path: Path, robot: Robot | None, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
     """Yield a CSV file in pieces, an npz file whole; all joints it names, or those of the robot if it names none.
 
-    What there is to note is appended to `notes`.
+    What there is to note is appended to `notes`. With a rate in `reading` there need be no times; they are 0 then.
     """
     names = None if robot is None else robot.active_names
     start: float | None = None
     npz = path.suffix.lower() == ".npz"
-    for samples in read_npz(path, names, columns or {}) if npz else iter_csv(path, names, columns or {}, notes):
+    columns, timeless = reading.columns or {}, reading.rate is not None
+    tables = read_npz(path, names, columns, timeless) if npz else iter_csv(path, names, columns, notes, timeless)
+    for samples in tables:
         if not len(samples):
             continue
-        scaled = in_si(samples, robot, units)
+        scaled = in_si(samples, robot, reading.units)
         if start is None:
             first = float(scaled.t[0])
             start = first if np.isfinite(first) and WALL_CLOCK < abs(first) < 9e9 else 0.0
