@@ -98,9 +98,7 @@ def iter_samples(
         count += len(samples)
 
 
-def _as_stamped(
-    path: Path, robot: Robot | None, chunk: int, reading: Reading, notes: list[Note]
-) -> Iterator[Samples]:
+def _as_stamped(path: Path, robot: Robot | None, chunk: int, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
     wanted = None if robot is None else robot.active_names
     if reading.stamps not in ("auto", "header", "bag"):
         raise InputError(f"unknown kind of stamps {reading.stamps!r}", "choose auto, header or bag")

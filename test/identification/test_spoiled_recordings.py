@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 
 from recordings import ROOT, simulated, simulated_truth
-from ros2_dynid.errors import InputError
 from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators import inform
-from ros2_dynid.identification.preparation import prepare
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation import PreparationOptions, prepare
 from ros2_dynid.identification.validation import torque_errors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.pipeline import identify
@@ -23,7 +25,9 @@ from ros2_dynid.recording.samples import in_order_of
 
 DATA = Path(os.environ.get("DYNID_DATA", ROOT.parent / "shared" / "data"))
 WORSE = 1.2
-"""A spoiled recording may make the error on clean data this much larger."""
+"""A spoiled recording may make the error on clean data this much larger, ..."""
+NOISE = 0.002
+"""... and by this, below what any real recording has: simulated errors are near 0.1 %."""
 
 
 @functools.cache
@@ -120,30 +124,48 @@ def permuted(s, rng):
 
 
 SPOILS = {
-    "stamps jittered by 30 %": (jittered, "even"),
-    "20 % repeated": (repeats, "repeat the one before"),
-    "short gaps": (short_gaps, "gaps"),
-    "long gap": (long_gap, "split"),
-    "effort 5 ms late": (late(0.005), None),
-    "effort 20 ms late": (late(0.02), None),
-    "effort 50 ms late": (late(0.05), None),
-    "quantised to 0.01 rad": (quantised, None),
-    "noise in bursts": (bursts, None),
-    "20 Hz": (slow_rate, None),
-    "joints in another order": (permuted, None),
+    "stamps jittered by 30 %": (jittered, "taken as even|uneven stamps"),
+    "20 % repeated": (repeats, "% of the samples repeat the one before"),
+    "short gaps": (short_gaps, "gaps? "),
+    "long gap": (long_gap, "split the recording"),
+    "effort 5 ms late": (late(0.005), ""),
+    "effort 20 ms late": (late(0.02), ""),
+    "effort 50 ms late": (late(0.05), ""),
+    "quantised to 0.01 rad": (quantised, "have steps of 0.01"),
+    "noise in bursts": (bursts, ""),
+    "20 Hz": (slow_rate, ""),
+    "joints in another order": (permuted, ""),
 }
 
 
 @pytest.mark.parametrize("name", ["simulated", "ur10", "panda30"])
 @pytest.mark.parametrize("spoil", SPOILS)
-def test_a_spoiled_recording_is_as_good_or_named(name, spoil):
+def test_a_spoiled_recording_gives_as_good_a_model_or_a_diagnosis(name, spoil):
     robot, samples, _ = good(name)
-    change, _ = SPOILS[spoil]
+    change, said = SPOILS[spoil]
     before = error(name, identified(name))
     try:
         found = identify(robot, [change(samples, np.random.default_rng(0))])
     except InputError as refusal:
-        pytest.fail(f"refused: {refusal}")
-    after = error(name, found)
-    print(f"SPOIL {name:10s} {spoil:26s} {100 * before:.2f} -> {100 * after:.2f} % ratio {after/before:.2f} rows {found.outcome.filter.row_cutoff:.3g} delay {1e3 * found.outcome.delay.value:.2f} ms {[n for n in found.outcome.notes]}")
-    assert after < WORSE * before + 0.002
+        assert said and re.search(said.split()[0], str(refusal)), refusal
+        return
+    after, notes = error(name, found), " ".join(found.outcome.notes)
+    print(f"{name} {spoil}: {100 * before:.2f} -> {100 * after:.2f} %", notes)
+    assert re.search(said, notes)
+    named = spoil.startswith("quantised")  # what the encoder did not resolve is lost, and the note says so
+    assert after < (1.5 if named else WORSE) * before + NOISE
+    if said == "" and "late" in spoil:
+        expected = float(spoil.split()[1]) * 1e-3 + identified(name).outcome.delay.value
+        assert abs(found.outcome.delay.value - expected) < 5e-3
+
+
+def test_a_delay_that_is_given_is_used_as_given():
+    robot, samples, _ = good("simulated")
+    options = IdentifyOptions(preparation=PreparationOptions(delay=0.0))
+    found = identify(robot, [late(0.03)(samples, None)], options=options)
+    assert found.outcome.delay.value == 0.0 and found.outcome.delay.std is None
+    right = IdentifyOptions(preparation=PreparationOptions(delay=0.03))
+    better = identify(robot, [late(0.03)(samples, None)], options=right)
+    assert better.outcome.delay.value == 0.03
+    assert error("simulated", better) < WORSE * error("simulated", identified("simulated")) + NOISE
+    assert error("simulated", found) > 3 * error("simulated", better)

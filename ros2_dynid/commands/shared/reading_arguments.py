@@ -24,7 +24,10 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         help="times of a bag (default: header stamps, unless those of the bag give the smoother motion)",
     )
     group.add_argument(
-        "--rate", metavar="HZ", type=float, help="samples a second [Hz], for recordings without a time or with a wrong one"
+        "--rate",
+        metavar="HZ",
+        type=float,
+        help="samples a second [Hz], for recordings without a time or with a wrong one",
     )
     group.add_argument(
         "--columns",

@@ -27,7 +27,8 @@ from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.robot import Array
 
 TRIED = (20.0, 4.0)
-"""Cut-offs of the rows tried [Hz], if they are well below the one proposed; the last is the band compared in."""
+"""Cut-offs of the rows tried [Hz], higher in short recordings, if they are well below the one proposed; the last is the
+band compared in."""
 WELL_BELOW = 1.5
 MUCH_BETTER = 0.5
 """A lower cut-off is taken if its error on stretches not seen is less than this share of the error before."""
@@ -43,7 +44,7 @@ def lower_cutoff(prepared: Sequence[Prepared], information: Information, inform:
     row = min(p.filter.row_cutoff or 0.0 for p in prepared)
     looked = [_beginning(p) for p in prepared]
     lowest = max(LOBES / (SHARE_OF_ENDS * float(p.t[-1] - p.t[0])) for p in looked)
-    tried = [cutoff for cutoff in TRIED if max(WELL_BELOW * cutoff, lowest) <= row and cutoff >= lowest]
+    tried = [cutoff for cutoff in (max(usual, lowest) for usual in TRIED) if WELL_BELOW * cutoff <= row]
     if not tried:
         return None
     value = _fit(information)

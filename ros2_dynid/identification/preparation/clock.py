@@ -19,8 +19,8 @@ JITTER = 0.02
 """Stamps off an even grid by less than this fraction of a period count as even."""
 GAP = 3.5
 """A pause between stamps longer than this many periods is a gap."""
-REGULAR, NEAR = 0.5, 0.2
-"""Stamps tell the period by their median if more than this share of their steps lie this near to it."""
+REGULAR, NEAR = 0.95, 0.2
+"""Stamps are regular if more than this share of their steps lie this near to a whole number of periods."""
 SMOOTHER = 0.5
 """An even grid is preferred where it leaves less than this share of the noise that the stamps leave."""
 COMPARED = 60.0
@@ -45,10 +45,10 @@ def period_of(t: Array, source: str = "") -> float:
     period = float(np.median(steps))
     if not period > 0:
         raise InputError("the time stamps do not advance", "record with a running clock", source)
-    if np.mean(np.abs(steps - period) <= NEAR * period) > REGULAR:
-        usual = steps[steps <= GAP * period]
-        exact = float(np.sum(usual) / np.sum(np.maximum(np.round(usual / period), 1.0)))
-        return exact if abs(exact - period) < 0.1 * period else period
+    usual = steps[steps <= GAP * period]
+    turns = np.maximum(np.round(usual / period), 1.0)
+    if np.mean(np.abs(usual - turns * period) <= NEAR * period) > REGULAR:
+        return float(np.sum(usual) / np.sum(turns))
     period = float(np.mean(steps))
     for _ in range(10):  # gaps make the mean too long at first
         period = float(np.mean(steps[steps <= max(GAP * period, steps.min())]))

@@ -87,15 +87,27 @@ class Spectrum:
     visible: Array
 
 
-def spectrum(parts: Sequence[Array], rate: float) -> Spectrum:
-    """Return the figures of positions, shape (N_k, n) each, sampled at `rate` [Hz], averaged over all stretches."""
+def spectrum(parts: Sequence[Array], rate: float, quantum: Array | None = None) -> Spectrum:
+    """Return the figures of positions, shape (N_k, n) each, sampled at `rate` [Hz], averaged over all stretches.
+
+    quantum: the steps of the encoders, shape (n,). Their noise is not white where a joint takes many samples for a
+    step: all of its power quantum^2 / 12 lies below the frequency of the steps.
+    """
     # velocities leak less over the window's side lobes than positions do
     f, P = power_spectrum([np.diff(q, axis=0) * rate for q in parts], rate)
     gain = (2.0 * rate * np.sin(np.pi * f / rate)) ** 2  # of the difference, from positions to velocities
     white = P / gain[:, None]
     floor = np.median(white[f > rate / 3.0], axis=0)
+    if quantum is not None:
+        speed = np.mean([np.mean(np.abs(np.diff(q, axis=0)), axis=0) for q in parts], axis=0) * rate
+        steps = np.clip(speed / np.maximum(quantum, 1e-300), f[0], rate / 2.0)
+        floor = np.maximum(floor, quantum**2 / 12.0 / steps)
     edges, level = third_octaves(f, white)
-    power = third_octaves(f, P)[1] * np.diff(edges, prepend=0.0)[:, None]
+    # noise of the positions grows with f in the velocities: only what stands out of it can be the motion's peak
+    power = (
+        third_octaves(f, np.maximum(P - ABOVE_FLOOR * gain[:, None] * floor, 0.0))[1]
+        * np.diff(edges, prepend=0.0)[:, None]
+    )
     n = P.shape[1]
     motion, visible = np.zeros(n), np.zeros(n)
     for j in range(n):

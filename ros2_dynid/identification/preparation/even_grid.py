@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.clock import GAP, JITTER, clock_of, gap_edges, period_of
 from ros2_dynid.identification.preparation.cutoffs import Spectrum, looked_at, spectrum
+from ros2_dynid.identification.preparation.quantum import quantum_of
 from ros2_dynid.identification.preparation.repeats import repeated
 from ros2_dynid.identification.preparation.spline import spline_at
 from ros2_dynid.model.robot import Array
@@ -25,6 +26,8 @@ SLOWEST_MOTION = 0.1
 """Motion counts as at least this fast [Hz], so that gaps of half a second are never bridged."""
 PROVISIONAL = 12.0
 """Gaps of up to this many periods are bridged to see how fast the motion is."""
+COARSE = 1e-3
+"""Steps of the encoder that are larger than this share of a joint's motion are coarse."""
 STALE = 0.02
 """Efforts are interpolated where more than this share of them repeat the one before: fewer may be chance."""
 
@@ -67,6 +70,7 @@ def even_grid(samples: Samples, like: Known | None = None) -> Grid:
     if np.count_nonzero(~stale) < FEWEST:
         what = f"only {np.count_nonzero(~stale)} usable samples are left"
         raise InputError(what, "record longer", samples.source)
+    quantum = quantum_of(samples.q) if like is None else None
     published = share <= 0.5  # else the driver publishes so much faster that its period says nothing
     period = period_of(samples.t if published else samples.t[~stale], samples.source) if like is None else 1 / like.rate
     notes: list[Note] = []
@@ -78,7 +82,7 @@ def even_grid(samples: Samples, like: Known | None = None) -> Grid:
         samples = samples.take(~stale)
         notes.append(repaired(f"{100 * share:.2g} % of the samples repeat the one before: left out"))
     notes += effort_notes
-    found = like.spectrum if like is not None else _provisional_spectrum(samples, period)
+    found = like.spectrum if like is not None else _provisional_spectrum(samples, period, quantum)
     limit = max(GAP * period, SHORT / max(float(np.median(found.motion)), SLOWEST_MOTION))
     parts, uneven = _parts(samples, period, limit)
     pauses = np.diff(samples.t)
@@ -90,6 +94,12 @@ def even_grid(samples: Samples, like: Known | None = None) -> Grid:
         notes.append(remark(f"{split} gaps split the recording"))
     if uneven:
         notes.append(repaired(f"uneven stamps: resampled to {1.0 / period:.5g} Hz"))
+    if quantum is not None and np.any(coarse := quantum > COARSE * np.ptp(samples.q, axis=0)):
+        joint = int(np.flatnonzero(coarse)[0])
+        text = (
+            f"the positions of {np.count_nonzero(coarse)} joints, {samples.joint_names[joint]!r} first, have steps of "
+        )
+        notes.append(remark(f"{text}{quantum[joint]:.2g} rad or m: accelerations are poor; record them finer"))
     return Grid(tuple(parts), Known(1.0 / period, found), tuple(notes))
 
 
@@ -104,10 +114,10 @@ def later_effort(part: Stretch, n: int) -> Stretch:
     return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged)
 
 
-def _provisional_spectrum(samples: Samples, period: float) -> Spectrum:
+def _provisional_spectrum(samples: Samples, period: float, quantum: Array | None) -> Spectrum:
     """Return the spectrum of the positions with gaps bridged that are short, however fast the motion may be."""
     parts, _ = _parts(samples, period, PROVISIONAL * period)
-    return spectrum(looked_at([part.q for part in parts], 1.0 / period), 1.0 / period)
+    return spectrum(looked_at([part.q for part in parts], 1.0 / period), 1.0 / period, quantum)
 
 
 def _with_fresh_efforts(samples: Samples, stale: NDArray[np.bool_]) -> tuple[Samples, list[Note]]:
