@@ -168,3 +168,17 @@ def test_an_archive_that_unpacks_into_far_more_is_refused(tmp_path, monkeypatch)
             out.write(bytes(2**20))
     with pytest.raises(InputError, match="its arrays claim"):
         load_samples(tmp_path / "a.npz")
+
+
+def test_a_table_without_times_takes_a_rate(tmp_path):
+    arrays = {"q": np.arange(12.0).reshape(6, 2), "tau": np.ones((6, 2))}
+    np.savez(tmp_path / "a.npz", **arrays)
+    (tmp_path / "a.csv").write_text("a.position,a.effort\n1,2\n3,4\n5,6\n")
+    for name in ("a.npz", "a.csv"):
+        with pytest.raises(InputError, match="rate"):
+            load_samples(tmp_path / name)
+        samples = load_samples(tmp_path / name, rate=200.0)
+        assert np.allclose(np.diff(samples.t), 5e-3) and samples.t[0] == 0.0
+    assert np.array_equal(load_samples(tmp_path / "a.npz", rate=200.0).q, arrays["q"])
+    with pytest.raises(InputError, match="rate is"):
+        load_samples(tmp_path / "a.csv", rate=-1.0)

@@ -21,7 +21,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         "--stamps",
         choices=("auto", "header", "bag"),
         default="auto",
-        help="times of a bag (default: header stamps, unless those of the bag give the smoother motion)",
+        help="times of a bag (default: its header stamps)",
     )
     group.add_argument(
         "--rate",

@@ -1,7 +1,7 @@
 """Preparation: a recording becomes smooth motion and torque on an even grid, and then the rows of tau = W base.
 
 In the order of the work: `usable` (can it be used at all?), `even_grid` (stretches on an even grid, with `repeats`,
-`quantum`, `clock`, `spline`), `cutoffs` (filters that the spectrum proposes), `filters` (kernels), `derivatives` (velocities,
+`quantum`, `clock`, `spline`), `cutoffs` (filters that the spectrum proposes), `filters`, `derivatives` (velocities,
 accelerations), `prepare` (all of this for one recording), `pieces` (for one that is larger than memory), `prepared`
 (the result), `effort_delay` (efforts recorded late), `rows` (regressor and torque through the second filter). `options`
 is what a caller may choose.

@@ -9,7 +9,7 @@ from ros2_dynid.model.robot import Array
 ROUNDING = 1e-9
 """Steps smaller than this share of the largest are rounding of floating-point numbers."""
 OFF, MOST = 0.02, 0.99
-"""Positions are quantised if at least this share MOST of their steps are whole numbers, but for OFF, of the smallest."""
+"""Positions are quantised if a share MOST of their steps are whole multiples, but for OFF, of the smallest step."""
 LOOKED_AT = 20_000
 """Samples looked at."""
 
