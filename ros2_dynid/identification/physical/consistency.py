@@ -154,6 +154,7 @@ def closest_body(parameters: Array, covariance: Array) -> Array:
         return parameters
     try:
         import clarabel
+        from scipy.sparse import csc_matrix  # here, since it takes a while to import
     except ModuleNotFoundError:
         raise MissingPackageError("clarabel", "physical consistency by semidefinite programme") from None
     mass = max(abs(float(parameters[9])), 1e-3)
@@ -166,9 +167,9 @@ def closest_body(parameters: Array, covariance: Array) -> Array:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     solution = clarabel.DefaultSolver(
-        scipy.sparse.csc_matrix(np.triu(information)),
+        csc_matrix(np.triu(information)),
         np.zeros(KINDS),
-        scipy.sparse.csc_matrix(-cone * S),
+        csc_matrix(-cone * S),
         cone @ parameters - FLOOR * _svec(np.eye(4)),
         [clarabel.PSDTriangleConeT(4)],
         settings,
