@@ -89,7 +89,8 @@ def essential(
     delay = {int(k) for k in np.flatnonzero(information.layout.is_delay)}
     R = weighted_triangle(information, weights).R
     least, rows, inflation = _squares(R, kept), float(np.sum(information.rows)), _inflation(R, full)
-    free = max(rows / inflation - len(kept), 1.0)
+    # Blocks of time are nearly independent: each is worth a row at least, however correlated the rows in it are.
+    free = max(rows / inflation - len(kept), float(len(information.blocks) - 1), 1.0)
     steps: list[Step] = []
     protected = set(delay)
     value, std = full.value, full.std
