@@ -19,15 +19,19 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.atomic import write_text
-from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.codec import Plain, encode
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter, inform
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.large_delay import without_large_delay
-from ros2_dynid.identification.estimators.least_squares import weighted_triangle
+from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
+from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.friction.carried import with_carried
+from ros2_dynid.identification.friction.law_of_data import LawOfData, with_law
+from ros2_dynid.identification.friction.selection import Trial
 from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load, identify_load_on_model
 from ros2_dynid.identification.model_file import (
     BASE,
@@ -40,7 +44,15 @@ from ros2_dynid.identification.model_file import (
     save_model,
 )
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.outcome import Consistency, Delay, Elimination, EliminationStep, IdentifyOutcome
+from ros2_dynid.identification.outcome import (
+    Consistency,
+    Delay,
+    Elimination,
+    EliminationStep,
+    FrictionRow,
+    FrictionTrial,
+    IdentifyOutcome,
+)
 from ros2_dynid.identification.physical import Essential, closest, essential, made_consistent, significance
 from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
@@ -65,6 +77,7 @@ from ros2_dynid.identification.validation import (
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 from ros2_dynid.identification.validation.torque_errors import whiteness
+from ros2_dynid.model.friction import UNITS, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot, with_gravity
@@ -167,7 +180,7 @@ def identify(
     served = list(values)[-1]
 
     report("validating", 0.87)
-    fitted = compare_torques(robot, problem.base, problem.prepared, values[served], problem.prior)
+    fitted = compare_torques(robot, problem.base, problem.prepared, values[served], problem.prior, terms=problem.terms)
     held_out = _held_out(problem, validate, values, found, options, report)
     fits = set_fits(problem, fit, with_essential=ESSENTIAL in values, with_consistent=CONSISTENT in values)
     validations = {
@@ -184,7 +197,7 @@ def identify(
     remarks = doubts + _verdict(problem, found, errors, validation, fitted)
     obtained = _provenance(options, problem, found, validation, remarks, command)
     model = model_of(
-        robot,
+        replace(robot, friction=_identified_terms(problem, found)),
         problem.base,
         found.base,
         found.base_std,
@@ -220,6 +233,8 @@ def identify(
         serve=model.serve,
         sets=sets,
         band_coverage={} if held_out is None else held_out[served].coverage,
+        friction=_friction_rows(model.robot),
+        friction_tried=_friction_trials(robot, problem.tried),
     )
     if target is not None:
         report("writing", 0.97)
@@ -245,7 +260,8 @@ def identify_payload(
     ten parameters are those of a body that exists unless `free`.
     """
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
-    without, with_load = (read_problem(robot, part, options, report) for part in (empty, loaded))
+    plain = replace(options, friction=PLAIN)
+    without, with_load = (read_problem(robot, part, plain, report) for part in (empty, loaded))
     report("estimating", 0.9)
     link = _load_link(robot, link)
     return identify_load(robot, without.base, without.information, with_load.information, link=link, free=free)
@@ -286,7 +302,8 @@ def identify_gains(
 ) -> Gains:
     """Identify the drive gains from recordings without and with a load of known mass [kg]."""
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
-    without, with_load = (read_problem(robot, part, options, report) for part in (empty, loaded))
+    plain = replace(options, friction=PLAIN)
+    without, with_load = (read_problem(robot, part, plain, report) for part in (empty, loaded))
     report("estimating", 0.9)
     return drive_gains(robot, without.base, without.information, with_load.information, mass)
 
@@ -357,9 +374,11 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
             prepared = [replace(part, notes=(*part.notes, note)) for part in read()]
             information = informed(prepared)
     prepared, information = without_large_delay(prepared, information, informed)
-    prior = information.layout.vector(base.values(robot, standard_vector(robot)))
-    halves = partial(_halves, robot, recordings, options, report, [part.filter for part in prepared])
-    return Problem(robot, base, tuple(prepared), information, prior, halves)
+    law = with_law(robot, base, prepared, information, options)
+    prior = law.information.layout.vector(base.values(robot, standard_vector(robot)))
+    filters = [part.filter for part in prepared]
+    halves = partial(_halves, robot, base, recordings, options, law, report, filters)
+    return Problem(robot, base, law.prepared, law.information, prior, halves, law.terms, law.tried)
 
 
 def _regressor_done(report: Progress, done: float) -> None:
@@ -368,16 +387,23 @@ def _regressor_done(report: Progress, done: float) -> None:
 
 def _halves(
     robot: Robot,
+    base: BaseParameters,
     recordings: Sequence[Recording],
     options: IdentifyOptions,
+    law: LawOfData,
     report: Progress,
     filters: Sequence[Filter],
     half: int,
 ) -> list[Prepared]:
-    return [
+    """Return the recordings prepared from every second position sample, the first or the second half of them."""
+    prepared = [
         _prepared(robot, recording, options, report, 0.75, half, used)
         for recording, used in zip(recordings, filters, strict=True)
     ]
+    if not law.terms:
+        return prepared
+    value = wls(law.information).base
+    return [with_carried(robot, base, value, part) for part in prepared]
 
 
 def _prepared(
@@ -453,6 +479,48 @@ def _reported(pieces: Iterator[Samples], report: Progress, at: float) -> Iterato
         yield piece
 
 
+def _identified_terms(problem: Problem, found: Estimate) -> tuple[FrictionTerm, ...]:
+    """Return the friction terms with what was estimated; a coefficient that cannot be negative is at least zero."""
+    return tuple(
+        replace(
+            term,
+            coefficient=max(float(value), 0.0) if term.kind.positive else float(value),
+            std=float(std) if np.isfinite(std) else None,
+        )
+        for term, value, std in zip(problem.terms, found.friction, found.friction_std, strict=True)
+    )
+
+
+def _friction_rows(robot: Robot) -> tuple[FrictionRow, ...]:
+    return tuple(
+        FrictionRow(
+            name=term.name,
+            joint=robot.joints[term.joint - 1].name,
+            term=str(term.kind),
+            value=term.coefficient,
+            std=term.std,
+            unit=UNITS[term.kind][robot.joints[term.joint - 1].sigma],
+            speed=term.speed or None,
+        )
+        for term in robot.friction
+    )
+
+
+def _friction_trials(robot: Robot, tried: Sequence[Trial]) -> tuple[FrictionTrial, ...]:
+    return tuple(
+        FrictionTrial(
+            name=trial.name,
+            joint=robot.joints[trial.joint - 1].name,
+            term=str(trial.kind),
+            gain=trial.gain,
+            scatter=trial.scatter,
+            chosen=trial.chosen,
+            speed=trial.speed or None,
+        )
+        for trial in tried
+    )
+
+
 def _refuse_wrong_data(problem: Problem, found: Estimate) -> tuple[Finding, ...]:
     """Refuse what is certainly wrong with the recordings; return what is likely."""
     sources = [prepared.source for prepared in problem.prepared]
@@ -478,17 +546,16 @@ def _held_out(
         return None
     filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
     prepared = [_prepared(problem.robot, part, options, report, 0.85, filters=filters) for part in recordings]
-    return {
-        name: compare_torques(
-            problem.robot,
-            problem.base,
-            prepared,
-            value,
-            problem.prior,
-            spread=Spread(found.covariance, found.identified, found.sigma),
+    spread = Spread(found.covariance, found.identified, found.sigma)
+    compared = {}
+    for name, value in values.items():
+        if problem.terms:
+            own = value[problem.information.layout.base]
+            prepared = [with_carried(problem.robot, problem.base, own, part) for part in prepared]
+        compared[name] = compare_torques(
+            problem.robot, problem.base, prepared, value, problem.prior, spread=spread, terms=problem.terms
         )
-        for name, value in values.items()
-    }
+    return compared
 
 
 def _validation(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> HeldOut:
@@ -514,7 +581,7 @@ def _physical_parameters(
         consistency = replace(consistency, base=consistent_counts(robot, chi))
         if selection is not None:
             known = with_drives(robot, chi, reference)
-            change = essential_change(robot, base, problem.information, weights, selection.kept, known, found.delay)
+            change = essential_change(robot, base, problem.information, weights, selection.kept, known, found.value)
             chi = closest(robot, base, change, known)
             consistency = replace(consistency, essential=consistent_counts(robot, chi))
         standard = dict(zip(names, chi.tolist(), strict=True))
@@ -522,7 +589,7 @@ def _physical_parameters(
     if options.consistent:
         information = problem.information
         imposed = imposed_on(problem, information, found)
-        value = information.layout.vector(imposed.value, found.delay)
+        value = found.with_base(imposed.value).value
         consistent = dict(zip(names, imposed.chi.tolist(), strict=True))
         consistency = replace(
             consistency,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import ArrayLike
 from ros2_dynid.codegen.compiled import BuildError, Library, is_ready, library
 from ros2_dynid.codegen.kernels import BLOCK
 from ros2_dynid.dynamics.energy import energy_regressor
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.friction_terms import terms_torque
 from ros2_dynid.dynamics.newton_euler import checked_standard, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
@@ -56,12 +59,37 @@ class NumpyTorque:
         return inverse_dynamics(self._robot, self._chi, q, dq, ddq)
 
 
+class TermsTorque:
+    """The torque of a robot with friction terms: generated code for the rest, and the terms added to it."""
+
+    def __init__(self, robot: Robot, chi: Array) -> None:
+        """Prepare the torque with plain friction, and the one without, which the gears carry."""
+        self._robot = robot
+        self._plain = torque_function(replace(robot, friction=()), chi)
+        self._rigid = torque_function(*frictionless(robot, chi))
+
+    def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of one sample, shape (n_active,)."""
+        dq = np.asarray(dq, dtype=float)
+        return self._plain.torque(q, dq, ddq) + terms_torque(
+            self._robot, dq, np.sign(dq), self._rigid.torque(q, dq, ddq)
+        )
+
+    def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return tau of many samples, shape (N, n_active)."""
+        return self._plain.torques(q, dq, ddq) + terms_torque(
+            self._robot, dq, np.sign(dq), self._rigid.torques(q, dq, ddq)
+        )
+
+
 def torque_function(robot: Robot, chi: ArrayLike) -> Torque:
     """Return an object whose `torque(q, dq, ddq)` is the fastest way from Python to the torque of one sample.
 
     chi: standard parameters, shape (n_standard,). Its arrays are not checked for numbers that are not finite.
     """
     chi = checked_standard(robot, chi)
+    if robot.friction:
+        return TermsTorque(robot, chi)
     found = _library(robot, "torque", LARGE)
     return NumpyTorque(robot, chi) if found is None else found.Torque(chi)
 
@@ -71,6 +99,10 @@ def fast_inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayL
     chi = checked_standard(robot, chi)
     arrays = _checked(robot, q=q, dq=dq, ddq=ddq)
     N = len(arrays[0])
+    if robot.friction:
+        carried = fast_inverse_dynamics(*frictionless(robot, chi), *arrays)
+        plain = fast_inverse_dynamics(replace(robot, friction=()), chi, *arrays)
+        return plain + terms_torque(robot, arrays[1], np.sign(arrays[1]), carried)
     found = _library(robot, "torque", N) if N else None
     if found is None:
         return inverse_dynamics(robot, chi, *arrays)

@@ -98,6 +98,9 @@ def _code(program: Program, function: str) -> Code:
         "sin": f"sin{suffix}({{x}})",
         "cos": f"cos{suffix}({{x}})",
         "sign": f"({real})(({{x}} > {zero}) - ({{x}} < {zero}))",
+        "abs": f"fabs{suffix}({{x}})",
+        "root": f"sqrt{suffix}(fabs{suffix}({{x}}))",
+        "gauss": f"exp{suffix}(-({{x}}) * ({{x}}))",
     }
     outputs = list(zip(targets(program, function), generated.outputs, strict=True))
     return code_of(generated.graph, outputs, real=real, functions=styles)

@@ -12,7 +12,14 @@ from ros2_dynid.codegen.text import code_of, comment, number
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array
 
-_STYLE = {"sin": "np.sin({x})", "cos": "np.cos({x})", "sign": "np.sign({x})"}
+_STYLE = {
+    "sin": "np.sin({x})",
+    "cos": "np.cos({x})",
+    "sign": "np.sign({x})",
+    "abs": "np.abs({x})",
+    "root": "np.sqrt(np.abs({x}))",
+    "gauss": "np.exp(-np.square({x}))",
+}
 _DOC = {
     "torque": "Return tau, shape (N, {n}), for q, dq, ddq{more} of shape (N, {n}).",
     "inertia_gravity": "Return the inertia matrix M, shape (N, {n}, {n}), and the gravity torques Q, shape (N, {n}).",

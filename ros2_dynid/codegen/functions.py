@@ -8,10 +8,12 @@ import numpy as np
 
 from ros2_dynid.codegen.composite import composite_coefficients
 from ros2_dynid.codegen.frames import Vector, frames
-from ros2_dynid.codegen.graph import Expr, Graph
+from ros2_dynid.codegen.graph import ABS, GAUSS, ROOT, Expr, Graph
 from ros2_dynid.codegen.newton_euler import LINK_SLOTS, Link, Recursion, RecursionPlan, joint_forces, motions
 from ros2_dynid.codegen.representation import Slot
+from ros2_dynid.dynamics.friction_terms import active_terms
 from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 Slots = Mapping[Slot, Expr]
@@ -23,7 +25,37 @@ def torque(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> lis
     """Return tau(q, dq, ddq) of the active joints, friction and rotors included, n_active outputs."""
     recursion, links = moving(graph, robot, plan, "q dq ddq g")
     tau = joint_forces(recursion, links, _by_link(robot, slots))
-    return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
+    return _complete(graph, robot, slots, plan, tau)
+
+
+def _complete(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau: list[Expr]) -> list[Expr]:
+    """Return the torque of the active joints from the links' torques: drives, friction and its further terms."""
+    parts = "q dq ddq g"
+    total = to_active(graph, robot, _drives(graph, robot, slots, plan, tau, parts))
+    if not robot.friction:
+        return total
+    rigid = {slot: value for slot, value in slots.items() if slot[0] not in ("Fv", "Fc", "off", "Fvm", "Fcm")}
+    carried = to_active(graph, robot, _drives(graph, robot, rigid, plan, tau, parts))
+    for k, term in active_terms(robot, robot.friction):
+        total[k] = total[k] + graph.number(term.coefficient) * _term(graph, term, graph.variable("dq", k), carried[k])
+    return total
+
+
+def _term(graph: Graph, term: FrictionTerm, v: Expr, carried: Expr) -> Expr:
+    """Return the factor of a friction term's coefficient."""
+    match term.kind:
+        case FrictionKind.ASYMMETRIC:
+            return graph.even(ABS, v)
+        case FrictionKind.CUBIC:
+            return v * v * v
+        case FrictionKind.ROOT:
+            return graph.sign(v) * graph.even(ROOT, v)
+        case FrictionKind.STRIBECK:
+            return graph.sign(v) * graph.even(GAUSS, graph.number(1.0 / term.speed) * v)
+        case FrictionKind.LOAD:
+            return graph.sign(v) * graph.even(ABS, carried)
+        case FrictionKind.LOAD_VISCOUS:
+            return v * graph.even(ABS, carried)
 
 
 def torque_with_wrench(joint: int, tool: Array) -> Builder:
@@ -46,7 +78,7 @@ def torque_with_wrench(joint: int, tool: Array) -> Builder:
         ]
         unit = graph.number(plan.unit)  # the recursion's forces are N times its unit of length
         tau = joint_forces(recursion, links, _by_link(robot, slots), (joint, [unit * x for x in f], n))
-        return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq ddq g"))
+        return _complete(graph, robot, slots, plan, tau)
 
     return build
 

@@ -10,10 +10,13 @@ computed at every call; `Graph.count` counts its multiplications and additions.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NUM, PAR, VAR, SIN, COS, SIGN, ADD, MUL = "num", "par", "var", "sin", "cos", "sign", "add", "mul"
+ABS, ROOT, GAUSS = "abs", "root", "gauss"
+UNARY = (SIN, COS, SIGN, ABS, ROOT, GAUSS)
+"""Functions of one node: |x|, sqrt(|x|) and exp(-x^2) beside sine, cosine and sign."""
 Key = tuple[object, ...]
 
 
@@ -128,6 +131,10 @@ class Graph:
         """Return -1, 0 or 1 with the sign of x."""
         return Expr(self, self._node((SIGN, x.node), False), x.sign)
 
+    def even(self, function: str, x: Expr) -> Expr:
+        """Return |x| (ABS), sqrt(|x|) (ROOT) or exp(-x^2) (GAUSS)."""
+        return Expr(self, self._node((function, x.node), False))
+
     def add(self, a: Expr, b: Expr) -> Expr:
         """Return a + b, folded if possible."""
         if a.is_zero:
@@ -196,7 +203,7 @@ class Graph:
             return key[1], key[3]  # type: ignore[return-value]
         if key[0] == MUL:
             return key[1], key[2]  # type: ignore[return-value]
-        if key[0] in (SIN, COS, SIGN):
+        if key[0] in UNARY:
             return (key[1],)  # type: ignore[return-value]
         return ()
 
@@ -227,7 +234,7 @@ class Graph:
             elif op == ADD:
                 additions += 1
                 operands = (key[1], key[3])
-            elif op in (SIN, COS, SIGN):
+            elif op in UNARY:
                 operands = key[1:]
             else:
                 continue
@@ -236,6 +243,16 @@ class Graph:
                     seen.add(node)  # type: ignore[arg-type]
                     stack.append(node)  # type: ignore[arg-type]
         return Count(multiplications, additions)
+
+
+_EVALUATE: Mapping[str, Callable[[float], float]] = {
+    SIN: math.sin,
+    COS: math.cos,
+    SIGN: lambda x: float((x > 0) - (x < 0)),
+    ABS: abs,
+    ROOT: lambda x: math.sqrt(abs(x)),
+    GAUSS: lambda x: math.exp(-x * x),
+}
 
 
 def evaluate(
@@ -262,5 +279,5 @@ def evaluate(
             value[node] = value[key[1]] * value[key[2]]  # type: ignore[index]
         else:
             x = value[key[1]]  # type: ignore[index]
-            value[node] = math.sin(x) if op == SIN else math.cos(x) if op == COS else (x > 0) - (x < 0)
+            value[node] = _EVALUATE[str(op)](x)
     return [expr.sign * value[expr.node] for expr in outputs]

@@ -47,6 +47,9 @@ class ProgramOptions:
     effort: int = EFFORT
 
 
+FUNCTIONS = ("torque", "inertia_gravity", "velocity_torques", "synchronous")
+
+
 def chosen_parameters(robot: Robot, only: Sequence[str] | None) -> tuple[tuple[str, ...], Array]:
     """Return the names and values of the parameters to appear, for a robot with its a priori parameters.
 
@@ -80,10 +83,17 @@ def program_of(
     *,
     about: Sequence[str] = (),
     name: str | None = None,
-    functions: Sequence[str] = ("torque", "inertia_gravity", "velocity_torques", "synchronous"),
+    functions: Sequence[str] = FUNCTIONS,
 ) -> Program:
-    """Return the generated functions in the parameters named (standard parameters; all others are zero)."""
+    """Return the generated functions in the parameters named (standard parameters; all others are zero).
+
+    A robot with friction terms has no split into two tasks: its friction grows with the torque, accelerations included.
+    """
     options = options or ProgramOptions()
+    if robot.friction and options.wrench:
+        raise InputError("a wrench beside friction terms", "identify with plain friction (viscous+coulomb)", robot.name)
+    if robot.friction:
+        functions = [name for name in functions if name in ("torque", "inertia_gravity")]
     joint, pose, tool = tool_of(robot, options.tool)
     columns = unit_columns(robot, parameters)
     if options.load:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.codegen.graph import ADD, COS, MUL, NUM, PAR, SIGN, SIN, VAR, Expr, Graph
+from ros2_dynid.codegen.graph import ADD, COS, MUL, NUM, PAR, SIN, UNARY, VAR, Expr, Graph
 
 _WIDTH = 84
 _SAFE = re.compile(r"[^A-Za-z0-9 _.,:;=+()\[\]%^-]")
@@ -64,7 +64,7 @@ def code_of(
 ) -> Code:
     """Return the body that computes the outputs, given as (target, expression).
 
-    functions: how to write sin, cos and sign of {x}; index: how to write an element of an input array; given: nodes
+    functions: how to write the functions UNARY of {x}; index: how to write an element of an input array; given: nodes
     that are computed already, and where they are found.
     """
     given = given or {}
@@ -124,10 +124,11 @@ class _Writer:
             self.arrays.add(str(key[1]))
             self.text[node] = self.index.format(array=key[1], index=key[2]), 2
             return
-        if op in (SIN, COS, SIGN):
+        if op in UNARY:
             angle = self.text[key[1]][0]  # type: ignore[index]
             function = str(op)
-            name = f"sign{self.numbered + 1}" if function == SIGN else self._angle_label(function[0], key[1])
+            trigonometric = function in (SIN, COS)
+            name = self._angle_label(function[0], key[1]) if trigonometric else f"{function}{self.numbered + 1}"
             self._define(node, self.functions[function].format(x=angle), "t", name)
             return
         if op == MUL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,10 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome:
     from ros2_dynid.codegen.search import EFFORT
     from ros2_dynid.codegen.text import identifier
 
+    if args.only and "friction" not in args.only:
+        robot = replace(robot, friction=())
     parameters, values, about = _parameters(args, robot, model)
+    about += [f"Friction term {t.name}: {t.kind}, {t.coefficient:g}." for t in robot.friction]
     options = ProgramOptions(
         runtime=args.parameters_at_run_time,
         load=args.load,

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
 
     from ros2_dynid.atomic import write_text
     from ros2_dynid.codegen.backend import fast_inverse_dynamics
-    from ros2_dynid.identification.model_file import without_friction
+    from ros2_dynid.dynamics.friction import frictionless
     from ros2_dynid.pipeline import robot_or_model
     from ros2_dynid.recording.read import load_samples
 
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
     )
     samples = load_samples(args.input, robot, in_order=False)
     if args.no_friction:
-        chi = without_friction(robot, chi)
+        robot, chi = frictionless(robot, chi)
     motion = []
     for field, what in (("q", "position"), ("dq", "velocity"), ("ddq", "acceleration")):
         array = getattr(samples, field)

@@ -13,8 +13,9 @@ import numpy as np
 
 from ros2_dynid.codegen.backend import Torque, torque_function
 from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.control.smooth_friction import smooth_friction, without_friction
+from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.torque_door import EffortLimits, through_door
+from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -53,7 +54,7 @@ class Model:
         """Prepare the functions; a payload is added to chi by the caller."""
         n = len(robot.active)
         self.robot = robot
-        self._rigid: Torque = torque_function(robot, without_friction(robot, chi))
+        self._rigid: Torque = torque_function(*frictionless(robot, chi))
         self._friction = smooth_friction(robot, chi)
         self._zero = np.zeros(n)
         self._unit = np.eye(n)
@@ -66,9 +67,12 @@ class Model:
         """Return the torque without friction."""
         return self._rigid.torque(q, dq, ddq)
 
-    def friction(self, dq: Array, smoothing: float) -> Array:
-        """Return Fv dq + Fc tanh(dq / smoothing) + off [N.m, N]."""
-        return self._friction.torque(dq, smoothing)
+    def friction(self, dq: Array, smoothing: float, carried: Array) -> Array:
+        """Return Fv dq + Fc tanh(dq / smoothing) + off and the robot's further terms [N.m, N].
+
+        carried: the torque without friction, shape (n,), on which some of them depend.
+        """
+        return self._friction.torque(dq, smoothing, carried)
 
     def coefficients(self, q: Array, dq: Array) -> Coefficients:
         """Return M, C and Q: the background part."""
@@ -88,7 +92,7 @@ def complete_torque(
     tau = model.rigid(q, dq, ddq)
     if place is not q:
         tau = tau + model.gravity(place) - model.gravity(q)
-    return tau + model.friction(dq, options.smoothing) if options.friction else tau
+    return tau + model.friction(dq, options.smoothing, tau) if options.friction else tau
 
 
 def split_torque(
@@ -97,7 +101,7 @@ def split_torque(
     """Return the torque, shape (n,), by the coefficients that the background has found: M ddq + C + Q + friction."""
     Q = model.gravity(measured) if options.measured_gravity and measured is not None else found.Q
     tau = np.asarray(found.M @ ddq + found.C + Q)
-    return tau + model.friction(dq, options.smoothing) if options.friction else tau
+    return tau + model.friction(dq, options.smoothing, tau) if options.friction else tau
 
 
 @dataclass(frozen=True, eq=False)

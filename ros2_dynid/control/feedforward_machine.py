@@ -190,7 +190,8 @@ class FeedforwardMachine:
         """Return the torque, shape (n,), that the model and the load expect of a motion, whatever the options."""
         if self._model is None:
             raise InputError(*REFUSALS[State.NO_MODEL])
-        return self._model.rigid(q, dq, ddq) + self._model.friction(dq, self._settings.options.smoothing)
+        rigid = self._model.rigid(q, dq, ddq)
+        return rigid + self._model.friction(dq, self._settings.options.smoothing, rigid)
 
     @property
     def has_news(self) -> bool:

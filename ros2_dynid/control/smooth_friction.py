@@ -11,23 +11,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ros2_dynid.dynamics.friction_terms import terms_torque
 from ros2_dynid.dynamics.motion import constraint
-from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, by_joint, group_of, standard_names
+from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, by_joint
 from ros2_dynid.model.robot import Array, Robot
 
 
 @dataclass(frozen=True)
 class SmoothFriction:
-    """A, shape (n, n): viscous; S, shape (m, n): speeds of what rubs; Fc (m,); off (n,); n active joints."""
+    """A, shape (n, n): viscous; S, shape (m, n): speeds of what rubs; Fc (m,); off (n,); n active joints.
+
+    robot: whose terms beyond Fv, Fc and off are added.
+    """
 
     A: Array
     S: Array
     Fc: Array
     off: Array
+    robot: Robot
 
-    def torque(self, dq: Array, v0: float) -> Array:
-        """Return the friction torque, shape (n,) [N.m, N], that changes sign over the speed v0 [rad/s or m/s]."""
-        return np.asarray(self.A @ dq + (self.Fc * np.tanh(self.S @ dq / v0)) @ self.S + self.off)
+    def torque(self, dq: Array, v0: float, carried: Array) -> Array:
+        """Return the friction torque, shape (n,) [N.m, N], that changes sign over the speed v0 [rad/s or m/s].
+
+        carried: torque of links and rotors, shape (n,), which load-dependent terms need.
+        """
+        tau = np.asarray(self.A @ dq + (self.Fc * np.tanh(self.S @ dq / v0)) @ self.S + self.off)
+        return tau + terms_torque(self.robot, dq, np.tanh(dq / v0), carried) if self.robot.friction else tau
 
 
 def smooth_friction(robot: Robot, chi: Array) -> SmoothFriction:
@@ -46,10 +55,4 @@ def smooth_friction(robot: Robot, chi: Array) -> SmoothFriction:
         coulomb.append(chi[column + 1 : column + 2])
         column += 2
     S = np.concatenate(speeds) @ G
-    return SmoothFriction(G.T @ A @ G, S, np.concatenate(coulomb), drives[:, OFF] @ G)
-
-
-def without_friction(robot: Robot, chi: Array) -> Array:
-    """Return chi with friction and offsets set to zero."""
-    kept = [group_of(name) not in ("friction", "offset") for name in standard_names(robot)]
-    return np.where(kept, chi, 0.0)
+    return SmoothFriction(G.T @ A @ G, S, np.concatenate(coulomb), drives[:, OFF] @ G, robot)

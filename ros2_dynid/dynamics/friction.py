@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv
-from ros2_dynid.model.robot import Array
+from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, group_of, standard_names
+from ros2_dynid.model.robot import Array, Robot
 
 
 def friction_torque(chi: Array, dq: Array) -> Array:
@@ -19,3 +21,14 @@ def add_friction_columns(Y: Array, dq: Array) -> None:
         Y[JOINT * j + Fv, j] = dq[j]
         Y[JOINT * j + Fc, j] = np.sign(dq[j])
         Y[JOINT * j + OFF, j] = 1.0
+
+
+def frictionless(robot: Robot, chi: Array) -> tuple[Robot, Array]:
+    """Return the robot without its friction terms, and chi, shape (n_standard,), without friction and offsets."""
+    return replace(robot, friction=()), without_friction(robot, chi)
+
+
+def without_friction(robot: Robot, chi: Array) -> Array:
+    """Return chi, shape (n_standard,), with friction and offsets set to zero; the robot's own terms are not in chi."""
+    kept = [group_of(name) not in ("friction", "offset") for name in standard_names(robot)]
+    return np.where(kept, chi, 0.0)

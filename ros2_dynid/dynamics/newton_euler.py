@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ros2_dynid.dynamics.coupling import drive_torque
-from ros2_dynid.dynamics.friction import friction_torque
+from ros2_dynid.dynamics.friction import friction_torque, without_friction
+from ros2_dynid.dynamics.friction_terms import terms_torque
 from ros2_dynid.dynamics.kinematics import link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, motion_of
 from ros2_dynid.dynamics.spatial import chunks, cross
@@ -18,14 +19,21 @@ from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 def inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> Array:
     """Return tau = Y(q, dq, ddq) chi, shape (N, n_active) [N.m, N], friction, rotors and offsets included.
 
-    chi: standard parameters, shape (n_standard,); q, dq, ddq: shape (N, n_active).
+    The robot's friction terms are added to it. chi: standard parameters, shape (n_standard,); q, dq, ddq: shape
+    (N, n_active).
     """
     chi = checked_standard(robot, chi)
     motion = motion_of(robot, q, dq, ddq)
     tau = rigid_body_torque(robot, chi, motion)
+    rotors = drive_torque(robot, without_friction(robot, chi), motion.dq, motion.ddq) if robot.friction else None
+    carried = None if rotors is None else motion.to_active(tau + rotors).T
     tau += drive_torque(robot, chi, motion.dq, motion.ddq)
     tau += friction_torque(by_joint(robot, chi), motion.dq)
-    return motion.to_active(tau).T
+    total = motion.to_active(tau).T
+    if carried is not None:
+        speed = np.asarray(dq, dtype=float)
+        total = total + terms_torque(robot, speed, np.sign(speed), carried)
+    return total
 
 
 def checked_standard(robot: Robot, chi: ArrayLike) -> Array:

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike
 from ros2_dynid.atomic import write_text
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codec import Plain, decode, encode
+from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import parse_yaml, read_bytes
-from ros2_dynid.model.parameters import group_of, standard_names, standard_vector, unit_of
+from ros2_dynid.model.parameters import standard_names, standard_vector, unit_of
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 
@@ -136,9 +137,8 @@ class IdentifiedModel:
 
     def torque(self, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, friction: bool = True) -> Array:
         """Return tau, shape (N, n_active) [N.m, N], for q, dq, ddq of that shape; or without friction and offset."""
-        return inverse_dynamics(
-            self.robot, self.chi if friction else without_friction(self.robot, self.chi), q, dq, ddq
-        )
+        robot, chi = (self.robot, self.chi) if friction else frictionless(self.robot, self.chi)
+        return inverse_dynamics(robot, chi, q, dq, ddq)
 
     def expression(self, k: int) -> str:
         """Return base parameter k in standard parameters, such as "ZZ1 + Ia1 - 0.186*M3"."""
@@ -164,16 +164,6 @@ class IdentifiedModel:
             )
             for k, (name, leader, v, s) in enumerate(zip(self.names, self.leaders, self.value, self.std, strict=True))
         )
-
-
-def without_friction(robot: Robot, chi: Array) -> Array:
-    """Return chi with friction and offset set to zero."""
-    return np.array(
-        [
-            0.0 if group_of(name) in ("friction", "offset") else v
-            for name, v in zip(standard_names(robot), chi, strict=True)
-        ]
-    )
 
 
 def model_of(
@@ -314,10 +304,14 @@ def is_model_file(path: str | Path) -> bool:
 
 
 def _friction(model: IdentifiedModel) -> list[dict[str, Plain]]:
-    """Return viscous and Coulomb friction and offset of each joint, where they are base parameters."""
+    """Return friction and offset of each joint, where they are base parameters or terms of its law."""
     value = dict(zip(model.leaders, model.served.tolist(), strict=True))
     return [
-        {"joint": joint.name, **{kind: value[f"{kind}{j}"] for kind in ("Fv", "Fc", "off") if f"{kind}{j}" in value}}
+        {
+            "joint": joint.name,
+            **{kind: value[f"{kind}{j}"] for kind in ("Fv", "Fc", "off") if f"{kind}{j}" in value},
+            **{term.kind.symbol: term.coefficient for term in model.robot.friction if term.joint == j},
+        }
         for j, joint in enumerate(model.robot.joints, start=1)
     ]
 

@@ -8,16 +8,17 @@ changed friction shows at once, before the estimates have moved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from ros2_dynid.base_parameters.compute import base_parameters
-from ros2_dynid.codegen.backend import fast_regressor
+from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
 from ros2_dynid.identification.estimators.sequential import FilterState, start, update
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
 from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 DRIFT_SECONDS = 1.0
@@ -49,6 +50,7 @@ class OnlineEstimator:
         self._kernels = [lowpass_kernel(cutoff, rate, derivative) for derivative in range(3)]
         n = len(robot.active)
         self._forgetting = float(np.exp(-self._step / rate / memory / n))
+        self._terms: tuple[FrictionTerm, ...] = ()
         self._pending: list[tuple[Array, Array]] = []
         self._tail = np.empty((0, 2 * n))
         self._weights: Array | None = None
@@ -88,7 +90,11 @@ class OnlineEstimator:
     def _use(self, q: Array, dq: Array, ddq: Array, tau: Array, reference: IdentifiedModel | None) -> int:
         Y = np.asarray(fast_regressor(self.robot, q, dq, ddq))
         if reference is not None:
-            self._judge(tau - Y @ reference.chi, dq)
+            plain = Y @ reference.chi
+            self._terms = reference.robot.friction  # are taken as they are: only what is linear is followed
+            if self._terms:
+                tau = tau - (fast_inverse_dynamics(reference.robot, reference.chi, q, dq, ddq) - plain)
+            self._judge(tau - plain, dq)
         W = Y[:, :, self._columns]
         moving = np.abs(dq) > STILL
         if self._weights is None:
@@ -117,7 +123,7 @@ class OnlineEstimator:
         inverse = solve_triangular(self.state.R[:b, :b], np.eye(b))
         covariance = self.state.variance * inverse @ inverse.T
         return model_of(
-            self.robot,
+            replace(self.robot, friction=self._terms),
             self._base,
             found.value,
             np.sqrt(np.diag(covariance)),

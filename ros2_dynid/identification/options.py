@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.friction.laws import FRICTION_LAWS
+from ros2_dynid.identification.friction.laws import AUTO, check_law
 from ros2_dynid.identification.preparation.options import PreparationOptions
 from ros2_dynid.recording.reading import Reading
 
@@ -23,7 +23,7 @@ class IdentifyOptions:
     five, if there are no recordings to validate on and the data suffice.
     essential: drop parameters that the data do not support; standard: standard parameters closest to the a priori ones;
     consistent: those that physical links can have. checks: refuse efforts of wrong sign or unit, and recordings that
-    contradict each other. friction: law of the joints; prior: what the estimate is drawn towards.
+    contradict each other. friction: auto, or a law (friction/laws.py); prior: what the estimate is drawn towards.
     """
 
     method: Method = Method.WLS
@@ -34,7 +34,7 @@ class IdentifyOptions:
     standard: bool = False
     consistent: bool = False
     checks: bool = True
-    friction: str = FRICTION_LAWS[0]
+    friction: str = AUTO
     prior: str = PRIORS[0]
 
     def __post_init__(self) -> None:
@@ -43,6 +43,6 @@ class IdentifyOptions:
             raise InputError(f"unknown method {self.method!r}", f"choose from {', '.join(map(str, Method))}")
         if self.cross_validate is not None and (self.cross_validate < 0 or self.cross_validate == 1):
             raise InputError(f"cross_validate is {self.cross_validate}", "give 2 or more stretches, or 0 for none")
-        for name, value, known in (("friction", self.friction, FRICTION_LAWS), ("prior", self.prior, PRIORS)):
-            if value not in known:
-                raise InputError(f"{name} is {value!r}", f"choose from {', '.join(known)}")
+        check_law(self.friction)
+        if self.prior not in PRIORS:
+            raise InputError(f"prior is {self.prior!r}", f"choose from {', '.join(PRIORS)}")

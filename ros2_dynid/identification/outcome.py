@@ -58,6 +58,32 @@ class Consistency:
 
 
 @dataclass(frozen=True)
+class FrictionRow:
+    """A friction term beyond Fv, Fc and off: coefficient and standard deviation in `unit`; speed: vs of Stribeck."""
+
+    name: str
+    joint: str
+    term: str
+    value: float
+    std: float | None
+    unit: str
+    speed: float | None = None
+
+
+@dataclass(frozen=True)
+class FrictionTrial:
+    """A friction term tried: gain in squared held-out error and its scatter, as shares of its joint's error."""
+
+    name: str
+    joint: str
+    term: str
+    gain: float
+    scatter: float
+    chosen: bool
+    speed: float | None = None
+
+
+@dataclass(frozen=True)
 class IdentifyOutcome:
     """What was identified; `model` and `report` are the files written, None if there was no output folder.
 
@@ -66,6 +92,7 @@ class IdentifyOutcome:
     that it took. validated_by: what the held-out data of `validation` are; folds: of a cross-validation, 0 if there was
     none. band_coverage: share of the rows of validation recordings inside the 95 % band of the prediction, by
     joint and for "all"; empty without such recordings.
+    friction: terms beyond Fv, Fc and off that the joints were found to have; friction_tried: how each was judged.
     """
 
     base: tuple[BaseRow, ...]
@@ -89,5 +116,7 @@ class IdentifyOutcome:
     serve: str = BASE
     sets: Mapping[str, SetErrors] = field(default_factory=dict)
     band_coverage: Mapping[str, float] = field(default_factory=dict)
+    friction: tuple[FrictionRow, ...] = ()
+    friction_tried: tuple[FrictionTrial, ...] = ()
     model: str | None = None
     report: str | None = None

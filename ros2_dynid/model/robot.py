@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction import FrictionTerm
 
 Array = NDArray[np.float64]
 
@@ -90,7 +91,8 @@ class Robot:
 
     base: transform base link -> frame 0 (4, 4); tools: transform of the last frame -> link, by link name, with the
     number of the joint that carries it. gravity: acceleration of gravity in the base link's frame [m/s^2].
-    parameters: a priori standard parameters by name (`ZZ1`, `Fv3`, ...), zero where absent.
+    parameters: a priori standard parameters by name (`ZZ1`, `Fv3`, ...), zero where absent. friction: terms beyond Fv,
+    Fc and off, with their coefficients: part of every complete torque, but not of chi.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Robot:
     coupling: tuple[Coupling, ...] = ()
     passive: tuple[Passive, ...] = ()
     parameters: Mapping[str, float] = field(default_factory=dict)
+    friction: tuple[FrictionTerm, ...] = ()
     notes: tuple[str, ...] = ()
     """What the reader did or doubts, one line each, for the user."""
 
@@ -171,6 +174,12 @@ def _check(robot: Robot) -> None:
         raise InputError(
             "passive joints are unknown, repeated, or all of the joints", "leave an active joint", robot.name
         )
+    names = [term.name for term in robot.friction]
+    for term in robot.friction:
+        if term.joint not in numbers - passive:
+            raise InputError(f"friction term {term.name} is of no active joint", "name an active joint", robot.name)
+        if names.count(term.name) > 1:
+            raise InputError(f"friction term {term.name} occurs twice", "keep one of them", robot.name)
     for constraint in robot.passive:
         wrong = set(constraint.terms) - (numbers - passive)
         if wrong:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import (
     PRISMATIC,
@@ -35,7 +36,7 @@ TYPES = {"revolute": REVOLUTE, "continuous": REVOLUTE, "prismatic": PRISMATIC}
 LIMITS = ("lower", "upper", "velocity", "acceleration", "effort")
 ROBOT_KEYS = (
     *("name", "urdf", "base_link", "tip_link", "hold", "joint_limits", "angle_unit", "gravity"),
-    *("base", "tools", "joints", "coupling", "passive", "parameters", "notes"),
+    *("base", "tools", "joints", "coupling", "passive", "parameters", "friction", "notes"),
 )
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
 JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols")
@@ -63,7 +64,10 @@ def robot_from_dict(
         robot = _table(top, source, name, snap)
     robot = _with_names(robot, top, source)
     parameters = dict(robot.parameters) | _parameters(robot, top, source)
-    return replace(robot, parameters=parameters)
+    try:
+        return replace(robot, parameters=parameters, friction=_friction(robot, top, source))
+    except InputError as error:
+        raise InputError(error.what, error.cure, source) from None
 
 
 def _read_urdf(top: Mapping[object, object], read_urdf: UrdfReader | None, source: str) -> Robot:
@@ -170,6 +174,28 @@ def _parameters(robot: Robot, top: Mapping[object, object], source: str) -> dict
             raise InputError(f"unknown parameter {name!r}", suggest(name, names), source)
         values[name] = as_number(value, f"parameter {name}", source)
     return values
+
+
+def _friction(robot: Robot, top: Mapping[str, object], source: str) -> tuple[FrictionTerm, ...]:
+    """Return the terms under friction: - {joint: NAME, term: stribeck, coefficient: 2.0, speed: 0.1}."""
+    entries = top.get("friction", [])
+    if not isinstance(entries, list):
+        raise InputError("friction is not a list", "write - {joint: NAME, term: load, coefficient: 0.1}", source)
+    kinds = {str(kind): kind for kind in FrictionKind}
+    terms = []
+    for entry in entries:
+        entry = as_mapping(entry, "an entry of friction", source)
+        check_keys(entry, ("joint", "term", "coefficient", "std", "speed"), "friction", source)
+        number = _joint_number(entry.get("joint"), robot.joints, "friction, joint", source)
+        if entry.get("term") not in kinds:
+            raise InputError(f"unknown friction term {entry.get('term')!r}", f"choose from {', '.join(kinds)}", source)
+        numbers = {
+            key: as_number(entry[key], f"friction, {key}", source)
+            for key in ("coefficient", "std", "speed")
+            if entry.get(key) is not None
+        }
+        terms.append(FrictionTerm(number, kinds[entry["term"]], **numbers))
+    return tuple(terms)
 
 
 def _joint(entry: object, before: list[Joint], unit: str, rounded: list[str] | None, source: str) -> Joint:
@@ -279,6 +305,13 @@ def robot_to_dict(robot: Robot) -> dict[str, Plain]:
             | {"offset": p.offset}
             for p in robot.passive
         }
+    if robot.friction:
+        data["friction"] = [
+            {"joint": robot.joints[term.joint - 1].name, "term": str(term.kind), "coefficient": float(term.coefficient)}
+            | ({} if term.std is None else {"std": float(term.std)})
+            | ({"speed": float(term.speed)} if term.speed else {})
+            for term in robot.friction
+        ]
     data["parameters"] = {name: float(value) for name, value in robot.parameters.items()}
     if robot.notes:
         data["notes"] = list(robot.notes)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.friction_terms import term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import BASE, IdentifiedModel
 from ros2_dynid.identification.torque_data import TorqueData
@@ -230,12 +232,16 @@ def coverage(robot: Robot, rows: TorqueData) -> list[CoverageRow]:
 
 
 def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[FrictionPicture]:
-    """Return, by joint, the measured torque less all but its own friction over its speed, and the friction curve."""
+    """Return, by joint, the measured torque less all but its own friction over its speed, and the friction curve.
+
+    Terms that grow with the load are drawn at the joint's median load."""
     robot = model.robot
     names = standard_names(robot)
     value = dict(zip(names, model.chi, strict=True))
     own = [split_name(name)[0] in ("Fv", "Fc", "off") for name in names]
-    rest = rows.tau - inverse_dynamics(robot, np.where(own, 0.0, model.chi), rows.q, rows.dq, rows.ddq)
+    motion = rows.q, rows.dq, rows.ddq
+    rest = rows.tau - inverse_dynamics(replace(robot, friction=()), np.where(own, 0.0, model.chi), *motion)
+    load = np.median(np.abs(inverse_dynamics(*frictionless(robot, model.chi), *motion)), axis=0)
     found = []
     for j, joint in zip(robot.active, active(robot), strict=True):
         k = robot.active.index(j)
@@ -244,6 +250,8 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
         top = float(np.abs(rows.dq[:, k]).max()) or 1.0
         x = np.concatenate((np.linspace(-top, -1e-9, 20), np.linspace(1e-9, top, 20)))
         y = value[f"Fv{j}"] * x + value[f"Fc{j}"] * np.sign(x) + value[f"off{j}"]
+        for term in (term for term in robot.friction if term.joint == j):
+            y = y + term.coefficient * term_column(term.kind, term.speed, x, np.sign(x), np.full_like(x, load[k]))
         found.append(
             FrictionPicture(
                 name=joint.name,

@@ -10,9 +10,10 @@ from oracle import PIN_COLUMNS, pin_model
 from ros2_dynid.control.feedforward import Filler, Model, Options, complete_torque, split_torque
 from ros2_dynid.control.payload import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import reference
-from ros2_dynid.control.smooth_friction import smooth_friction, without_friction
+from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_door import EffortLimits
+from ros2_dynid.dynamics.friction import without_friction
 from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -132,9 +133,9 @@ def test_smooth_friction_is_odd_and_saturates():
     chi = np.random.default_rng(5).uniform(0.1, 1.0, len(standard_names(robot)))
     found = smooth_friction(robot, chi)
     dq = np.linspace(-1.0, 1.0, 6)
-    forth, back = found.torque(dq, 0.02) - found.off, found.torque(-dq, 0.02) - found.off
+    forth, back = found.torque(dq, 0.02, np.zeros(6)) - found.off, found.torque(-dq, 0.02, np.zeros(6)) - found.off
     assert np.allclose(forth, -back, atol=1e-12)
-    assert np.allclose(found.torque(np.zeros(6), 0.02), found.off)
+    assert np.allclose(found.torque(np.zeros(6), 0.02, np.zeros(6)), found.off)
 
 
 LOAD = Load(2.0, np.array([0.03, -0.05, 0.11]), np.diag([0.02, 0.03, 0.04]) + 0.002 * (1 - np.eye(3)), 3)

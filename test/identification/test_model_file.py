@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.friction import without_friction
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import (
@@ -15,7 +16,6 @@ from ros2_dynid.identification.model_file import (
     load_model,
     model_of,
     save_model,
-    without_friction,
 )
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

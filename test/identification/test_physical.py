@@ -129,7 +129,7 @@ def test_programme_gives_links_that_exist_and_hardly_loses_fit(case):
     robot, chi, base, _, information = case
     full = wls(information)
     T = weighted_triangle(information, 1.0 / full.sigma)
-    found = impose(robot, base, T, full.delay, made_consistent(robot, standard_vector(robot)))
+    found = impose(robot, base, T, full.value, made_consistent(robot, standard_vector(robot)))
     assert table(robot, found.chi) == {"0": 6, "-0.01": 6, "-0.02": 6, "-0.04": 6, "full": 6}
     assert -1e-6 < found.loss < 0.1
     assert np.allclose(found.value, full_map(robot, base) @ found.chi)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,12 @@ class Estimate:
     method: Method
     dof: float = np.inf
 
+    def with_base(self, base: Array) -> Estimate:
+        """Return the same with other values of the base parameters, shape (b,)."""
+        value = self.value.copy()
+        value[self.layout.base] = base
+        return replace(self, value=value)
+
     @property
     def std(self) -> Array:
         """Standard deviations, infinite where a value is not identified."""
@@ -57,6 +63,16 @@ class Estimate:
     def base_identified(self) -> Mask:
         """Which of them the data determine."""
         return self.identified[self.layout.base]
+
+    @property
+    def friction(self) -> Array:
+        """Coefficients of the friction terms, shape (f,)."""
+        return self.value[self.layout.friction]
+
+    @property
+    def friction_std(self) -> Array:
+        """Their standard deviations."""
+        return self.std[self.layout.friction]
 
     @property
     def delay(self) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.dynamics.friction_terms import active_terms
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
@@ -30,8 +31,10 @@ from ros2_dynid.identification.estimators.recursive import recursive
 from ros2_dynid.identification.estimators.robust import NumberedRows, irls, reweighted
 from ros2_dynid.identification.estimators.sequential import sequential
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
+from ros2_dynid.identification.friction.selection import Trial
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 Fit = Callable[[Sequence[int] | None], Estimate]
@@ -44,7 +47,8 @@ class Problem:
     """What is to be identified: prepared recordings of a robot, the information in their rows, and a priori values.
 
     prior: a value for each column of the information's layout: base parameters and delay of the effort. halves(k)
-    prepares the recordings from every second position sample.
+    prepares the recordings from every second position sample. terms: friction terms whose columns follow the base's;
+    tried: how they were chosen.
     """
 
     robot: Robot
@@ -53,11 +57,13 @@ class Problem:
     information: Information
     prior: Array
     halves: Callable[[int], list[Prepared]] | None = None
+    terms: tuple[FrictionTerm, ...] = ()
+    tried: tuple[Trial, ...] = ()
 
     def rows(self, prepared: Prepared) -> Iterator[Rows]:
         """Yield the rows of one recording, with the delay's column if the delay is estimated."""
         delay = bool(self.information.layout.n_delay)
-        return row_chunks(self.robot, prepared, self.base.columns(self.robot), delay=delay)
+        return row_chunks(self.robot, prepared, self.base.columns(self.robot), delay=delay, terms=self.terms)
 
     def gathered(
         self,
@@ -88,17 +94,24 @@ def inform(
     on_chunk: OnChunk | None = None,
     *,
     delay: bool = True,
+    terms: Sequence[FrictionTerm] = (),
+    every: int = 1,
 ) -> Information:
-    """Return what prepared recordings say about the base parameters and, with `delay`, the delay of the effort."""
-    columns, layout = base.columns(robot), Layout(len(base), n_delay=int(delay))
+    """Return what prepared recordings say about base parameters, friction terms and, with `delay`, the effort's delay.
+
+    every: 2 takes every second chunk of rows only, and so on.
+    """
+    columns = base.columns(robot)
+    layout = Layout(len(base), n_delay=int(delay), n_friction=len(terms))
     felt = np.ones((len(robot.active), layout.size), dtype=bool)
     felt[:, layout.base] = felt_by(robot, base)
+    felt[:, layout.friction] = np.array([[k == j for j, _ in active_terms(robot, terms)] for k in range(len(felt))])
     return combine(
         [
             gather(
-                row_chunks(robot, p, columns, delay=delay),
+                row_chunks(robot, p, columns, delay=delay, terms=terms, every=every),
                 felt,
-                row_count(p),
+                -(-row_count(p) // every),
                 layout,
                 on_chunk=_within(on_chunk, k, len(prepared)),
             )

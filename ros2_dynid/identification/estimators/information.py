@@ -99,6 +99,27 @@ def compressed(A: Array) -> Array:
     return np.asarray(np.triu(factored[:k]))
 
 
+def restrict(information: Information, kept: Sequence[int], layout: Layout | None = None) -> Information:
+    """Return the information with only the columns `kept`, numbered anew in their order, of this layout."""
+    place = {int(k): i for i, k in enumerate(kept)}
+    masks = [np.array([int(c) in place for c in columns], dtype=bool) for columns in information.columns]
+    columns = tuple(
+        np.array([place[int(c)] for c in old[mask]], dtype=np.intp)
+        for old, mask in zip(information.columns, masks, strict=True)
+    )
+    blocks = tuple(
+        Block(
+            tuple(compressed(R[:, np.append(mask, True)]) for R, mask in zip(block.R, masks, strict=True)),
+            block.rows,
+            block.start,
+            block.end,
+            block.recording,
+        )
+        for block in information.blocks
+    )
+    return Information(blocks, columns, layout or Layout(len(kept)))
+
+
 def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
     """Return the rows of each joint in a block: row number k is of block k // length."""
     return max(1, -(-n_rows // max(1, n_blocks)))

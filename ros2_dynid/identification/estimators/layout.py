@@ -1,4 +1,4 @@
-"""The columns of W by name: base parameters, then the delay of the effort, then the ten parameters of a load.
+"""The columns of W by name: base parameters, friction terms, the delay of the effort, the ten parameters of a load.
 
 This is the only place that knows their order.
 """
@@ -14,16 +14,17 @@ from ros2_dynid.model.robot import Array
 
 @dataclass(frozen=True)
 class Layout:
-    """How many columns W has of each kind: base parameters, delay (0 or 1), parameters of a load (0 or 10)."""
+    """How many columns W has of each kind: base parameters, friction terms, delay (0 or 1), load (0 or 10)."""
 
     n_base: int
     n_delay: int = 0
     n_load: int = 0
+    n_friction: int = 0
 
     @property
     def size(self) -> int:
         """Number of columns."""
-        return self.n_base + self.n_delay + self.n_load
+        return self.n_base + self.n_friction + self.n_delay + self.n_load
 
     @property
     def base(self) -> slice:
@@ -31,14 +32,26 @@ class Layout:
         return slice(0, self.n_base)
 
     @property
+    def friction(self) -> slice:
+        """Columns of friction terms beyond Fv, Fc and off; empty without them."""
+        return slice(self.n_base, self.n_base + self.n_friction)
+
+    @property
     def delay(self) -> slice:
         """Column of the delay; empty without one."""
-        return slice(self.n_base, self.n_base + self.n_delay)
+        return slice(self.friction.stop, self.friction.stop + self.n_delay)
 
     @property
     def load(self) -> slice:
         """Columns of the load; empty without one."""
-        return slice(self.n_base + self.n_delay, self.size)
+        return slice(self.delay.stop, self.size)
+
+    @property
+    def is_base(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """True for the columns of base parameters, shape (size,)."""
+        mask = np.zeros(self.size, dtype=bool)
+        mask[self.base] = True
+        return mask
 
     @property
     def is_delay(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -76,6 +89,7 @@ class Triangle:
         """Columns of the base parameters."""
         return self.W[:, self.layout.base]
 
-    def tau_at(self, delay: float) -> Array:
-        """Return the torque with the effort's delay [s] put right."""
-        return np.asarray(self.tau - self.W[:, self.layout.delay].sum(axis=1) * delay)
+    def tau_of_base(self, value: Array) -> Array:
+        """Return what the base parameters have to explain: the torque less all other columns times `value` (size,)."""
+        others = ~self.layout.is_base
+        return np.asarray(self.tau - self.W[:, others] @ value[others])

@@ -1,6 +1,6 @@
 """Friction in the regressor: `columns` of Fv, Fc and off, with signs filtered like the torque; `laws` by name."""
 
 from ros2_dynid.identification.friction.columns import put_signs, signs
-from ros2_dynid.identification.friction.laws import FRICTION_LAWS
+from ros2_dynid.identification.friction.laws import AUTO, PLAIN, candidates, check_law, given_terms
 
-__all__ = ["FRICTION_LAWS", "put_signs", "signs"]
+__all__ = ["AUTO", "PLAIN", "candidates", "check_law", "given_terms", "put_signs", "signs"]

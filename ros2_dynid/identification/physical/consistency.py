@@ -92,11 +92,12 @@ class Consistent:
     loss: float
 
 
-def impose(robot: Robot, base: BaseParameters, T: Triangle, delay: float, reference: Array) -> Consistent:
+def impose(robot: Robot, base: BaseParameters, T: Triangle, value: Array, reference: Array) -> Consistent:
     """Return the consistent parameters that fit best, by a semidefinite programme.
 
-    Minimises |W M chi - tau|^2 with T the weighted triangle of [W tau], its torque put right by the delay [s], plus a
-    trace of the distance to `reference`, under P_j >= FLOOR for every link and rotor inertia and friction not negative.
+    Minimises |W M chi - tau|^2 with T the weighted triangle of [W tau], less what `value` says
+    of its other columns (delay, friction terms), plus a trace of the distance to `reference`, under P_j >= FLOOR for
+    every link and rotor inertia and friction not negative.
     """
     try:
         import clarabel
@@ -106,7 +107,7 @@ def impose(robot: Robot, base: BaseParameters, T: Triangle, delay: float, refere
     M, S = full_map(robot, base), scales(robot, reference)
     names = standard_names(robot)
     # Fit in units of its own optimum: chi = reference + S x
-    W, tau, size = T.base, T.tau_at(delay), np.linalg.norm(T.tau)
+    W, tau, size = T.base, T.tau_of_base(value), np.linalg.norm(T.tau)
     A = W @ (M * S) / size
     left = (tau - W @ (M @ reference)) / size
     unit = _link_units(robot, reference)

@@ -14,8 +14,7 @@ from scipy.special import fdtri
 
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.information import Information, restrict
 from ros2_dynid.identification.estimators.least_squares import (
     Solution,
     error_levels,
@@ -51,27 +50,6 @@ class Essential:
     steps: tuple[Step, ...]
 
 
-def restrict(information: Information, kept: Sequence[int]) -> Information:
-    """Return the information with only the columns `kept`, numbered anew in their order."""
-    place = {int(k): i for i, k in enumerate(kept)}
-    masks = [np.array([int(c) in place for c in columns], dtype=bool) for columns in information.columns]
-    columns = tuple(
-        np.array([place[int(c)] for c in old[mask]], dtype=np.intp)
-        for old, mask in zip(information.columns, masks, strict=True)
-    )
-    blocks = tuple(
-        Block(
-            tuple(R[:, np.append(mask, True)] for R, mask in zip(block.R, masks, strict=True)),
-            block.rows,
-            block.start,
-            block.end,
-            block.recording,
-        )
-        for block in information.blocks
-    )
-    return Information(blocks, columns, Layout(len(kept)))
-
-
 def essential(
     information: Information,
     full: Estimate,
@@ -79,20 +57,20 @@ def essential(
     relative_std: float = RELATIVE_STD,
     confidence: float = CONFIDENCE,
 ) -> Essential:
-    """Return the essential parameters, starting from the full estimate; the delay is never dropped.
+    """Return the essential parameters, starting from the full estimate; delay and friction terms stay.
 
     The test compares the weighted sum of squared errors with and without all that was dropped (F test). Errors are
     correlated in time, so it is scaled by how much larger their variances are than those of independent errors.
     """
     weights = 1.0 / full.sigma
     kept = [int(k) for k in range(information.size) if full.identified[k]]
-    delay = {int(k) for k in np.flatnonzero(information.layout.is_delay)}
+    others = {int(k) for k in np.flatnonzero(~information.layout.is_base)}
     R = weighted_triangle(information, weights).R
     least, rows, inflation = _squares(R, kept), float(np.sum(information.rows)), _inflation(R, full)
     # Blocks of time are nearly independent: each is worth a row at least, however correlated the rows in it are.
     free = max(rows / inflation - len(kept), float(len(information.blocks) - 1), 1.0)
     steps: list[Step] = []
-    protected = set(delay)
+    protected = set(others)
     value, std = full.value, full.std
     dropped = 0
     while True:
@@ -113,7 +91,7 @@ def essential(
         kept, dropped = rest, dropped + 1
         value, std = _refit(information, R, weights, kept)
     return Essential(
-        tuple(k for k in kept if k not in delay), _final(information, R, weights, kept, full), tuple(steps)
+        tuple(k for k in kept if k not in others), _final(information, R, weights, kept, full), tuple(steps)
     )
 
 

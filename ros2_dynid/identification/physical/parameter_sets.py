@@ -7,7 +7,6 @@ see the data they are tested on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import Fit, Problem
@@ -35,7 +34,7 @@ def set_fits(problem: Problem, fit: Fit, *, with_essential: bool, with_consisten
     def consistent_fit(chosen: Sequence[int] | None) -> Estimate:
         found = start(chosen)
         imposed = imposed_on(problem, _taken(information, chosen), found)
-        return replace(found, value=information.layout.vector(imposed.value, found.delay))
+        return found.with_base(imposed.value)
 
     if with_consistent:
         fits[CONSISTENT] = consistent_fit
@@ -43,10 +42,10 @@ def set_fits(problem: Problem, fit: Fit, *, with_essential: bool, with_consisten
 
 
 def imposed_on(problem: Problem, information: Information, found: Estimate) -> Consistent:
-    """Return the consistent parameters closest to the data, weighted as `found` was, with its delay."""
+    """Return the consistent parameters closest to the data, weighted as `found` was, beside its delay and friction."""
     reference = made_consistent(problem.robot, standard_vector(problem.robot))
     triangle = weighted_triangle(information, 1.0 / found.sigma)
-    return impose(problem.robot, problem.base, triangle, found.delay, reference)
+    return impose(problem.robot, problem.base, triangle, found.value, reference)
 
 
 def _taken(information: Information, chosen: Sequence[int] | None) -> Information:

@@ -57,15 +57,16 @@ def essential_change(
     weights: Array,
     essential: Sequence[int],
     reference: Array,
-    delay: float,
+    others: Array,
 ) -> Array:
     """Return the base parameters, shape (b,), that fit best when only the essential ones leave those of `reference`.
 
     What the reference predicts is subtracted from the torque; the rest is fitted with the essential columns (eq. 32).
+    others: a value for each column of W, of which those beside the base parameters count.
     """
     value = full_map(robot, base) @ reference
     T = weighted_triangle(information, weights)
-    left = T.tau_at(delay) - T.base @ value
+    left = T.tau_of_base(others) - T.base @ value
     found = solve(np.column_stack((T.base[:, list(essential)], left)))
     value[list(essential)] += found.value
     return np.asarray(value)

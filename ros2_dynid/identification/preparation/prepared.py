@@ -39,6 +39,7 @@ class Prepared:
     segments: stretches without a longer gap; step: inner samples between rows; kernel, slope_kernel: the second filter,
     and the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
+    carried: torque of links and rotors without friction, shape (N, n), which load-dependent friction needs; None: zero.
     """
 
     t: Array
@@ -59,6 +60,7 @@ class Prepared:
     notes: tuple[Note, ...] = ()
     cutoffs: Cutoffs | None = None
     known: Known | None = None
+    carried: Array | None = None
 
 
 def as_prepared(

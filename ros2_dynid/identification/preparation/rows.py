@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.codegen.backend import regressor_function
+from ros2_dynid.dynamics.friction_terms import active_terms, term_column
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 ROWS = 200
@@ -91,18 +94,23 @@ def row_chunks(
     *,
     delay: bool = False,
     n_rows: int | None = None,
+    terms: Sequence[FrictionTerm] = (),
+    every: int = 1,
 ) -> Iterator[Rows]:
     """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike.
 
     With `delay`, W gets one more column, -dtau/dt, whose parameter is how late the effort was recorded [s]: to first
     order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
+    terms: friction terms, whose columns come between those of the regressor and of the delay. every: 2 leaves every
+    second chunk out, and so on.
     """
     n_rows = n_rows or rows_of_a_chunk(prepared)
+    robot = replace(robot, friction=()) if robot.friction else robot  # which are not in the regressor
     evaluate = regressor_function(robot, len(prepared.t) if len(prepared.t) > WORTH_BUILDING else 0)
     T = toeplitz(prepared.kernel, prepared.step, n_rows)
     slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
     b, n = len(columns), len(robot.active)
-    for window in windows(prepared, n_rows):
+    for window in itertools.islice(windows(prepared, n_rows), 0, None, every):
         part, m = window.inputs, len(window.at)
         Y = evaluate(prepared.q[part], prepared.dq[part], prepared.ddq[part])
         if T is not None:
@@ -111,13 +119,34 @@ def row_chunks(
         tau = np.ascontiguousarray(prepared.tau[part].T)
         if T is not None:
             used = T[: W.shape[2], :m]
-            W = (W.reshape(b * n, -1) @ used).reshape(b, n, m)
-            if slope is not None:
-                W = np.concatenate((W, -(tau @ slope[: tau.shape[1], :m])[None]))
+            parts = [(W.reshape(b * n, -1) @ used).reshape(b, n, m)]
+        else:
+            used, parts = None, [W]
+        if terms:
+            parts.append(_term_rows(robot, prepared, part, terms, used))
+        if delay:
+            slopes = np.zeros((n, m)) if slope is None else -(tau @ slope[: tau.shape[1], :m])
+            parts.append(slopes[None])
+        W = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        if used is not None:
             tau = tau @ used
-        elif delay:
-            W = np.concatenate((W, np.zeros((1, n, m))))
         yield Rows(prepared.t[window.at], W, tau, fast_enough(robot, prepared, window, T))
+
+
+def _term_rows(
+    robot: Robot, prepared: Prepared, part: slice, terms: Sequence[FrictionTerm], used: Array | None
+) -> Array:
+    """Return the columns of friction terms, shape (f, n, m), through the rows' filter: zero but for their own joint."""
+    columns = []
+    for k, term in active_terms(robot, terms):
+        v, sign = prepared.dq[part, k], prepared.sign[part, term.joint - 1]
+        carried = np.zeros_like(v) if prepared.carried is None else prepared.carried[part, k]
+        columns.append(term_column(term.kind, term.speed, v, sign, carried))
+    X = np.array(columns) if used is None else np.array(columns) @ used
+    W = np.zeros((len(terms), len(robot.active), X.shape[1]))
+    for i, (k, _) in enumerate(active_terms(robot, terms)):
+        W[i, k] = X[i]
+    return W
 
 
 def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | None) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from ros2_dynid.identification.preparation.rows import row_chunks, row_count, ro
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.torque_std import WIDTH, Spread
 from ros2_dynid.identification.validation.torque_errors import Errors, error_table
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 LIMIT = 4000
@@ -45,11 +46,12 @@ def compare_torques(
     prior: Array,
     limit: int = LIMIT,
     spread: Spread | None = None,
+    terms: Sequence[FrictionTerm] = (),
 ) -> Comparison:
     """Return how well `value` predicts the torques of recordings, with those of the a priori values beside it.
 
-    value, prior: base parameters and delay of the effort [s], a value for each column of W; spread: of these, to count
-    the rows inside the band of the prediction.
+    value, prior: base parameters, friction terms and delay of the effort [s], a value for each column of W; spread: of
+    these, to count the rows inside the band of the prediction.
     """
     n, columns = len(robot.active), base.columns(robot)
     stride = max(1, -(-sum(row_count(p) for p in prepared) // limit))
@@ -61,7 +63,8 @@ def compare_torques(
     begin, seen = 0.0, 0
     for number, recording in enumerate(prepared):
         shift = begin - (float(recording.t[0]) if len(prepared) > 1 else 0.0)
-        chunks = row_chunks(robot, recording, columns, delay=len(value) > len(columns))
+        delay = len(value) > len(columns) + len(terms)
+        chunks = row_chunks(robot, recording, columns, delay=delay, terms=terms)
         for window, rows in zip(windows(recording, rows_of_a_chunk(recording)), chunks, strict=True):
             predicted = np.einsum("b,bjt->jt", value, rows.W)
             residual = rows.tau - predicted

@@ -12,10 +12,19 @@ from builtin_interfaces.msg import Time
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file
 from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.model import friction
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
 from ros2_dynid.model.same_robot import GEOMETRY
-from ros2_dynid.msg import BaseParameter, BaseParameters, JointCoupling, MdhJoint, PassiveJoint, TorqueError
+from ros2_dynid.msg import (
+    BaseParameter,
+    BaseParameters,
+    FrictionTerm,
+    JointCoupling,
+    MdhJoint,
+    PassiveJoint,
+    TorqueError,
+)
 from ros2_dynid.nodes.common.messages import matrix_of, transform_message
 
 
@@ -59,6 +68,7 @@ def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BasePa
         )
         for k, (name, leader) in enumerate(zip(model.names, model.leaders, strict=True))
     ]
+    message.friction = _friction_messages(robot)
     if np.all(np.isfinite(model.covariance)):
         message.covariance = model.covariance.ravel().tolist()
     message.method = str(model.obtained.get("method", ""))
@@ -89,6 +99,7 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
         base=matrix_of(message.base),
         coupling=coupling,
         passive=passive,
+        friction=_friction_of(message),
     )
     place = {name: k for k, name in enumerate(standard_names(robot))}
     chi = np.zeros(len(place))
@@ -97,6 +108,36 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
             raise InputError(f"base parameter {parameter.name!r} is unknown or not finite", "publish a whole model")
         chi[place[parameter.leader]] = parameter.value
     return robot, chi
+
+
+def _friction_messages(robot: Robot) -> list[FrictionTerm]:
+    return [
+        FrictionTerm(
+            joint=term.joint,
+            term=str(term.kind),
+            coefficient=float(term.coefficient),
+            std=math.nan if term.std is None else float(term.std),
+            speed=float(term.speed),
+        )
+        for term in robot.friction
+    ]
+
+
+def _friction_of(message: BaseParameters) -> tuple[friction.FrictionTerm, ...]:
+    kinds = {str(kind): kind for kind in friction.FrictionKind}
+    unknown = [term.term for term in message.friction if term.term not in kinds]
+    if unknown:
+        raise InputError(f"unknown friction term {unknown[0]!r}", f"choose from {', '.join(kinds)}")
+    return tuple(
+        friction.FrictionTerm(
+            term.joint,
+            kinds[term.term],
+            term.coefficient,
+            term.std if math.isfinite(term.std) else None,
+            term.speed,
+        )
+        for term in message.friction
+    )
 
 
 def _coupling_messages(robot: Robot) -> list[JointCoupling]:

@@ -122,4 +122,5 @@ class Online:
     def _torque(self, q: Array, dq: Array, ddq: Array) -> Array:
         assert self._plotted is not None
         model = self._plotted[1]
-        return model.rigid(q, dq, ddq) + model.friction(dq, SMOOTHING)
+        rigid = model.rigid(q, dq, ddq)
+        return rigid + model.friction(dq, SMOOTHING, rigid)

@@ -1,0 +1,42 @@
+"""Torque of friction terms beyond Fv, Fc and off (model/friction.py), batched over samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.robot import Array, Robot
+
+
+def term_column(kind: FrictionKind, speed: float, v: Array, sign: Array, carried: Array) -> Array:
+    """Return the factor of a term's coefficient, for v, sign(v) and the carried torque of its joint, any one shape."""
+    match kind:
+        case FrictionKind.ASYMMETRIC:
+            return np.abs(v)
+        case FrictionKind.CUBIC:
+            return np.asarray(v**3)
+        case FrictionKind.ROOT:
+            return np.asarray(sign * np.sqrt(np.abs(v)))
+        case FrictionKind.STRIBECK:
+            return np.asarray(sign * np.exp(-((v / speed) ** 2)))
+        case FrictionKind.LOAD:
+            return np.asarray(sign * np.abs(carried))
+        case FrictionKind.LOAD_VISCOUS:
+            return np.asarray(v * np.abs(carried))
+
+
+def terms_torque(robot: Robot, dq: Array, sign: Array, carried: Array) -> Array:
+    """Return the torque of the robot's friction terms, shape (..., n_active), as dq, sign and carried have it."""
+    tau = np.zeros_like(carried)
+    for column, term in active_terms(robot, robot.friction):
+        values = (x[..., column] for x in (dq, sign, carried))
+        tau[..., column] += term.coefficient * term_column(term.kind, term.speed, *values)
+    return tau
+
+
+def active_terms(robot: Robot, terms: Sequence[FrictionTerm]) -> list[tuple[int, FrictionTerm]]:
+    """Return the terms, each with the place of its joint among the active ones."""
+    place = {joint: k for k, joint in enumerate(robot.active)}
+    return [(place[term.joint], term) for term in terms]
