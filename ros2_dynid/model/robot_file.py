@@ -176,7 +176,7 @@ def _parameters(robot: Robot, top: Mapping[object, object], source: str) -> dict
     return values
 
 
-def _friction(robot: Robot, top: Mapping[str, object], source: str) -> tuple[FrictionTerm, ...]:
+def _friction(robot: Robot, top: Mapping[object, object], source: str) -> tuple[FrictionTerm, ...]:
     """Return the terms under friction: - {joint: NAME, term: stribeck, coefficient: 2.0, speed: 0.1}."""
     entries = top.get("friction", [])
     if not isinstance(entries, list):
@@ -187,14 +187,15 @@ def _friction(robot: Robot, top: Mapping[str, object], source: str) -> tuple[Fri
         entry = as_mapping(entry, "an entry of friction", source)
         check_keys(entry, ("joint", "term", "coefficient", "std", "speed"), "friction", source)
         number = _joint_number(entry.get("joint"), robot.joints, "friction, joint", source)
-        if entry.get("term") not in kinds:
+        kind = kinds.get(str(entry.get("term")))
+        if kind is None:
             raise InputError(f"unknown friction term {entry.get('term')!r}", f"choose from {', '.join(kinds)}", source)
         numbers = {
             key: as_number(entry[key], f"friction, {key}", source)
             for key in ("coefficient", "std", "speed")
             if entry.get(key) is not None
         }
-        terms.append(FrictionTerm(number, kinds[entry["term"]], **numbers))
+        terms.append(FrictionTerm(number, kind, **numbers))
     return tuple(terms)
 
 
@@ -306,15 +307,23 @@ def robot_to_dict(robot: Robot) -> dict[str, Plain]:
             for p in robot.passive
         }
     if robot.friction:
-        data["friction"] = [
-            {"joint": robot.joints[term.joint - 1].name, "term": str(term.kind), "coefficient": float(term.coefficient)}
-            | ({} if term.std is None else {"std": float(term.std)})
-            | ({"speed": float(term.speed)} if term.speed else {})
-            for term in robot.friction
-        ]
+        data["friction"] = [_term_to_dict(robot, term) for term in robot.friction]
     data["parameters"] = {name: float(value) for name, value in robot.parameters.items()}
     if robot.notes:
         data["notes"] = list(robot.notes)
+    return data
+
+
+def _term_to_dict(robot: Robot, term: FrictionTerm) -> dict[str, Plain]:
+    data: dict[str, Plain] = {
+        "joint": robot.joints[term.joint - 1].name,
+        "term": str(term.kind),
+        "coefficient": float(term.coefficient),
+    }
+    if term.std is not None:
+        data["std"] = float(term.std)
+    if term.speed:
+        data["speed"] = float(term.speed)
     return data
 
 

@@ -62,7 +62,7 @@ def _named(robot: Robot, law: str) -> list[tuple[int, Sequence[FrictionKind]]]:
         kinds = _kinds(law, law)
         return [(joint, kinds) for joint in robot.active]
     numbers = dict(zip(robot.active_names, robot.active, strict=True))
-    found = []
+    found: list[tuple[int, Sequence[FrictionKind]]] = []
     for part in law.split(","):
         name, _, text = part.partition("=")
         if name not in numbers:
