@@ -24,14 +24,14 @@ from ros2_dynid.codec import Plain, encode
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter, inform
+from ros2_dynid.identification.estimators.carried_torque import with_carried
+from ros2_dynid.identification.estimators.friction_law import LawOfData, with_law
+from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.large_delay import without_large_delay
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
 from ros2_dynid.identification.friction import PLAIN
-from ros2_dynid.identification.friction.carried import with_carried
-from ros2_dynid.identification.friction.law_of_data import LawOfData, with_law
-from ros2_dynid.identification.friction.selection import Trial
 from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load, identify_load_on_model
 from ros2_dynid.identification.model_file import (
     BASE,
@@ -374,7 +374,7 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
             prepared = [replace(part, notes=(*part.notes, note)) for part in read()]
             information = informed(prepared)
     prepared, information = without_large_delay(prepared, information, informed)
-    law = with_law(robot, base, prepared, information, options)
+    law = with_law(robot, base, prepared, information, options.friction, options.method)
     prior = law.information.layout.vector(base.values(robot, standard_vector(robot)))
     filters = [part.filter for part in prepared]
     halves = partial(_halves, robot, base, recordings, options, law, report, filters)

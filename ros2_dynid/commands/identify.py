@@ -12,6 +12,7 @@ from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, 
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
 from ros2_dynid.commands.shared.terminal import Column, print_table, progress_bar
 from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.friction.laws import AUTO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,6 +46,13 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--consistent", action="store_true", help="standard parameters that physical links can have (needs clarabel)"
     )
+    parser.add_argument(
+        "--friction",
+        metavar="LAW",
+        default=AUTO,
+        help="auto (default): terms that held-out data support; viscous+coulomb; or terms with + between them (load, "
+        "load_viscous, stribeck, root, cubic, asymmetric), for all joints or as JOINT=LAW,JOINT=LAW",
+    )
     parser.add_argument("--no-checks", action="store_true", help="take efforts that look wrong in sign or unit, too")
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
@@ -64,6 +72,7 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         standard=args.standard,
         consistent=args.consistent,
         checks=not args.no_checks,
+        friction=args.friction,
     )
     request = IdentifyRequest(
         robot_source(args),
@@ -87,6 +96,13 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
         rows.append((row.name, f"{row.value:.5g}", std, relative, row.unit))
     titles = [Column("parameter"), *(Column(title, right=True) for title in ("value", "std", "relative"))]
     print_table(console, [*titles, Column("unit")], rows, title="base parameters")
+    if outcome.friction:
+        terms = [
+            (row.name, row.term, f"{row.value:.4g}", "" if row.std is None else f"{row.std:.2g}", row.unit)
+            for row in outcome.friction
+        ]
+        heads = [Column("friction"), Column("term"), Column("value", right=True), Column("std", right=True)]
+        print_table(console, [*heads, Column("unit")], terms, title="friction beyond Fv, Fc and off")
     errors = []
     for name, fit in outcome.fit.items():
         other = outcome.validation.get(name)

@@ -15,6 +15,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.energy import energy_rows
 from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.information import Information, block_length, combine, gather
 from ros2_dynid.identification.estimators.instrumental import cross_moments, iv, joined
 from ros2_dynid.identification.estimators.layout import Layout
@@ -31,7 +32,6 @@ from ros2_dynid.identification.estimators.recursive import recursive
 from ros2_dynid.identification.estimators.robust import NumberedRows, irls, reweighted
 from ros2_dynid.identification.estimators.sequential import sequential
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
-from ros2_dynid.identification.friction.selection import Trial
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count
 from ros2_dynid.model.friction import FrictionTerm

@@ -10,14 +10,13 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.carried_torque import with_carried
 from ros2_dynid.identification.estimators.fit import inform
+from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
 from ros2_dynid.identification.estimators.information import Information, restrict
 from ros2_dynid.identification.estimators.layout import Layout
 from ros2_dynid.identification.estimators.least_squares import wls
-from ros2_dynid.identification.friction.carried import with_carried
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, top_speeds
-from ros2_dynid.identification.friction.selection import Trial, select_terms
-from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_count, rows_of_a_chunk
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
@@ -46,17 +45,18 @@ def with_law(
     base: BaseParameters,
     prepared: Sequence[Prepared],
     information: Information,
-    options: IdentifyOptions,
+    friction: str,
+    method: Method,
 ) -> LawOfData:
     """Return what the recordings say about base parameters and the friction terms asked for, or found (auto).
 
-    information: of the base parameters with plain friction, whose estimate says what torque the gears carry at first.
-    The terms are chosen from a part of the rows if there are many.
+    friction: auto or a law (friction/laws.py). information: of the base parameters with plain friction, whose estimate
+    says what torque the gears carry at first. The terms are chosen from a part of the rows if there are many.
     """
     top = top_speeds([p.top_speed for p in prepared])
-    auto = options.friction == AUTO
-    terms = candidates(robot, top) if auto else given_terms(robot, options.friction, top)
-    if options.method is Method.ENERGY and terms:
+    auto = friction == AUTO
+    terms = candidates(robot, top) if auto else given_terms(robot, friction, top)
+    if method is Method.ENERGY and terms:
         if not auto:
             raise InputError("the energy model has no friction terms", "choose another method, or plain friction")
         terms = ()
