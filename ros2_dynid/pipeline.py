@@ -279,7 +279,10 @@ def identify_payload_on_model(
 ) -> Payload:
     """Identify a load from recordings with it and the model of the robot without it; else as identify_payload."""
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
-    problem = read_problem(model.robot, loaded, options, report)
+    if model.robot.friction:
+        cure = Text("identify the empty robot with ", Option("friction", PLAIN))
+        raise InputError("the model has friction terms, which a load changes", cure)
+    problem = read_problem(model.robot, loaded, replace(options, friction=PLAIN), report)
     report("estimating", 0.9)
     link = _load_link(model.robot, link)
     return identify_load_on_model(model, problem.base, problem.information, link=link, free=free)
