@@ -47,6 +47,9 @@ ENDING_RAMP = 0.5
 """Longest ramp [s] of an ending that somebody waits for: those who stop a node give it about a second."""
 LONGEST_ENDING = 2.5
 """An ending is over after this time [s] of torques at the latest; by the least rate it takes 2 s."""
+JUMP, NEAR, TRUST = 3.0, 0.15, 5.0
+"""A position that changes by more than JUMP times what the velocity limit allows, and NEAR [rad or m], did not move. It
+is not believed until it is near to the last one believed, or has not jumped for TRUST seconds: an encoder was set."""
 NOTHING = Outcome()
 
 A, I, R = "accepted", "ignored", "refused"
@@ -103,6 +106,8 @@ class FeedforwardMachine:
         self._poses = np.zeros((0, 0))
         self._measured: JointState | None = None
         self._arrival = -np.inf  # of the last joint state that was new
+        self._seen: tuple[float, JointState] | None = None  # the last joint state and when, believed or not
+        self._jumped = -np.inf  # when positions have jumped last
         self._fresh = False
         self._place: tuple[float, Array] | None = None  # when and where a reference was last
         self._coefficients: tuple[float, Coefficients] | None = None
@@ -328,7 +333,8 @@ class FeedforwardMachine:
     def _forget_motion(self) -> None:
         """Forget what belongs to the joints of a model that goes."""
         self._points = self._pending = self._place = self._measured = self._coefficients = self._offset = None
-        self._arrival = -np.inf
+        self._arrival = self._jumped = -np.inf
+        self._seen = None
 
     def _new_door(self, robot: Robot, settings: Settings) -> TorqueDoor | None:
         """Return the door for torques of this robot, or None while effort limits are not known."""
@@ -464,9 +470,25 @@ class FeedforwardMachine:
             and np.array_equal(event.q, before.q)
             and np.array_equal(event.dq, before.dq, equal_nan=True)
         )
-        if not frozen:
+        if not frozen and self._believed(event, now):
             self._measured, self._arrival = event, now
         return NOTHING
+
+    def _believed(self, event: JointState, now: float) -> bool:
+        """Return whether the joints can be where the joint state says."""
+        robot, seen, known = self._described or self._robot, self._seen, self._measured
+        self._seen = (now, event)
+        if robot is None or robot.active_names != event.joint_names:
+            return True
+        if seen is None or known is None or seen[1].joint_names != event.joint_names:
+            return True
+        speed = np.array([robot.joints[j - 1].limits.velocity for j in robot.active])
+        steps = np.abs(event.q - seen[1].q) > NEAR + JUMP * speed * max(now - seen[0], 1e-6)
+        if steps.any():
+            self._jumped = now
+            name = event.joint_names[int(np.argmax(steps))]
+            self._say(f"joint state of {name!r} jumps further than the joint can move: not used", warning=True)
+        return now - self._jumped >= TRUST or bool(np.all(np.abs(event.q - known.q) <= NEAR))
 
     def _is_fresh(self, now: float) -> bool:
         return self._measured is not None and now - self._arrival <= self._settings.stale

@@ -218,7 +218,8 @@ def test_an_ending_in_mid_motion_leaves_gravity_at_the_measured_position(ending)
     run = ready()
     run.give(NewReference(WAY, run.now))
     there = HERE + 0.3
-    run.run(0.3, q=there)
+    for share in np.linspace(0.0, 1.0, 300):
+        run.run(1e-3, q=HERE + share * 0.3)
     moving = run.sent[-1]
     assert np.abs(moving - gravity(there)).max() > 5.0, "dynamic torque"
     run.give(ending)
@@ -400,6 +401,21 @@ def test_states_that_are_nan_foreign_frozen_or_stale_never_reach_the_torque():
         run.give(JointState(NAMES, HERE + 0.1, STILL, 0))
         run.give(StreamedPoint(NAMES, *point), 1e-3)
     assert np.allclose(run.sent[-1], gravity(HERE + 0.1) + off)
+
+
+def test_positions_that_jump_are_not_believed_until_they_are_back_or_stay():
+    run = ready(settings=Settings(hold=True))
+    run.run(0.6)
+    assert np.allclose(run.sent[-1], gravity())
+    away = HERE + np.array([0.0, 1.0, -0.8])
+    run.run(0.6, q=away)
+    assert np.allclose(run.sent[-1], gravity()) and "jumps further" in run.words()
+    run.run(0.6)
+    assert np.allclose(run.sent[-1], gravity()) and run.machine.status.fresh, "back, and believed at once"
+    run.run(4.5, q=away)
+    assert np.allclose(run.sent[-1], gravity())
+    run.run(1.5, q=away)
+    assert np.allclose(run.sent[-1], gravity(away)), "it has stayed there: the encoder was set"
 
 
 def test_split_uses_the_background_for_streams_only_while_it_is_fresh():
