@@ -1,4 +1,4 @@
-"""Simulated time without its leaps: a clock that is set ahead in mid-motion must not make the motion seem over."""
+"""Simulated time without its leaps: a clock that is set in mid-motion must not make it seem over, or not begun."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ FASTEST = 100.0
 """Simulations run at most this many times faster than real time."""
 STEP = 0.5
 """Longest step [s] between two messages of a simulated clock."""
+BACK = 0.1
+"""Threads that ask at the same time may see the clock go back by this [s]."""
 STANDS = 2.0
 """A clock that stands for longer than this [s] of real time has died, and the simulation with it."""
 
 
 class SteadyTime:
-    """Any thread may ask. Time that goes back is passed on: it was set, and whoever moves a robot must stop it.
-
-    When the simulated clock has died, time goes on as real time does, so that the silence of joint states is noticed.
+    """Any thread may ask. When the simulated clock has died, time goes on as real time does, so that the silence of
+    joint states is noticed.
     """
 
     def __init__(self) -> None:
@@ -29,8 +30,8 @@ class SteadyTime:
         """Return the time [s] when the simulated clock says `simulated` and the machine's own one `real` [s]."""
         with self._lock:
             if simulated != self._simulated:
-                leap = simulated - self._leapt - self._now - STEP - FASTEST * (real - self._changed)
-                if self._simulated > 0 and leap > 0:
+                step = simulated - self._leapt - self._now
+                if self._simulated > 0 and not -BACK <= step <= STEP + FASTEST * (real - self._changed):
                     self._leapt = simulated - self._now
                 self._simulated, self._changed = simulated, real
             elif simulated > 0:

@@ -104,6 +104,7 @@ class Run:
     gap: float = 0.0
     recorded: int = 0
     violations: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
 
 
 class Spares:
@@ -357,6 +358,7 @@ class Lane(Node):
         run.seconds, run.peak_speed = time.monotonic() - began, self.watchdog.peak_speed
         run.gap = self.watchdog.longest_gap
         run.violations = self.watchdog.violations
+        run.sent = self.watchdog.sent if run.violations else []
         return run
 
     def length(self) -> float:
@@ -439,7 +441,6 @@ class MotionLane(Lane):
         }  # fmt: skip
 
     def ready(self) -> bool:
-        self._asking.clear()
         return "excitation" in self.spares.running and self.planned() and self.watchdog.resting
 
     def planned(self) -> bool:
@@ -487,7 +488,8 @@ class MotionLane(Lane):
         return found
 
     def clock(self, seconds: int) -> None:
-        self._clock_offset += seconds
+        self._clock_offset = seconds
+        self._healing.append(lambda: setattr(self, "_clock_offset", 0))
 
     def clock_stands(self, _: random.Random) -> None:
         self._clock_runs = False
@@ -575,7 +577,7 @@ class MotionLane(Lane):
                 self.until(lambda: self.state, 1.0)
                 return answer
             why = answer.message if answer else why
-            if "no plan" in why or "no trajectory" in why or answer is None:
+            if "plan" in why or answer is None:
                 self.planned()
             time.sleep(0.05)
         if patient:
@@ -614,6 +616,7 @@ class EffortLane(Lane):
             self.spares.start(node)
         self._reference = self.create_publisher(JointTrajectory, "reference", COMMANDS)
         self._braked = False
+        self._brakes = self.create_client(SetBool, "sim_robot/emergency_stop")
         self.proxy.ceased = self.brake
         if not self.until(self.ready, 60.0) or self.call(StopRecording, "recorder/stop", timeout=30.0) is None:
             raise RuntimeError(f"the graph did not start: {self.spares.last_words()}")
@@ -645,8 +648,7 @@ class EffortLane(Lane):
     def brake(self) -> None:
         """Do what a drive with a timeout, or the user, does when torques cease."""
         self._braked = True
-        client = self._asking["sim_robot/emergency_stop"]
-        client.call_async(SetBool.Request(data=True))
+        self._brakes.call_async(SetBool.Request(data=True))
 
     def deactivated(self, _: random.Random) -> None:
         self.transition("feedforward", Transition.TRANSITION_DEACTIVATE)
@@ -830,7 +832,9 @@ def described(run: Run) -> str:
         f"{run.ended or '-'}; peak {run.peak_speed:.2f} of the speed limit, {run.recorded} states, "
         f"{run.seconds:.1f} s, longest pause of the robot {run.gap:.2f} s"
     )
-    return "\n".join([head, *(f"    VIOLATION {text}" for text in run.violations)])
+    return "\n".join(
+        [head, *(f"    VIOLATION {text}" for text in run.violations), *(f"    {text}" for text in run.sent)]
+    )
 
 
 if __name__ == "__main__":

@@ -47,13 +47,15 @@ class Watchdog:
         self._last_efforts: Any = None
         self._worst: dict[str, float | None] = {}
         self.count, self._heard = 0, 0.0
-        self.peak_speed = self.longest_gap = 0.0
+        self.peak_speed = self.longest_gap = self._begun = 0.0
+        self.sent: list[str] = []
         self.trajectories = self.torques = 0
 
     def begin(self) -> None:
         with self._lock:
             self._worst, self.peak_speed, self.longest_gap = {}, 0.0, 0.0
-            self._heard = time.monotonic()
+            self._heard = self._begun = time.monotonic()
+            self.sent = []
             self._last_efforts = None
 
     def note(self, what: str, value: float | None = None) -> None:
@@ -107,6 +109,7 @@ class Watchdog:
     def trajectory(self, message: Any) -> None:
         """Look at a trajectory that left the suite."""
         self.trajectories += 1
+        self._tell(message)
         if why := refusal(message, self._robot.active_names, 0.0, effort_interface=True):
             self.note(f"a trajectory that a controller refuses was sent: {why}")
             return
@@ -126,6 +129,17 @@ class Watchdog:
                 self.note(f"a trajectory beyond its {what} limit was sent", float(np.nanmax(values)))
         if time.monotonic() - self._heard < SILENT and not message.header.stamp.sec:
             self._check_way(points)
+
+    def _tell(self, message: Any) -> None:
+        """Write down what was sent, and where the robot was, for those who look for the reason of a violation."""
+        shown = [message.points[k] for k in sorted({0, len(message.points) // 2, len(message.points) - 1})]
+        text = "; ".join(
+            f"{p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec:.3f} s: {np.round(p.positions, 3).tolist()}"
+            for p in shown
+        )
+        state = f"at {np.round(self._states.q, 3).tolist()}, {np.round(self._states.dq, 2).tolist()} rad/s"
+        since = time.monotonic() - self._begun
+        self.sent = [*self.sent[-9:], f"{since:.3f} s {state} sent {len(message.points)} points: {text}"]
 
     def _check_way(self, points: Reference) -> None:
         """Look at the way from where the robot is to the first point, as a controller interpolates it."""
