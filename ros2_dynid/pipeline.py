@@ -57,7 +57,7 @@ from ros2_dynid.identification.physical import Essential, closest, essential, ma
 from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
 from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, imposed_on, set_fits
-from ros2_dynid.identification.physical.standard import essential_change, with_drives
+from ros2_dynid.identification.physical.standard import essential_change, full_map, on_leaders, with_drives
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.torque_data import save_torque_data
 from ros2_dynid.identification.torque_std import Spread
@@ -170,7 +170,7 @@ def identify(
     values, selection = {BASE: found.value}, None
     if options.essential:
         report("essential parameters", 0.82)
-        selection = essential(problem.information, found)
+        selection = essential(problem.information, found, relative_std=options.essential_std)
         found = selection.estimate
         values[ESSENTIAL] = found.value
     report("physical parameters", 0.84)
@@ -182,7 +182,13 @@ def identify(
     report("validating", 0.87)
     fitted = compare_torques(robot, problem.base, problem.prepared, values[served], problem.prior, terms=problem.terms)
     held_out = _held_out(problem, validate, values, found, options, report)
-    fits = set_fits(problem, fit, with_essential=ESSENTIAL in values, with_consistent=CONSISTENT in values)
+    fits = set_fits(
+        problem,
+        fit,
+        with_essential=ESSENTIAL in values,
+        with_consistent=CONSISTENT in values,
+        essential_std=options.essential_std,
+    )
     validations = {
         name: _validation(problem, fits[name], None if held_out is None else held_out[name], options) for name in values
     }
@@ -299,16 +305,20 @@ def identify_gains(
     loaded: Sequence[Recording],
     mass: float,
     *,
+    load: Array | None = None,
     options: IdentifyOptions | None = None,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Gains:
-    """Identify the drive gains from recordings without and with a load of known mass [kg]."""
+    """Identify the drive gains from recordings without and with a load of known mass [kg].
+
+    load: its ten parameters in the last joint's frame, shape (10,), if known: then all joints are fitted at once.
+    """
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
     plain = replace(options, friction=PLAIN)
     without, with_load = (read_problem(robot, part, plain, report) for part in (empty, loaded))
     report("estimating", 0.9)
-    return drive_gains(robot, without.base, without.information, with_load.information, mass)
+    return drive_gains(robot, without.base, without.information, with_load.information, mass, load=load)
 
 
 def robot_or_model(
@@ -580,12 +590,15 @@ def _physical_parameters(
     standard = consistent = value = None
     if options.standard:
         full = found if selection is None else fitter(Method.WLS, problem)(None)
-        chi = closest(robot, base, full.base, reference)
+        chi = closest(robot, base, full.base, reference, options.distance)
         consistency = replace(consistency, base=consistent_counts(robot, chi))
         if selection is not None:
             known = with_drives(robot, chi, reference)
             change = essential_change(robot, base, problem.information, weights, selection.kept, known, found.value)
-            chi = closest(robot, base, change, known)
+            if options.distance == "euclidean":
+                chi = on_leaders(robot, base, change - full_map(robot, base) @ known, known)
+            else:
+                chi = closest(robot, base, change, known)
             consistency = replace(consistency, essential=consistent_counts(robot, chi))
         standard = dict(zip(names, chi.tolist(), strict=True))
         consistency = replace(consistency, smallest_joint_inertia=smallest_joint_inertia(robot, chi))

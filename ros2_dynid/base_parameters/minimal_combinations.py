@@ -102,6 +102,13 @@ class _Path:
     g: Array
 
 
+def axis_before(robot: Robot, j: int) -> Array:
+    """Return the axis of the first rotational joint on the way to joint j, in frame j, shape (3,): u_r (eq. 87)."""
+    path = _paths(robot)[j]
+    first = next(k for k, i in enumerate(path.joints) if robot.joints[i - 1].sigma == REVOLUTE)
+    return np.asarray(path.u[first])
+
+
 def _paths(robot: Robot) -> list[_Path]:
     """Return the path of every joint, itself last (entry 0 is the base's, without joints)."""
     T = placements(robot, typical_length(robot))

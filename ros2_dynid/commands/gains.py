@@ -24,6 +24,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--empty", metavar="BAG", action="append", required=True, help="recording without the payload")
     parser.add_argument("--loaded", metavar="BAG", action="append", required=True, help="recording with the payload")
     parser.add_argument("--mass", metavar="KG", type=float, required=True, help="mass of the payload [kg]")
+    parser.add_argument(
+        "--load", metavar="X", type=float, nargs=10, default=(),
+        help="ten parameters of the payload, XX XY XZ YY YZ ZZ MX MY MZ M, in the last joint's frame: all joints at once",  # noqa: E501
+    )  # fmt: skip
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
 
@@ -34,7 +38,9 @@ def run(args: argparse.Namespace) -> GainsOutcome:
     from ros2_dynid.usecases.gains import GainsRequest, gains
 
     options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args))
-    request = GainsRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.mass, options)
+    request = GainsRequest(
+        robot_source(args), tuple(args.empty), tuple(args.loaded), args.mass, options, tuple(args.load)
+    )
     with progress_bar(no_color=args.no_color) as progress:
         return gains(request, progress)
 

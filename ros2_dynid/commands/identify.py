@@ -42,6 +42,14 @@ def add_parser(subparsers: Subparsers) -> None:
         help="test on K stretches left out in turn, 0 for none (default: 5 where there is nothing to validate on)",
     )
     parser.add_argument("--essential", action="store_true", help="drop parameters that the data do not support")
+    parser.add_argument(
+        "--essential-std", metavar="X", type=float, default=0.1,
+        help="relative standard deviation above which --essential may drop a parameter (default: 0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--distance", choices=("scaled", "euclidean"), default="scaled",
+        help="how --standard measures the distance to the a priori values: in each link's own units, or in SI units",
+    )  # fmt: skip
     parser.add_argument("--standard", action="store_true", help="standard parameters closest to the a priori ones")
     parser.add_argument(
         "--consistent", action="store_true", help="standard parameters that physical links can have (needs clarabel)"
@@ -73,6 +81,8 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         consistent=args.consistent,
         checks=not args.no_checks,
         friction=args.friction,
+        distance=args.distance,
+        essential_std=args.essential_std,
     )
     request = IdentifyRequest(
         robot_source(args),

@@ -11,6 +11,10 @@ from ros2_dynid.model.robot import Array
 
 BISECTIONS = 52
 """Halvings of an interval that leave nothing of it in double precision."""
+SHORTEST = 1e-3
+"""Trips without any way still take so long [s]."""
+GROWTHS = 200
+"""Growths of a time by half until it fits: from a millisecond to any age; what is no number ends here too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +167,10 @@ def through_points(t: Array, q: Array, dq: Array, ddq: Array | None = None) -> P
 def shortest_times(qa: Array, qb: Array, dqa: Array, dqb: Array, velocity: Array, acceleration: Array) -> Array:
     """Return the shortest u_f of each interval under |dq| <= velocity and |ddq| <= acceleration, shape (K,) [s].
 
-    qa, qb, dqa, dqb: states at the ends of the intervals, shape (K, n). The search brackets the shortest time by
-    doubling and halves it on the exact extrema; inf where no time serves (the velocity at an end is too high).
+    qa, qb, dqa, dqb: states at the ends of the intervals, shape (K, n). The search starts where no shorter time can
+    serve, |qb - qa| / velocity or |dqb - dqa| / acceleration, grows until the exact extrema fit, and halves the rest.
+    Every admissible trip has a shortest time: slow enough, a quintic between allowed velocities never exceeds them.
+    inf where a velocity at an end is too high or a joint may not accelerate.
     """
 
     def fits(u: Array) -> Array:
@@ -177,10 +183,14 @@ def shortest_times(qa: Array, qb: Array, dqa: Array, dqb: Array, velocity: Array
         slack = 1.0 + 1e-12  # an end velocity that equals the limit is allowed
         return np.asarray(np.all((v <= velocity * slack) & (w <= acceleration * slack), axis=1))
 
-    high = np.full(len(qa), 1e-3)
+    ends = np.maximum(np.abs(dqa), np.abs(dqb))
+    admissible = np.all((ends <= velocity * (1.0 + 1e-12)) & (np.asarray(acceleration) > 0), axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = np.maximum(np.abs(qb - qa) / velocity, np.abs(dqb - dqa) / acceleration).max(axis=1)
+    high = np.where(admissible, np.maximum(least, SHORTEST), SHORTEST)
     found = fits(high)
-    for _ in range(24):
-        if np.all(found):
+    for _ in range(GROWTHS):
+        if np.all(found | ~admissible):
             break
         high = np.where(found, high, 1.5 * high)
         found = fits(high)
@@ -189,7 +199,7 @@ def shortest_times(qa: Array, qb: Array, dqa: Array, dqb: Array, velocity: Array
         middle = 0.5 * (low + high)
         ok = fits(middle)
         low, high = np.where(ok, low, middle), np.where(ok, middle, high)
-    return np.where(found, high, np.inf)
+    return np.where(found & admissible, high, np.inf)
 
 
 def quadratic_roots(a: Array) -> Array:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.friction.laws import AUTO, check_law
+from ros2_dynid.identification.physical.essential import RELATIVE_STD
+from ros2_dynid.identification.physical.standard import DISTANCES
 from ros2_dynid.identification.preparation.options import PreparationOptions
 from ros2_dynid.recording.reading import Reading
 
@@ -20,10 +22,12 @@ class IdentifyOptions:
 
     method: the estimator; preparation: filters, velocities, drive gains and delay; reading: topic, columns, units and
     time span of recordings that are files; cross_validate: number of stretches left out in turn, 0 for none; None:
-    five, if there are no recordings to validate on and the data suffice.
-    essential: drop parameters that the data do not support; standard: standard parameters closest to the a priori ones;
-    consistent: those that physical links can have. checks: refuse efforts of wrong sign or unit, and recordings that
-    contradict each other. friction: auto, or a law (friction/laws.py); prior: what the estimate is drawn towards.
+    five, if there are no recordings to validate on and the data suffice. essential: drop parameters that the data do
+    not support; essential_std: relative standard deviation above which one may be dropped; standard: standard
+    parameters closest to the a priori ones; distance: measured in each link's own units ("scaled"), or in SI units and
+    on the leaders of essential parameters only, as seed 002 prints it ("euclidean"); consistent: those that physical
+    links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
+    auto, or a law (friction/laws.py); prior: what the estimate is drawn towards.
     """
 
     method: Method = Method.WLS
@@ -36,6 +40,8 @@ class IdentifyOptions:
     checks: bool = True
     friction: str = AUTO
     prior: str = PRIORS[0]
+    distance: str = DISTANCES[0]
+    essential_std: float = RELATIVE_STD
 
     def __post_init__(self) -> None:
         """Refuse choices that do not exist."""
@@ -46,3 +52,7 @@ class IdentifyOptions:
         check_law(self.friction)
         if self.prior not in PRIORS:
             raise InputError(f"prior is {self.prior!r}", f"choose from {', '.join(PRIORS)}")
+        if self.distance not in DISTANCES:
+            raise InputError(f"distance is {self.distance!r}", f"choose from {', '.join(DISTANCES)}")
+        if not 0.0 < self.essential_std < 1.0:
+            raise InputError(f"essential_std is {self.essential_std}", "give a relative deviation between 0 and 1")

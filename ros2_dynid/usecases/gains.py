@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ros2_dynid import pipeline
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.robot import Array
@@ -15,13 +17,17 @@ from ros2_dynid.usecases.robot_source import RobotSource
 
 @dataclass(frozen=True)
 class GainsRequest:
-    """Recordings (paths) without and with a load of known mass [kg]."""
+    """Recordings (paths) without and with a load of known mass [kg].
+
+    load: its ten parameters XX XY XZ YY YZ ZZ MX MY MZ M in the last joint's frame, if known; () if not.
+    """
 
     robot: RobotSource
     empty: tuple[str, ...]
     loaded: tuple[str, ...]
     mass: float
     options: IdentifyOptions = field(default_factory=IdentifyOptions)
+    load: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ def gains(
         request.empty,
         request.loaded,
         request.mass,
+        load=np.array(request.load) if request.load else None,
         options=request.options,
         progress=progress,
         cancelled=cancelled,

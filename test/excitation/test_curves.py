@@ -67,6 +67,25 @@ def test_no_time_serves_a_velocity_beyond_its_limit():
     assert shortest_times(0 * one, one, 3 * one, one, np.array([2.0]), np.array([10.0]))[0] == np.inf
 
 
+def test_every_admissible_trip_has_a_shortest_time():
+    one = np.ones((1, 1))
+    slow = shortest_times(0 * one, 6 * one, 0 * one, 0 * one, np.array([0.5]), np.array([1.0]))
+    np.testing.assert_allclose(slow, 15.0 / 8.0 * 6.0 / 0.5)  # peak velocity of a quintic from rest to rest
+    crawl = shortest_times(0 * one, one, 0 * one, 0 * one, np.array([1e-6]), np.array([1.0]))
+    np.testing.assert_allclose(crawl, 15.0 / 8.0 * 1e6)
+    rng = np.random.default_rng(0)
+    v, w = np.array([0.02, 1.0, 3.0]), np.array([0.01, 0.1, 50.0])
+    qa, qb = rng.uniform(-6.0, 6.0, (2, 400, 3))
+    dqa, dqb = v * rng.choice((-1.0, 0.0, 0.3, 1.0), (2, 400, 3))  # the limits themselves as well
+    u = shortest_times(qa, qb, dqa, dqb, v, w)
+    assert np.all(np.isfinite(u))
+    a = hermite(qa, qb, dqa, dqb, u)
+    for k in range(0, 400, 40):
+        _, dq, ddq = PiecewiseQuintic(np.array([0.0, u[k]]), a[k : k + 1]).extrema()
+        assert np.all(np.abs(dq) <= v * (1 + 1e-9)) and np.all(np.abs(ddq) <= w * (1 + 1e-9))
+    assert shortest_times(np.nan * one, one, 0 * one, one, v[:1], w[:1])[0] == np.inf
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.sampled_from([1.0, 1e-7, 1e-13, 0.0]))
 def test_exact_extrema_of_series(seed, L, last):

@@ -15,6 +15,7 @@ from ros2_dynid.identification.estimators.least_squares import joint_errors, ols
 from ros2_dynid.identification.loads.drive_gains import drive_gains
 from ros2_dynid.identification.loads.payload import identify_load
 from ros2_dynid.identification.physical.consistency import (
+    cholesky_pivots,
     consistent_links,
     fully_consistent_links,
     impose,
@@ -23,7 +24,7 @@ from ros2_dynid.identification.physical.consistency import (
     table,
 )
 from ros2_dynid.identification.physical.essential import essential, restrict, significance
-from ros2_dynid.identification.physical.standard import closest, full_map
+from ros2_dynid.identification.physical.standard import closest, full_map, on_leaders
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.rows import row_chunks
 from ros2_dynid.model.parameters import standard_vector
@@ -94,6 +95,30 @@ def test_closest_has_the_base_parameters_and_moves_least(case):
 
     S = scales(robot, reference)
     assert np.linalg.norm((found - reference) / S) <= np.linalg.norm((chi - reference) / S) * (1 + 1e-9)
+
+
+def test_distance_as_printed_moves_least_in_si_units(case):
+    robot, chi, base, *_ = case
+    value, reference = base.values(robot, chi), standard_vector(robot)
+    M = full_map(robot, base)
+    printed, ours = closest(robot, base, value, reference, "euclidean"), closest(robot, base, value, reference)
+    assert np.allclose(M @ printed, value, atol=1e-9 * np.max(np.abs(value)))
+    assert np.linalg.norm(printed - reference) < np.linalg.norm(ours - reference)
+    change = value - M @ reference
+    leaders = on_leaders(robot, base, change, reference)  # eq. 32: nothing but leaders moves
+    assert np.allclose(M @ leaders, value, atol=1e-9 * np.max(np.abs(value)))
+    assert np.count_nonzero(leaders != reference) <= len(base)
+
+
+def test_pivots_are_those_of_cholesky_and_less_forgiving_than_eigenvalues():
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(3, 3))
+    A = A @ A.T
+    assert np.allclose(cholesky_pivots(A), np.diag(np.linalg.cholesky(A)) ** 2)
+    J = np.array([[0.01, 0.02, 0.0], [0.02, 0.01, 0.0], [0.0, 0.0, 0.01]])  # eigenvalues 0.03, 0.01, -0.01
+    assert cholesky_pivots(J).min() == pytest.approx(0.01 - 0.02**2 / 0.01)
+    assert np.linalg.eigvalsh(J)[0] == pytest.approx(-0.01)
+    assert cholesky_pivots(np.zeros((2, 2))).min() == -np.inf
 
 
 def test_true_links_are_consistent_and_a_spoilt_one_is_not(case):
@@ -171,3 +196,8 @@ def test_gains_from_a_known_mass(case):
     assert np.all(found.std < 0.06 * gains)
     with pytest.raises(InputError, match="mass"):
         drive_gains(robot, base, empty, loaded, 0.0)
+    at_once = drive_gains(robot, base, empty, loaded, MASS, load=np.array(load_parameters()))
+    assert np.all(np.abs(at_once.value - gains) < 0.02 * gains)
+    assert np.all(at_once.std < 0.02 * gains)
+    with pytest.raises(InputError, match="load"):
+        drive_gains(robot, base, empty, loaded, MASS, load=np.zeros(10))

@@ -48,29 +48,65 @@ def drive_gains(
 ) -> Gains:
     """Return the gains of all joints from recordings without and with a load of known mass [kg].
 
-    load: all ten parameters of the load in the frame of its joint, if known; then every joint uses all of them.
+    load: all ten parameters of the load in the frame of its joint, if known; then all joints are fitted at once with
+    one set of base parameters (seed 002, eq. 5).
     """
+    if load is not None:
+        return gains_at_once(load_information(robot, base, empty, loaded, joint), load)
     if not (np.isfinite(mass) and mass > 0):
         raise InputError(f"the mass is {mass} kg", "give the mass of the known load, more than 0 kg")
     together = load_information(robot, base, empty, loaded, joint)
     n = together.n
     value, std = np.full(n, np.nan), np.full(n, np.nan)
-    if load is None:
-        for j in range(n):
-            share, error = _one_joint(together, j, _unit(len(LINK), LINK.index("M")), free=True)
-            _store(value, std, j, share / mass, error / mass)
+    for j in range(n):
+        share, error = _one_joint(together, j, _unit(len(LINK), LINK.index("M")), free=True)
+        _store(value, std, j, share / mass, error / mass)
     from_mass = tuple(bool(x) for x in np.isfinite(value))
-    draws: list[Array] = []
-    if load is None:
-        if not any(from_mass):
-            raise InputError("no joint feels the load's mass", "take a heavier load and move the arm against gravity")
-        load, draws = _measured_load(together, value, mass)
+    if not any(from_mass):
+        raise InputError("no joint feels the load's mass", "take a heavier load and move the arm against gravity")
+    load, draws = _measured_load(together, value, mass)
     for k in np.flatnonzero(~np.isfinite(value)):
         share, error = _one_joint(together, int(k), load, free=False)
         shares = [_one_joint(together, int(k), draw, free=False, bar=False)[0] for draw in draws]
         doubt = float(np.std(shares)) if shares else 0.0
         _store(value, std, int(k), share, float(np.hypot(error, doubt)))
     return Gains(value, std, from_mass)
+
+
+def gains_at_once(together: Information, load: Array) -> Gains:
+    """Return the gains of all joints from one fit with a load whose ten parameters, shape (10,), are known (eq. 5).
+
+    v_j g_j = W_j base + W_Lj load for all joints j and one set of base parameters: linear in base and g. Rows of each
+    joint are divided by the size of its effort, so that joints of different units weigh alike; noise of the effort
+    stands on the side of the unknowns, so that it makes gains a little too small. std: blocks of time left out in turn.
+    """
+    if load.shape != (len(LINK),) or not np.all(np.isfinite(load)) or not load[LINK.index("M")] > 0:
+        raise InputError("the load is not ten finite parameters with a positive mass", f"give {' '.join(LINK)}")
+    n, first = together.n, together.layout.load.start
+    sizes = [np.sqrt(sum(float(np.sum(block.R[j][:, -1] ** 2)) for block in together.blocks)) for j in range(n)]
+    parts = []
+    for block in together.blocks:
+        rows = []
+        for j in range(n):
+            R, columns = block.R[j] / max(sizes[j], 1e-300), together.columns[j]
+            wide = np.zeros((len(R), first + n + 1))
+            old = columns < first
+            wide[:, columns[old]] = R[:, :-1][:, old]
+            wide[:, first + j] = -R[:, -1]
+            wide[:, -1] = -R[:, :-1][:, ~old] @ load[columns[~old] - first]
+            rows.append(wide)
+        parts.append(np.vstack(rows))
+    found = solve(np.vstack(parts))
+    each = [solve(np.vstack([part for m, part in enumerate(parts) if m != k])).value[first:] for k in range(len(parts))]
+    B = len(each)
+    std = (
+        np.sqrt((B - 1) / B * np.sum((np.array(each) - np.mean(each, axis=0)) ** 2, axis=0))
+        if B > 1
+        else np.full(n, np.nan)
+    )
+    value = np.where(found.identified[first:], found.value[first:], np.nan)
+    good = std < GOOD * np.abs(value)
+    return Gains(np.where(good, value, np.nan), np.where(good, std, np.nan), (True,) * n)
 
 
 def _store(value: Array, std: Array, j: int, share: float, error: float) -> None:

@@ -29,12 +29,32 @@ PHYSICAL = 1e-3
 KINDS = len(LINK)
 
 
-def consistent_links(robot: Robot, chi: Array, tolerance: float = 0.0) -> list[bool]:
+def consistent_links(robot: Robot, chi: Array, tolerance: float = 0.0, *, by: str = "eigenvalues") -> list[bool]:
     """Return for each link whether its mass is positive and its inertia at the centre of mass positive definite.
 
-    No eigenvalue may be at or below `tolerance` <= 0 [kg.m^2], which allows for noise (Table III).
+    No eigenvalue may be at or below `tolerance` <= 0 [kg.m^2], which allows for noise. by="pivots": no pivot of the
+    Cholesky factorisation may, as seed 002 counts in Table III; the two agree at tolerance 0 only.
     """
-    return [_definite(central_inertia(parameters), tolerance) for parameters in links_of(robot, chi)]
+    central = (central_inertia(parameters) for parameters in links_of(robot, chi))
+    return [J is not None and _smallest(0.5 * (J + J.T), by) > tolerance for J in central]
+
+
+def _smallest(J: Array, by: str) -> float:
+    return float(cholesky_pivots(J).min() if by == "pivots" else np.linalg.eigvalsh(J)[0])
+
+
+def cholesky_pivots(J: Array) -> Array:
+    """Return the pivots d, shape (n,), of J = L diag(d) L^T with a unit lower triangular L, no rows exchanged.
+
+    They are the squares of the diagonal of Cholesky's factor where J is positive definite; -inf after a zero pivot.
+    """
+    left, pivots = J.copy(), np.full(len(J), -np.inf)
+    for k in range(len(J)):
+        pivots[k] = left[k, k]
+        if left[k, k] == 0.0:
+            break
+        left[k + 1 :, k + 1 :] -= np.outer(left[k + 1 :, k], left[k, k + 1 :]) / left[k, k]
+    return pivots
 
 
 def fully_consistent_links(robot: Robot, chi: Array) -> list[bool]:
@@ -178,13 +198,6 @@ def closest_body(parameters: Array, covariance: Array) -> Array:
     if str(solution.status) not in ("Solved", "AlmostSolved"):
         raise DynidError(f"the semidefinite programme ended with {solution.status}; identify the load without it")
     return np.asarray(parameters + S * np.array(solution.x))
-
-
-def _definite(J: Array | None, tolerance: float) -> bool:
-    """Return whether all eigenvalues of J exceed `tolerance`."""
-    if J is None:
-        return False
-    return bool(np.linalg.eigvalsh(0.5 * (J + J.T))[0] > tolerance)
 
 
 def _svec(P: Array) -> Array:

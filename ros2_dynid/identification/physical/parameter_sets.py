@@ -13,19 +13,21 @@ from ros2_dynid.identification.estimators.fit import Fit, Problem
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent
-from ros2_dynid.identification.physical.essential import essential
+from ros2_dynid.identification.physical.essential import RELATIVE_STD, essential
 from ros2_dynid.model.parameters import standard_vector
 
 BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
 
 
-def set_fits(problem: Problem, fit: Fit, *, with_essential: bool, with_consistent: bool) -> dict[str, Fit]:
+def set_fits(
+    problem: Problem, fit: Fit, *, with_essential: bool, with_consistent: bool, essential_std: float = RELATIVE_STD
+) -> dict[str, Fit]:
     """Return an estimator for each parameter set asked for; each starts from the one before it."""
     information = problem.information
     fits = {BASE: _remembered(fit)}
 
     def essential_fit(chosen: Sequence[int] | None) -> Estimate:
-        return essential(_taken(information, chosen), fits[BASE](chosen)).estimate
+        return essential(_taken(information, chosen), fits[BASE](chosen), relative_std=essential_std).estimate
 
     if with_essential:
         fits[ESSENTIAL] = _remembered(essential_fit)

@@ -2,9 +2,9 @@
 
 Of all chi with M chi = base, the one with the smallest change from chi_ref is chi_ref + M^+ (base - M chi_ref): the
 same as eq. 30, whose V1 spans the rows of M. The change is measured in each link's own units of mass and length, so
-that a wrist of 200 g does not pay for an arm of 4 kg. With essential parameters (eq. 31 to 33) the torque that the
-reference leaves open is fitted by the essential columns alone, and base parameters that the data do not support stay
-at their a priori values.
+that a wrist of 200 g does not pay for an arm of 4 kg; or in SI units, as eq. 30 is printed. With essential parameters
+(eq. 31 to 33) the torque that the reference leaves open is fitted by the essential columns alone, and base parameters
+that the data do not support stay at their a priori values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from ros2_dynid.model.robot import Array, Robot
 
 FREE = 1e3
 """How much more freely what CAD does not know (rotors, friction, offsets without a value) may change than links may."""
+DISTANCES = ("scaled", "euclidean")
+"""How a change of standard parameters is measured: in each link's own units, or in SI units as seed 002 prints it."""
 SMALLEST_MASS, SMALLEST_LENGTH = 1e-2, 2e-2
 """Units of links without a useful a priori value [kg, m]."""
 
@@ -41,10 +43,13 @@ def scales(robot: Robot, reference: Array) -> Array:
     return S
 
 
-def closest(robot: Robot, base: BaseParameters, value: Array, reference: Array) -> Array:
-    """Return chi, shape (n_standard,), with M chi = value and the smallest scaled change from `reference` (eq. 30)."""
+def closest(robot: Robot, base: BaseParameters, value: Array, reference: Array, distance: str = DISTANCES[0]) -> Array:
+    """Return chi, shape (n_standard,), with M chi = value and the smallest change from `reference` (eq. 30).
+
+    distance: the change is measured in each link's own units ("scaled") or in SI units ("euclidean").
+    """
     M = full_map(robot, base)
-    S = scales(robot, reference)
+    S = scales(robot, reference) if distance == "scaled" else np.ones(len(reference))
     rows = np.linalg.norm(M * S, axis=1)
     change = np.linalg.lstsq(M * S / rows[:, None], (value - M @ reference) / rows, rcond=None)[0]
     return np.asarray(reference + S * change)
@@ -70,6 +75,17 @@ def essential_change(
     found = solve(np.column_stack((T.base[:, list(essential)], left)))
     value[list(essential)] += found.value
     return np.asarray(value)
+
+
+def on_leaders(robot: Robot, base: BaseParameters, change: Array, reference: Array) -> Array:
+    """Return the reference with the change of each base parameter, shape (b,), given to its leader (eq. 32).
+
+    As printed, diag(chi_e) is zero outside the essential parameters, so that nothing but their leaders changes.
+    """
+    chi = reference.copy()
+    place = {name: k for k, name in enumerate(standard_names(robot))}
+    chi[[place[leader] for leader in base.leaders]] += change
+    return chi
 
 
 def with_drives(robot: Robot, chi: Array, reference: Array) -> Array:

@@ -1,0 +1,363 @@
+"""Lin's recursion (seed 003, eq. 57 to 93): inverse and forward dynamics in minimal linear combinations (Theorem 2).
+
+It is a second generator, independent of `newton_euler`: its constants are those of composite bodies, mass m_i, first
+moment k_i and inertia U_i, not those of links. With A the acceleration of a frame's origin less gravity, Omega =
+[dw x] + [w x][w x] and Psi(J) = J dw + w x J w, the telescoped sums of forces and moments over the bodies behind
+joint i leave, for a rotational joint i and a translational joint i with displacement d_i along u_i,
+
+    rho_i  = Omega_i [kx, ky, 0]                       rho_i  = m_i (Omega_i d_i + gamma_i)
+    zeta_i = [kx, ky, 0] x A_i + Psi_i(D_i)            zeta_i = m_i d_i x (A_i - Omega_i d_i - gamma_i) + k_i x gamma_i
+    tau_i  = (zeta_i + e_i)_z                          tau_i  = (m_i A_i + Omega_i k_i + p_{i+1})_z
+
+    p_i = rho_i + p_{i+1},   e_i = zeta_{i+1} + e_{i+1} + s_{i+1} x p_{i+1},   gamma_i = u_i ddq_i + 2 w_i x u_i dq_i.
+
+D_i = U_i - diag(U_22, U_22, 0), and what translational joints right behind joint i move adds -[d x][k x] - [k x][d x]
+to it (eq. 38, 91). All of it is made of minimal combinations. For rotational joints alone this is the Newton-Euler
+recursion of Khalil and Kleinfinger in base parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.base_parameters.minimal_combinations import axis_before, combination_matrix
+from ros2_dynid.codegen.frames import Frame, Vector, frames
+from ros2_dynid.codegen.graph import ADD, MUL, Count, Expr, Graph
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import Robot
+
+Inertia = tuple[Expr, Expr, Expr, Expr, Expr, Expr]
+"""XX, XY, XZ, YY, YZ, ZZ."""
+
+
+STEPS = ("w", "dw", "Omega", "alpha", "D", "a", "rho", "zeta", "p", "e", "tau")
+"""Variables of Table II, in its order; alpha: the differences of squares in Psi."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """The constants of a composite body as far as they are minimal combinations; what is none has no effect: zero."""
+
+    m: Expr
+    k: Vector
+    D: Inertia
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """Outputs of the recursion and the operations that each of its variables took, {variable: [joint 1, joint 2...]}."""  # noqa: E501
+
+    outputs: list[Expr]
+    steps: dict[str, list[Count]]
+
+
+class _Meter:
+    """Counts the operations that were added to a graph since the last reading."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.at = graph, len(graph.keys)
+
+    def read(self) -> Count:
+        new = range(self.at, len(self.graph.keys))
+        kinds = [self.graph.keys[node][0] for node in new if not self.graph.constant[node]]
+        self.at = len(self.graph.keys)
+        return Count(kinds.count(MUL), kinds.count(ADD))
+
+
+def minimal_torque(graph: Graph, robot: Robot, keep: frozenset[str] | None = None) -> Recursion:
+    """Return tau(q, dq, ddq), shape (n,), in parameters named as the combinations (`U33_1`, `kx_2`, `m_3`).
+
+    keep: combinations that are not zero (default all), for links that are simplified.
+    """
+    _serial(robot)
+    n, zero = robot.n, graph.zero
+    q, dq, ddq = ([graph.variable(name, j) for j in range(n)] for name in ("q", "dq", "ddq"))
+    placed, bodies = frames(graph, robot, q), _bodies(graph, robot, keep)
+    g = -robot.base[:3, :3].T @ robot.gravity
+    A = [graph.number(float(x)) for x in np.where(np.abs(g) < 1e-15 * np.abs(g).max(), 0.0, g)]
+    still = [zero, zero, zero]
+    w, dw, Omega = still, still, [still, still, still]
+    meter = _Meter(graph)
+    steps: dict[str, list[Count]] = {name: [] for name in STEPS}
+
+    def note(name: str) -> None:
+        steps[name].append(meter.read())
+
+    motion = []
+    for frame in placed:
+        j = frame.number - 1
+        meter.read()
+        w = _into(frame, w)
+        if frame.revolute:
+            w = [w[0], w[1], w[2] + dq[j]]
+        note("w")
+        dw = _into(frame, dw)
+        if frame.revolute:
+            dw = [dw[0] + w[1] * dq[j], dw[1] - w[0] * dq[j], dw[2] + ddq[j]]
+        note("dw")
+        parent, (Omega, products) = Omega, _omega(w, dw)
+        note("Omega")
+        squares = _differences(products)
+        note("alpha")
+        d, gamma, flow = zero, still, still
+        if frame.revolute:
+            A = _into(frame, _plus(A, _times(parent, frame.fixed_out(frame.offset))))
+            before = A
+        else:
+            d = frame.offset[2]
+            fixed = [frame.offset[0], frame.offset[1], zero]
+            before = _into(frame, _plus(A, _times(parent, frame.fixed_out(fixed))))
+            twice = dq[j] + dq[j]
+            gamma = [twice * w[1], -(twice * w[0]), ddq[j]]
+            flow = _plus([d * row[2] for row in Omega], gamma)
+            A = _plus(before, flow)
+        note("a")
+        motion.append((frame, w, dw, Omega, squares, A, before, d, gamma, flow))
+
+    rho, zeta, D = [still] * n, [still] * n, [body.D for body in bodies]
+    for frame in placed:  # what translational joints add to the rotational one before them: d W with a constant W
+        at, W = frame, _moved_moment(bodies[frame.number - 1].k)
+        while not at.revolute and at.parent:
+            W, at = _turned(at, W), placed[at.parent - 1]
+        if at.revolute and at is not frame:
+            d = frame.offset[2]
+            D[at.number - 1] = _sum(D[at.number - 1], tuple(d * x for x in W))  # type: ignore[arg-type]
+        note("D")
+    for frame, _, dw, Omega, squares, A, before, d, gamma, flow in motion:
+        j = frame.number - 1
+        m, k = bodies[j].m, bodies[j].k
+        if frame.revolute:
+            rho[j] = [row[0] * k[0] + row[1] * k[1] for row in Omega]
+            note("rho")
+            arm = [k[1] * A[2], -(k[0] * A[2]), k[0] * A[1] - k[1] * A[0]]
+            zeta[j] = _plus(_psi(D[j], dw, Omega, squares), arm)
+        else:
+            rho[j] = [m * x for x in flow]
+            note("rho")
+            lever = m * d
+            turn = [
+                k[1] * gamma[2] - k[2] * gamma[1],
+                k[2] * gamma[0] - k[0] * gamma[2],
+                k[0] * gamma[1] - k[1] * gamma[0],
+            ]
+            zeta[j] = [turn[0] - lever * before[1], turn[1] + lever * before[0], turn[2]]
+        note("zeta")
+
+    tau: list[Expr] = [zero] * n
+    p, e = still, still
+    for frame, _, _, Omega, _, A, _, _, _, _ in reversed(motion):
+        j = frame.number - 1
+        if frame.revolute:
+            tau[j] = zeta[j][2] + e[2]
+        else:
+            moved = bodies[j].k
+            tau[j] = bodies[j].m * A[2] + sum((Omega[2][c] * moved[c] for c in range(3)), zero) + p[2]
+        note("tau")
+        own = _plus(rho[j], p)
+        turned = frame.about.out(own) if frame.parent else own
+        p = frame.fixed_out(turned) if frame.parent else own
+        note("p")
+        e = _plus(zeta[j], e)
+        if frame.parent:
+            x, y, along = frame.offset
+            e = frame.about.out([e[0] - along * own[1], e[1] + along * own[0], e[2]])
+            e = frame.fixed_out([e[0] + y * turned[2], e[1] - x * turned[2], e[2] + x * turned[1] - y * turned[0]])
+        note("e")
+    for name in ("tau", "p", "e"):
+        steps[name].reverse()
+    return Recursion(tau, steps)
+
+
+def minimal_inertia(graph: Graph, robot: Robot) -> Recursion:
+    """Return the inertia matrix M(q), n x n row by row, in minimal combinations (eq. 8 to 15, Renaud's composites).
+
+    The first moment of the composite body i is k_i plus a part that moves with the joints behind it, its inertia U_i
+    plus another: only combinations enter. With tau at ddq = 0 this makes the forward dynamics M ddq = tau - h.
+    """
+    _serial(robot)
+    n, zero = robot.n, graph.zero
+    placed = frames(graph, robot, [graph.variable("q", j) for j in range(n)])
+    bodies = _bodies(graph, robot, None)
+    M = [[zero] * n for _ in range(n)]
+    still: Inertia = (zero,) * 6
+    meter = _Meter(graph)
+    steps: dict[str, list[Count]] = {"l": [], "J": []}
+    moment, inertia = [zero] * 3, still  # of what is behind, in the frame of the body at hand, less its constants
+    for frame in reversed(placed):
+        j = frame.number - 1
+        body = bodies[j]
+        l = _plus(body.k, moment)
+        V = _sum(inertia, body.D) if frame.revolute else inertia
+        if frame.revolute:
+            force, turn = [-l[1], l[0], zero], [V[2], V[4], V[5]]
+        else:
+            force, turn = [zero, zero, body.m], [l[1], -l[0], zero]
+        M[j][j] = turn[2] if frame.revolute else force[2]
+        f, t, at = force, turn, frame
+        while at.parent:
+            f, s = at.about.out(f), at.offset
+            arm = [s[1] * f[2] - s[2] * f[1], s[2] * f[0] - s[0] * f[2], s[0] * f[1] - s[1] * f[0]]
+            t = at.fixed_out(_plus(at.about.out(t), arm))
+            f = at.fixed_out(f)
+            at = placed[at.parent - 1]
+            i = at.number - 1
+            M[i][j] = M[j][i] = t[2] if at.revolute else f[2]
+        if not frame.parent:
+            continue
+        s, d = frame.offset, frame.offset[2]
+        meter.read()
+        if frame.revolute:  # all of s is constant; k_z and U_22 already are in the body before
+            moving = frame.about.out([l[0], l[1], moment[2]])
+            moment = frame.fixed_out(moving)
+            steps["l"].append(meter.read())
+            inertia = _sum(_about_inertia(frame, V), _steiner(s, moving))
+        else:
+            now, later = frame.about.out(l), frame.about.out(moment)
+            carried = [zero, zero, body.m * d]
+            moment = frame.fixed_out(_plus(later, carried))
+            steps["l"].append(meter.read())
+            before = [s[0], s[1], zero]
+            inertia = _sum(_about_inertia(frame, V), _steiner([zero, zero, d], now))
+            inertia = _sum(inertia, _steiner(before, _plus(later, carried)))
+            square = carried[2] * d
+            inertia = _sum(inertia, (square, zero, zero, square, zero, zero))
+        inertia = _fixed_inertia(frame, inertia)
+        steps["J"].append(meter.read())
+    for counts in steps.values():
+        counts.reverse()
+    return Recursion([entry for row in M for entry in row], steps)
+
+
+def _serial(robot: Robot) -> None:
+    if robot.passive or any(joint.parent != k for k, joint in enumerate(robot.joints)):
+        raise InputError("Lin's recursion is for serial robots", "use the generated dynamics", robot.name)
+
+
+def _bodies(graph: Graph, robot: Robot, keep: frozenset[str] | None) -> list[Body]:
+    """Return the composite bodies; k of translational joints before s comes from kappa1 and kappa2 (eq. 87)."""
+    _, _, labels = combination_matrix(robot)
+    have = {label for label in labels if keep is None or label in keep}
+    zero = graph.zero
+
+    def value(kind: str, j: int) -> Expr:
+        return graph.parameter(f"{kind}_{j}") if f"{kind}_{j}" in have else zero
+
+    bodies = []
+    for j in range(1, robot.n + 1):
+        D = (value("U11-U22", j), value("U12", j), value("U13", j), zero, value("U23", j), value("U33", j))
+        k = [value("kx", j), value("ky", j), value("kz", j)]
+        if f"kappa1_{j}" in have or f"kappa2_{j}" in have:
+            u = axis_before(robot, j)
+            size = float(u[0] ** 2 + u[1] ** 2)
+            across = [-u[1] / size, u[0] / size, 0.0]
+            up = [-u[2] * u[0] / size, -u[2] * u[1] / size, 1.0]
+            one, two = value("kappa1", j), value("kappa2", j)
+            k = [graph.number(float(a)) * one + graph.number(float(b)) * two for a, b in zip(across, up, strict=True)]
+        bodies.append(Body(value("m", j), k, D))
+    return bodies
+
+
+def _into(frame: Frame, v: Vector) -> Vector:
+    return frame.about.into(frame.fixed_into(v))
+
+
+def _plus(a: Vector, b: Vector) -> Vector:
+    return [x + y for x, y in zip(a, b, strict=True)]
+
+
+def _times(A: list[Vector], v: Vector) -> Vector:
+    zero = v[0].graph.zero
+    return [sum((row[k] * v[k] for k in range(3)), zero) for row in A]
+
+
+def _sum(a: Inertia, b: Inertia) -> Inertia:
+    return tuple(x + y for x, y in zip(a, b, strict=True))  # type: ignore[return-value]
+
+
+def _omega(w: Vector, dw: Vector) -> tuple[list[Vector], Vector]:
+    """Return Omega and wx^2, wy^2, wz^2, wy wz, wx wz, wx wy (eq. 59)."""
+    xx, yy, zz = (x * x for x in w)
+    xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
+    Omega = [
+        [-(yy + zz), xy - dw[2], xz + dw[1]],
+        [xy + dw[2], -(xx + zz), yz - dw[0]],
+        [xz - dw[1], yz + dw[0], -(xx + yy)],
+    ]
+    return Omega, [xx, yy, zz, yz, xz, xy]
+
+
+def _differences(products: Vector) -> Vector:
+    """Return wy^2 - wz^2, wz^2 - wx^2, wx^2 - wy^2, then wy wz, wx wz, wx wy (eq. 60)."""
+    xx, yy, zz, yz, xz, xy = products
+    return [yy - zz, zz - xx, xx - yy, yz, xz, xy]
+
+
+def _psi(D: Inertia, dw: Vector, Omega: list[Vector], squares: Vector) -> Vector:
+    """Return D dw + w x D w (eq. 28), from entries of Omega."""
+    XX, XY, XZ, YY, YZ, ZZ = D
+    dx, dy, dz, yz, xz, xy = squares
+    return [
+        XX * dw[0] - YY * yz + ZZ * yz - XY * Omega[2][0] + XZ * Omega[1][0] + YZ * dx,
+        YY * dw[1] + XX * xz - ZZ * xz + XY * Omega[2][1] - YZ * Omega[0][1] + XZ * dy,
+        ZZ * dw[2] - XX * xy + YY * xy - XZ * Omega[1][2] + YZ * Omega[0][2] + XY * dz,
+    ]
+
+
+def _moved_moment(k: Vector) -> Inertia:
+    """Return W = -[z x][k x] - [k x][z x] (eq. 92): what first moment k adds to the inertia for each metre along z."""
+    zero = k[0].graph.zero
+    return (k[2] + k[2], zero, -k[0], k[2] + k[2], -k[1], zero)
+
+
+def _steiner(s: Vector, k: Vector) -> Inertia:
+    """Return -[s x][k x] - [k x][s x]."""
+    products = [s[i] * k[i] for i in range(3)]
+    two = s[0].graph.number(2.0)
+    return (
+        two * (products[1] + products[2]),
+        -(s[0] * k[1] + s[1] * k[0]),
+        -(s[0] * k[2] + s[2] * k[0]),
+        two * (products[0] + products[2]),
+        -(s[1] * k[2] + s[2] * k[1]),
+        two * (products[0] + products[1]),
+    )
+
+
+def _about_inertia(frame: Frame, J: Inertia) -> Inertia:
+    return _conjugated(J, frame.about.axis, frame.about.c, frame.about.s)
+
+
+def _fixed_inertia(frame: Frame, J: Inertia) -> Inertia:
+    for rotation in reversed(frame.fixed):
+        J = _conjugated(J, rotation.axis, rotation.c, rotation.s)
+    return J
+
+
+def _turned(frame: Frame, J: Inertia) -> Inertia:
+    return _fixed_inertia(frame, _about_inertia(frame, J))
+
+
+def _conjugated(J: Inertia, axis: int, c: Expr, s: Expr) -> Inertia:
+    """Return R J R^T for a rotation about z (2) or x (0)."""
+    XX, XY, XZ, YY, YZ, ZZ = J
+    cc, ss, cs = c * c, s * s, c * s
+    two = c.graph.number(2.0)
+    if axis == 2:
+        return (
+            cc * XX - two * (cs * XY) + ss * YY,
+            cs * (XX - YY) + (cc - ss) * XY,
+            c * XZ - s * YZ,
+            ss * XX + two * (cs * XY) + cc * YY,
+            s * XZ + c * YZ,
+            ZZ,
+        )
+    return (
+        XX,
+        c * XY - s * XZ,
+        s * XY + c * XZ,
+        cc * YY - two * (cs * YZ) + ss * ZZ,
+        cs * (YY - ZZ) + (cc - ss) * YZ,
+        ss * YY + two * (cs * YZ) + cc * ZZ,
+    )
