@@ -123,7 +123,7 @@ def test_an_unclear_rank_is_scaled_without_being_asked_and_said(monkeypatch):
     base_parameters(leaning(0.1), groups=("inertial",))
     assert len(calls) == 1
     assert doubts(1e-3, 1e-15) == []
-    assert "not clear-cut" in doubts(4e-14, 2e-16)[0] and "--tolerance" in doubts(4e-14, 2e-16)[0]
+    assert "not clear-cut" in doubts(4e-14, 2e-16)[0] and "set tolerance" in doubts(4e-14, 2e-16)[0]
 
 
 @pytest.mark.parametrize("method", ["qr", "svd", "closed-form"])

@@ -110,7 +110,7 @@ def test_unphysical_parameters_and_foreign_urdfs_are_said():
     _, notes = updated_urdf(URDF, robot, {**new_parameters(robot), "M1": -1.0})
     assert any("upper" in note and "negative mass" in note for note in notes)
     other = robot_from_urdf_string(URDF.replace(b'name="b"', b'name="c"'))
-    with pytest.raises(InputError, match="other joints"):
+    with pytest.raises(InputError, match="not those of the model"):
         updated_urdf(URDF, other, {})
     with pytest.raises(InputError, match="UTF-8"):
         updated_urdf(URDF.decode().encode("utf-16"), robot, {})

@@ -52,7 +52,7 @@ def test_bars_hold_those_of_the_model(model):
 def test_joints_that_contradict_each_other_are_named_and_widen_the_bars(model):
     gains = np.array([1.0, 1.0, 1.1, 1.0, 1.0, 1.0])
     empty, full = (replace(s, tau=s.tau * gains) for s in (simulated(), loaded()))
-    spoilt = identify(model.robot, [empty], options=IdentifyOptions(checks=False)).model
+    spoilt = identify(model.robot, [empty], options=IdentifyOptions(checks=False, friction="viscous+coulomb")).model
     found, straight = identify_payload_on_model(spoilt, [full]), identify_payload_on_model(model, [loaded()])
     assert model.robot.active_names[2] in found.contradicting and straight.contradicting == ()
     assert abs(found.mass - MASS) > 20 * straight.mass_std  # without the joints' word the bars would be wrong
@@ -88,7 +88,7 @@ def test_command_takes_a_model(model, tmp_path, capsys):
 
     empty, first = written("empty.npz", simulated()), written("first.npz", loaded())
     folder = tmp_path / "model"
-    identify(model.robot, [empty], options=IdentifyOptions(), output=folder)
+    identify(model.robot, [empty], options=IdentifyOptions(friction="viscous+coulomb"), output=folder)
     assert main(["payload", str(folder / "model.yaml"), "--loaded", first, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert abs(found["mass"] - MASS) < 4 * found["std"]["mass"] and found["joint_mass"]
