@@ -18,7 +18,7 @@ MOSTLY = 0.3
 
 
 @pytest.mark.skipif(
-    "DYNID_CAMPAIGN" not in os.environ, reason="takes minutes of a quiet computer: set DYNID_CAMPAIGN=1"
+    "DYNID_CAMPAIGN" not in os.environ, reason="takes minutes of a quiet machine: set DYNID_CAMPAIGN=1"
 )
 @pytest.mark.timeout(600)
 def test_no_fault_passes_a_limit_and_every_run_ends_at_rest_with_its_recording(tmp_path):
