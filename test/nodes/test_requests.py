@@ -101,7 +101,7 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
             ({"gain_joints": ["elbow"]}, "options.gains differ in number"),
             ({"gain_joints": ["knee"], "gains": [1.0]}, "knee"),
             ({"columns": ["/etc/passwd"]}, "options.columns holds"),
-            ({"friction": "butter"}, "friction is 'butter'"),
+            ({"friction": "butter"}, "friction 'butter'"),
         ):
             goal = Identify.Goal(bags=[bag], options=IdentifyOptions(**wrong))
             with pytest.raises(ClientError, match=reason):
