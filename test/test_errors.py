@@ -22,7 +22,7 @@ SPEAKS_THE_COMMAND_LINE = {"commands", "cli.py", "nodes", "demo.py", "jobs.py", 
     ("option", "flag", "field"),
     [
         (Option("gains", {"elbow": -1}), "--gains elbow=-1", "gains: {elbow: -1}"),
-        (Option("gains", {"a": 0.5, "b": 2.0}), "--gains a=0.5 --gains b=2", "gains: {a: 0.5, b: 2}"),
+        (Option("gains", {"a": 0.5, "b": 2.0}), "--gains a=0.5,b=2", "gains: {a: 0.5, b: 2}"),
         (Option("overwrite", True), "--overwrite", "overwrite: true"),
         (Option("position_cutoff", 12.34567), "--position-cutoff 12.35", "position_cutoff: 12.35"),
         (Option("groups", ("inertial", "rotor")), "--only inertial,rotor", "groups: [inertial, rotor]"),
