@@ -174,7 +174,7 @@ def test_scaled_information_is_that_of_scaled_efforts_and_two_wrong_joints_are_f
     robot, samples = simulated_truth()[0], simulated()
     gains = np.array([1.0, -1.0, 1.0, 5.0, 1.0, 1.0])
     good, spoiled = (
-        read_problem(robot, [s], IdentifyOptions(), lambda *_: None)
+        read_problem(robot, [s], IdentifyOptions(friction="viscous+coulomb"), lambda *_: None)
         for s in (samples, replace(samples, tau=samples.tau * gains))
     )
     again = scaled(good.information, gains)

@@ -16,7 +16,7 @@ from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.energy import energy_rows
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.friction_selection import Trial
-from ros2_dynid.identification.estimators.information import Information, block_length, combine, gather
+from ros2_dynid.identification.estimators.information import Information, block_length, combine, gather, restrict
 from ros2_dynid.identification.estimators.instrumental import cross_moments, iv, joined
 from ros2_dynid.identification.estimators.layout import Layout
 from ros2_dynid.identification.estimators.least_squares import (
@@ -59,6 +59,15 @@ class Problem:
     halves: Callable[[int], list[Prepared]] | None = None
     terms: tuple[FrictionTerm, ...] = ()
     tried: tuple[Trial, ...] = ()
+
+    def plain(self) -> Problem:
+        """Return the same without friction terms: their columns are left out."""
+        layout = self.information.layout
+        if not self.terms:
+            return self
+        kept = [k for k in range(layout.size) if not layout.friction.start <= k < layout.friction.stop]
+        information = restrict(self.information, kept, replace(layout, n_friction=0))
+        return replace(self, information=information, prior=self.prior[kept], terms=())
 
     def rows(self, prepared: Prepared) -> Iterator[Rows]:
         """Yield the rows of one recording, with the delay's column if the delay is estimated."""

@@ -56,6 +56,7 @@ class Diagnosis:
 
 def diagnose(problem: Problem) -> Diagnosis:
     """Return what is wrong with the recordings; what would hide the rest comes alone."""
+    problem = problem.plain()
     robot, motion = problem.robot, motion_of(problem.prepared)
     evidence = tuple(effort_evidence(robot, motion))
     for found in (_degrees(problem, motion), _mounting(robot, motion, evidence)):
