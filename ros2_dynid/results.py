@@ -19,7 +19,6 @@ from pathlib import Path
 from ros2_dynid.errors import InputError, Option, Text
 
 PREFIX = ".dynid-new-"
-_LOCK = ".lock"
 
 
 def check_place(folder: Path, names: Sequence[str], *, inputs: Sequence[str | Path], overwrite: bool) -> None:
@@ -50,24 +49,21 @@ def committed(folder: Path, *, last: str) -> Iterator[Path]:
     around = folder.parent if whole else folder
     around.mkdir(parents=True, exist_ok=True)
     _sweep(around)
-    new = around / f"{PREFIX}{secrets.token_hex(6)}"
-    new.mkdir()
-    with (new / _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # as long as it is held, nobody sweeps the folder away
-        try:
-            yield new
-            if whole:
-                try:
-                    new.rename(folder)
-                    (folder / _LOCK).unlink()
-                except OSError:  # somebody has made it meanwhile
-                    _move(new, folder, last)
-                _sync(around)
-            else:
+    new, lock = _new_folder(around)
+    try:
+        yield new
+        if whole:
+            try:
+                new.rename(folder)
+            except OSError:  # somebody has made it meanwhile
                 _move(new, folder, last)
-            _sync(folder)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
+            _sync(around)
+        else:
+            _move(new, folder, last)
+        _sync(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        os.close(lock)
 
 
 def digest(path: Path) -> str:
@@ -87,8 +83,20 @@ def check_digests(folder: Path, digests: Mapping[str, str], source: str) -> None
             )
 
 
+def _new_folder(around: Path) -> tuple[Path, int]:
+    """Make an empty folder and lock it; as long as the handle is open, nobody sweeps the folder away."""
+    while True:
+        new = around / f"{PREFIX}{secrets.token_hex(6)}"
+        new.mkdir()
+        lock = os.open(new, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if new.exists():  # else it was swept away before it was locked
+            return new, lock
+        os.close(lock)
+
+
 def _move(new: Path, folder: Path, last: str) -> None:
-    files = [path for path in new.rglob("*") if path.is_file() and path.name != _LOCK]
+    files = [path for path in new.rglob("*") if path.is_file()]
     for path in sorted(files, key=lambda path: path.relative_to(new).as_posix() == last):
         target = folder / path.relative_to(new)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -98,9 +106,13 @@ def _move(new: Path, folder: Path, last: str) -> None:
 def _sweep(around: Path) -> None:
     """Remove what runs that were killed have left."""
     for left in around.glob(f"{PREFIX}*"):
-        with suppress(OSError), (left / _LOCK).open("r+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):
+            lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _sync(folder: Path) -> None:
