@@ -292,8 +292,9 @@ class ExcitationMachine:
         watch = self._watch
         if self._no_limits:
             raise InputError(*self._no_limits)
-        if watch is None or not watch.known(now):
-            raise InputError("there are no joint states of all joints", "check the topic joint_states")
+        unknown = "the robot is not known" if watch is None else watch.unknown(now)
+        if watch is None or unknown:
+            raise InputError(f"the position of the robot is not known: {unknown}", "check the topic joint_states")
         return watch.last.state.q
 
     # --- events

@@ -88,7 +88,13 @@ class Supervisor:
 
     def known(self, now: float) -> bool:
         """Whether there is a joint state of all joints that is new, and that can be right."""
-        return bool(self._history) and not self._distrust and not self.silence(now)
+        return not self.unknown(now)
+
+    def unknown(self, now: float) -> str:
+        """Return why the position of the robot is not known, or nothing ("")."""
+        if not self._history and not self._distrust:
+            return "no joint state of all joints has come yet"
+        return self._distrust or self.silence(now)
 
     def take(self, state: State, now: float, measured_at: float) -> str:
         """Take a joint state that comes `now` and was measured_at [s]; return what is wrong with the data, or ""."""

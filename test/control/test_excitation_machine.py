@@ -267,7 +267,7 @@ def test_a_start_needs_fresh_joint_states_at_rest_of_this_robot():
     made = Follower(ROBOT)
     made.silent = True
     made.run(0.2)
-    with pytest.raises(InputError, match="no joint states"):
+    with pytest.raises(InputError, match="no joint state for 0"):
         made.start()
     made.silent = False
     made.run(0.3)
