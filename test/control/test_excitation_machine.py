@@ -289,7 +289,7 @@ def test_a_start_needs_fresh_joint_states_at_rest_of_this_robot():
     made.silent = True
     made.run(0.2)
     refused = made.do(Start(made.now, good))
-    assert not refused.accepted and "no joint states" in refused.answer
+    assert not refused.accepted and "no joint state for" in refused.answer
     made.silent = False
     made.desired = made.desired[0] + 0.001, made.desired[1]
     k = {"n": 0}
