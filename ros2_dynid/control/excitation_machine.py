@@ -287,15 +287,26 @@ class ExcitationMachine:
         """The joints that are moved."""
         return () if self.robot is None else self.robot.active_names
 
+    def unknown(self, now: float) -> str:
+        """Return why the position of the robot is not known, or nothing ("")."""
+        watch = self._watch
+        return "the robot or its limits are not known" if watch is None else watch.unknown(now)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the robot has been seen at rest for long enough to start."""
+        watch = self._watch
+        return watch is not None and watch.at_rest()
+
     def where(self, now: float) -> Array:
         """Return the measured positions, shape (n,), or refuse: nothing is known, or not any more."""
         watch = self._watch
         if self._no_limits:
             raise InputError(*self._no_limits)
-        unknown = "the robot is not known" if watch is None else watch.unknown(now)
-        if watch is None or unknown:
+        samples = () if watch is None else watch.samples
+        if (unknown := self.unknown(now)) or not samples:
             raise InputError(f"the position of the robot is not known: {unknown}", "check the topic joint_states")
-        return watch.last.state.q
+        return samples[-1].state.q
 
     # --- events
 

@@ -86,6 +86,11 @@ class Supervisor:
         """The newest joint state."""
         return self._history[-1]
 
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The last joint states, newest last, as they are at this moment: any thread may ask."""
+        return tuple(self._history)
+
     def known(self, now: float) -> bool:
         """Whether there is a joint state of all joints that is new, and that can be right."""
         return not self.unknown(now)
@@ -146,17 +151,17 @@ class Supervisor:
         return step / span if span > 0 else np.zeros(len(self.limits.joint_names))
 
     def at_rest(self) -> bool:
-        """Whether the last joint states, over REST_WINDOW seconds, show no motion."""
+        """Whether the last joint states, over REST_WINDOW seconds, show no motion. Any thread may ask."""
         span, step = self._span(REST_WINDOW)
         return span >= 0.9 * REST_WINDOW and bool(np.all(np.abs(step) < REST_SPEED * span))
 
     def _span(self, seconds: float) -> tuple[float, Array]:
         """Return the time [s] and the way, shape (n,), between the newest state and the one `seconds` before it."""
-        if not self._history:
+        history = self.samples
+        if not history:
             return 0.0, np.zeros(len(self.limits.joint_names))
-        newest = self.last
-        first = newest
-        for sample in reversed(self._history):
+        newest = first = history[-1]
+        for sample in reversed(history):
             first = sample
             if newest.measured_at - sample.measured_at >= seconds:
                 break

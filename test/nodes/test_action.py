@@ -79,9 +79,16 @@ def an_inactive_controller_is_named(controller, client):
         return response
 
     controller.node.create_service(messages.ListControllers, "/controller_manager/list_controllers", listed)
-    time.sleep(2.0)  # for the two to find each other
-    with pytest.raises(ClientError, match="arm_controller is inactive; activate it: ros2 control"):
-        client.call(Trigger, "excitation/start")
+
+    def refused():  # once the excitation has found the manager
+        try:
+            client.call(Trigger, "excitation/start")
+        except ClientError as error:
+            return "arm_controller is inactive; activate it: ros2 control" in str(error)
+        client.call(Trigger, "excitation/stop")
+        return False
+
+    client.wait(refused, 20.0, "the refusal")
 
 
 @pytest.mark.timeout(100)
@@ -101,8 +108,7 @@ def test_motions_and_stops_go_through_the_action(tmp_path):
             client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
 
             def started(until):
-                client.excitation_state = ""
-                client.call(Trigger, "excitation/start")
+                made.run()
                 client.wait(lambda: client.excitation_state.startswith(until), 30.0, "the state")
                 return client.excitation_state
 

@@ -33,7 +33,7 @@ def test_nodes_end_together_at_any_moment(tmp_path, number):
         time.sleep(delay)
         for process in running.values():
             process.send_signal(number)
-        codes = {node: process.wait(15.0) for node, process in running.items()}
+        codes = {node: process.wait(30.0) for node, process in running.items()}
     said = "".join((tmp_path / f"{node}.log").read_text() for node in NODES)
     # before a node handles signals, while its modules are loaded, the signal itself ends it
     assert set(codes.values()) <= {0, -number}, f"after {delay:.2f} s: {codes}\n{said}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 
 import numpy as np
 import pytest
@@ -70,7 +69,7 @@ def test_each_node_killed_and_started_again(tmp_path):
         # The excitation: the bag is closed soon, long before the middleware misses it, and the controller ends the
         # motion at rest.
         client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
-        client.call(Trigger, "excitation/start")
+        made.run()
         client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
         passed(client, 1.5)
         before = client.recording
@@ -82,7 +81,7 @@ def test_each_node_killed_and_started_again(tmp_path):
         assert samples.t[-1] - samples.t[0] > 1.5 and not missed(samples, seen) and len(seen) > 1000
         beyond = samples.t[-1] - 1e-9 * (killed - samples.start_ns)
         print(f"closed {beyond:.1f} s after the excitation was killed")
-        assert beyond < 6.0
+        assert beyond < 12.0, "the middleware misses it after 20 s"
         client.wait(lambda: at_rest(client._live, [0.0, -1.0, 0.0]), 30.0, "the end of the motion")
         passed(client, 0.5)
         assert at_rest(client._live, [0.0, -1.0, 0.0]), "and it stays there"
@@ -115,9 +114,8 @@ def test_each_node_killed_and_started_again(tmp_path):
         made.ready("sim_robot", "excitation")
         passed(client, 0.5)
         client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
-        until = time.monotonic() + 10.0
-        client.call(Trigger, "excitation/start")
-        client.wait(lambda: client.excitation_state == "exciting" or time.monotonic() > until, 12.0, "the motion")
+        made.run()
+        client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the motion")
         assert client.excitation_state == "exciting"
         client.call(Trigger, "excitation/stop")
 

@@ -49,7 +49,7 @@ def test_a_mission_on_a_stream_that_is_odd_in_every_way(tmp_path):
 
         # permuted and extra joints: it is approached, excited, recorded
         client.call(PlanExcitation, "excitation/plan", seed=3, timeout=60.0)
-        client.call(Trigger, "excitation/start")
+        made.run()
         client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
         # a clock that jumps back in the middle of the motion stops nothing
         seen = odd.count
@@ -78,13 +78,13 @@ def test_a_mission_on_a_stream_that_is_odd_in_every_way(tmp_path):
             client.call(IdentifyRecording, "identification/identify_recording", bags=[stopped.path], timeout=60.0)
 
         # joint states that stop: the motion is stopped, and everybody still answers
-        client.call(Trigger, "excitation/start")
+        made.run()
         client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
         assert client.excitation_state == "exciting"
         odd.silent = True
-        client.wait(lambda: client.excitation_state.startswith("aborted"), 8.0, "the abort")
+        client.wait(lambda: client.excitation_state.startswith("aborted"), 20.0, "the abort")
         assert "no joint state" in client.excitation_state
-        with pytest.raises(ClientError, match="no joint states"):
+        with pytest.raises(ClientError, match="no joint state for"):
             client.call(Trigger, "excitation/start")
         odd.silent = False
         client.call(StartRecording, "recorder/start", path="after")

@@ -36,7 +36,7 @@ def moving(made):
     client.create_subscription(JointTrajectory, "joint_trajectory", take, 10)
     client.position()
     client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
-    client.call(Trigger, "excitation/start")
+    made.run()
     client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
     assert client.excitation_state == "exciting"
     client.wait(lambda: bool(np.max(np.abs(client._live.dq)) > 0.1), 20.0, "the motion")

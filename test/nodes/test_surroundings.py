@@ -60,4 +60,4 @@ def test_plans_stay_in_the_box_and_ways_that_leave_it_are_refused(tmp_path):
         client.call(PlanExcitation, "excitation/plan", file="level.yaml")
         with pytest.raises(ClientError, match="on the straight way to the start fore and plane 5"):
             client.call(Trigger, "excitation/start")
-        assert client.excitation_state == "idle"
+        client.wait(lambda: client.excitation_state == "idle", 5.0, "the state")

@@ -11,12 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import GetState
+from std_srvs.srv import Trigger
 
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.client import Client
 from ros2_dynid.processes import Processes, own_domain
+
+NOT_YET = ("the position of the robot is not known", "the robot is not at rest")
+"""Refusals of a start that pass by themselves."""
+
+
+class Patient(Client):
+    """A client for a busy machine: what takes long is waited for, so that only what never comes is an error."""
+
+    patience = 60.0
+
+    def wait(self, done: Any, timeout: float, what: str) -> None:
+        super().wait(done, 3 * timeout, what)
 
 
 class Graph:
@@ -25,7 +39,7 @@ class Graph:
     def __init__(self, processes: Processes, folder: Path, robot: str) -> None:
         self._processes, self.folder, self.robot_path = processes, folder, robot
         self.robot = load_robot(robot)
-        self.client = Client(self.robot, "test_client")
+        self.client = Patient(self.robot, "test_client")
         self._folders = {
             "recorder": {"folder": folder / "recordings"},
             "excitation": {"folder": folder / "trajectories", "planning_seconds": 2.0, "start_delay": 0.5,
@@ -41,16 +55,41 @@ class Graph:
         return self._processes.start(name or node, [f"ros2_dynid.nodes.{node}", "--ros-args", *arguments, *remaps])
 
     def ready(self, *nodes: str) -> None:
-        """Wait until the nodes are active, and until excitation and robot have found each other."""
+        """Wait until the nodes are active, and until the excitation would start: by what it says of itself."""
         for node in nodes:
             self.client.wait(lambda node=node: self._active(node), 40.0, f"the start of {node}")
         if {"excitation", "sim_robot"} <= set(nodes):
-            topics = ("joint_trajectory", "joint_states")
-            self.client.wait(
-                lambda: all(self.client.count_publishers(t) and self.client.count_subscribers(t) for t in topics),
-                20.0,
-                "the connection",
-            )
+            self._sees_the_robot()
+
+    def _sees_the_robot(self) -> None:
+        heard: dict[str, str] = {}
+
+        def take(message: DiagnosticArray) -> None:
+            for status in message.status:
+                if status.name == "excitation: state":
+                    heard.update({pair.key: pair.value for pair in status.values})
+
+        wanted = {"position": "known", "at_rest": "True", "controller": "connected"}
+        subscription = self.client.create_subscription(DiagnosticArray, "/diagnostics", take, 10)
+        try:
+            self.client.wait(lambda: wanted.items() <= heard.items(), 20.0, "a robot that the excitation can move")
+        finally:
+            self.client.destroy_subscription(subscription)
+
+    def run(self, service: str = "start") -> None:
+        """Start, as soon as the excitation sees the robot at rest; the state is empty until it says one anew."""
+
+        def begun() -> bool:
+            self.client.excitation_state = ""
+            try:
+                self.client.call(Trigger, f"excitation/{service}")
+            except ClientError as error:
+                if any(reason in str(error) for reason in NOT_YET):
+                    return False
+                raise
+            return True
+
+        self.client.wait(begun, 20.0, "a robot at rest")
 
     def _active(self, node: str) -> bool:
         with contextlib.suppress(ClientError):  # one that has just started may not have found us yet

@@ -24,12 +24,14 @@ class ClientError(DynidError):
 
 
 class Caller(Node):
-    """A node that somebody else spins; its methods block the caller."""
+    """A node that somebody else spins; its methods block the caller. patience: for a server to appear [s]."""
+
+    patience = 20.0
 
     def call(self, kind: Any, name: str, timeout: float = 60.0, **fields: Any) -> Any:
         """Call a service and return its response; a response without success raises."""
         client: Any = self.create_client(kind, name)
-        if not client.wait_for_service(20.0):
+        if not client.wait_for_service(self.patience):
             raise ClientError(f"service {name} does not answer; is its node running?")
         time.sleep(MATCHING)
         try:
@@ -43,7 +45,7 @@ class Caller(Node):
     def act(self, kind: Any, name: str, goal: Any, feedback: Any = None, timeout: float = 300.0) -> Any:
         """Send a goal and return its result; one without success raises."""
         client: Any = ActionClient(self, kind, name)
-        if not client.wait_for_server(20.0):
+        if not client.wait_for_server(self.patience):
             raise ClientError(f"action {name} does not answer; is its node running?")
         handle = _result(client.send_goal_async(goal, feedback), timeout, name)
         if not handle.accepted:

@@ -135,11 +135,18 @@ class Excitation(ManagedNode):
             self._stream = None
 
     def status(self) -> Status:
-        """Tell the phase."""
+        """Tell the phase, and what a start needs: a known position, rest, a controller."""
         phase = self._machine.phase
         level = ERROR if phase is Phase.ABORTED else WARN if phase is Phase.NO_ROBOT else OK
         planned = self._planner.plan is not None if hasattr(self, "_planner") else False
-        return level, phase.value, {"planned": planned, "commands": self._machine.commands}
+        values = {
+            "planned": planned,
+            "commands": self._machine.commands,
+            "position": self._machine.unknown(self._now()) or "known",
+            "at_rest": self._machine.at_rest,
+            "controller": self._connection() or "connected",
+        }
+        return level, phase.value, values
 
     # --- parameters
 
