@@ -59,6 +59,7 @@ from ros2_dynid.identification.physical.consistency import table as consistent_c
 from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, imposed_on, set_fits
 from ros2_dynid.identification.physical.standard import essential_change, full_map, on_leaders, with_drives
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
+from ros2_dynid.identification.preparation.elsewhere import Distant, changed
 from ros2_dynid.identification.torque_data import save_torque_data
 from ros2_dynid.identification.torque_std import Spread
 from ros2_dynid.identification.validation import (
@@ -107,7 +108,7 @@ __all__ = [
 SUMMARY = "summary.json"
 PIECE = 200_000
 """Samples of a recording held at a time."""
-Recording = str | Path | Samples
+Recording = str | Path | Samples | Distant
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +360,7 @@ def check_output(output: str | Path | None, recordings: Sequence[Recording], ove
     """Return the model file to write, or refuse a folder whose files are recordings, or not to be replaced."""
     if output is None:
         return None
-    inputs = [recording for recording in recordings if not isinstance(recording, Samples)]
+    inputs = [recording for recording in recordings if isinstance(recording, str | Path)]
     check_place(Path(output), (MODEL, DATA, SUMMARY, PAGE), inputs=inputs, overwrite=overwrite)
     return Path(output) / MODEL
 
@@ -370,8 +371,7 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     chosen = options.preparation
 
     def read() -> list[Prepared]:
-        shares = (0.05 + 0.3 * k / len(recordings) for k in range(len(recordings)))
-        return [_prepared(robot, part, options, report, at) for part, at in zip(recordings, shares, strict=True)]
+        return _all_prepared(robot, recordings, options, report, (0.05, 0.3))
 
     def informed(prepared: Sequence[Prepared]) -> Information:
         on_chunk = partial(_regressor_done, report)
@@ -419,6 +419,26 @@ def _halves(
     return [with_carried(robot, base, value, part) for part in prepared]
 
 
+def _all_prepared(
+    robot: Robot,
+    recordings: Sequence[Recording],
+    options: IdentifyOptions,
+    report: Progress,
+    span: tuple[float, float],
+    filters: Filter | None = None,
+) -> list[Prepared]:
+    """Return the recordings prepared; span: of the progress, where it begins and how long it is."""
+    distant = [recording for recording in recordings if isinstance(recording, Distant)]
+    if distant:
+        report("reading recordings", span[0])
+        found = distant[0].place.prepare(robot, distant, options.preparation, options.reading, None, filters)
+        return found if filters is None else [effort_later(p, filters.delay - p.filter.delay) for p in found]
+    return [
+        _prepared(robot, part, options, report, span[0] + span[1] * k / len(recordings), filters=filters)
+        for k, part in enumerate(recordings)
+    ]
+
+
 def _prepared(
     robot: Robot,
     recording: Recording,
@@ -446,6 +466,7 @@ def _prepared_as_recorded(
     half: int | None,
     filters: Filter | None,
 ) -> Prepared:
+    assert not isinstance(recording, Distant)  # which has no halves
     if isinstance(recording, Samples):
         return prepare(robot, recording, options.preparation, half=half, filters=filters)
     for pieces in (_pieces_read_once, _pieces_read_twice):
@@ -558,13 +579,14 @@ def _held_out(
     if not recordings:
         return None
     filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
-    prepared = [_prepared(problem.robot, part, options, report, 0.85, filters=filters) for part in recordings]
+    prepared = _all_prepared(problem.robot, recordings, options, report, (0.85, 0.0), filters)
     spread = Spread(found.covariance, found.identified, found.sigma)
     compared = {}
     for name, value in values.items():
         if problem.terms:
             own = value[problem.information.layout.base]
-            prepared = [with_carried(problem.robot, problem.base, own, part) for part in prepared]
+            carrying = partial(with_carried, problem.robot, problem.base, own)
+            prepared = [changed(carrying, part, same_rows=True) for part in prepared]
         compared[name] = compare_torques(
             problem.robot, problem.base, prepared, value, problem.prior, spread=spread, terms=problem.terms
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,9 @@ from ros2_dynid.identification.estimators.recursive import recursive
 from ros2_dynid.identification.estimators.robust import NumberedRows, irls, reweighted
 from ros2_dynid.identification.estimators.sequential import sequential
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
+from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
-from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
@@ -110,23 +112,39 @@ def inform(
 
     every: 2 takes every second chunk of rows only, and so on.
     """
-    columns = base.columns(robot)
     layout = Layout(len(base), n_delay=int(delay), n_friction=len(terms))
     felt = np.ones((len(robot.active), layout.size), dtype=bool)
     felt[:, layout.base] = felt_by(robot, base)
     felt[:, layout.friction] = np.array([[k == j for j, _ in active_terms(robot, terms)] for k in range(len(felt))])
-    return combine(
-        [
-            gather(
-                row_chunks(robot, p, columns, delay=delay, terms=terms, every=every),
-                felt,
-                -(-row_count(p) // every),
-                layout,
-                on_chunk=_within(on_chunk, k, len(prepared)),
-            )
-            for k, p in enumerate(prepared)
-        ]
-    )
+    one = partial(informed, robot, base, felt, layout, tuple(terms), every)
+    if prepared and prepared[0].elsewhere is not None:
+        return combine(over(one, prepared))
+    return combine([one(p, (p,), _within(on_chunk, k, len(prepared))) for k, p in enumerate(prepared)])
+
+
+def informed(
+    robot: Robot,
+    base: BaseParameters,
+    felt: NDArray[np.bool_],
+    layout: Layout,
+    terms: Sequence[FrictionTerm],
+    every: int,
+    whole: Prepared,
+    parts: Iterable[Prepared],
+    on_chunk: OnChunk | None = None,
+) -> Information:
+    """Return what one recording says; its samples come in parts, one after the other in time."""
+    columns, delay = base.columns(robot), bool(layout.n_delay)
+
+    def rows() -> Iterator[Rows]:
+        before = 0
+        for part in parts:
+            first = -before % every
+            yield from row_chunks(robot, part, columns, delay=delay, terms=terms, every=every, first=first)
+            if every > 1:
+                before += sum(1 for _ in windows(part, rows_of_a_chunk(part)))
+
+    return gather(rows(), felt, -(-row_count(whole) // every), layout, on_chunk=on_chunk)
 
 
 def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None) -> Fit:

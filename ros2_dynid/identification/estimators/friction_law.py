@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from ros2_dynid.identification.estimators.information import Information, restri
 from ros2_dynid.identification.estimators.layout import Layout
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, top_speeds
+from ros2_dynid.identification.preparation.elsewhere import changed, over
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_count, rows_of_a_chunk
 from ros2_dynid.model.friction import FrictionKind, FrictionTerm
-from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.robot import Array, Robot
 
 SELECTION_CHUNKS = 200
 """Chunks of rows that the terms are chosen from, about: more do not change the choice."""
@@ -63,7 +65,8 @@ def with_law(
     if not terms:
         return LawOfData(tuple(prepared), information)
     found, delay = wls(information), bool(information.layout.n_delay)
-    loaded = tuple(with_carried(robot, base, found.base, p) for p in prepared)
+    value = found.base
+    loaded = tuple(_carrying(robot, base, value, p) for p in prepared)
     chunks = sum(-(-row_count(p) // rows_of_a_chunk(p)) for p in prepared)
     every = max(1, chunks // SELECTION_CHUNKS)
     tried = inform(robot, base, loaded, delay=delay, terms=terms, every=every)
@@ -80,10 +83,10 @@ def with_law(
     if not kept:
         return LawOfData(tuple(prepared), information, (), selection.trials)
     for _ in range(ROUNDS):
-        again = tuple(with_carried(robot, base, found.base, p) for p in prepared)
-        if every == 1 and all(_same(old, new) for old, new in zip(loaded, again, strict=True)):
+        again = tuple(_carrying(robot, base, found.base, p) for p in prepared)
+        if every == 1 and all(over(partial(_same, robot, base, value), again)):
             break
-        loaded, every = again, 1
+        loaded, every, value = again, 1, found.base
         law = inform(robot, base, loaded, delay=delay, terms=kept)
         found = wls(law)
     return LawOfData(loaded, law, kept, selection.trials)
@@ -98,7 +101,16 @@ def _with_terms(every: Information, chosen: Sequence[int]) -> Information:
     return restrict(every, kept, Layout(layout.n_base, layout.n_delay, layout.n_load, len(chosen)))
 
 
-def _same(old: Prepared, new: Prepared) -> bool:
-    assert old.carried is not None and new.carried is not None
-    change = np.linalg.norm(new.carried - old.carried, axis=0)
-    return bool(np.all(change <= SAME_LOAD * np.maximum(np.linalg.norm(old.carried, axis=0), 1e-300)))
+def _carrying(robot: Robot, base: BaseParameters, value: Array, prepared: Prepared) -> Prepared:
+    return changed(partial(with_carried, robot, base, value), prepared, same_rows=True)
+
+
+def _same(robot: Robot, base: BaseParameters, value: Array, whole: Prepared, parts: Iterable[Prepared]) -> bool:
+    """Return whether the torque carried is the one that base parameters `value` give, within SAME_LOAD."""
+    change, size = np.zeros(len(robot.active)), np.zeros(len(robot.active))
+    for part in parts:
+        old = with_carried(robot, base, value, part).carried
+        assert old is not None and part.carried is not None
+        change += np.sum((part.carried - old) ** 2, axis=0)
+        size += np.sum(old**2, axis=0)
+    return bool(np.all(np.sqrt(change) <= SAME_LOAD * np.maximum(np.sqrt(size), 1e-300)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ros2_dynid.identification.estimators.least_squares import (
     weighted_triangle,
 )
 from ros2_dynid.identification.preparation.effort_delay import effort_later
+from ros2_dynid.identification.preparation.elsewhere import changed_now
 from ros2_dynid.identification.preparation.prepared import Prepared
 
 FIRST_ORDER = 0.05
@@ -45,7 +47,7 @@ def without_large_delay(
         if abs(delay) < max(limit, 1.0 / found[0].filter.inner_rate) or abs(total) > LARGEST:
             break
         try:
-            moved = [effort_later(p, delay) for p in found]
+            moved = changed_now(partial(effort_later, delay=delay), found)
         except InputError:
             break
         new = inform(moved)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ros2_dynid.identification.estimators.least_squares import (
     weighted_triangle,
 )
 from ros2_dynid.identification.preparation.cutoffs import LOOKED_AT, ROW_RATE_OVER_CUTOFF, SHARE_OF_ENDS
+from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.filters import LOBES, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.robot import Array
@@ -42,7 +44,7 @@ Inform = Callable[[Sequence[Prepared]], Information]
 def lower_cutoff(prepared: Sequence[Prepared], information: Information, inform: Inform) -> float | None:
     """Return a cut-off of the rows [Hz] that predicts much better than the one of `prepared`, None if there is none."""
     row = min(p.filter.row_cutoff or 0.0 for p in prepared)
-    looked = [_beginning(p) for p in prepared]
+    looked = [changed(partial(_beginning, start=float(p.t[0])), p) for p in prepared]
     lowest = max(LOBES / (SHARE_OF_ENDS * float(p.t[-1] - p.t[0])) for p in looked)
     tried = [cutoff for cutoff in (max(usual, lowest) for usual in TRIED) if WELL_BELOW * cutoff <= row]
     if not tried:
@@ -51,7 +53,7 @@ def lower_cutoff(prepared: Sequence[Prepared], information: Information, inform:
     fitted = np.linalg.norm(joint_errors(information, value)) / np.linalg.norm(joint_torques(information))
     if fitted < GOOD_ENOUGH:
         return None
-    found = {cutoff: inform([refiltered(p, cutoff) for p in looked]) for cutoff in tried}
+    found = {cutoff: inform([changed(partial(refiltered, cutoff=cutoff), p) for p in looked]) for cutoff in tried}
     band = found[tried[-1]]
     before = held_out_error(inform(looked), band)
     errors = {cutoff: held_out_error(part, band) for cutoff, part in found.items()}
@@ -100,9 +102,9 @@ def _fit(information: Information) -> Array:
     return solve(weighted_triangle(information, 1.0 / own_errors(information)).R).value
 
 
-def _beginning(prepared: Prepared) -> Prepared:
-    """Return the first LOOKED_AT seconds."""
-    end = int(np.searchsorted(prepared.t, prepared.t[0] + LOOKED_AT))
+def _beginning(prepared: Prepared, start: float) -> Prepared:
+    """Return the first LOOKED_AT seconds of a recording that begins at `start` [s], or of a part of it."""
+    end = int(np.searchsorted(prepared.t, start + LOOKED_AT))
     if end >= len(prepared.t):
         return prepared
     kernel = 1 if prepared.kernel is None else len(prepared.kernel)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.elsewhere import changed_now
 from ros2_dynid.identification.preparation.prepared import Prepared
 
 
@@ -18,6 +20,8 @@ def effort_later(prepared: Prepared, delay: float) -> Prepared:
     n = round(delay * prepared.filter.inner_rate)
     if n == 0:
         return prepared
+    if prepared.elsewhere is not None:
+        return changed_now(partial(effort_later, delay=delay), [prepared])[0]
     shortest = 1 if prepared.kernel is None else len(prepared.kernel)
     motion, effort, segments, at = [], [], [], 0
     for segment in prepared.segments:

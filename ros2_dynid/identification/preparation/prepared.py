@@ -9,6 +9,7 @@ import numpy as np
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction.columns import signs
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs
+from ros2_dynid.identification.preparation.elsewhere import Elsewhere
 from ros2_dynid.identification.preparation.even_grid import Known
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note
@@ -40,6 +41,8 @@ class Prepared:
     and the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     carried: torque of links and rotors without friction, shape (N, n), which load-dependent friction needs; None: zero.
+    elsewhere: where the samples are if this is an outline, whose t has the first and the last time and whose other
+    arrays are empty (elsewhere.py); None: they are here.
     """
 
     t: Array
@@ -61,6 +64,7 @@ class Prepared:
     cutoffs: Cutoffs | None = None
     known: Known | None = None
     carried: Array | None = None
+    elsewhere: Elsewhere | None = None
 
 
 def as_prepared(

@@ -96,13 +96,14 @@ def row_chunks(
     n_rows: int | None = None,
     terms: Sequence[FrictionTerm] = (),
     every: int = 1,
+    first: int = 0,
 ) -> Iterator[Rows]:
     """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike.
 
     With `delay`, W gets one more column, -dtau/dt, whose parameter is how late the effort was recorded [s]: to first
     order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
     terms: friction terms, whose columns come between those of the regressor and of the delay. every: 2 leaves every
-    second chunk out, and so on.
+    second chunk out, and so on; first: chunks left out before that.
     """
     n_rows = n_rows or rows_of_a_chunk(prepared)
     robot = replace(robot, friction=()) if robot.friction else robot  # which are not in the regressor
@@ -110,7 +111,7 @@ def row_chunks(
     T = toeplitz(prepared.kernel, prepared.step, n_rows)
     slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
     b, n = len(columns), len(robot.active)
-    for window in itertools.islice(windows(prepared, n_rows), 0, None, every):
+    for window in itertools.islice(windows(prepared, n_rows), first, None, every):
         part, m = window.inputs, len(window.at)
         Y = evaluate(prepared.q[part], prepared.dq[part], prepared.ddq[part])
         if T is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.identification.torque_data import TorqueData
@@ -53,19 +55,82 @@ def compare_torques(
     value, prior: base parameters, friction terms and delay of the effort [s], a value for each column of W; spread: of
     these, to count the rows inside the band of the prediction.
     """
-    n, columns = len(robot.active), base.columns(robot)
     stride = max(1, -(-sum(row_count(p) for p in prepared) // limit))
-    parts: list[tuple[Array, ...]] = []
-    residuals: list[Array] = []
-    errors, torques, largest = np.zeros(n), np.zeros(n), np.zeros(n)
-    counts = np.zeros(n, dtype=np.int64)
-    inside, judged = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    one = partial(_compared, robot, base, value, prior, spread, tuple(terms), stride)
+    found = over(one, prepared, _beginnings(prepared))
+    parts = [part for one_recording in found for part in one_recording.pictured]
+    if not parts:
+        raise InputError("the recordings have no row", "record longer")
+    errors, torques, counts, inside, judged = (
+        np.sum([getattr(one_recording, name) for one_recording in found], axis=0)
+        for name in ("errors", "torques", "counts", "inside", "judged")
+    )
+    return Comparison(
+        error_table(robot.active_names, np.sqrt(errors), np.sqrt(torques), counts),
+        TorqueData(*(np.concatenate(column) for column in zip(*parts, strict=True))),
+        found[0].residual,
+        np.max([one_recording.largest for one_recording in found], axis=0),
+        _shares([*robot.active_names, "all"], np.append(inside, inside.sum()), np.append(judged, judged.sum())),
+    )
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """Number of a recording, rows of those before it, and the shift of its times in the pictures [s]."""
+
+    number: int
+    seen: int
+    shift: float
+
+
+def _beginnings(prepared: Sequence[Prepared]) -> list[_Beginning]:
+    found: list[_Beginning] = []
     begin, seen = 0.0, 0
     for number, recording in enumerate(prepared):
         shift = begin - (float(recording.t[0]) if len(prepared) > 1 else 0.0)
-        delay = len(value) > len(columns) + len(terms)
-        chunks = row_chunks(robot, recording, columns, delay=delay, terms=terms)
-        for window, rows in zip(windows(recording, rows_of_a_chunk(recording)), chunks, strict=True):
+        found.append(_Beginning(number, seen, shift))
+        begin, seen = shift + float(recording.t[-1]), seen + row_count(recording)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """Sums over the rows of one recording, shape (n,) each; pictured: rows for pictures; residual: of the first."""
+
+    errors: Array
+    torques: Array
+    largest: Array
+    counts: NDArray[np.int64]
+    inside: NDArray[np.int64]
+    judged: NDArray[np.int64]
+    residual: Array
+    pictured: tuple[tuple[Array, ...], ...]
+
+
+def _compared(
+    robot: Robot,
+    base: BaseParameters,
+    value: Array,
+    prior: Array,
+    spread: Spread | None,
+    terms: Sequence[FrictionTerm],
+    stride: int,
+    whole: Prepared,
+    parts: Iterable[Prepared],
+    beginning: _Beginning,
+) -> _Compared:
+    """Compare the torques of one recording, whose samples come in parts."""
+    n, columns = len(robot.active), base.columns(robot)
+    pictured: list[tuple[Array, ...]] = []
+    residuals: list[Array] = [np.empty((0, n))]
+    errors, torques, largest = np.zeros(n), np.zeros(n), np.zeros(n)
+    counts = np.zeros(n, dtype=np.int64)
+    inside, judged = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    seen = beginning.seen
+    delay = len(value) > len(columns) + len(terms)
+    for part in parts:
+        chunks = row_chunks(robot, part, columns, delay=delay, terms=terms)
+        for window, rows in zip(windows(part, rows_of_a_chunk(part)), chunks, strict=True):
             predicted = np.einsum("b,bjt->jt", value, rows.W)
             residual = rows.tau - predicted
             errors += np.sum(residual**2 * rows.keep, axis=1)
@@ -77,7 +142,7 @@ def compare_torques(
                 judged += np.count_nonzero(known, axis=1)
                 inside += np.count_nonzero(known & (np.abs(residual) <= WIDTH * std), axis=1)
             largest = np.maximum(largest, np.max(np.abs(rows.tau) * rows.keep, axis=1, initial=0.0))
-            if number == 0:
+            if beginning.number == 0:
                 residuals.append(np.where(rows.keep, residual, np.nan).T)
             kept = np.arange((-seen) % stride, len(window.at), stride)
             seen += len(window.at)
@@ -86,18 +151,10 @@ def compare_torques(
             at = window.at[kept]
             measured = np.where(rows.keep[:, kept], rows.tau[:, kept], np.nan).T
             a_priori = np.einsum("b,bjt->tj", prior, rows.W[:, :, kept])
-            motion = (recording.q[at], recording.dq[at], recording.ddq[at])
-            parts.append((rows.t[kept] + shift, *motion, measured, predicted[:, kept].T, a_priori))
-        begin = shift + float(recording.t[-1])
-    if not parts:
-        raise InputError("the recordings have no row", "record longer")
-    return Comparison(
-        error_table(robot.active_names, np.sqrt(errors), np.sqrt(torques), counts),
-        TorqueData(*(np.concatenate(column) for column in zip(*parts, strict=True))),
-        np.concatenate(residuals),
-        largest,
-        _shares([*robot.active_names, "all"], np.append(inside, inside.sum()), np.append(judged, judged.sum())),
-    )
+            motion = (part.q[at], part.dq[at], part.ddq[at])
+            pictured.append((rows.t[kept] + beginning.shift, *motion, measured, predicted[:, kept].T, a_priori))
+    residual = np.concatenate(residuals)
+    return _Compared(errors, torques, largest, counts, inside, judged, residual, tuple(pictured))
 
 
 def _shares(names: Sequence[str], inside: NDArray[np.int64], judged: NDArray[np.int64]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.estimators.fit import Problem, inform
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
+from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.validation.effort_evidence import CLEAR, STRONG, EffortEvidence, effort_evidence
 from ros2_dynid.identification.validation.effort_scale import Factor, against_prior, relative_gains, scaled
@@ -101,7 +103,7 @@ def _degrees(problem: Problem, motion: Motion) -> Finding | None:
     if not np.any(turns & far):
         return None
     size = np.where(turns, DEGREES, 1.0)
-    prepared = [_in_radians(p, size) for p in problem.prepared]
+    prepared = [changed(partial(_in_radians, size=size), p) for p in problem.prepared]
     there = inform(robot, problem.base, prepared)
     before, after = (_own_error(information) for information in (problem.information, there))
     if after > 0.5 * before:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.robot import Array
 
@@ -28,5 +30,12 @@ def motion_of(prepared: Sequence[Prepared], most: int = MOST) -> Motion:
     """Return at most about `most` samples, evenly spread over the recordings' segments."""
     count = sum(segment.stop - segment.start for p in prepared for segment in p.segments)
     stride = max(1, -(-count // most))
-    parts = [tuple(x[segment][::stride] for x in (p.q, p.dq, p.ddq, p.tau)) for p in prepared for segment in p.segments]
-    return Motion(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    found = over(partial(_taken, stride), prepared)
+    arrays = [(one.q, one.dq, one.ddq, one.tau) for one in found]
+    return Motion(*(np.concatenate(column) for column in zip(*arrays, strict=True)))
+
+
+def _taken(stride: int, whole: Prepared, parts: Iterable[Prepared]) -> Motion:
+    """Return every stride-th sample of each segment of one recording."""
+    taken = [tuple(x[s][::stride] for x in (p.q, p.dq, p.ddq, p.tau)) for p in parts for s in p.segments]
+    return Motion(*(np.concatenate(column) for column in zip(*taken, strict=True)))
