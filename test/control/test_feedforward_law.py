@@ -199,3 +199,58 @@ def test_what_the_robot_could_not_hold_is_refused():
     check_holdable(some, MODEL, effort, None, poses, "the payload", "give its mass")
     with pytest.raises(InputError, match=r"needs .* N.m at 'shoulder'"):
         check_holdable(MODEL, None, np.array([120.0, 1.0, 80.0]), MEASURED, poses, "the model", "load another")
+
+
+def test_a_load_is_judged_where_the_robot_is_and_by_itself():
+    """Gravity with the load, and of the load alone, must be within the efforts; both signs, and at most poses."""
+    robot = load_robot("demo3")
+    chi = standard_vector(robot)
+    load = Load(3.0, np.array([0.1, 0.0, 0.05]), np.zeros((3, 3)), robot.n)
+    empty = Model(robot, chi)
+    full = Model(robot, chi + load_parameters(robot, load, len(chi)))
+    poses = reachable_poses(robot)
+    whole = np.array([full.gravity(q) for q in poses])
+    alone = whole - np.array([empty.gravity(q) for q in poses])
+    own = [joint.limits for joint in robot.joints]
+    assert np.all(poses >= [x.lower for x in own]) and np.all(poses <= [x.upper for x in own])
+    assert np.all(np.ptp(poses, axis=0) > 0.8 * np.minimum([x.upper - x.lower for x in own], 2 * np.pi))
+    k = int(np.argmax(np.abs(whole).max(axis=0)))
+    for at in (int(np.argmax(whole[:, k])), int(np.argmin(whole[:, k]))):  # a large torque of either sign
+        limit = np.full(robot.n, np.inf)
+        limit[k] = 1.01 * max(abs(whole[at, k]), abs(alone[at, k]))
+        check_holdable(full, empty, limit, poses[at], poses[:0], "the payload", "take it off")
+        limit[k] = 0.99 * abs(whole[at, k])
+        with pytest.raises(InputError, match=f"needs {abs(whole[at, k]):.4g} N.m at {robot.active_names[k]!r}"):
+            check_holdable(full, None, limit, poses[at], poses[:0], "the payload", "take it off")
+    # the load alone is judged too, where the robot's own weight hides it
+    opposed = int(np.argmax(np.abs(alone[:, k]) - np.abs(whole[:, k])))
+    if abs(alone[opposed, k]) > abs(whole[opposed, k]):
+        limit = np.full(robot.n, np.inf)
+        limit[k] = 0.5 * (abs(alone[opposed, k]) + abs(whole[opposed, k]))
+        with pytest.raises(InputError, match="against gravity where the robot is"):
+            check_holdable(full, empty, limit, poses[opposed], poses[:0], "the payload", "take it off")
+    median = np.median(np.abs(whole[:, k]))
+    limit = np.full(robot.n, np.inf)
+    limit[k] = 0.9 * median
+    with pytest.raises(InputError, match="beyond the effort limits in"):
+        check_holdable(full, None, limit, None, poses, "the model", "identify again")
+    limit[k] = 1.1 * median
+    check_holdable(full, None, limit, None, poses, "the model", "identify again")
+
+
+@pytest.mark.parametrize(("moments", "refused"), [
+    ((0.0, 0.0, 0.0), ""),
+    ((0.01, 0.02, 0.03), ""),  # a thin plate: the largest is the sum of the others
+    ((0.01, 0.02, 0.0301), "triangle"),
+    ((-1e-6, 0.02, 0.02), "negative"),
+    ((1e-9, 2e-9, 3.1e-9), "triangle"),
+    ((1e-9, 2e-9, 3e-9), ""),
+])  # fmt: skip
+def test_inertias_that_a_body_can_have(moments, refused):
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    load = Load(1.0, np.zeros(3), turn @ np.diag(moments) @ turn.T, 1)
+    if refused:
+        with pytest.raises(InputError, match=refused):
+            checked_load(load)
+    else:
+        assert checked_load(load) is load
