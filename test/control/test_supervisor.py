@@ -1,0 +1,196 @@
+"""What the supervisor sees in joint states: both signs, both ends, every joint with limits of its own."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ros2_dynid.control.motion_limits import MotionLimits, Settings
+from ros2_dynid.control.reference import reference
+from ros2_dynid.control.supervisor import Supervisor
+from ros2_dynid.model.joint_state import State
+
+NAMES = ("a", "b", "c")
+LIMITS = MotionLimits(
+    NAMES,
+    np.array([-3.0, -2.0, -1.0]),
+    np.array([2.5, 2.2, 1.5]),
+    np.array([3.0, 2.0, 0.5]),
+    np.array([5.0, 8.0, 3.0]),
+    np.array([5.0, 8.0, 3.0]),
+)
+SETTINGS = Settings(stale=0.1, overshoot=0.05, tracking=0.1)
+PERIOD = 0.004
+
+
+class Watched:
+    """A supervisor with a robot whose states come at 250 Hz, measured when they come."""
+
+    def __init__(self):
+        self.watch, self.now = Supervisor(LIMITS, SETTINGS), 50.0
+        self.q = np.array([0.1, -0.2, 0.3])
+
+    def take(self, q=None, dq=None, *, stamp=None, after=PERIOD):
+        self.now += after
+        self.q = self.q if q is None else np.array(q, dtype=float)
+        dq = np.zeros(3) if dq is None else np.array(dq, dtype=float)
+        stamp = round(self.now * 1e9) if stamp is None else stamp
+        return self.watch.take(State(NAMES, self.q, dq, np.zeros(3), stamp), self.now, self.now)
+
+    def still(self, count=60):
+        for _ in range(count):
+            assert self.take() == ""
+        return self
+
+
+@pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
+def test_each_position_limit_holds_with_its_overshoot(joint, side):
+    limit = (LIMITS.upper if side > 0 else LIMITS.lower)[joint]
+    for excess, seen in ((0.049, False), (0.051, True)):
+        made = Watched()
+        made.q[joint] = limit + side * excess
+        made.still()
+        problem = made.watch.problem()
+        where = "above its upper limit" if side > 0 else "below its lower limit"
+        assert (problem == f"joint {NAMES[joint]} is {where}: {made.q[joint]:.3f}") == seen
+        assert bool(problem) == seen
+
+
+@pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
+def test_each_velocity_limit_holds_by_positions(joint, side):
+    for share, seen in ((1.04, False), (1.06, True)):
+        made = Watched().still()
+        for k in range(8):
+            q = made.q.copy()
+            q[joint] += side * share * LIMITS.velocity[joint] * PERIOD
+            made.take(q)
+            if k < 4:
+                assert made.watch.problem() == "", "20 ms have not passed at that speed"
+        assert bool(made.watch.problem()) == seen
+        if seen:
+            assert (
+                f"joint {NAMES[joint]} is faster than its limit of {LIMITS.velocity[joint]:g}" in made.watch.problem()
+            )
+
+
+@pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
+def test_each_velocity_limit_holds_by_stated_velocities(joint, side):
+    for share, count, seen in ((1.06, 6, True), (1.06, 5, False), (1.04, 9, False)):
+        made = Watched().still()
+        dq = np.zeros(3)
+        dq[joint] = side * share * LIMITS.velocity[joint]
+        for _ in range(count):
+            made.take(dq=dq)
+        assert bool(made.watch.problem()) == seen, "all of the last 20 ms must say so"
+    swinging = Watched().still()
+    for k in range(9):
+        dq = np.zeros(3)
+        dq[joint] = (-1) ** k * 1.5 * LIMITS.velocity[joint]
+        swinging.take(dq=dq)
+    assert swinging.watch.problem() == "", "noise of both signs is no motion"
+
+
+def test_a_start_of_the_stream_says_nothing_about_speed():
+    made = Watched()
+    made.take()
+    made.take(made.q + 2.0 * LIMITS.velocity * PERIOD)
+    assert made.watch.problem() == "" and made.watch.known(made.now)
+
+
+@pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
+def test_a_position_that_cannot_have_moved_there_is_not_believed(joint, side):
+    reach = 3.0 * LIMITS.velocity[joint] * PERIOD + 0.02
+    for share, seen in ((0.98, False), (1.02, True)):
+        made = Watched().still()
+        q = made.q.copy()
+        q[joint] += side * share * reach
+        said = made.take(q)
+        assert bool(said) == seen and made.watch.jumped == seen
+        assert made.watch.known(made.now) == (not seen)
+        if seen:
+            assert said == f"joint {NAMES[joint]} jumped by {share * reach:.3f} in 0.004 s: its position is wrong"
+            assert made.watch.unknown(made.now) == said and made.watch.jumped_at == made.now
+            assert made.take() == "" and made.watch.known(made.now), "the next state, beside it, is believed"
+    late = Watched().still()
+    late.take(late.q + 5.0, after=0.2)
+    assert not late.watch.jumped, "after a silence it may have moved"
+
+
+def test_numbers_that_are_none():
+    for bad in (np.nan, np.inf):
+        made = Watched().still()
+        said = made.take([0.1, bad, 0.3])
+        assert "joint b: its position is not a number" in said and not made.watch.known(made.now)
+
+
+def test_silence_begins_when_nothing_new_comes():
+    made = Watched()
+    assert made.watch.unknown(made.now) == "no joint state of all joints has come yet"
+    made.still()
+    last = made.now
+    assert made.watch.known(last + 0.0999) and not made.watch.known(last + 0.101)
+    assert made.watch.silence(last + 0.25) == "no joint state for 0.250 s, more than 0.1 s"
+    stamp = round(last * 1e9)
+    for _ in range(30):
+        made.take(stamp=stamp)
+    assert made.watch.heard == last, "what repeats a stamp is not new"
+    assert "repeated the same stamp for 0.120 s: their source is frozen" in made.watch.silence(made.now)
+    for _ in range(3):
+        made.take(stamp=0)  # a driver without stamps counts by arrival
+    assert made.watch.heard == made.now and made.watch.known(made.now)
+
+
+def test_rest_needs_the_whole_window():
+    made = Watched().still(20)
+    assert not made.watch.at_rest(), "80 ms are too short to tell"
+    made.still(10)
+    assert made.watch.at_rest()
+    for side, speed, still in ((1, 0.019, True), (-1, 0.019, True), (1, 0.021, False), (-1, 0.021, False)):
+        slow = Watched().still()
+        for _ in range(40):
+            slow.take(slow.q + np.array([0.0, side * speed * PERIOD, 0.0]))
+        assert slow.watch.at_rest() == still
+        np.testing.assert_allclose(slow.watch.velocity(), [0.0, side * speed, 0.0], rtol=1e-6, atol=1e-12)
+
+
+def test_a_clock_that_was_set_back_starts_again():
+    made = Watched().still()
+    made.now -= 10.0
+    made.watch.rewind(made.now)
+    assert made.watch.heard <= made.now and not made.watch.known(made.now)
+    made.still(2)
+    assert made.watch.known(made.now) and not made.watch.at_rest()
+
+
+@pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
+def test_the_reference_is_followed_within_the_tolerance(joint, side):
+    line = reference(NAMES, np.array([0.0, 2.0]), np.array([[0.1, -0.2, 0.3], [0.3, 0.0, 0.5]]), np.full((2, 3), 0.1))
+    for error, seen in ((0.099, False), (0.101, True)):
+        made = Watched().still()
+        made.watch.follow(line, made.now + PERIOD)
+        assert made.watch.until == pytest.approx(made.now + PERIOD + 2.0)
+        offset = np.zeros(3)
+        begin = made.now + PERIOD
+        for _ in range(100):
+            offset[joint] += side * error / 100
+            made.take(line.at(made.now + PERIOD - begin)[0] + offset)
+        problem = made.watch.problem()
+        assert bool(problem) == seen
+        np.testing.assert_allclose(made.watch.error(made.now), np.abs(offset), atol=1e-9)
+        assert made.watch.worst_error == (pytest.approx(error, abs=1e-6))
+        if seen:
+            assert f"joint {NAMES[joint]} is 0.101 off its reference, more than 0.1" in problem
+
+
+def test_a_robot_that_never_moved_has_not_taken_the_trajectory():
+    line = reference(NAMES, np.array([0.0, 1.0]), np.array([[0.1, -0.2, 0.3], [0.1, -0.2, 0.6]]), np.zeros((2, 3)))
+    made = Watched().still()
+    made.watch.follow(line, made.now)
+    made.still(250)
+    assert "the controller did not take the trajectory: joint c has not moved" in made.watch.problem()
+    before = Watched().still()
+    before.watch.follow(line.shifted(0.0), before.now + 5.0)
+    before.still(10)
+    assert before.watch.problem() == "", "the motion has not begun for the robot"
