@@ -69,6 +69,9 @@ def test_good_measured_velocity_is_used_and_a_late_one_is_not():
     coarse = np.round(samples.q / 1e-3) * 1e-3
     good = prepare(ROBOT, replace(samples, q=coarse, dq=dq + 1e-5 * rng.standard_normal(dq.shape)))
     assert set(good.filter.velocity) == {"measured"}
+    truth = a * w * np.cos(w * good.t[:, None]), -a * w**2 * np.sin(w * good.t[:, None])
+    for found, true in zip((good.dq, good.ddq), truth, strict=True):
+        assert np.allclose(found, true, atol=1e-3 * np.max(np.abs(true))), "far better than positions of 1 mrad can be"
     late = a * w * np.cos(w * (samples.t[:, None] - 0.02))
     assert set(prepare(ROBOT, replace(samples, q=coarse, dq=late)).filter.velocity) == {"position"}
 
@@ -115,6 +118,18 @@ def test_gains_scale_the_effort_and_unknown_joints_are_refused():
     assert np.allclose(scaled.tau[:, 0], plain.tau[:, 0])
     with pytest.raises(InputError, match="drive gain"):
         prepare(ROBOT, samples, PreparationOptions(gains={"nobody": 2.0}))
+
+
+@pytest.mark.parametrize("delay", [0.03, -0.02])
+def test_a_given_delay_moves_the_effort_to_the_motion_it_belongs_to(delay):
+    """An effort that was recorded `delay` late is taken that much later; the motion stays where it is."""
+    samples, (_, a, w, _, _) = smooth(500.0)
+    tau = 10 * a * np.sin(w * (samples.t[:, None] - delay))
+    p = prepare(ROBOT, replace(samples, tau=tau), PreparationOptions(delay=delay))
+    assert p.filter.delay == pytest.approx(delay, abs=1e-3)
+    step = abs(p.filter.delay - delay)
+    assert np.allclose(p.tau, 10 * p.q, atol=10 * np.max(a * w) * (step + 1e-4) + 0.02)
+    assert np.allclose(p.q, a * np.sin(w * p.t[:, None]), atol=1e-3)
 
 
 def test_arrays_must_fit():

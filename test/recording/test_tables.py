@@ -13,7 +13,9 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 from ros2_dynid.notes import damage
 from ros2_dynid.recording.read import load_samples
+from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.table.column_map import parse_columns
+from ros2_dynid.recording.unit_conversion import in_si
 from ros2_dynid.recording.units import Units
 
 TX40 = Path("/work/shared/data/tx40/tx40_traj.npz")
@@ -65,6 +67,11 @@ def test_units(tmp_path):
     assert samples.t[1] == 0.5
     assert np.allclose(samples.q[1], [np.pi, 0.25]) and np.allclose(samples.dq[1], [np.pi / 2, 1.0])
     assert samples.tau[1, 1] == 2.0
+    moved = in_si(Samples(np.arange(2.0), ("arm.base", "slide"), *np.full((4, 2, 2), 90.0)), ROBOT, units)
+    for values in (moved.q, moved.dq, moved.ddq):
+        np.testing.assert_allclose(values, [[np.pi / 2, 0.09]] * 2)
+    np.testing.assert_allclose(moved.tau, 0.09)
+    np.testing.assert_allclose(moved.t, [0.0, 1e-3])
     with pytest.raises(InputError, match="unknown angle unit 'grad'; choose from rad, deg"):
         Units(angle="grad")
 
