@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.excitation.collision import clearance
-from ros2_dynid.excitation.criteria import condition, normalised
+from ros2_dynid.excitation.criteria import condition_by, normalised
 from ros2_dynid.excitation.fourier_trajectory import FourierProblem, TorqueModel, linear_factor
 from ros2_dynid.excitation.limits import Caps, bounds_of, peak_effort
 from ros2_dynid.excitation.penalty import Penalty
@@ -100,7 +100,7 @@ def random_best(robot: Robot, caps: Caps, count: int) -> float:
         series = problem.series(y)
         if np.all(peak_effort(robot, series, chi) <= bounds.effort):
             W = model.W(*series.evaluate(np.linspace(0.0, 10.0, 500, endpoint=False)))
-            best = min(best, condition(normalised(W)[0]))
+            best = min(best, condition_by(normalised(W)[0]))
     return best
 
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.base_parameters.compute import base_parameters
-from ros2_dynid.control.feedforward import Model
+from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.identification.model_file import load_model, model_of, save_model
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -208,7 +208,7 @@ def main(seconds: float, count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name, own_domain() as environment:
         path = Path(name) / "model.yaml"
         save_model(model_of(robot, base, value, np.ones(len(base)), np.eye(len(base))), path)
-        model = Model(robot, load_model(path).chi)
+        model = FeedforwardModel(robot, load_model(path).chi)
         rows = zip(*motion(), strict=True)
         expected = np.array([model.rigid(*row) + model.friction(row[1], SMOOTHING) for row in rows])
         os.environ.update(environment)

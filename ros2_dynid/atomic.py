@@ -27,13 +27,13 @@ def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[IO[bytes]
             yield file
             file.flush()
             os.fsync(file.fileno())
-        place(temporary, path, overwrite=overwrite)
+        put_in_place(temporary, path, overwrite=overwrite)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def place(new: Path, path: Path, *, overwrite: bool) -> None:
+def put_in_place(new: Path, path: Path, *, overwrite: bool) -> None:
     """Give a finished file its name in one step; not `overwrite`: unless something has that name."""
     if overwrite:
         new.replace(path)

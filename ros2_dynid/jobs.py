@@ -29,7 +29,7 @@ PATIENCE = 2.0
 SECONDS = (1.0, 600.0)
 """Shortest and longest plan that a request may ask for [s]."""
 Request = TypeVar("Request")
-Outcome = TypeVar("Outcome")
+AnyOutcome = TypeVar("AnyOutcome")
 RequestIn = TypeVar("RequestIn", contravariant=True)
 OutcomeOut = TypeVar("OutcomeOut", covariant=True)
 
@@ -42,13 +42,13 @@ class Work(Protocol[RequestIn, OutcomeOut]):
 
 
 @dataclass(frozen=True)
-class UseCase(Generic[Request, Outcome]):
+class UseCase(Generic[Request, AnyOutcome]):
     """What a job can do: its name, the types of request and outcome, the work, and what refuses a request."""
 
     name: str
     request: type[Request]
-    outcome: type[Outcome]
-    work: Work[Request, Outcome]
+    outcome: type[AnyOutcome]
+    work: Work[Request, AnyOutcome]
     check: Callable[[Request], None]
 
 
@@ -82,10 +82,10 @@ class JobError(DynidError):
     """A job failed or was cancelled; the text says why."""
 
 
-class Job(Generic[Request, Outcome]):
+class Job(Generic[Request, AnyOutcome]):
     """A request being worked on; `wait` from one thread, `cancel` from any."""
 
-    def __init__(self, use_case: UseCase[Request, Outcome], request: Request) -> None:
+    def __init__(self, use_case: UseCase[Request, AnyOutcome], request: Request) -> None:
         """Check the request, which names a field that cannot be, and start the process."""
         use_case.check(request)
         self._use_case, self.cancelled = use_case, False
@@ -116,7 +116,7 @@ class Job(Generic[Request, Outcome]):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def wait(self, progress: Progress | None = None) -> Outcome:
+    def wait(self, progress: Progress | None = None) -> AnyOutcome:
         """Pass progress on until the end and return the outcome, or raise JobError."""
         answer: Mapping[str, object] = {}
         try:
@@ -177,7 +177,7 @@ def _ending(code: int) -> str:
     return f"the computation ended with code {code} and no answer; see the log"
 
 
-def _doer(use_case: UseCase[Request, Outcome]) -> Callable[[object, Progress], Plain]:
+def _doer(use_case: UseCase[Request, AnyOutcome]) -> Callable[[object, Progress], Plain]:
     def do(plain: object, progress: Progress) -> Plain:
         request = decode(use_case.request, plain)
         use_case.check(request)

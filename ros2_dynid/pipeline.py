@@ -61,7 +61,6 @@ from ros2_dynid.identification.physical.standard import essential_change, full_m
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.elsewhere import Distant, changed
 from ros2_dynid.identification.torque_data import save_torque_data
-from ros2_dynid.identification.torque_std import Spread
 from ros2_dynid.identification.validation import (
     Comparison,
     Errors,
@@ -84,7 +83,7 @@ from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot, with_gravity
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.progress import Cancelled, Progress, Reporter
-from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined
+from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined_samples
 from ros2_dynid.recording.read import iter_samples
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import Samples
@@ -500,10 +499,10 @@ def _pieces_read_twice(robot: Robot, path: str | Path, reading: Reading, notes: 
     for chunk in recording.pieces:
         waiting.append(chunk)
         if sum(map(len, waiting)) >= PIECE:
-            yield joined(waiting)
+            yield joined_samples(waiting)
             waiting = []
     if waiting:
-        yield joined(waiting)
+        yield joined_samples(waiting)
     notes += recording.outline.notes
 
 
@@ -580,7 +579,7 @@ def _held_out(
         return None
     filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
     prepared = _all_prepared(problem.robot, recordings, options, report, (0.85, 0.0), filters)
-    spread = Spread(found.covariance, found.identified, found.sigma)
+    spread = TorqueScatter(found.covariance, found.identified, found.sigma)
     compared = {}
     for name, value in values.items():
         if problem.terms:

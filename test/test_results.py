@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from motions import recorded_motion
-from ros2_dynid.atomic import place, replacing
+from ros2_dynid.atomic import put_in_place, replacing
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
@@ -149,7 +149,7 @@ def test_without_links_a_name_that_is_taken_is_left_alone(tmp_path, monkeypatch)
     (tmp_path / "new").write_text("new")
     (tmp_path / "taken").write_text("old")
     with pytest.raises(InputError, match="exists already"):
-        place(tmp_path / "new", tmp_path / "taken", overwrite=False)
+        put_in_place(tmp_path / "new", tmp_path / "taken", overwrite=False)
     assert (tmp_path / "taken").read_text() == "old"
-    place(tmp_path / "new", tmp_path / "free", overwrite=False)
+    put_in_place(tmp_path / "new", tmp_path / "free", overwrite=False)
     assert (tmp_path / "free").read_text() == "new" and not (tmp_path / "new").exists()

@@ -18,12 +18,12 @@ from scipy.optimize import minimize
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.excitation.criteria import condition, equilibrium
+from ros2_dynid.excitation.criteria import condition_by, structural_equilibrium
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
-from ros2_dynid.excitation.search import Clock
+from ros2_dynid.excitation.search import TimeBudget
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.layout import Layout, Triangle
+from ros2_dynid.identification.estimators.layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.sequential import start, update
 from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
@@ -263,7 +263,7 @@ def optimum(
     rng = np.random.default_rng(r)
     fixed = rng.uniform(-position, position, (r + 1, 3))  # q1 has no effect: at random, as in the paper
     substitution = Substitution(-limit, limit, np.full(3, speed), FREE, fixed)
-    q, dq = optimise_points(model(lambda2), substitution, rng, Clock(3600.0), starts=starts, iterations=iterations)
+    q, dq = optimise_points(model(lambda2), substitution, rng, TimeBudget(3600.0), starts=starts, iterations=iterations)
     return {"q": q, "dq": dq}
 
 
@@ -287,7 +287,7 @@ def influence_of_rows(paper: Paper) -> None:
         draws = np.stack((tens.min(axis=1), tens.mean(axis=1), tens.max(axis=1)), axis=1)
         middle = np.median(draws, axis=0)
         same = inside(np.array(printed[:3]), draws)
-        best = condition(model().W(*found(paper, r, 0.0))) if r <= 50 else None
+        best = condition_by(model().W(*found(paper, r, 0.0))) if r <= 50 else None
         ours[r] = (middle, best)
         theirs = printed[3]
         if best is None or theirs is None:
@@ -331,14 +331,15 @@ def scaling(paper: Paper) -> None:
     for r in (30, 15):
         for lambda2 in (0.0, 0.0003, 0.003, 0.03):
             W = model().W(*found(paper, r, lambda2))
-            cond, S = condition(W), equilibrium(W)
+            cond, S = condition_by(W), structural_equilibrium(W)
             rows.append((r, lambda2, f"{GOOD[r][0]:g}", f"{cond:.1f}", f"{cond / GOOD[r][0]:.2f}", f"{GOOD[r][1]:g}",
                          f"{S:.2g}", f"{S / GOOD[r][1]:.2g}"))  # fmt: skip
     W = model().W(**paper.searched("fast", lambda: optimum(30, 0.06, 3, 100, np.pi, 3.0)))
-    rows.append((30, "0.06, +-180 deg, 3 rad/s", "11.16", f"{condition(W):.1f}", f"{condition(W) / 11.16:.2f}", "175",
-                 f"{equilibrium(W):.2g}", f"{equilibrium(W) / 175:.2g}"))  # fmt: skip
+    cond, S = condition_by(W), structural_equilibrium(W)
+    rows.append((30, "0.06, +-180 deg, 3 rad/s", "11.16", f"{cond:.1f}", f"{cond / 11.16:.2f}", "175",
+                 f"{S:.2g}", f"{S / 175:.2g}"))  # fmt: skip
     paper.table(("r", "lambda2", "cond, paper", "ours", "ratio", "S, paper", "ours", "ratio"), rows)
-    S = np.median([equilibrium(w) for w in random_W(30, 400, 30)[2]])
+    S = np.median([structural_equilibrium(w) for w in random_W(30, 400, 30)[2]])
     fast = np.mean(conditions(random_W(500, 20, 0, _range("", [-180] * 3, [180] * 3, [3.0] * 3))[2]))
     paper.say(
         f"Random points: S about 1e5 in the paper (8.9e4 for Table 3), median {S:.1e} here: equal. With cond alone W "
@@ -366,7 +367,7 @@ def rankings(paper: Paper) -> None:
     began = time.process_time()
     optimum(15, 0.0, starts=1, iterations=60)
     took = time.process_time() - began
-    gradient = condition(model().W(*found(paper, 15, 0.0)))
+    gradient = condition_by(model().W(*found(paper, 15, 0.0)))
     rows = [
         (name.split()[0], name.split()[1], *(f"{curve[k]:.0f}" for k in (len(curve) // 8, len(curve) // 2, -1)))
         for name, curve in curves.items()
@@ -412,9 +413,9 @@ def seed_search(method: str, measure: str) -> Array:
         if len(best) >= EVALUATIONS:
             raise EnoughError
         W = model().W(*substitution.points(x))
-        value = min(condition(W, measure), 1e30)
+        value = min(condition_by(W, measure), 1e30)
         if value < lowest:
-            lowest, at_lowest = value, condition(W)
+            lowest, at_lowest = value, condition_by(W)
         best.append(at_lowest)
         return float(np.log(value))
 
@@ -443,7 +444,7 @@ def noisy(points: tuple[Array, Array], k: float, where: str, count: int) -> dict
     W = model().W(q, dq)
     Y = W @ X
     seen: dict[str, list[float]] = {name: [] for name in (*TITLES, "eq. 13")}
-    kappa = condition(W)
+    kappa = condition_by(W)
     for _ in range(count):
         dY = k / 4 * np.abs(Y).max() * rng.standard_normal(len(Y)) if "Y" in where else np.zeros(len(Y))
         disturbed = W
@@ -458,7 +459,7 @@ def noisy(points: tuple[Array, Array], k: float, where: str, count: int) -> dict
         seen["dW"].append(float(moved))
         seen["dX"].append(float(error))
         seen["bound"].append(float(kappa * share / error))
-        seen["cond"].append(condition(disturbed))
+        seen["cond"].append(condition_by(disturbed))
         seen["eq. 13"].append(
             float(np.linalg.norm(estimate - X) / np.linalg.norm(estimate) / max(kappa * moved, 1e-300))
         )
@@ -481,7 +482,9 @@ def errors_of_noise(paper: Paper) -> None:
     for number, (r, where, names, printed) in ERRORS.items():
         what = {"Y": "noise on Y", "W": "noise on W", "YW": "noise on Y and W"}[where]
         both = trajectories(paper, r)
-        figures = {kind: (condition(model().W(*p)), equilibrium(model().W(*p))) for kind, p in both.items()}
+        figures = {
+            kind: (condition_by(model().W(*p)), structural_equilibrium(model().W(*p))) for kind, p in both.items()
+        }
         rows, held = [], True
         for k in NOISE:
             for side, (kind, points) in enumerate(both.items()):
@@ -614,7 +617,9 @@ def whole_loop(paper: Paper, path: PiecewiseQuintic) -> None:
         "parameters relative to the norm of the true ones.",
     )
     between = np.linalg.lstsq(W, y, rcond=None)[0]
-    rows = [("energy between the points, as the paper (eq. 7)", len(y), f"{condition(W):.1f}", _percent(between, true))]
+    rows = [
+        ("energy between the points, as the paper (eq. 7)", len(y), f"{condition_by(W):.1f}", _percent(between, true))
+    ]
     for name, title in (
         ("dense", "energy between 300 even times"),
         ("energy", "filtered power balance (`--method energy`)"),
@@ -659,7 +664,7 @@ def loop(path: PiecewiseQuintic) -> Search:
     columns = base.columns(robot)
     masses = {"M1": 10, "M2": 10, "M3": 6, "MX2": 1.2, "MY2": 0.6, "MX3": 0.5, "MY3": 1.1}
     inertias = {"XX1": 1, "YY1": 1, "ZZ1": 1, "XX2": 0.5, "YY2": 1, "ZZ2": 1, "XX3": 0.3, "YY3": 0.3, "ZZ3": 0.3}
-    T = Triangle(np.hstack((np.eye(15), truth()[:, None])), Layout(15))
+    T = Triangle(np.hstack((np.eye(15), truth()[:, None])), ColumnLayout(15))
     inertial = base_parameters(robot, groups=("inertial",))
     chi = impose(robot, inertial, T, np.zeros(15), standard_vector(robot, masses | inertias)).chi
     chi[[group_of(name) != "inertial" for name in standard_names(robot)]] = 0.0  # no rotors, no friction
@@ -667,7 +672,7 @@ def loop(path: PiecewiseQuintic) -> Search:
     y, W = balance(robot, columns, samples, path.knots)
     y2, W2 = balance(robot, columns, samples, np.linspace(0.0, path.duration, 300))
     result: Search = {"true": base.values(robot, chi), "y": y, "W": W}
-    result |= {"dense": np.linalg.lstsq(W2, y2, rcond=None)[0], "dense size": np.array((len(y2), condition(W2)))}
+    result |= {"dense": np.linalg.lstsq(W2, y2, rcond=None)[0], "dense size": np.array((len(y2), condition_by(W2)))}
     for method in (Method.ENERGY, Method.WLS):
         outcome = identify(
             robot, [samples], options=IdentifyOptions(method=method, friction=PLAIN, cross_validate=0)

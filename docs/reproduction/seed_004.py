@@ -26,7 +26,7 @@ from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
-from ros2_dynid.identification.estimators.layout import Layout, Triangle
+from ros2_dynid.identification.estimators.layout import ColumnLayout, Triangle
 from ros2_dynid.identification.physical.consistency import impose
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
@@ -126,7 +126,7 @@ def simulated() -> tuple[Array, Array]:
     robot, base = puma(), base_set()
     wanted = base.values(robot, printed_parameters())
     weight = 1.0 / np.maximum(np.abs(wanted), 1e-3)
-    T = Triangle(np.hstack((np.diag(weight), (weight * wanted)[:, None])), Layout(len(base)))
+    T = Triangle(np.hstack((np.diag(weight), (weight * wanted)[:, None])), ColumnLayout(len(base)))
     return impose(robot, base, T, np.zeros(len(base)), standard_vector(robot)).chi, wanted
 
 

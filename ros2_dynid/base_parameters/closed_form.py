@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.base_parameters.nullspace import observed
-from ros2_dynid.base_parameters.numeric import by_qr, in_order
+from ros2_dynid.base_parameters.numeric import by_qr, in_column_order
 from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.transfer import typical_length, units
@@ -37,7 +37,7 @@ def closed_form(
     gravity = float(np.linalg.norm(robot.gravity)) or 1.0
     size = units(robot, tuple(names), length, gravity)
     B, clarity = observed(robot, tuple(names), length=length, tilting_base=tilting_base, tolerance=tolerance)
-    found = in_order(by_qr(B[:, list(order)], tolerance), order)
+    found = in_column_order(by_qr(B[:, list(order)], tolerance), order)
     kept, dropped = min(found.kept, clarity.kept), max(found.dropped, clarity.dropped)
     leaders = found.leaders
     beta = tidy(found.beta / size[None, :] * size[leaders, None], size, leaders, noise_level(kept))

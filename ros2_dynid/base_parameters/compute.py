@@ -14,7 +14,7 @@ from ros2_dynid.base_parameters.numeric import (
     by_svd,
     condition,
     equilibrium,
-    in_order,
+    in_column_order,
     without_effect,
 )
 from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
@@ -142,5 +142,5 @@ def _factorised(
     natural = W / row_units(robot, source, len(points.q))[:, None] * units(robot, names, *natural_units(robot))
     natural[:, without_effect(natural)] = 0.0
     factorise = by_svd if method == "svd" else by_qr
-    found = in_order(factorise(natural[:, order], tolerance), order)
+    found = in_column_order(factorise(natural[:, order], tolerance), order)
     return found, condition(W[:, found.leaders]), equilibrium(rows[..., found.leaders].reshape(len(W), -1))

@@ -9,10 +9,12 @@ from ros2_dynid.base_parameters.symbols import Polynomial
 from ros2_dynid.model.parameters import PER_JOINT, split_name
 
 _KINDS = (*PER_JOINT, "Iam", "Fvm", "Fcm")
-Coefficients = Mapping[tuple[int, int], Polynomial]
+PolynomialCoefficients = Mapping[tuple[int, int], Polynomial]
 
 
-def expression(base: BaseParameters, k: int, symbolic: Coefficients | None = None, *, latex: bool = False) -> str:
+def expression(
+    base: BaseParameters, k: int, symbolic: PolynomialCoefficients | None = None, *, latex: bool = False
+) -> str:
     """Return base parameter number k (from 0) as an equation; coefficients in `symbolic` as symbols, others as numbers.
 
     Parameters of a kind with equal coefficients share it: 0.2904 (M4 + M5 + M6).
@@ -43,7 +45,7 @@ def combination(
     return text
 
 
-def _of_row(base: BaseParameters, k: int, symbolic: Coefficients) -> dict[str, Polynomial]:
+def _of_row(base: BaseParameters, k: int, symbolic: PolynomialCoefficients) -> dict[str, Polynomial]:
     return {base.standard_names[column]: poly for (row, column), poly in symbolic.items() if row == k}
 
 

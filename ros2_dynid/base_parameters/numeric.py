@@ -178,7 +178,7 @@ def without_effect(W: Array, tolerance: float = 1e-12) -> list[int]:
     return [int(k) for k in np.flatnonzero(size <= tolerance * max(1.0, float(np.max(size, initial=0.0))))]
 
 
-def in_order(found: Dependence, order: Sequence[int]) -> Dependence:
+def in_column_order(found: Dependence, order: Sequence[int]) -> Dependence:
     """Return what was found for W[:, order] in terms of W's own columns."""
     beta = np.zeros_like(found.beta)
     beta[:, list(order)] = found.beta

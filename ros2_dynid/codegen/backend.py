@@ -32,7 +32,7 @@ BACKENDS = ("auto", "compiled", "numpy")
 _warned = False
 
 
-class Torque(Protocol):
+class InverseDynamics(Protocol):
     """Inverse dynamics of one robot with one set of parameters."""
 
     def torque(self, q: Array, dq: Array, ddq: Array) -> Array:
@@ -82,7 +82,7 @@ class TermsTorque:
         )
 
 
-def torque_function(robot: Robot, chi: ArrayLike) -> Torque:
+def torque_function(robot: Robot, chi: ArrayLike) -> InverseDynamics:
     """Return an object whose `torque(q, dq, ddq)` is the fastest way from Python to the torque of one sample.
 
     chi: standard parameters, shape (n_standard,). Its arrays are not checked for numbers that are not finite.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ros2_dynid.codegen.frames import Frame, Vector, variable_rotation
 from ros2_dynid.codegen.graph import Expr, Graph
-from ros2_dynid.codegen.newton_euler import FIRST, Recursion, Slots
+from ros2_dynid.codegen.newton_euler import FIRST, LinkSlots, RecursionInputs
 
 Symmetric = dict[tuple[int, int], Expr]
 
@@ -29,7 +29,7 @@ class _Composite:
     mass: Expr
 
 
-def composite_coefficients(recursion: Recursion, slots: list[Slots]) -> tuple[list[list[Expr]], list[Expr]]:
+def composite_coefficients(recursion: RecursionInputs, slots: list[LinkSlots]) -> tuple[list[list[Expr]], list[Expr]]:
     """Return M(q), n x n, without rotors, and the gravity torques, n, of all joints of the tree."""
     graph = recursion.graph
     zero = graph.zero
@@ -59,12 +59,12 @@ def composite_coefficients(recursion: Recursion, slots: list[Slots]) -> tuple[li
     return M, Q
 
 
-def _link(slots: Slots, zero: Expr) -> _Composite:
+def _link(slots: LinkSlots, zero: Expr) -> _Composite:
     E = {(i, k): slots.get(f"E{i + 1}{k + 1}", zero) for i in range(3) for k in range(i, 3)}
     return _Composite(E, [slots.get(name, zero) for name in FIRST], slots.get("M", zero))
 
 
-def _gravity(recursion: Recursion) -> list[Vector]:
+def _gravity(recursion: RecursionInputs) -> list[Vector]:
     """Return -g in the axes of frames 1 to n, by the summed angle for parallel axes where the plan says so."""
     result: list[Vector] = []
     start: list[Vector] = []
@@ -87,7 +87,7 @@ def _gravity(recursion: Recursion) -> list[Vector]:
     return result
 
 
-def _carry_down(recursion: Recursion, j: int, force: Vector, moment: Vector, M: list[list[Expr]]) -> None:
+def _carry_down(recursion: RecursionInputs, j: int, force: Vector, moment: Vector, M: list[list[Expr]]) -> None:
     """Write M[i][j] and M[j][i] for the joints i below j, from what composite link j needs at its origin."""
     frame = recursion.frames[j]
     graph = recursion.graph

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ros2_dynid.codegen.graph import ADD, MUL, Expr, Graph
 
-Term = tuple[int, int]
+SignedTerm = tuple[int, int]
 """(sign, node) of one term of a sum."""
 Pairs = dict[tuple[int, int, int], int]
 """(node, node, relative sign) -> number of sums that hold both."""
@@ -67,10 +67,10 @@ def _opened(graph: Graph, uses: Counter[int], node: int) -> list[int]:
     return found
 
 
-def _terms(graph: Graph, uses: Counter[int], node: int) -> list[Term]:
+def _terms(graph: Graph, uses: Counter[int], node: int) -> list[SignedTerm]:
     """Return the flat list of terms of a sum."""
-    terms: list[Term] = []
-    stack: list[Term] = [(1, node)]
+    terms: list[SignedTerm] = []
+    stack: list[SignedTerm] = [(1, node)]
     opened = {node, *_opened(graph, uses, node)}
     while stack:
         sign, at = stack.pop()
@@ -83,7 +83,7 @@ def _terms(graph: Graph, uses: Counter[int], node: int) -> list[Term]:
     return terms
 
 
-def _shared_pairs(sums: dict[int, list[Term]]) -> Pairs:
+def _shared_pairs(sums: dict[int, list[SignedTerm]]) -> Pairs:
     """Return how many sums hold each pair (node, node, relative sign) of terms, for pairs in two sums or more."""
     holders: Counter[tuple[int, int, int]] = Counter()
     for terms in sums.values():
@@ -93,11 +93,11 @@ def _shared_pairs(sums: dict[int, list[Term]]) -> Pairs:
     return {pair: n for pair, n in holders.items() if n > 1}
 
 
-def _sum(graph: Graph, uses: Counter[int], terms: list[Term], built: dict[int, Expr], pairs: Pairs) -> Expr:
+def _sum(graph: Graph, uses: Counter[int], terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -> Expr:
     """Build one sum again: shared pairs first, then common factors, then the rest in order."""
     done, terms = _take_pairs(terms, built, pairs)
     while True:
-        factors: dict[int, list[tuple[Term, int]]] = defaultdict(list)
+        factors: dict[int, list[tuple[SignedTerm, int]]] = defaultdict(list)
         for term in terms:
             if graph.keys[term[1]][0] == MUL and uses[term[1]] == 1 and not graph.constant[term[1]]:
                 x, y = graph.operands(term[1])
@@ -115,7 +115,7 @@ def _sum(graph: Graph, uses: Counter[int], terms: list[Term], built: dict[int, E
     return graph.sum([*done, *(built[node] if sign > 0 else -built[node] for sign, node in terms)])
 
 
-def _take_pairs(terms: list[Term], built: dict[int, Expr], pairs: Pairs) -> tuple[list[Expr], list[Term]]:
+def _take_pairs(terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -> tuple[list[Expr], list[SignedTerm]]:
     """Return the pairs that other sums hold too, added, and the terms left; the pair held by most sums first.
 
     Every sum makes the same choice, so that the nodes are found again.

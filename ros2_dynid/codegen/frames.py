@@ -9,7 +9,7 @@ from ros2_dynid.codegen.graph import Expr, Graph
 from ros2_dynid.model.robot import REVOLUTE, Robot
 
 Vector = list[Expr]
-Matrix = list[list[Expr]]
+ExpressionMatrix = list[list[Expr]]
 _SNAP = 1e-14
 """A sine or cosine below this is one of a quarter turn that was written in radians."""
 
@@ -95,7 +95,7 @@ def variable_rotation(graph: Graph, angle: Expr, constant: float) -> Rotation:
     return Rotation(2, c, s)
 
 
-def frames(graph: Graph, robot: Robot, positions: Vector, unit: float = 1.0) -> list[Frame]:
+def expression_frames(graph: Graph, robot: Robot, positions: Vector, unit: float = 1.0) -> list[Frame]:
     """Return the robot's frames with joint positions q as expressions; lengths are divided by `unit` [m]."""
     result = []
     for number, joint in enumerate(robot.joints, start=1):

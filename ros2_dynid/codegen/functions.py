@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ros2_dynid.codegen.composite import composite_coefficients
-from ros2_dynid.codegen.frames import Vector, frames
+from ros2_dynid.codegen.frames import Vector, expression_frames
 from ros2_dynid.codegen.graph import ABS, GAUSS, ROOT, Expr, Graph
-from ros2_dynid.codegen.newton_euler import LINK_SLOTS, Link, Recursion, RecursionPlan, joint_forces, motions
+from ros2_dynid.codegen.newton_euler import LINK_SLOTS, Link, RecursionInputs, RecursionPlan, joint_forces, motions
 from ros2_dynid.codegen.representation import Slot
 from ros2_dynid.dynamics.friction_terms import active_terms
 from ros2_dynid.dynamics.motion import constraint
@@ -141,7 +141,7 @@ def _by_link(robot: Robot, slots: Slots) -> list[Mapping[str, Expr]]:
     ]
 
 
-def moving(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> tuple[Recursion, list[Link]]:
+def moving(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> tuple[RecursionInputs, list[Link]]:
     """Return the recursion and the motion of its links, made once for a graph: they do not depend on the slots."""
     key = (id(robot), plan, parts)
     if key not in graph.memo:
@@ -150,7 +150,7 @@ def moving(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> tuple
     return graph.memo[key]  # type: ignore[return-value]
 
 
-def _recursion(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> Recursion:
+def _recursion(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> RecursionInputs:
     """Return the recursion with the motion in `parts` ("q", "dq", "ddq", "g" for gravity); the rest is zero."""
     have = parts.split()
     q, dq, ddq = (
@@ -165,8 +165,14 @@ def _recursion(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> R
         gravity = -robot.base[:3, :3].T @ robot.gravity / plan.unit
         gravity[np.abs(gravity) < 1e-15 * np.abs(gravity).max()] = 0.0
     angles = [(q[j], joint.theta, joint.gamma) for j, joint in enumerate(robot.joints)]
-    return Recursion(
-        graph, frames(graph, robot, q, plan.unit), angles, dq, ddq, [graph.number(float(g)) for g in gravity], plan
+    return RecursionInputs(
+        graph,
+        expression_frames(graph, robot, q, plan.unit),
+        angles,
+        dq,
+        ddq,
+        [graph.number(float(g)) for g in gravity],
+        plan,
     )
 
 

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.base_parameters.minimal_combinations import axis_before, combination_matrix
-from ros2_dynid.codegen.frames import Frame, Vector, frames
+from ros2_dynid.codegen.frames import Frame, Vector, expression_frames
 from ros2_dynid.codegen.graph import ADD, MUL, Count, Expr, Graph
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Robot
 
-Inertia = tuple[Expr, Expr, Expr, Expr, Expr, Expr]
+InertiaExpressions = tuple[Expr, Expr, Expr, Expr, Expr, Expr]
 """XX, XY, XZ, YY, YZ, ZZ."""
 
 
@@ -42,11 +42,11 @@ class Body:
 
     m: Expr
     k: Vector
-    D: Inertia
+    D: InertiaExpressions
 
 
 @dataclass(frozen=True)
-class Recursion:
+class MinimalRecursion:
     """Outputs of the recursion and the operations that each of its variables took, {variable: [joint 1, joint 2...]}."""  # noqa: E501
 
     outputs: list[Expr]
@@ -66,7 +66,7 @@ class _Meter:
         return Count(kinds.count(MUL), kinds.count(ADD))
 
 
-def minimal_torque(graph: Graph, robot: Robot, keep: frozenset[str] | None = None) -> Recursion:
+def minimal_torque(graph: Graph, robot: Robot, keep: frozenset[str] | None = None) -> MinimalRecursion:
     """Return tau(q, dq, ddq), shape (n,), in parameters named as the combinations (`U33_1`, `kx_2`, `m_3`).
 
     keep: combinations that are not zero (default all), for links that are simplified.
@@ -74,7 +74,7 @@ def minimal_torque(graph: Graph, robot: Robot, keep: frozenset[str] | None = Non
     _serial(robot)
     n, zero = robot.n, graph.zero
     q, dq, ddq = ([graph.variable(name, j) for j in range(n)] for name in ("q", "dq", "ddq"))
-    placed, bodies = frames(graph, robot, q), _bodies(graph, robot, keep)
+    placed, bodies = expression_frames(graph, robot, q), _bodies(graph, robot, keep)
     g = -robot.base[:3, :3].T @ robot.gravity
     A = [graph.number(float(x)) for x in np.where(np.abs(g) < 1e-15 * np.abs(g).max(), 0.0, g)]
     still = [zero, zero, zero]
@@ -167,10 +167,10 @@ def minimal_torque(graph: Graph, robot: Robot, keep: frozenset[str] | None = Non
         note("e")
     for name in ("tau", "p", "e"):
         steps[name].reverse()
-    return Recursion(tau, steps)
+    return MinimalRecursion(tau, steps)
 
 
-def minimal_inertia(graph: Graph, robot: Robot) -> Recursion:
+def minimal_inertia(graph: Graph, robot: Robot) -> MinimalRecursion:
     """Return the inertia matrix M(q), n x n row by row, in minimal combinations (eq. 8 to 15, Renaud's composites).
 
     The first moment of the composite body i is k_i plus a part that moves with the joints behind it, its inertia U_i
@@ -178,10 +178,10 @@ def minimal_inertia(graph: Graph, robot: Robot) -> Recursion:
     """
     _serial(robot)
     n, zero = robot.n, graph.zero
-    placed = frames(graph, robot, [graph.variable("q", j) for j in range(n)])
+    placed = expression_frames(graph, robot, [graph.variable("q", j) for j in range(n)])
     bodies = _bodies(graph, robot, None)
     M = [[zero] * n for _ in range(n)]
-    still: Inertia = (zero,) * 6
+    still: InertiaExpressions = (zero,) * 6
     meter = _Meter(graph)
     steps: dict[str, list[Count]] = {"l": [], "J": []}
     moment, inertia = [zero] * 3, still  # of what is behind, in the frame of the body at hand, less its constants
@@ -227,7 +227,7 @@ def minimal_inertia(graph: Graph, robot: Robot) -> Recursion:
         steps["J"].append(meter.read())
     for counts in steps.values():
         counts.reverse()
-    return Recursion([entry for row in M for entry in row], steps)
+    return MinimalRecursion([entry for row in M for entry in row], steps)
 
 
 def _serial(robot: Robot) -> None:
@@ -272,7 +272,7 @@ def _times(A: list[Vector], v: Vector) -> Vector:
     return [sum((row[k] * v[k] for k in range(3)), zero) for row in A]
 
 
-def _sum(a: Inertia, b: Inertia) -> Inertia:
+def _sum(a: InertiaExpressions, b: InertiaExpressions) -> InertiaExpressions:
     return tuple(x + y for x, y in zip(a, b, strict=True))  # type: ignore[return-value]
 
 
@@ -294,7 +294,7 @@ def _differences(products: Vector) -> Vector:
     return [yy - zz, zz - xx, xx - yy, yz, xz, xy]
 
 
-def _psi(D: Inertia, dw: Vector, Omega: list[Vector], squares: Vector) -> Vector:
+def _psi(D: InertiaExpressions, dw: Vector, Omega: list[Vector], squares: Vector) -> Vector:
     """Return D dw + w x D w (eq. 28), from entries of Omega."""
     XX, XY, XZ, YY, YZ, ZZ = D
     dx, dy, dz, yz, xz, xy = squares
@@ -305,13 +305,13 @@ def _psi(D: Inertia, dw: Vector, Omega: list[Vector], squares: Vector) -> Vector
     ]
 
 
-def _moved_moment(k: Vector) -> Inertia:
+def _moved_moment(k: Vector) -> InertiaExpressions:
     """Return W = -[z x][k x] - [k x][z x] (eq. 92): what first moment k adds to the inertia for each metre along z."""
     zero = k[0].graph.zero
     return (k[2] + k[2], zero, -k[0], k[2] + k[2], -k[1], zero)
 
 
-def _steiner(s: Vector, k: Vector) -> Inertia:
+def _steiner(s: Vector, k: Vector) -> InertiaExpressions:
     """Return -[s x][k x] - [k x][s x]."""
     products = [s[i] * k[i] for i in range(3)]
     two = s[0].graph.number(2.0)
@@ -325,21 +325,21 @@ def _steiner(s: Vector, k: Vector) -> Inertia:
     )
 
 
-def _about_inertia(frame: Frame, J: Inertia) -> Inertia:
+def _about_inertia(frame: Frame, J: InertiaExpressions) -> InertiaExpressions:
     return _conjugated(J, frame.about.axis, frame.about.c, frame.about.s)
 
 
-def _fixed_inertia(frame: Frame, J: Inertia) -> Inertia:
+def _fixed_inertia(frame: Frame, J: InertiaExpressions) -> InertiaExpressions:
     for rotation in reversed(frame.fixed):
         J = _conjugated(J, rotation.axis, rotation.c, rotation.s)
     return J
 
 
-def _turned(frame: Frame, J: Inertia) -> Inertia:
+def _turned(frame: Frame, J: InertiaExpressions) -> InertiaExpressions:
     return _fixed_inertia(frame, _about_inertia(frame, J))
 
 
-def _conjugated(J: Inertia, axis: int, c: Expr, s: Expr) -> Inertia:
+def _conjugated(J: InertiaExpressions, axis: int, c: Expr, s: Expr) -> InertiaExpressions:
     """Return R J R^T for a rotation about z (2) or x (0)."""
     XX, XY, XZ, YY, YZ, ZZ = J
     cc, ss, cs = c * c, s * s, c * s

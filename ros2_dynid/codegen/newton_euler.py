@@ -23,7 +23,7 @@ SECOND = ("E11", "E12", "E13", "E22", "E23", "E33")
 FIRST = ("MX", "MY", "MZ")
 LINK_SLOTS = (*SECOND, *FIRST, "M")
 """The ten constants of a link that the recursion uses: second and first moments, and mass."""
-Slots = Mapping[str, Expr]
+LinkSlots = Mapping[str, Expr]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Run:
 
 
 @dataclass
-class Recursion:
+class RecursionInputs:
     """Everything the recursion of one robot needs."""
 
     graph: Graph
@@ -83,7 +83,7 @@ class Recursion:
     plan: RecursionPlan = field(default_factory=RecursionPlan)
 
 
-def motions(recursion: Recursion) -> list[Link]:
+def motions(recursion: RecursionInputs) -> list[Link]:
     """Return the motion of links 1 to n."""
     links: list[Link] = []
     for frame in recursion.frames:
@@ -98,7 +98,7 @@ def motions(recursion: Recursion) -> list[Link]:
     return links
 
 
-def _motion(recursion: Recursion, frame: Frame, parent: Link | None) -> Link:
+def _motion(recursion: RecursionInputs, frame: Frame, parent: Link | None) -> Link:
     graph, j, plan = recursion.graph, frame.number, recursion.plan
     zero = graph.zero
     still = [zero, zero, zero]
@@ -180,7 +180,7 @@ def _motion(recursion: Recursion, frame: Frame, parent: Link | None) -> Link:
     return Link(w, dw, U, a, [d23, d31, U22 - U11], run)
 
 
-def _no_run(recursion: Recursion) -> Run:
+def _no_run(recursion: RecursionInputs) -> Run:
     zero = recursion.graph.zero
     still = [zero, zero, zero]
     return Run(still, still, still, still, zero, 0.0, Rotation(2, recursion.graph.one, zero))
@@ -248,14 +248,14 @@ def _plus(u: Vector, v: Vector) -> Vector:
     return [a + b for a, b in zip(u, v, strict=True)]
 
 
-def link_force(link: Link, slots: Slots, zero: Expr) -> Vector:
+def link_force(link: Link, slots: LinkSlots, zero: Expr) -> Vector:
     """Return F = U m + M a."""
     m = [slots.get(name, zero) for name in FIRST]
     mass = slots.get("M", zero)
     return [f + mass * a for f, a in zip(_times(link.U, m), link.a, strict=True)]
 
 
-def link_moment(link: Link, slots: Slots, zero: Expr) -> Vector:
+def link_moment(link: Link, slots: LinkSlots, zero: Expr) -> Vector:
     """Return N = vee(U E - (U E)^T) + m x a."""
     E11, E12, E13, E22, E23, E33 = (slots.get(name, zero) for name in SECOND)
     m = [slots.get(name, zero) for name in FIRST]
@@ -269,7 +269,7 @@ def link_moment(link: Link, slots: Slots, zero: Expr) -> Vector:
 
 
 def joint_forces(
-    recursion: Recursion, links: list[Link], slots: list[Slots], tip: tuple[int, Vector, Vector] | None = None
+    recursion: RecursionInputs, links: list[Link], slots: list[LinkSlots], tip: tuple[int, Vector, Vector] | None = None
 ) -> list[Expr]:
     """Return the torque (or force) of the links at joints 1 to n.
 
@@ -327,7 +327,7 @@ def joint_forces(
     return tau
 
 
-def _first_of_run(recursion: Recursion) -> dict[int, int]:
+def _first_of_run(recursion: RecursionInputs) -> dict[int, int]:
     """Return for each joint the first joint of its run of parallel revolute axes."""
     first: dict[int, int] = {}
     for frame in recursion.frames:

@@ -14,9 +14,9 @@ from enum import Enum
 import numpy as np
 
 from ros2_dynid.control.door import Approved, Door, approve, approve_stop
-from ros2_dynid.control.motion_limits import MotionLimits, Settings, motion_limits
+from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motion_limits
 from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.control.stop import approach, braking, start_time
+from ros2_dynid.control.stop import approach_reference, braking, start_time
 from ros2_dynid.control.supervisor import Supervisor
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
@@ -61,7 +61,7 @@ RESTING = frozenset((Phase.IDLE, Phase.DONE, Phase.ABORTED))
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class CheckedMotion:
     """A motion that was checked: the way to the start from q, shape (n,), and the trajectory, called `name`.
 
     stops: how many there had been when it was prepared: one that came meanwhile holds.
@@ -76,52 +76,52 @@ class Prepared:
 
 
 @dataclass(frozen=True, eq=False)
-class Event:
+class ExcitationEvent:
     """Something that happened at time `now` [s]."""
 
     now: float
 
 
 @dataclass(frozen=True, eq=False)
-class Activate(Event):
+class ActivateExcitation(ExcitationEvent):
     """The node becomes active."""
 
 
 @dataclass(frozen=True, eq=False)
-class Deactivate(Event):
+class DeactivateExcitation(ExcitationEvent):
     """The node becomes inactive, once the robot is at rest."""
 
 
 @dataclass(frozen=True, eq=False)
-class RobotChanged(Event):
+class RobotChanged(ExcitationEvent):
     """There is a robot, or another one."""
 
     robot: Robot
 
 
 @dataclass(frozen=True, eq=False)
-class ParametersChanged(Event):
+class ParametersChanged(ExcitationEvent):
     """New settings."""
 
-    settings: Settings
+    settings: MotionSettings
 
 
 @dataclass(frozen=True, eq=False)
-class Start(Event):
+class Start(ExcitationEvent):
     """Move."""
 
-    motion: Prepared
+    motion: CheckedMotion
 
 
 @dataclass(frozen=True, eq=False)
-class Stop(Event):
+class Stop(ExcitationEvent):
     """Brake, for this reason."""
 
     reason: str = "stop was called"
 
 
 @dataclass(frozen=True, eq=False)
-class JointStateArrived(Event):
+class JointStateArrived(ExcitationEvent):
     """A joint state came, measured at this time [s] of our clock."""
 
     state: State
@@ -129,19 +129,19 @@ class JointStateArrived(Event):
 
 
 @dataclass(frozen=True, eq=False)
-class Tick(Event):
+class ExcitationTick(ExcitationEvent):
     """Time passes."""
 
 
 @dataclass(frozen=True, eq=False)
-class ConnectionProblem(Event):
+class ConnectionProblem(ExcitationEvent):
     """The way to the controller is broken."""
 
     text: str
 
 
 @dataclass(frozen=True, eq=False)
-class GoalRefused(Event):
+class GoalRefused(ExcitationEvent):
     """The controller refused a command, or gave it up; `number` is the door's."""
 
     number: int
@@ -149,15 +149,15 @@ class GoalRefused(Event):
 
 
 EVENTS = (
-    Activate, Deactivate, RobotChanged, ParametersChanged, Start, Stop, JointStateArrived, Tick, ConnectionProblem,
-    GoalRefused,
+    ActivateExcitation, DeactivateExcitation, RobotChanged, ParametersChanged, Start, Stop, JointStateArrived,
+    ExcitationTick, ConnectionProblem, GoalRefused,
 )  # fmt: skip
 
 _STAY = {phase: frozenset((phase,)) for phase in Phase}
 _BRAKE = {phase: frozenset((Phase.BRAKING,)) for phase in MOVING}
-LEGAL: Mapping[type[Event], Mapping[Phase, frozenset[Phase]]] = {
-    Activate: {Phase.INACTIVE: frozenset((Phase.NO_ROBOT, Phase.IDLE))},
-    Deactivate: {
+LEGAL: Mapping[type[ExcitationEvent], Mapping[Phase, frozenset[Phase]]] = {
+    ActivateExcitation: {Phase.INACTIVE: frozenset((Phase.NO_ROBOT, Phase.IDLE))},
+    DeactivateExcitation: {
         **{phase: frozenset((Phase.INACTIVE,)) for phase in (*RESTING, Phase.NO_ROBOT, Phase.INACTIVE)},
         **_BRAKE,
         Phase.BRAKING: _STAY[Phase.BRAKING],
@@ -176,7 +176,7 @@ LEGAL: Mapping[type[Event], Mapping[Phase, frozenset[Phase]]] = {
         **{phase: frozenset((phase, Phase.BRAKING)) for phase in MOVING},
         Phase.BRAKING: frozenset((Phase.BRAKING, Phase.ABORTED, Phase.INACTIVE)),
     },
-    Tick: {
+    ExcitationTick: {
         **_STAY,
         Phase.APPROACH: frozenset((Phase.APPROACH, Phase.SETTLE, Phase.BRAKING)),
         Phase.SETTLE: frozenset((Phase.SETTLE, Phase.RUNNING, Phase.BRAKING)),
@@ -207,7 +207,7 @@ class Announce:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExcitationOutcome:
     """What an event led to: the answer to who sent it, and what is to be announced."""
 
     accepted: bool
@@ -215,16 +215,16 @@ class Outcome:
     announced: tuple[Announce, ...] = ()
 
 
-def prepared(
+def checked_motion(
     name: str,
     robot: Robot,
     run: Reference,
     q: Array,
-    settings: Settings,
+    settings: MotionSettings,
     limits: MotionLimits,
     stops: int = 0,
     check: Callable[[Array], None] | None = None,
-) -> Prepared:
+) -> CheckedMotion:
     """Return the motion from q, shape (n,), to the start of `run` and along it, checked and ready to be sent.
 
     check: gets the positions on the way to the start, shape (N, n), and raises to refuse it. Both parts begin at rest
@@ -238,7 +238,7 @@ def prepared(
         j = int(np.argmax(outside))
         raise InputError(f"joint {robot.active_names[j]!r} is {outside[j]:.3g} outside of its limits", "move it inside")
     share = settings.approach_speed
-    way = approach(robot.active_names, q, run.q[0], share * limits.velocity, share * limits.acceleration)
+    way = approach_reference(robot.active_names, q, run.q[0], share * limits.velocity, share * limits.acceleration)
     if check is not None:
         check(way.q)
     ahead = start_time(limits, settings.tracking, share)
@@ -246,20 +246,20 @@ def prepared(
     assert way.dq is not None and way.ddq is not None
     whole = reference(way.joint_names, way.t[ends] + ahead, way.q[ends], way.dq[ends], way.ddq[ends])
     approve(whole, replace(limits, lower=np.minimum(limits.lower, q), upper=np.maximum(limits.upper, q)))
-    return Prepared(name, robot, q, Approved(whole, limits), approve(run.shifted(ahead), limits), stops)
+    return CheckedMotion(name, robot, q, Approved(whole, limits), approve(run.shifted(ahead), limits), stops)
 
 
 class ExcitationMachine:
     """See the module. `handle` takes an event and returns its outcome; commands leave through the door meanwhile."""
 
-    def __init__(self, settings: Settings, door: Door) -> None:
+    def __init__(self, settings: MotionSettings, door: Door) -> None:
         """Know no robot, and be inactive."""
         self.settings, self._door = settings, door
         self.phase = Phase.INACTIVE
         self.robot: Robot | None = None
         self.limits: MotionLimits | None = None
         self._watch: Supervisor | None = None
-        self._motion: Prepared | None = None
+        self._motion: CheckedMotion | None = None
         self._until = self._slack = 0.0
         self._clock = -np.inf
         self.stops = 0
@@ -310,31 +310,31 @@ class ExcitationMachine:
 
     # --- events
 
-    def handle(self, event: Event) -> Outcome:
+    def handle(self, event: ExcitationEvent) -> ExcitationOutcome:
         """Take an event; one that is not legal now is refused and changes nothing."""
         self._announced = []
         if self.phase not in LEGAL[type(event)]:
             under_way = f"a motion is under way ({self._name()})", "wait for its end or stop it"
-            return Outcome(False, str(InputError(*_WHY.get(self.phase, under_way))))
+            return ExcitationOutcome(False, str(InputError(*_WHY.get(self.phase, under_way))))
         if event.now < self._clock - SET_BACK and self._watch is not None:
             self._clock = event.now
             self._watch.rewind(event.now)
             if self.phase in MOVING:
                 self._stop("the clock was set back", event.now)
-                return Outcome(False, "the clock was set back", tuple(self._announced))
+                return ExcitationOutcome(False, "the clock was set back", tuple(self._announced))
         self._clock = event.now
         try:
             answer = self._take(event)
         except DynidError as error:
-            return Outcome(False, str(error), tuple(self._announced))
-        return Outcome(True, answer, tuple(self._announced))
+            return ExcitationOutcome(False, str(error), tuple(self._announced))
+        return ExcitationOutcome(True, answer, tuple(self._announced))
 
-    def _take(self, event: Event) -> str:
+    def _take(self, event: ExcitationEvent) -> str:
         now = event.now
         match event:
             case JointStateArrived():
                 self._on_state(event)
-            case Tick():
+            case ExcitationTick():
                 self._on_tick(now)
             case Start():
                 return self._start(event.motion, now)
@@ -352,9 +352,9 @@ class ExcitationMachine:
             case GoalRefused():
                 if event.number == self._door.number:
                     self._on_refused(event.text, now)
-            case Activate():
+            case ActivateExcitation():
                 self._enter(Phase.NO_ROBOT if self.robot is None else Phase.IDLE)
-            case Deactivate():
+            case DeactivateExcitation():
                 self._after = Phase.INACTIVE
                 if self.phase in MOVING:
                     self._stop("the node was deactivated", now)
@@ -385,7 +385,7 @@ class ExcitationMachine:
         except InputError as error:
             self._no_limits = (error.what, error.cure, error.source)
 
-    def _on_settings(self, settings: Settings) -> None:
+    def _on_settings(self, settings: MotionSettings) -> None:
         """Watch by the new settings at once; how to move is not changed in the middle of a motion."""
         changed = [name for name in BETWEEN_MOTIONS if getattr(settings, name) != getattr(self.settings, name)]
         if self.moving and changed:
@@ -398,7 +398,7 @@ class ExcitationMachine:
             assert self._watch is not None
             self._watch.limits = self.limits
 
-    def _start(self, motion: Prepared, now: float) -> str:
+    def _start(self, motion: CheckedMotion, now: float) -> str:
         if motion.stops != self.stops:
             raise InputError("stop was called while the start was prepared", "start again")
         if motion.robot is not self.robot:

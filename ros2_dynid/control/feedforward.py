@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.codegen.backend import Torque, torque_function
+from ros2_dynid.codegen.backend import InverseDynamics, torque_function
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.torque_door import EffortLimits, through_door
@@ -20,7 +20,7 @@ from ros2_dynid.model.robot import Array, Robot
 
 
 @dataclass(frozen=True)
-class Options:
+class FeedforwardOptions:
     """Switches of the feedforward.
 
     gravity_only: nothing but Q(q); friction: include it; smoothing: v0 [rad/s or m/s]; measured_gravity: Q at the
@@ -36,7 +36,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Coefficients:
+class TorqueCoefficients:
     """M (n, n), C (n,) and Q (n,) of the joints named at q, dq."""
 
     joint_names: tuple[str, ...]
@@ -47,14 +47,14 @@ class Coefficients:
     Q: Array
 
 
-class Model:
+class FeedforwardModel:
     """The torque of a robot with standard parameters chi, by generated code where there is a compiler."""
 
     def __init__(self, robot: Robot, chi: Array) -> None:
         """Prepare the functions; a payload is added to chi by the caller."""
         n = len(robot.active)
         self.robot = robot
-        self._rigid: Torque = torque_function(*frictionless(robot, chi))
+        self._rigid: InverseDynamics = torque_function(*frictionless(robot, chi))
         self._friction = smooth_friction(robot, chi)
         self._zero = np.zeros(n)
         self._unit = np.eye(n)
@@ -74,16 +74,16 @@ class Model:
         """
         return self._friction.torque(dq, smoothing, carried)
 
-    def coefficients(self, q: Array, dq: Array) -> Coefficients:
+    def coefficients(self, q: Array, dq: Array) -> TorqueCoefficients:
         """Return M, C and Q: the background part."""
         Q = self.gravity(q)
         C = self._rigid.torque(q, dq, self._zero) - Q
         M = np.column_stack([self._rigid.torque(q, self._zero, e) - Q for e in self._unit])
-        return Coefficients(self.robot.active_names, q.copy(), dq.copy(), M, C, Q)
+        return TorqueCoefficients(self.robot.active_names, q.copy(), dq.copy(), M, C, Q)
 
 
 def complete_torque(
-    model: Model, options: Options, q: Array, dq: Array, ddq: Array, measured: Array | None = None
+    model: FeedforwardModel, options: FeedforwardOptions, q: Array, dq: Array, ddq: Array, measured: Array | None = None
 ) -> Array:
     """Return the torque, shape (n,), along a reference; measured: where the robot is, for measured_gravity."""
     place = measured if options.measured_gravity and measured is not None else q
@@ -96,7 +96,12 @@ def complete_torque(
 
 
 def split_torque(
-    model: Model, options: Options, found: Coefficients, dq: Array, ddq: Array, measured: Array | None = None
+    model: FeedforwardModel,
+    options: FeedforwardOptions,
+    found: TorqueCoefficients,
+    dq: Array,
+    ddq: Array,
+    measured: Array | None = None,
 ) -> Array:
     """Return the torque, shape (n,), by the coefficients that the background has found: M ddq + C + Q + friction."""
     Q = model.gravity(measured) if options.measured_gravity and measured is not None else found.Q
@@ -108,8 +113,8 @@ def split_torque(
 class Filler:
     """What fills efforts into whole trajectories: always the complete torque, at the points' own positions."""
 
-    model: Model
-    options: Options
+    model: FeedforwardModel
+    options: FeedforwardOptions
     limits: EffortLimits
 
     def filled(self, points: Reference, rate: float | None = None) -> Reference:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from ros2_dynid.control.feedforward import Coefficients, Filler, Options
+from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoefficients
 from ros2_dynid.control.payload import Load
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.torque_door import Torque
+from ros2_dynid.control.torque_door import LimitedTorque
 from ros2_dynid.model.robot import Array, Robot
 
 
-class State(Enum):
+class FeedforwardState(Enum):
     """What the feedforward does, in words for the log and the diagnostics."""
 
     STOPPED = "stopped"
@@ -30,15 +30,23 @@ class State(Enum):
     ENDING = "ending: going over to gravity"
 
 
-SENDING = frozenset({State.FOLLOWING, State.STREAMING, State.FADING, State.HOLDING, State.ENDING})
+SENDING = frozenset(
+    {
+        FeedforwardState.FOLLOWING,
+        FeedforwardState.STREAMING,
+        FeedforwardState.FADING,
+        FeedforwardState.HOLDING,
+        FeedforwardState.ENDING,
+    }
+)
 """States in which torques leave."""
 
 
-DEFAULT_OPTIONS = Options()
+DEFAULT_OPTIONS = FeedforwardOptions()
 
 
 @dataclass(frozen=True)
-class Settings:
+class FeedforwardSettings:
     """What is configured: the law's options, and when torques are sent.
 
     timeout: a streamed reference older than this has stopped [s]; stale: joint states older than this are not used [s];
@@ -47,7 +55,7 @@ class Settings:
     effort_commands, empty for the robot's; point_rate: of trajectories passed on [Hz].
     """
 
-    options: Options = DEFAULT_OPTIONS
+    options: FeedforwardOptions = DEFAULT_OPTIONS
     timeout: float = 0.05
     stale: float = 0.1
     hold: bool = True
@@ -98,7 +106,7 @@ class StreamedPoint(NamedTuple):
     ddq: Array
 
 
-class JointState(NamedTuple):
+class MeasuredState(NamedTuple):
     """The robot is here: q, dq, shape (n,), of the joints named; stamp [ns], 0 where the driver gives none."""
 
     joint_names: tuple[str, ...]
@@ -108,7 +116,7 @@ class JointState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tick:
+class FeedforwardTick:
     """Time has passed."""
 
 
@@ -126,7 +134,7 @@ class AskFiller:
 class OptionsChanged:
     """Use these settings; with `try_only` only say whether they would do."""
 
-    settings: Settings
+    settings: FeedforwardSettings
     try_only: bool = False
 
 
@@ -138,40 +146,40 @@ class OutputChanged:
 
 
 @dataclass(frozen=True)
-class Activate:
+class ActivateFeedforward:
     """Begin."""
 
 
 @dataclass(frozen=True)
-class Deactivate:
+class DeactivateFeedforward:
     """End in gravity, and send no more."""
 
 
-Event = (
+FeedforwardEvent = (
     NewModel
     | NewPayload
     | NewDescription
     | NewReference
     | StreamedPoint
-    | JointState
-    | Tick
+    | MeasuredState
+    | FeedforwardTick
     | Background
     | AskFiller
     | OptionsChanged
     | OutputChanged
-    | Activate
-    | Deactivate
+    | ActivateFeedforward
+    | DeactivateFeedforward
 )
 
 
-class Outcome(NamedTuple):
+class FeedforwardOutcome(NamedTuple):
     """What an event led to: a refusal in one line, or what is to be sent or given."""
 
     refused: str = ""
-    torque: Torque | None = None
+    torque: LimitedTorque | None = None
     trajectory: Reference | None = None
     filler: Filler | None = None
-    coefficients: Coefficients | None = None
+    coefficients: TorqueCoefficients | None = None
 
 
 @dataclass(frozen=True)
@@ -183,10 +191,10 @@ class News:
 
 
 @dataclass(frozen=True)
-class Status:
+class FeedforwardStatus:
     """What the feedforward says about itself, for others to read at any time."""
 
-    state: State = State.STOPPED
+    state: FeedforwardState = FeedforwardState.STOPPED
     robot: str = ""
     joint_names: tuple[str, ...] = ()
     sent: int = 0

@@ -12,28 +12,28 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ros2_dynid.control.feedforward import Coefficients, Filler, Model, complete_torque, split_torque
+from ros2_dynid.control.feedforward import FeedforwardModel, Filler, TorqueCoefficients, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
     SENDING,
-    Activate,
+    ActivateFeedforward,
     AskFiller,
     Background,
-    Deactivate,
-    Event,
-    JointState,
+    DeactivateFeedforward,
+    FeedforwardEvent,
+    FeedforwardOutcome,
+    FeedforwardSettings,
+    FeedforwardState,
+    FeedforwardStatus,
+    FeedforwardTick,
+    MeasuredState,
     NewDescription,
     NewModel,
     NewPayload,
     NewReference,
     News,
     OptionsChanged,
-    Outcome,
     OutputChanged,
-    Settings,
-    State,
-    Status,
     StreamedPoint,
-    Tick,
 )
 from ros2_dynid.control.payload import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import Reference
@@ -50,49 +50,59 @@ LONGEST_ENDING = 2.5
 JUMP, NEAR, TRUST = 3.0, 0.15, 5.0
 """A position that changes by more than JUMP times what the velocity limit allows, and NEAR [rad or m], did not move. It
 is not believed until it is near to the last one believed, or has not jumped for TRUST seconds: an encoder was set."""
-NOTHING = Outcome()
+NOTHING = FeedforwardOutcome()
 
 A, I, R = "accepted", "ignored", "refused"
-_ALL = tuple(State)
-_NEEDS_ALL = {State.STOPPED: R, State.NO_MODEL: R, State.NO_LIMITS: R, State.ENDING: R}
+_ALL = tuple(FeedforwardState)
+_NEEDS_ALL = {
+    FeedforwardState.STOPPED: R,
+    FeedforwardState.NO_MODEL: R,
+    FeedforwardState.NO_LIMITS: R,
+    FeedforwardState.ENDING: R,
+}
 
-LEGAL: dict[type[Event], dict[State, str]] = {
+LEGAL: dict[type[FeedforwardEvent], dict[FeedforwardState, str]] = {
     NewModel: dict.fromkeys(_ALL, A),
-    NewPayload: {**dict.fromkeys(_ALL, A), State.NO_MODEL: R, State.NO_LIMITS: R},
+    NewPayload: {**dict.fromkeys(_ALL, A), FeedforwardState.NO_MODEL: R, FeedforwardState.NO_LIMITS: R},
     NewDescription: dict.fromkeys(_ALL, A),
     NewReference: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
     StreamedPoint: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
-    JointState: dict.fromkeys(_ALL, A),
-    Tick: {**dict.fromkeys(_ALL, A), State.STOPPED: I, State.NO_MODEL: I, State.NO_LIMITS: I},
-    Background: {**dict.fromkeys(_ALL, A), State.NO_MODEL: I},
-    AskFiller: {**dict.fromkeys(_ALL, A), State.NO_MODEL: R, State.NO_LIMITS: R},
+    MeasuredState: dict.fromkeys(_ALL, A),
+    FeedforwardTick: {
+        **dict.fromkeys(_ALL, A),
+        FeedforwardState.STOPPED: I,
+        FeedforwardState.NO_MODEL: I,
+        FeedforwardState.NO_LIMITS: I,
+    },
+    Background: {**dict.fromkeys(_ALL, A), FeedforwardState.NO_MODEL: I},
+    AskFiller: {**dict.fromkeys(_ALL, A), FeedforwardState.NO_MODEL: R, FeedforwardState.NO_LIMITS: R},
     OptionsChanged: dict.fromkeys(_ALL, A),
     OutputChanged: dict.fromkeys(_ALL, A),
-    Activate: {**dict.fromkeys(_ALL, I), State.STOPPED: A, State.ENDING: R},
-    Deactivate: {**dict.fromkeys(_ALL, A), State.STOPPED: I},
+    ActivateFeedforward: {**dict.fromkeys(_ALL, I), FeedforwardState.STOPPED: A, FeedforwardState.ENDING: R},
+    DeactivateFeedforward: {**dict.fromkeys(_ALL, A), FeedforwardState.STOPPED: I},
 }
 """What becomes of an event in a state. An accepted one may still be refused for what it holds."""
 
 REFUSALS = {
-    State.STOPPED: ("the node is not active", "activate it"),
-    State.NO_MODEL: ("there is no model yet", "load one, or publish base_parameters"),
-    State.NO_LIMITS: (
+    FeedforwardState.STOPPED: ("the node is not active", "activate it"),
+    FeedforwardState.NO_MODEL: ("there is no model yet", "load one, or publish base_parameters"),
+    FeedforwardState.NO_LIMITS: (
         "the effort limits are not known",
         "publish robot_description, or set the parameter robot or effort_limits",
     ),
-    State.ENDING: ("the feedforward is ending", "wait until it has stopped"),
+    FeedforwardState.ENDING: ("the feedforward is ending", "wait until it has stopped"),
 }
 
 
 class FeedforwardMachine:
     """The feedforward of one robot; `handle` takes an event, `status` and `news` tell of it."""
 
-    def __init__(self, settings: Settings | None = None, stream: bool = False) -> None:
+    def __init__(self, settings: FeedforwardSettings | None = None, stream: bool = False) -> None:
         """Begin stopped; `stream`: torques are sent, not trajectories."""
-        self.status = Status()
-        self._settings, self._stream = settings or Settings(), stream
-        self._state = State.STOPPED
-        self._after = State.STOPPED  # where an ending leads to
+        self.status = FeedforwardStatus()
+        self._settings, self._stream = settings or FeedforwardSettings(), stream
+        self._state = FeedforwardState.STOPPED
+        self._after = FeedforwardState.STOPPED  # where an ending leads to
         self._left = self._ticked = 0.0  # time that an ending still has, and when it was last looked at
         self._described: Robot | None = None
         self._limited: Robot | None = None  # the last one known that gives effort limits
@@ -100,17 +110,17 @@ class FeedforwardMachine:
         self._names: tuple[str, ...] = ()
         self._chi = np.zeros(0)
         self._load: Load | None = None
-        self._model: Model | None = None
+        self._model: FeedforwardModel | None = None
         self._retired = ""  # why the model only holds gravity, if it is one of another robot
         self._door: TorqueDoor | None = None
         self._poses = np.zeros((0, 0))
-        self._measured: JointState | None = None
+        self._measured: MeasuredState | None = None
         self._arrival = -np.inf  # of the last joint state that was new
-        self._seen: tuple[float, JointState] | None = None  # the last joint state and when, believed or not
+        self._seen: tuple[float, MeasuredState] | None = None  # the last joint state and when, believed or not
         self._jumped = -np.inf  # when positions have jumped last
         self._fresh = False
         self._place: tuple[float, Array] | None = None  # when and where a reference was last
-        self._coefficients: tuple[float, Coefficients] | None = None
+        self._coefficients: tuple[float, TorqueCoefficients] | None = None
         self._points: tuple[Reference, float] | None = None
         self._pending: tuple[Reference, float] | None = None
         self._streamed = -np.inf
@@ -121,26 +131,28 @@ class FeedforwardMachine:
         self._sent = 0
         self._news: list[News] = []
         self._said: set[str] = set()  # in this state
-        handlers: dict[type[Event], Callable[..., Outcome]] = {
+        handlers: dict[type[FeedforwardEvent], Callable[..., FeedforwardOutcome]] = {
             NewModel: self._on_model,
             NewPayload: self._on_payload,
             NewDescription: self._on_description,
             NewReference: self._on_reference,
             StreamedPoint: self._on_point,
-            JointState: self._on_state,
-            Tick: self._on_tick,
+            MeasuredState: self._on_state,
+            FeedforwardTick: self._on_tick,
             Background: self._on_background,
             AskFiller: self._on_filler,
             OptionsChanged: self._on_options,
             OutputChanged: self._on_output,
-            Activate: self._on_activate,
-            Deactivate: self._on_deactivate,
+            ActivateFeedforward: self._on_activate,
+            DeactivateFeedforward: self._on_deactivate,
         }
-        self._rows = {state: {kind: (LEGAL[kind][state], handlers[kind]) for kind in LEGAL} for state in State}
+        self._rows = {
+            state: {kind: (LEGAL[kind][state], handlers[kind]) for kind in LEGAL} for state in FeedforwardState
+        }
         self._row = self._rows[self._state]
 
     @property
-    def state(self) -> State:
+    def state(self) -> FeedforwardState:
         """What it does now."""
         return self._state
 
@@ -176,25 +188,25 @@ class FeedforwardMachine:
 
     @property
     def due(self) -> float:
-        """When [s] the next Tick is wanted; infinite if nothing is to be sent by itself."""
+        """When [s] the next FeedforwardTick is wanted; infinite if nothing is to be sent by itself."""
         return self._due
 
-    def handle(self, event: Event, now: float) -> Outcome:
+    def handle(self, event: FeedforwardEvent, now: float) -> FeedforwardOutcome:
         """Take an event at `now` [s]; a refusal is an outcome, too."""
         legal, handler = self._row[type(event)]
         if legal == I:
             return NOTHING
         if legal == R:
-            return Outcome(refused="; ".join(self._refusal()))
+            return FeedforwardOutcome(refused="; ".join(self._refusal()))
         try:
             return handler(event, now)
         except DynidError as error:
-            return Outcome(refused=str(error))
+            return FeedforwardOutcome(refused=str(error))
 
     def predicted(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return the torque, shape (n,), that the model and the load expect of a motion, whatever the options."""
         if self._model is None:
-            raise InputError(*REFUSALS[State.NO_MODEL])
+            raise InputError(*REFUSALS[FeedforwardState.NO_MODEL])
         rigid = self._model.rigid(q, dq, ddq)
         return rigid + self._model.friction(dq, self._settings.options.smoothing, rigid)
 
@@ -210,11 +222,11 @@ class FeedforwardMachine:
 
     # --- models, loads, descriptions
 
-    def _on_model(self, event: NewModel, now: float) -> Outcome:
+    def _on_model(self, event: NewModel, now: float) -> FeedforwardOutcome:
         robot = event.robot
         if self._described is not None:
             check_same_robot(self._described, robot, event.source)
-        elif self._robot is not None and self._state is not State.STOPPED:
+        elif self._robot is not None and self._state is not FeedforwardState.STOPPED:
             check_same_robot(self._robot, robot, event.source)
         if self._robot is not None and self._robot.active_names != robot.active_names:
             if self._state in SENDING:
@@ -239,10 +251,10 @@ class FeedforwardMachine:
 
     def _checked_model(
         self, robot: Robot, chi: Array, load: Load | None, now: float, what: str, cure: str, source: str = ""
-    ) -> Model:
+    ) -> FeedforwardModel:
         """Return the model with the load, or refuse it where the robot could not hold it."""
-        bare = Model(robot, chi)
-        model = bare if load is None else Model(robot, chi + load_parameters(robot, load, len(chi)))
+        bare = FeedforwardModel(robot, chi)
+        model = bare if load is None else FeedforwardModel(robot, chi + load_parameters(robot, load, len(chi)))
         names = robot.active_names
         own = known_efforts(names, (0.0,), self._limits_of(robot))
         given = known_efforts(names, self._settings.efforts, None)
@@ -255,7 +267,7 @@ class FeedforwardMachine:
             raise InputError(error.what, error.cure, source or None) from None
         return model
 
-    def _on_payload(self, event: NewPayload, now: float) -> Outcome:
+    def _on_payload(self, event: NewPayload, now: float) -> FeedforwardOutcome:
         self._usable()
         assert self._robot is not None
         load = checked_load(event.load)
@@ -273,12 +285,12 @@ class FeedforwardMachine:
         self._news.append(News(f"payload of {load.mass:g} kg" if kept else "payload taken off"))
         return NOTHING
 
-    def _on_description(self, event: NewDescription, now: float) -> Outcome:
+    def _on_description(self, event: NewDescription, now: float) -> FeedforwardOutcome:
         if self._robot is not None:
             try:
                 check_same_robot(event.robot, self._robot, "robot_description")
             except InputError as error:
-                if self._state is State.STOPPED:
+                if self._state is FeedforwardState.STOPPED:
                     raise
                 self._retire(str(error), now)
                 self._describe(event.robot)
@@ -320,8 +332,8 @@ class FeedforwardMachine:
         self._points = self._pending = None
         if self._state in SENDING:
             self._retired = reason
-            if self._state is not State.ENDING:
-                self._go_over(State.FADING, now)
+            if self._state is not FeedforwardState.ENDING:
+                self._go_over(FeedforwardState.FADING, now)
         else:
             self._drop_model()
 
@@ -336,7 +348,7 @@ class FeedforwardMachine:
         self._arrival = self._jumped = -np.inf
         self._seen = None
 
-    def _new_door(self, robot: Robot, settings: Settings) -> TorqueDoor | None:
+    def _new_door(self, robot: Robot, settings: FeedforwardSettings) -> TorqueDoor | None:
         """Return the door for torques of this robot, or None while effort limits are not known."""
         names = robot.active_names
         if settings.command_names:
@@ -356,10 +368,10 @@ class FeedforwardMachine:
 
     # --- settings, beginning and end
 
-    def _on_options(self, event: OptionsChanged, now: float) -> Outcome:
+    def _on_options(self, event: OptionsChanged, now: float) -> FeedforwardOutcome:
         settings = event.settings
         door = None if self._robot is None else self._new_door(self._robot, settings)
-        if door is None and self._door is not None and self._state is not State.STOPPED:
+        if door is None and self._door is not None and self._state is not FeedforwardState.STOPPED:
             raise InputError("without effort limits nothing can be sent", "give effort_limits above 0")
         if event.try_only:
             return NOTHING
@@ -371,22 +383,22 @@ class FeedforwardMachine:
         self._settle(now)
         return NOTHING
 
-    def _on_output(self, event: OutputChanged, now: float) -> Outcome:
+    def _on_output(self, event: OutputChanged, now: float) -> FeedforwardOutcome:
         if event.stream == self._stream:
             return NOTHING
         self._stream = event.stream
-        if self._state is State.ENDING:
-            if event.stream and self._after is State.WAITING:
-                self._go_over(State.FADING, now)
+        if self._state is FeedforwardState.ENDING:
+            if event.stream and self._after is FeedforwardState.WAITING:
+                self._go_over(FeedforwardState.FADING, now)
         elif self._state in SENDING:
-            self._end(State.WAITING, now)
+            self._end(FeedforwardState.WAITING, now)
         elif event.stream and self._door is not None:
             self._door.forget()
         self._pending = None
         self._settle(now)
         return NOTHING
 
-    def _on_activate(self, event: Activate, now: float) -> Outcome:
+    def _on_activate(self, event: ActivateFeedforward, now: float) -> FeedforwardOutcome:
         self._forget_motion()
         if self._door is not None:
             self._door.forget()
@@ -394,27 +406,27 @@ class FeedforwardMachine:
         self._settle(now)
         return NOTHING
 
-    def _on_deactivate(self, event: Deactivate, now: float) -> Outcome:
-        if self._state is State.ENDING:
-            self._after = State.STOPPED
+    def _on_deactivate(self, event: DeactivateFeedforward, now: float) -> FeedforwardOutcome:
+        if self._state is FeedforwardState.ENDING:
+            self._after = FeedforwardState.STOPPED
         elif self._state in SENDING:
-            self._end(State.STOPPED, now)
+            self._end(FeedforwardState.STOPPED, now)
         else:
-            self._enter(State.STOPPED)
-        self._due = now if self._state is State.ENDING else np.inf
+            self._enter(FeedforwardState.STOPPED)
+        self._due = now if self._state is FeedforwardState.ENDING else np.inf
         return NOTHING
 
-    def _end(self, after: State, now: float) -> None:
+    def _end(self, after: FeedforwardState, now: float) -> None:
         self._after, self._left, self._ticked = after, LONGEST_ENDING, now
-        self._go_over(State.ENDING, now)
+        self._go_over(FeedforwardState.ENDING, now)
 
     # --- references and states
 
-    def _on_reference(self, event: NewReference, now: float) -> Outcome:
+    def _on_reference(self, event: NewReference, now: float) -> FeedforwardOutcome:
         door = self._usable()
         points = event.points.ordered(door.limits.joint_names, "reference")
         if not self._stream:
-            return Outcome(trajectory=self._filler().filled(points, self._settings.point_rate))
+            return FeedforwardOutcome(trajectory=self._filler().filled(points, self._settings.point_rate))
         if len(points.t) == 1:
             still = np.zeros_like(points.q[0])
             dq = still if points.dq is None else points.dq[0]
@@ -425,10 +437,10 @@ class FeedforwardMachine:
         self._pending = (points, event.begin)
         self._due = min(self._due, max(now, event.begin))
         if event.begin <= now:
-            return self._on_tick(Tick(), now)
+            return self._on_tick(FeedforwardTick(), now)
         return NOTHING
 
-    def _on_point(self, event: StreamedPoint, now: float) -> Outcome:
+    def _on_point(self, event: StreamedPoint, now: float) -> FeedforwardOutcome:
         door = self._usable()
         if event.joint_names != door.limits.joint_names:
             raise InputError(
@@ -437,8 +449,8 @@ class FeedforwardMachine:
             )
         if not self._stream:
             raise InputError("torques are not streamed", "set output to effort")
-        if self._state is not State.STREAMING:
-            self._go_over(State.STREAMING, now)
+        if self._state is not FeedforwardState.STREAMING:
+            self._go_over(FeedforwardState.STREAMING, now)
         fresh = self._note_freshness(now)
         self._points = self._pending = None
         self._streamed = now
@@ -452,7 +464,7 @@ class FeedforwardMachine:
             raise InputError(*self._refusal())
         return self._door
 
-    def _on_state(self, event: JointState, now: float) -> Outcome:
+    def _on_state(self, event: MeasuredState, now: float) -> FeedforwardOutcome:
         if event.joint_names != self._names:
             raise InputError(
                 f"the joint state is of {', '.join(event.joint_names)}", f"read {', '.join(self._names) or 'none yet'}"
@@ -474,7 +486,7 @@ class FeedforwardMachine:
             self._measured, self._arrival = event, now
         return NOTHING
 
-    def _believed(self, event: JointState, now: float) -> bool:
+    def _believed(self, event: MeasuredState, now: float) -> bool:
         """Return whether the joints can be where the joint state says."""
         robot, seen, known = self._described or self._robot, self._seen, self._measured
         self._seen = (now, event)
@@ -503,41 +515,41 @@ class FeedforwardMachine:
 
     # --- time
 
-    def _on_tick(self, event: Tick, now: float) -> Outcome:
-        if not self._stream and self._state is not State.ENDING:
+    def _on_tick(self, event: FeedforwardTick, now: float) -> FeedforwardOutcome:
+        if not self._stream and self._state is not FeedforwardState.ENDING:
             self._due = np.inf
             return NOTHING
         fresh = self._note_freshness(now)
-        if self._state is State.ENDING:
+        if self._state is FeedforwardState.ENDING:
             return self._finish(now)
         if self._pending is not None and self._pending[1] <= now:
             self._points, self._pending = self._pending, None
-            self._go_over(State.FOLLOWING, now)
-        if self._state is State.FOLLOWING and self._points is not None:
+            self._go_over(FeedforwardState.FOLLOWING, now)
+        if self._state is FeedforwardState.FOLLOWING and self._points is not None:
             points, begin = self._points
             if now - begin <= points.duration:
                 self._due = now + self._settings.period
                 return self._follow(*points.at(now - begin)[:3], fresh, now)
             self._points = None
-            self._go_over(State.FADING, now)
-        if self._state is State.STREAMING:
+            self._go_over(FeedforwardState.FADING, now)
+        if self._state is FeedforwardState.STREAMING:
             if now - self._streamed < self._settings.timeout:
                 self._due = self._streamed + self._settings.timeout
                 return NOTHING
-            self._go_over(State.FADING, now)
-        if self._state is State.WAITING:
+            self._go_over(FeedforwardState.FADING, now)
+        if self._state is FeedforwardState.WAITING:
             if not (self._settings.hold and self._is_fresh(now)):
                 self._due = self._waiting_due(now)
                 return NOTHING
-            self._enter(State.HOLDING)
+            self._enter(FeedforwardState.HOLDING)
             self._changed()
         self._due = now + self._settings.period
         outcome = self._rest(now)
-        if self._state is State.FADING and self._offset is None and not self._change:
-            self._enter(State.HOLDING)
+        if self._state is FeedforwardState.FADING and self._offset is None and not self._change:
+            self._enter(FeedforwardState.HOLDING)
         return outcome
 
-    def _finish(self, now: float) -> Outcome:
+    def _finish(self, now: float) -> FeedforwardOutcome:
         """Send the next torque of an ending, the last one if it has reached gravity."""
         outcome = self._rest(now)
         self._left -= min(now - self._ticked, LONGEST_STEP)  # a pause of the computer brings no torque nearer
@@ -547,7 +559,7 @@ class FeedforwardMachine:
             if self._retired or self._model is None:
                 self._drop_model()
             after = self._after
-            self._enter(State.STOPPED if after is State.STOPPED else self._waiting_state())
+            self._enter(FeedforwardState.STOPPED if after is FeedforwardState.STOPPED else self._waiting_state())
             self._points = None
             self._settle(now)
         else:
@@ -561,7 +573,7 @@ class FeedforwardMachine:
 
     # --- torques
 
-    def _follow(self, q: Array, dq: Array, ddq: Array, fresh: bool, now: float) -> Outcome:
+    def _follow(self, q: Array, dq: Array, ddq: Array, fresh: bool, now: float) -> FeedforwardOutcome:
         """Return the torque of a point of the reference; one without a finite torque ends the reference."""
         model, options = self._model, self._settings.options
         assert model is not None
@@ -577,27 +589,27 @@ class FeedforwardMachine:
         except InputError:
             self._points = self._pending = self._place = self._offset = None
             if self._where(now) is not None and self._door is not None and self._door.last is not None:
-                self._go_over(State.FADING, now)
+                self._go_over(FeedforwardState.FADING, now)
                 self._due = now
             else:
                 self._enter(self._waiting_state())
                 self._settle(now)
             raise
 
-    def _rest(self, now: float) -> Outcome:
+    def _rest(self, now: float) -> FeedforwardOutcome:
         """Return the torque against gravity where the robot is; nothing if that was never known."""
         place = self._where(now)
         if place is None or self._model is None:
             return NOTHING
         return self._let_out(self._model.gravity(place), now)
 
-    def _let_out(self, target: Array, now: float) -> Outcome:
+    def _let_out(self, target: Array, now: float) -> FeedforwardOutcome:
         door = self._door
         assert door is not None
         if self._change:
             self._change = False
             ramp = self._settings.options.ramp
-            self._offset_ramp = min(ramp, ENDING_RAMP) if self._state is State.ENDING else ramp
+            self._offset_ramp = min(ramp, ENDING_RAMP) if self._state is FeedforwardState.ENDING else ramp
             self._offset = None if door.last is None or self._offset_ramp <= 0 else door.last.tau - target
             self._offset_begin = now
         if self._offset is not None:
@@ -608,7 +620,7 @@ class FeedforwardMachine:
                 target = target + (1 - max(share, 0.0)) * self._offset
         torque = door.streamed(target, now)
         self._sent += 1
-        return Outcome(torque=torque)
+        return FeedforwardOutcome(torque=torque)
 
     def _changed(self) -> None:
         """Let the next torque begin a change-over from what was sent last."""
@@ -616,47 +628,47 @@ class FeedforwardMachine:
 
     # --- states
 
-    def _go_over(self, state: State, now: float) -> None:
-        if state is not self._state or state is State.FOLLOWING:
+    def _go_over(self, state: FeedforwardState, now: float) -> None:
+        if state is not self._state or state is FeedforwardState.FOLLOWING:
             self._changed()
         self._enter(state)
         self._due = now
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: FeedforwardState) -> None:
         if state is not self._state:
             self._state, self._row = state, self._rows[state]
             self._said.clear()
-            if state not in (State.NO_LIMITS, State.STOPPED):
+            if state not in (FeedforwardState.NO_LIMITS, FeedforwardState.STOPPED):
                 self._say(state.value)
         self.tell()
 
     def _settle(self, now: float) -> None:
         """Go to the state that model and limits allow, unless torques are being sent."""
         state = self._state
-        if state in (State.NO_MODEL, State.NO_LIMITS, State.WAITING):
+        if state in (FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS, FeedforwardState.WAITING):
             self._enter(self._waiting_state())
-            if self._state is State.NO_LIMITS:
-                self._say("; ".join(REFUSALS[State.NO_LIMITS]), warning=True)
-        if self._state is State.STOPPED:
+            if self._state is FeedforwardState.NO_LIMITS:
+                self._say("; ".join(REFUSALS[FeedforwardState.NO_LIMITS]), warning=True)
+        if self._state is FeedforwardState.STOPPED:
             self._due = np.inf
-        elif self._state is State.WAITING:
+        elif self._state is FeedforwardState.WAITING:
             self._due = self._waiting_due(now) if self._stream else np.inf
             if self._stream and self._settings.hold:
                 self._due = now
-        elif self._state in (State.NO_MODEL, State.NO_LIMITS):
+        elif self._state in (FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS):
             self._due = np.inf
-        elif self._state is not State.STREAMING:
+        elif self._state is not FeedforwardState.STREAMING:
             self._due = now
         self.tell()
 
-    def _waiting_state(self) -> State:
+    def _waiting_state(self) -> FeedforwardState:
         if self._model is None:
-            return State.NO_MODEL
-        return State.NO_LIMITS if self._door is None else State.WAITING
+            return FeedforwardState.NO_MODEL
+        return FeedforwardState.NO_LIMITS if self._door is None else FeedforwardState.WAITING
 
     def _refusal(self) -> tuple[str, str]:
         missing = self._waiting_state()
-        if self._state is State.STOPPED and missing is not State.WAITING:
+        if self._state is FeedforwardState.STOPPED and missing is not FeedforwardState.WAITING:
             return REFUSALS[missing]
         return REFUSALS[self._state]
 
@@ -664,18 +676,18 @@ class FeedforwardMachine:
         assert self._model is not None and self._door is not None
         return Filler(self._model, self._settings.options, self._door.limits)
 
-    def _on_filler(self, event: AskFiller, now: float) -> Outcome:
+    def _on_filler(self, event: AskFiller, now: float) -> FeedforwardOutcome:
         self._usable()
-        return Outcome(filler=self._filler())
+        return FeedforwardOutcome(filler=self._filler())
 
-    def _on_background(self, event: Background, now: float) -> Outcome:
+    def _on_background(self, event: Background, now: float) -> FeedforwardOutcome:
         if self._model is None or self._measured is None or not self._is_fresh(now):
             return NOTHING
         dq = np.where(np.isfinite(self._measured.dq), self._measured.dq, 0.0)
         found = self._model.coefficients(self._measured.q, dq)
         self._coefficients = (now, found)
         self.tell()
-        return Outcome(coefficients=found)
+        return FeedforwardOutcome(coefficients=found)
 
     def _note_freshness(self, now: float) -> bool:
         """Return whether joint states are fresh; a change of that is said and begins a change-over."""
@@ -684,7 +696,11 @@ class FeedforwardMachine:
             self._fresh = fresh
             if self._state in SENDING:
                 options = self._settings.options
-                if options.measured_gravity or self._state in (State.FADING, State.HOLDING, State.ENDING):
+                if options.measured_gravity or self._state in (
+                    FeedforwardState.FADING,
+                    FeedforwardState.HOLDING,
+                    FeedforwardState.ENDING,
+                ):
                     self._changed()
                 if not fresh:
                     self._say(f"no new joint state for {self._settings.stale:g} s: gravity where the robot was", True)
@@ -700,7 +716,7 @@ class FeedforwardMachine:
         """Bring `status` up to date: others read it at any time."""
         robot = self._robot
         self._names = () if self.robot is None else self.robot.active_names
-        self.status = Status(
+        self.status = FeedforwardStatus(
             self._state,
             "" if robot is None else robot.name,
             () if robot is None else robot.active_names,

@@ -24,11 +24,11 @@ CUBIC_SHARE = 0.1
 INSIDE = np.linspace(0.0, 1.0, 9)
 AT_REST = 1e-9
 
-Curve = Callable[[Array], tuple[Array, Array, Array]]
+MotionFunction = Callable[[Array], tuple[Array, Array, Array]]
 
 
 def reference_by_knots(
-    joint_names: Sequence[str], curve: Curve, duration: float, limits: MotionLimits, most_hz: float
+    joint_names: Sequence[str], curve: MotionFunction, duration: float, limits: MotionLimits, most_hz: float
 ) -> Reference:
     """Return points on the curve, t -> q, dq, ddq of shape (N, n), from 0 to `duration` [s], at most `most_hz` [Hz]."""
     segments = max(int(np.ceil(duration / 1.0)), 1)
@@ -45,7 +45,7 @@ def reference_by_knots(
         t = np.sort(np.concatenate((t, t[:-1][wrong] + 0.5 * steps[wrong])))
 
 
-def _deviating(quintic: Reference, cubic: Reference, curve: Curve, limits: MotionLimits) -> NDArray[np.bool_]:
+def _deviating(quintic: Reference, cubic: Reference, curve: MotionFunction, limits: MotionLimits) -> NDArray[np.bool_]:
     """Return which segments, shape (K - 1,), leave the curve by too much."""
     t = (quintic.t[:-1, None] + np.diff(quintic.t)[:, None] * INSIDE).ravel()
     true = curve(t)

@@ -14,7 +14,7 @@ SPEED_UP_TIME_S = 0.5
 
 
 @dataclass(frozen=True)
-class Settings:
+class MotionSettings:
     """How to move and what is still right; times [s].
 
     tracking: largest tracking error [rad or m]; stale: longest silence of joint states; overshoot: how far a position
@@ -47,7 +47,7 @@ class MotionLimits:
     deceleration: Array
 
 
-def motion_limits(robot: Robot, settings: Settings) -> MotionLimits:
+def motion_limits(robot: Robot, settings: MotionSettings) -> MotionLimits:
     """Return the limits of the robot's active joints; a joint without a position or velocity limit is refused."""
     own = [robot.joints[j - 1].limits for j in robot.active]
     lower, upper, velocity, acceleration = (

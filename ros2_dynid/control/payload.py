@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.control.feedforward import Model
+from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
@@ -72,7 +72,13 @@ def reachable_poses(robot: Robot, count: int = POSES) -> Array:
 
 
 def check_holdable(
-    model: Model, without: Model | None, effort: Array, q: Array | None, poses: Array, what: str, cure: str
+    model: FeedforwardModel,
+    without: FeedforwardModel | None,
+    effort: Array,
+    q: Array | None,
+    poses: Array,
+    what: str,
+    cure: str,
 ) -> None:
     """Refuse what the robot could not hold: gravity beyond the effort limits where it is, or in most positions.
 

@@ -23,7 +23,7 @@ BREAK = 0.5
 
 
 @dataclass(frozen=True)
-class Motion:
+class FittedMotion:
     """A joint state with its acceleration: stamp [ns]; q as measured, dq and ddq as fitted, each of shape (n,)."""
 
     stamp: int
@@ -55,7 +55,7 @@ class MotionWindow:
         while len(self._states) > FEWEST and stamp - self._states[1][0] > 1e9 * self._window:
             self._states.popleft()
 
-    def middle(self) -> Motion | None:
+    def middle(self) -> FittedMotion | None:
         """Return the motion in the window's middle, or None until there is a whole window."""
         states = list(self._states)
         if len(states) < FEWEST or self._span() < 0.9 * self._window:
@@ -67,7 +67,7 @@ class MotionWindow:
         positions = np.array([row for _, row in states]) - q
         powers = (t / scale)[:, None] ** np.arange(4)
         _, dq, ddq, _ = np.linalg.lstsq(powers, positions, rcond=None)[0]
-        return Motion(stamp, q, dq / scale, 2 * ddq / scale**2)
+        return FittedMotion(stamp, q, dq / scale, 2 * ddq / scale**2)
 
     def _span(self) -> float:
         return 1e-9 * (self._states[-1][0] - self._states[0][0])

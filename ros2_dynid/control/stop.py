@@ -90,7 +90,9 @@ def start_time(limits: MotionLimits, error: float, share: float) -> float:
     return float(np.ceil(t / GRID - 1e-9) * GRID)
 
 
-def approach(joint_names: Sequence[str], q_from: Array, q_to: Array, velocity: Array, acceleration: Array) -> Reference:
+def approach_reference(
+    joint_names: Sequence[str], q_from: Array, q_to: Array, velocity: Array, acceleration: Array
+) -> Reference:
     """Return a move from rest at q_from to rest at q_to, shape (n,), as quick as velocity and acceleration allow.
 
     The quintic's peak velocity is 15/8 of the mean one, its peak acceleration 10 / sqrt(3) of distance / T^2.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.control.motion_limits import MotionLimits, Settings
+from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Array
@@ -47,7 +47,7 @@ class Supervisor:
     from them.
     """
 
-    def __init__(self, limits: MotionLimits, settings: Settings) -> None:
+    def __init__(self, limits: MotionLimits, settings: MotionSettings) -> None:
         """Watch the joints of `limits`."""
         self.limits, self.settings = limits, settings
         self._history: deque[Sample] = deque(maxlen=2000)

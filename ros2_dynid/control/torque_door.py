@@ -25,7 +25,7 @@ LEAST_RATE = 1.0
 """Least rate that may be configured, in effort limits a second: every ending reaches gravity within 2 s."""
 
 
-class Torque(NamedTuple):
+class LimitedTorque(NamedTuple):
     """A torque that has passed the door: tau, shape (n,) [N.m or N], of the joints named; read-only.
 
     command: the same in the order of effort_commands, command_names.
@@ -97,7 +97,7 @@ class TorqueDoor:
         order = joint_order(self._command_names, limits.joint_names, "joint_order")
         self._order = None if order == list(range(len(order))) else np.array(order, dtype=np.intp)
         self._lower, self._upper = -limits.effort, limits.effort
-        self.last: Torque | None = None
+        self.last: LimitedTorque | None = None
         self._wanted: Array | None = None
         self._before = np.zeros(len(limits.joint_names))
         self._when = 0.0
@@ -125,7 +125,7 @@ class TorqueDoor:
             return False
         return bool(np.any(self.last.tau != np.clip(self._wanted, self._lower, self._upper)))
 
-    def streamed(self, tau: Array, now: float) -> Torque:
+    def streamed(self, tau: Array, now: float) -> LimitedTorque:
         """Return the torque that may leave at `now` [s]; one that is not finite is refused."""
         lower, upper = self._lower, self._upper
         if self.last is not None:
@@ -136,7 +136,7 @@ class TorqueDoor:
             raise InputError("the torque is not finite", "send a reference with reasonable numbers")
         out.setflags(write=False)
         command = out if self._order is None else out[self._order]
-        self.last = Torque(self.limits.joint_names, out, self._command_names, command)
+        self.last = LimitedTorque(self.limits.joint_names, out, self._command_names, command)
         self._wanted, self._before, self._when = tau, out, now
         return self.last
 

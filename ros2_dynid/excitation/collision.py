@@ -18,7 +18,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.shapes import Capsule, Solid
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
-Numbers = NDArray[np.intp]
+Indices = NDArray[np.intp]
 DEFAULT_MARGIN_M = 0.02
 SOFTNESS_M = 0.05
 """Distance below the margin [m] that weighs 1 in the penalty."""
@@ -39,14 +39,14 @@ class Shapes:
     solids: their true shapes, where these are known.
     """
 
-    joint: Numbers
+    joint: Indices
     a: Array
     b: Array
     radius: Array
     links: tuple[str, ...]
-    pairs: Numbers
+    pairs: Indices
     planes: Array
-    plane_shapes: Numbers
+    plane_shapes: Indices
     margin: float = DEFAULT_MARGIN_M
     notes: tuple[str, ...] = ()
     close: tuple[tuple[str, str], ...] = ()
@@ -262,8 +262,8 @@ def _push(
     T: Array,
     gradient: Array,
     carried: NDArray[np.bool_],
-    sample: Numbers,
-    joint: Numbers,
+    sample: Indices,
+    joint: Indices,
     p: Array,
     force: Array,
 ) -> None:

@@ -15,7 +15,7 @@ from ros2_dynid.model.robot import Array
 MEASURES = ("svd", "qr", "frobenius")
 
 
-def condition(W: Array, measure: str = "svd") -> float:
+def condition_by(W: Array, measure: str = "svd") -> float:
     """Return the condition number of W by one of the three measures of seed 001, section 4.1; inf if it has no rank.
 
     svd: sigma_1 / sigma_b; qr: |R_11 / R_bb| of the QR factorisation with column pivoting, an estimate of it from
@@ -33,7 +33,7 @@ def condition(W: Array, measure: str = "svd") -> float:
     return float(sigma[0] / sigma[-1])
 
 
-def equilibrium(W: Array, structural: Array | None = None) -> float:
+def structural_equilibrium(W: Array, structural: Array | None = None) -> float:
     """Return S = max |W_ij| / min |W_ij| over the elements of the mask `structural` (default: all).
 
     It is inf where an element is 0, or nothing but rounding, as the torque of a joint that stands still.

@@ -39,7 +39,7 @@ def save_figures(path: str | Path, robot: Robot, plan: Plan, noise: float = 1.0)
     suffix = base.suffix or ".png"
     drawings = {
         "motion": motion_figure(plan),
-        "singular_values": singular_figure(plan),
+        "singular_values": plan_singular_figure(plan),
         "parameters": parameter_figure(robot, plan, noise),
     }
     written = []
@@ -85,7 +85,7 @@ def motion_figure(plan: Plan) -> Figure:
     return figure
 
 
-def singular_figure(plan: Plan) -> Figure:
+def plan_singular_figure(plan: Plan) -> Figure:
     """Return the singular values of W, as it is and with columns of norm 1, the largest one being 1."""
     figure, (axis,) = _figure(1, 4.0)
     norms = np.linalg.norm(plan.W, axis=0)

@@ -16,7 +16,7 @@ import numpy as np
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.criteria import (
-    condition,
+    condition_by,
     minus_log_det,
     normalised,
     normalised_back,
@@ -25,7 +25,7 @@ from ros2_dynid.excitation.criteria import (
 from ros2_dynid.excitation.fourier import FourierSeries, design, rest_basis
 from ros2_dynid.excitation.limits import all_joints
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.search import Clock, descend
+from ros2_dynid.excitation.search import TimeBudget, descend
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.model.robot import Array, Robot
 
@@ -64,7 +64,7 @@ class TorqueModel:
         """Return the criterion as a number to compare: a condition number, or the mean of -log sigma."""
         if self.criterion == "logdet":
             return minus_log_det(W)[0]
-        return condition(normalised(W)[0] if self.criterion == "normalised" else W)
+        return condition_by(normalised(W)[0] if self.criterion == "normalised" else W)
 
     def smooth(self, W: Array, p: float) -> tuple[float, Array]:
         """Return the log of the smooth criterion with exponent p, and its derivative by W."""
@@ -194,7 +194,7 @@ def linear_factor(problem: FourierProblem, y: Array) -> float:
 def optimise_series(
     problem: FourierProblem,
     rng: np.random.Generator,
-    clock: Clock,
+    clock: TimeBudget,
     safe: Callable[[FourierSeries], bool],
     starts: int = 2,
     candidates: int = 40,

@@ -16,7 +16,7 @@ from ros2_dynid.excitation.limits import Bounds
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.model.robot import Array, Robot
 
-Term = tuple[float, Array, Array, Array]
+PenaltyGradient = tuple[float, Array, Array, Array]
 """A penalty and its derivatives by q, dq and ddq, each of shape (N, n_active)."""
 PositionTerm = Callable[[Array], tuple[float, Array]]
 """A penalty on positions alone and its derivative by q."""
@@ -39,13 +39,13 @@ class Penalty:
     def _collisions(self) -> PositionTerm | None:
         return None if self.shapes is None else collision_term(self.robot, self.shapes)
 
-    def __call__(self, q: Array, dq: Array, ddq: Array) -> Term:
+    def __call__(self, q: Array, dq: Array, ddq: Array) -> PenaltyGradient:
         """Return the penalty of samples, shape (N, n_active), and its gradient."""
         value, gq, gdq, gddq = self.limits(q, dq, ddq)
         more, hq, hdq, hddq = self.further(q, dq, ddq)
         return value + more, gq + hq, gdq + hdq, gddq + hddq
 
-    def limits(self, q: Array, dq: Array, ddq: Array) -> Term:
+    def limits(self, q: Array, dq: Array, ddq: Array) -> PenaltyGradient:
         """Return the penalty of positions, velocities and accelerations."""
         G, offset = constraint(self.robot)
         b = self.bounds
@@ -61,7 +61,7 @@ class Penalty:
             gradients.append((2.0 * excess * np.sign(y) / limit) @ G)
         return total, gradients[0], gradients[1], gradients[2]
 
-    def further(self, q: Array, dq: Array, ddq: Array) -> Term:
+    def further(self, q: Array, dq: Array, ddq: Array) -> PenaltyGradient:
         """Return the penalty of torques and of collisions."""
         total, gq = self.poses(q)
         if self.chi is None:
@@ -91,7 +91,7 @@ class Penalty:
                 fine &= np.all(distance.reshape(K, -1) >= self.shapes.margin + 5e-4, axis=1)
         return fine
 
-    def _effort(self, chi: Array, q: Array, dq: Array, ddq: Array) -> Term:
+    def _effort(self, chi: Array, q: Array, dq: Array, ddq: Array) -> PenaltyGradient:
         value, slope = self.torques(inverse_dynamics(self.robot, chi, q, dq, ddq))
         gradients = np.zeros((3, *q.shape))
         rows = np.flatnonzero(slope.any(axis=1))  # the rest has no gradient

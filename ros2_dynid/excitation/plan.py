@@ -10,7 +10,7 @@ import numpy as np
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import Shapes, clearance
-from ros2_dynid.excitation.criteria import condition, equilibrium, normalised
+from ros2_dynid.excitation.criteria import condition_by, normalised, structural_equilibrium
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, optimise_series
 from ros2_dynid.excitation.gripper import gripper_notes
@@ -29,7 +29,7 @@ from ros2_dynid.excitation.point_trajectory import SegmentProblem, interpolate_p
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
 from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.excitation.quintic import PiecewiseQuintic
-from ros2_dynid.excitation.search import Clock, silent
+from ros2_dynid.excitation.search import TimeBudget, silent
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import Progress
@@ -129,7 +129,7 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     budget = (
         options.time_budget_s or DEFAULT_BUDGET_S["points" if options.method == "points" else criterion_of(options)]
     )
-    clock = Clock(max(budget - options.spent_s, 0.1 * budget), options.progress)
+    clock = TimeBudget(max(budget - options.spent_s, 0.1 * budget), options.progress)
     bounds = bounds_of(robot, options.margin, options.caps)
     chi = known_parameters(robot, options.chi)
     notes = [*bounds.notes, *gripper_notes(robot), *(options.shapes.notes if options.shapes else ())]
@@ -153,7 +153,7 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     problems = problems_of(robot, curve, penalty, options.shapes)
     if problems:
         raise InputError(f"no safe trajectory was found: {problems[0]}", "give more time or wider limits", robot.name)
-    cond_normalised = condition(normalised(W)[0])
+    cond_normalised = condition_by(normalised(W)[0])
     if not cond_normalised < UNSHOWN:
         raise InputError(
             f"the best motion found does not excite the base parameters (condition number {cond_normalised:.1e})",
@@ -170,8 +170,8 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     return Plan(
         trajectory,
         options.method,
-        condition(W),
-        equilibrium(W, structural),
+        condition_by(W),
+        structural_equilibrium(W, structural),
         cond_normalised,
         use_of(robot, curve, bounds_of(robot, 0.0, options.caps), known_parameters(robot, options.chi)),
         clock.spent,
@@ -191,7 +191,7 @@ def criterion_of(options: PlanOptions) -> str:
     return "cond" if options.groups is not None and set(options.groups) == {"inertial"} else "normalised"
 
 
-def _starts(clock: Clock, method: str) -> int:
+def _starts(clock: TimeBudget, method: str) -> int:
     """Return how many random starts a time budget is worth."""
     return min(max(2, int(clock.budget_s / START_S[method])), 16)
 
@@ -233,7 +233,7 @@ def problems_of(robot: Robot, curve: Curve, penalty: Penalty, shapes: Shapes | N
 
 
 def _points_curve(
-    robot: Robot, options: PlanOptions, base: BaseParameters, penalty: Penalty, start: Array, clock: Clock
+    robot: Robot, options: PlanOptions, base: BaseParameters, penalty: Penalty, start: Array, clock: TimeBudget
 ) -> tuple[Curve, Array, None]:
     """Return the curve through optimum points and W of its rows."""
     b = len(base)
@@ -261,7 +261,7 @@ def _points_curve(
 
 
 def _as_in_the_seed(
-    problem: SegmentProblem, options: PlanOptions, rng: np.random.Generator, clock: Clock
+    problem: SegmentProblem, options: PlanOptions, rng: np.random.Generator, clock: TimeBudget
 ) -> tuple[PiecewiseQuintic, Array, Array]:
     """Return curve and points by the procedure of seed 001: points alone, interpolation, tighter limits if it fails."""
     model, full = problem.model, problem.substitution
@@ -272,7 +272,7 @@ def _as_in_the_seed(
         middle, half = 0.5 * (full.upper + full.lower), 0.5 * tight * (full.upper - full.lower)
         fixed = rng.uniform(middle - half, middle + half, full.fixed.shape)  # q1 has no effect on W: at random
         tightened = Substitution(middle - half, middle + half, tight * full.velocity, free, fixed)
-        part = Clock(clock.budget_s / len(tries), clock.progress)
+        part = TimeBudget(clock.budget_s / len(tries), clock.progress)
         q, dq = optimise_points(model, tightened, rng, part, optimiser=options.optimiser, measure=options.measure)
         curve, q, dq, slowed = interpolate_points(problem, q, dq)
         if curve is not None and (best is None or model.cost(q, dq) < best[0]):
@@ -288,7 +288,7 @@ def _as_in_the_seed(
 
 
 def _fourier_curve(
-    robot: Robot, options: PlanOptions, base: BaseParameters, penalty: Penalty, start: Array, clock: Clock
+    robot: Robot, options: PlanOptions, base: BaseParameters, penalty: Penalty, start: Array, clock: TimeBudget
 ) -> tuple[Curve, Array, Array]:
     """Return the Fourier series, W over one period, and which elements of W are not zero by structure."""
     index = [j - 1 for j in robot.active]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.excitation.criteria import condition
+from ros2_dynid.excitation.criteria import condition_by
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.points import SHARPNESS, EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import (
@@ -26,7 +26,7 @@ from ros2_dynid.excitation.quintic import (
     shortest_times,
     through_points,
 )
-from ros2_dynid.excitation.search import Clock, descend
+from ros2_dynid.excitation.search import TimeBudget, descend
 from ros2_dynid.model.robot import Array
 
 INSIDE = 12
@@ -105,7 +105,7 @@ _BASIS = _basis(np.linspace(0.0, 1.0, INSIDE + 2)[1:-1])
 
 
 def optimise_trajectory(
-    problem: SegmentProblem, rng: np.random.Generator, clock: Clock, starts: int = 3
+    problem: SegmentProblem, rng: np.random.Generator, clock: TimeBudget, starts: int = 3
 ) -> tuple[PiecewiseQuintic, Array, Array]:
     """Return a trajectory that keeps the limits, and its points q, dq, shape (r + 1, n).
 
@@ -130,7 +130,7 @@ def optimise_trajectory(
             until = 0.3 + 0.5 * (k + 1) / len(stages) if attempt == 0 else 0.95
             x = descend(partial(problem.cost, p=p, weight=weight), x, clock, ITERATIONS, until)
             Q, D, _ = problem.states(x)
-            clock.report(f"p = {p:g}: cond {condition(problem.model.W(Q[1:-1], D[1:-1])):.4g}")
+            clock.report(f"p = {p:g}: cond {condition_by(problem.model.W(Q[1:-1], D[1:-1])):.4g}")
         curve, q, dq, slowed = _interpolated(full, x)
         if curve is not None:
             cost = problem.model.cost(q, dq)

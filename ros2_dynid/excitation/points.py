@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.excitation.criteria import MEASURES, condition, equilibrium, smooth_condition, smooth_equilibrium
-from ros2_dynid.excitation.search import Clock, OutOfTimeError, descend
+from ros2_dynid.excitation.criteria import (
+    MEASURES,
+    condition_by,
+    smooth_condition,
+    smooth_equilibrium,
+    structural_equilibrium,
+)
+from ros2_dynid.excitation.search import OutOfTimeError, TimeBudget, descend
 from ros2_dynid.excitation.sensitivity import energy_with_gradient
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
@@ -63,8 +69,8 @@ class EnergyModel:
     def cost(self, q: Array, dq: Array, measure: str = "svd") -> float:
         """Return lambda1 cond(W) + lambda2 S with one of the three measures of the condition number."""
         W = self.W(q, dq)
-        total = self.lambda1 * condition(W, measure)
-        return float(total + self.lambda2 * equilibrium(W)) if self.lambda2 > 0 else float(total)
+        total = self.lambda1 * condition_by(W, measure)
+        return float(total + self.lambda2 * structural_equilibrium(W)) if self.lambda2 > 0 else float(total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +129,7 @@ def optimise_points(
     model: EnergyModel,
     substitution: Substitution,
     rng: np.random.Generator,
-    clock: Clock,
+    clock: TimeBudget,
     *,
     optimiser: str = "gradient",
     measure: str = "svd",
@@ -162,7 +168,7 @@ def optimise_points(
 
 
 def _seed_optimiser(
-    model: EnergyModel, substitution: Substitution, x: Array, clock: Clock, optimiser: str, measure: str
+    model: EnergyModel, substitution: Substitution, x: Array, clock: TimeBudget, optimiser: str, measure: str
 ) -> Array:
     """Return the variables that one of the seed's optimisers finds, derivatives by differences, in time."""
     from scipy.optimize import minimize  # here, since it takes a while to import

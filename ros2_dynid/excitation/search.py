@@ -25,7 +25,7 @@ class OutOfTimeError(Exception):
 
 
 @dataclass
-class Clock:
+class TimeBudget:
     """A time budget [s] that is shared by the stages of a search, and the way to report progress."""
 
     budget_s: float
@@ -46,7 +46,7 @@ class Clock:
         self.progress(text, min(1.0, self.spent / self.budget_s))
 
 
-def descend(cost: Cost, x: Array, clock: Clock, iterations: int, until: float = 1.0) -> Array:
+def descend(cost: Cost, x: Array, clock: TimeBudget, iterations: int, until: float = 1.0) -> Array:
     """Return a better x by L-BFGS, at most `iterations` long and not beyond the fraction `until` of the budget."""
     from scipy.optimize import minimize  # here, since it takes a while to import
 

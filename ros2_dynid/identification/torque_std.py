@@ -29,7 +29,7 @@ FELT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class TorqueScatter:
     """What the scatter about a prediction comes from: covariance of the parameters (b, b), identified (b,), sigma (n,).
 
     identified: False where the data do not determine a parameter; sigma: residual level of each joint [N.m or N].
@@ -53,12 +53,12 @@ class Spread:
         return np.hypot(self.std(W), self.sigma[:, None])
 
 
-def spread_of(model: IdentifiedModel) -> Spread:
+def spread_of(model: IdentifiedModel) -> TorqueScatter:
     """Return the spread of a model's torques; sigma is zero where the file does not tell it."""
     sigma, n = model.obtained.get("sigma"), len(model.robot.active)
     numbers = [float(s) for s in sigma if isinstance(s, float | int)] if isinstance(sigma, list) else []
     level = np.array(numbers) if len(numbers) == n else np.zeros(n)
-    return Spread(model.covariance, np.isfinite(model.std), level)
+    return TorqueScatter(model.covariance, np.isfinite(model.std), level)
 
 
 def torque_std(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.model.robot import Array
-from ros2_dynid.model.transforms import NOTE_ANGLE, SNAP_ANGLE, cross, snap_angle
+from ros2_dynid.model.transforms import NOTE_ANGLE, SNAP_ANGLE, cross3, snap_angle
 
 ZERO_LENGTH = 1e-11
 """Lengths below this fraction of the robot's size are rounding errors, and zero."""
@@ -78,7 +78,7 @@ def snap_axes(axes: Sequence[Axis], up: Array) -> tuple[list[Axis], dict[int, fl
 
 def _snap_direction(direction: Array, references: Sequence[Array]) -> Array:
     for reference in references:
-        if np.linalg.norm(cross(reference, direction)) <= SNAP_ANGLE:
+        if np.linalg.norm(cross3(reference, direction)) <= SNAP_ANGLE:
             return math.copysign(1.0, float(reference @ direction)) * reference
     for reference in references:
         cosine = float(reference @ direction)
@@ -136,7 +136,7 @@ def _size(axes: Sequence[Axis]) -> float:
 
 
 def _relate(one: Axis, other: Axis, size: float) -> _Relation:
-    product = cross(one.direction, other.direction)
+    product = cross3(one.direction, other.direction)
     sine = float(np.linalg.norm(product))
     between = other.point - one.point
     if sine <= SNAP_ANGLE / 2:
@@ -144,8 +144,8 @@ def _relate(one: Axis, other: Axis, size: float) -> _Relation:
         distance = float(np.linalg.norm(across))
         return _Relation(across / distance if distance > ZERO_LENGTH * size else None, sine, None)
     normal = product / sine
-    along_one = cross(between, other.direction) @ normal / sine
-    along_other = cross(between, one.direction) @ normal / sine
+    along_one = cross3(between, other.direction) @ normal / sine
+    along_other = cross3(between, one.direction) @ normal / sine
     return _Relation(normal, sine, (one.point + along_one * one.direction, other.point + along_other * other.direction))
 
 
@@ -171,7 +171,7 @@ def _same_side(direction: Array, reference: Array, about: Array) -> Array:
 
 
 def _angle(start: Array, end: Array, about: Array) -> float:
-    return math.atan2(float(cross(start, end) @ about), float(start @ end))
+    return math.atan2(float(cross3(start, end) @ about), float(start @ end))
 
 
 def _start_point(axes: Sequence[Axis], children: list[list[int]], relations: dict[int, _Relation]) -> Array:
@@ -208,7 +208,7 @@ def _frame(x: Array, z: Array, origin: Array) -> Array:
     frame = np.eye(4)
     x = x - (x @ z) * z
     x = x / np.linalg.norm(x)
-    frame[:3, 0], frame[:3, 1], frame[:3, 2], frame[:3, 3] = x, cross(z, x), z, origin
+    frame[:3, 0], frame[:3, 1], frame[:3, 2], frame[:3, 3] = x, cross3(z, x), z, origin
     return frame
 
 

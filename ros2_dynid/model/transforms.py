@@ -28,7 +28,7 @@ def cos_sin(angle: float) -> tuple[float, float]:
     return math.cos(angle), math.sin(angle)
 
 
-def cross(a: Array, b: Array) -> Array:
+def cross3(a: Array, b: Array) -> Array:
     """Return a x b of two vectors (3,); np.cross takes ten times as long for single ones."""
     return np.array((a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]))
 

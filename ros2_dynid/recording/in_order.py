@@ -40,13 +40,13 @@ def in_order(
             ready.append(taken)
             count += len(taken)
         if count >= size:
-            yield joined(ready)
+            yield joined_samples(ready)
             ready, count = [], 0
     rest = arranged.rest()
     if len(rest):
         ready.append(rest)
     if ready:
-        yield joined(ready)
+        yield joined_samples(ready)
     notes += [*found, *arranged.notes()]
 
 
@@ -97,7 +97,7 @@ class _Arranged:
         if not self._waiting:
             assert self._some is not None
             return self._some.take(slice(0, 0))
-        held = joined(self._waiting)
+        held = joined_samples(self._waiting)
         if np.any(np.diff(held.t) < 0):
             held = held.take(np.argsort(held.t, kind="stable"))
         split = int(np.searchsorted(held.t, until, side="left"))
@@ -118,7 +118,7 @@ class _Arranged:
         return Samples(t, (), np.empty((2, 0)), source=some.source)
 
 
-def joined(parts: Sequence[Samples]) -> Samples:
+def joined_samples(parts: Sequence[Samples]) -> Samples:
     """Return samples one after the other; a signal that only some parts know is NaN in the others."""
     last = parts[-1]
     if len(parts) == 1:

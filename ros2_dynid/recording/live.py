@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.recording.bag.compression import DamagedDataError
-from ros2_dynid.recording.bag.layout import Layout, parse
+from ros2_dynid.recording.bag.layout import MessageLayout, parse
 
 GAP = 1.5
 """A gap is an interval longer than this many median ones."""
@@ -20,10 +20,10 @@ _FEW = 16
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _StatePlaces:
     """A layout with the places of the joints sought: mine[k] among ours is theirs[k] among the message's."""
 
-    layout: Layout
+    layout: MessageLayout
     mine: NDArray[np.intp]
     theirs: NDArray[np.intp]
     fixed: tuple[tuple[int, int, bytes], ...]
@@ -46,7 +46,7 @@ class LiveStates:
         self.names = tuple(names)
         self._values = np.full((3, len(self.names)), np.nan)
         self._seen = np.zeros(len(self.names), dtype=bool)
-        self._shapes: list[_Shape] = []
+        self._shapes: list[_StatePlaces] = []
         self.state = State(self.names, *self._values.copy())
 
     def take(self, message: bytes) -> State | None:
@@ -89,7 +89,7 @@ class LiveStates:
         """Stamp of the last complete state [ns]."""
         return self.state.stamp
 
-    def _shape_of(self, message: bytes) -> _Shape | None:
+    def _shape_of(self, message: bytes) -> _StatePlaces | None:
         for shape in self._shapes:
             if len(message) == shape.layout.length and all(message[a:b] == text for a, b, text in shape.fixed):
                 return shape
@@ -102,7 +102,7 @@ class LiveStates:
         fixed = tuple((offset, offset + len(text), text.tobytes()) for offset, text in layout.fixed)
         if len(self._shapes) >= _FEW:
             self._shapes.clear()
-        self._shapes.append(_Shape(layout, mine, theirs, fixed))
+        self._shapes.append(_StatePlaces(layout, mine, theirs, fixed))
         return self._shapes[-1]
 
 
@@ -179,7 +179,7 @@ class LiveStatistics:
             self.with_nan += 1
             self._count_nan(message, shape.layout)
 
-    def _count_nan(self, message: bytes, layout: Layout) -> None:
+    def _count_nan(self, message: bytes, layout: MessageLayout) -> None:
         for field, (offset, count) in zip(("position", "velocity", "effort"), layout.arrays, strict=True):
             if count == len(layout.names):
                 values = np.frombuffer(message, layout.byte_order + "f8", count, offset)

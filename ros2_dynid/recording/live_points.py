@@ -21,7 +21,7 @@ AFTER_STAMP = 12
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _PointPlaces:
     """length of the message, the bytes (start, end, text) that must agree, where the numbers stand, and our order.
 
     The arrays of positions, velocities and accelerations begin at offset, offset + stride and offset + 2 stride.
@@ -40,7 +40,7 @@ class LivePoints:
     def __init__(self, names: Sequence[str]) -> None:
         """Expect the joints named."""
         self._names = tuple(names)
-        self._shape: _Shape | None = None
+        self._shape: _PointPlaces | None = None
 
     def read(self, message: bytes) -> tuple[Array, Array, Array] | None:
         """Return q, dq, ddq, shape (n,), or None for whatever is not a single whole point, stamped or not."""
@@ -55,7 +55,7 @@ class LivePoints:
         return rows[0], rows[1], rows[2]
 
 
-def _parsed(message: bytes, names: tuple[str, ...]) -> _Shape | None:
+def _parsed(message: bytes, names: tuple[str, ...]) -> _PointPlaces | None:
     """Read a message field by field; None if it is anything else than a single point of these joints."""
     try:
         reader = CdrReader(message)
@@ -83,4 +83,4 @@ def _parsed(message: bytes, names: tuple[str, ...]) -> _Shape | None:
     if len(offsets) != 3 or offsets[2] - offsets[1] != offsets[1] - offsets[0]:
         return None
     order = np.array([found.index(name) for name in names], dtype=np.intp)
-    return _Shape(len(message), tuple(fixed), offsets[0], offsets[1] - offsets[0], order)
+    return _PointPlaces(len(message), tuple(fixed), offsets[0], offsets[1] - offsets[0], order)

@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from ros2_dynid.atomic import place, replacing
+from ros2_dynid.atomic import put_in_place, replacing
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.samples import SUFFIXES, Samples
@@ -123,7 +123,7 @@ def _write_bag(outline: Outline, pieces: Iterable[Samples], path: Path, overwrit
                 fields = [arrays.get(field) for field in ("q", "dq", "tau")]
                 writer.write_joint_states(channel, outline.joint_names, stamps, fields)
         if path.suffix.lower() == ".mcap":
-            place(bag / f"{path.name}_0.mcap", path, overwrite=overwrite)
+            put_in_place(bag / f"{path.name}_0.mcap", path, overwrite=overwrite)
         else:
             _place_folder(bag, path, Path(folder) / "old")
 

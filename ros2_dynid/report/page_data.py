@@ -99,7 +99,7 @@ class CoverageRow:
 
 
 @dataclass(frozen=True)
-class Curve:
+class LineData:
     """A line: y over x."""
 
     x: Numbers
@@ -115,7 +115,7 @@ class FrictionPicture:
     speed_unit: str
     x: Numbers
     y: Numbers
-    curve: Curve
+    curve: LineData
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
                 speed_unit="m/s" if joint.sigma == PRISMATIC else "rad/s",
                 x=rounded(rows.dq[pick, k]),
                 y=rounded(rest[pick, k]),
-                curve=Curve(rounded(x), rounded(y)),
+                curve=LineData(rounded(x), rounded(y)),
             )
         )
     return found

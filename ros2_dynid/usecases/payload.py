@@ -35,7 +35,7 @@ class PayloadRequest:
 
 
 @dataclass(frozen=True)
-class Spread:
+class HalfWidths:
     """Half widths of what is known about mass [kg], centre of mass [m] and inertia [kg.m^2]."""
 
     mass: float
@@ -62,8 +62,8 @@ class PayloadOutcome:
     mass: float
     com: Three
     inertia: Matrix
-    std: Spread
-    interval95: Spread
+    std: HalfWidths
+    interval95: HalfWidths
     frame: str
     significant: bool
     joint_mass: Mapping[str, JointMass] = field(default_factory=dict)
@@ -80,8 +80,8 @@ def payload(
         mass=found.mass,
         com=_three(found.com.tolist()),
         inertia=_matrix(found.inertia.tolist()),
-        std=Spread(found.mass_std, _three(found.com_std.tolist()), _matrix(found.inertia_std.tolist())),
-        interval95=Spread(mass, _three(com.tolist()), _matrix(inertia.tolist())),
+        std=HalfWidths(found.mass_std, _three(found.com_std.tolist()), _matrix(found.inertia_std.tolist())),
+        interval95=HalfWidths(mass, _three(com.tolist()), _matrix(inertia.tolist())),
         frame=found.frame,
         significant=found.significant,
         joint_mass={

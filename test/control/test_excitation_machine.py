@@ -14,10 +14,11 @@ from ros2_dynid.control.excitation_machine import (
     EVENTS,
     LEGAL,
     MOVING,
-    Activate,
+    ActivateExcitation,
     ConnectionProblem,
-    Deactivate,
+    DeactivateExcitation,
     ExcitationMachine,
+    ExcitationTick,
     GoalRefused,
     JointStateArrived,
     ParametersChanged,
@@ -25,17 +26,16 @@ from ros2_dynid.control.excitation_machine import (
     RobotChanged,
     Start,
     Stop,
-    Tick,
-    prepared,
+    checked_motion,
 )
-from ros2_dynid.control.motion_limits import Settings, motion_limits
+from ros2_dynid.control.motion_limits import MotionSettings, motion_limits
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.load import load_robot
 
 ROBOT = load_robot("demo3")
-LIMITS = motion_limits(ROBOT, Settings())
+LIMITS = motion_limits(ROBOT, MotionSettings())
 
 
 def within_limits(made, share=1.03):
@@ -59,7 +59,7 @@ def test_a_motion_goes_through_its_phases_without_a_kick(from_desired, droop):
 
 def test_the_approach_takes_its_share_of_the_limits():
     for share in (0.1, 0.6):
-        made = Follower(ROBOT, settings=Settings(settle=0.1, approach_speed=share, tracking=0.02))
+        made = Follower(ROBOT, settings=MotionSettings(settle=0.1, approach_speed=share, tracking=0.02))
         made.start(q_from=(1.5, -0.2, 1.2), q_to=(1.5, -0.2, 1.21), seconds=3.0)
         made.until(Phase.SETTLE)
         use = max((made.fastest / LIMITS.velocity).max(), (made.hardest / LIMITS.acceleration).max())
@@ -156,7 +156,7 @@ def too_fast(joint, side, stated):
         (too_fast(1, -1, False), "shoulder is faster than its limit", 0.03),
         (too_fast(0, 1, False), "waist is faster than its limit", 0.03),
         (lambda made: made.do(RobotChanged(made.now, load_robot("demo3"))), "description has changed", 0.0),
-        (lambda made: made.do(Deactivate(made.now)), "the node was deactivated", 0.0),
+        (lambda made: made.do(DeactivateExcitation(made.now)), "the node was deactivated", 0.0),
         (lambda made: made.do(GoalRefused(made.now, 2, "the controller gave up")), "the controller gave up", 0.0),
     ],
 )
@@ -257,7 +257,9 @@ def test_a_stop_during_the_preparation_of_a_start_holds():
     made = Follower(ROBOT)
     machine = made.machine
     run = quintic(ROBOT.active_names, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0)
-    motion = prepared("exciting", ROBOT, run, machine.where(made.now), machine.settings, machine.limits, machine.stops)
+    motion = checked_motion(
+        "exciting", ROBOT, run, machine.where(made.now), machine.settings, machine.limits, machine.stops
+    )
     assert made.do(Stop(made.now)).answer == "nothing was moving"
     refused = made.do(Start(made.now, motion))
     assert not refused.accepted and "stop was called" in refused.answer and not made.sent
@@ -276,7 +278,7 @@ def test_a_start_needs_fresh_joint_states_at_rest_of_this_robot():
     q = machine.where(made.now)
 
     def motion(robot=ROBOT, q=q, limits=None):
-        return prepared("exciting", robot, run, q, machine.settings, limits or machine.limits)
+        return checked_motion("exciting", robot, run, q, machine.settings, limits or machine.limits)
 
     for wrong, said in (
         (motion(robot=load_robot("demo3")), "robot has changed"),
@@ -312,7 +314,7 @@ def test_joints_in_another_order_move_the_right_ones():
     machine = made.machine
     made.tampered = lambda s: State(names, s.q[[2, 0, 1]], s.dq[[2, 0, 1]], s.tau[[2, 0, 1]], s.stamp)
     made.run(0.2)
-    motion = prepared("exciting", ROBOT, run, machine.where(made.now), machine.settings, machine.limits)
+    motion = checked_motion("exciting", ROBOT, run, machine.where(made.now), machine.settings, machine.limits)
     assert made.do(Start(made.now, motion)).accepted
     made.until(Phase.DONE)
     assert made.desired[0] == pytest.approx([0.0, -1.0, 0.8])
@@ -326,14 +328,16 @@ def test_the_way_is_checked_before_anything_moves():
 
     run = quintic(ROBOT.active_names, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0)
     with pytest.raises(InputError, match="touches itself"):
-        prepared("exciting", ROBOT, run, np.array([0.0, -1.0, 0.0]), Settings(), LIMITS, 0, never)
+        checked_motion("exciting", ROBOT, run, np.array([0.0, -1.0, 0.0]), MotionSettings(), LIMITS, 0, never)
     with pytest.raises(InputError, match="no joint states"):
-        prepared("exciting", ROBOT, run, np.array([0.0, np.nan, 0.0]), Settings(), LIMITS)
+        checked_motion("exciting", ROBOT, run, np.array([0.0, np.nan, 0.0]), MotionSettings(), LIMITS)
     beside = np.array([0.0, 0.06, 0.0])
     for outside in (LIMITS.lower - beside, LIMITS.upper + beside):
         with pytest.raises(InputError, match=r"'shoulder' is 0\.06 outside of its limits"):
-            prepared("exciting", ROBOT, run, outside, Settings(), LIMITS)
-    assert prepared("exciting", ROBOT, run, LIMITS.upper + 0.03, Settings(), LIMITS), "a little outside may come back"
+            checked_motion("exciting", ROBOT, run, outside, MotionSettings(), LIMITS)
+    assert checked_motion("exciting", ROBOT, run, LIMITS.upper + 0.03, MotionSettings(), LIMITS), (
+        "a little outside may come back"
+    )
 
 
 def test_another_robot_is_taken_once_the_one_that_moves_has_stopped():
@@ -416,10 +420,10 @@ def in_phase(phase):
     """Return a machine with its robot in this phase."""
     made = Follower(ROBOT)
     if phase is Phase.NO_ROBOT:
-        made.machine = ExcitationMachine(Settings(), made.machine._door)
-        made.do(Activate(made.now))
+        made.machine = ExcitationMachine(MotionSettings(), made.machine._door)
+        made.do(ActivateExcitation(made.now))
     elif phase is Phase.INACTIVE:
-        made.do(Deactivate(made.now))
+        made.do(DeactivateExcitation(made.now))
     elif phase in MOVING:
         made.start()
         made.until(phase)
@@ -443,14 +447,14 @@ def event_of(kind, made):
     q = made.measured[0]
     state = State(ROBOT.active_names, q.copy(), np.zeros(3), np.zeros(3), int(now * 1e9) + 1)
     return {
-        Activate: lambda: Activate(now),
-        Deactivate: lambda: Deactivate(now),
+        ActivateExcitation: lambda: ActivateExcitation(now),
+        DeactivateExcitation: lambda: DeactivateExcitation(now),
         RobotChanged: lambda: RobotChanged(now, load_robot("demo3")),
         ParametersChanged: lambda: ParametersChanged(now, replace(made.machine.settings, tracking=0.3)),
-        Start: lambda: Start(now, prepared("x", ROBOT, run, q, Settings(), limits, made.machine.stops)),
+        Start: lambda: Start(now, checked_motion("x", ROBOT, run, q, MotionSettings(), limits, made.machine.stops)),
         Stop: lambda: Stop(now),
         JointStateArrived: lambda: JointStateArrived(now, state, now),
-        Tick: lambda: Tick(now),
+        ExcitationTick: lambda: ExcitationTick(now),
         ConnectionProblem: lambda: ConnectionProblem(now, "nobody listens"),
         GoalRefused: lambda: GoalRefused(now, len(made.sent), "refused"),
     }[kind]()

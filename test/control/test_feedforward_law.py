@@ -7,7 +7,7 @@ import pinocchio as pin
 import pytest
 
 from oracle import PIN_COLUMNS, pin_model
-from ros2_dynid.control.feedforward import Filler, Model, Options, complete_torque, split_torque
+from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, Filler, complete_torque, split_torque
 from ros2_dynid.control.payload import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.smooth_friction import smooth_friction
@@ -23,7 +23,7 @@ from ros2_dynid.model.parameters import standard_names, standard_vector
 ROBOT = load_robot("demo3")
 NAMES = ROBOT.active_names
 CHI = standard_vector(ROBOT)
-MODEL = Model(ROBOT, CHI)
+MODEL = FeedforwardModel(ROBOT, CHI)
 MEASURED = np.array([0.2, -0.8, 0.4])
 WIDE = EffortLimits(NAMES, np.full(3, 1e4), np.full(3, 1e9))
 
@@ -40,7 +40,9 @@ def test_it_is_inverse_dynamics_with_friction():
     rng = np.random.default_rng(0)
     for _ in range(20):
         q, dq, ddq = rng.uniform(-0.5, 0.5, (3, 3))
-        assert np.allclose(complete_torque(MODEL, Options(smoothing=1e-6), q, dq, ddq), expected(CHI, q, dq, ddq))
+        assert np.allclose(
+            complete_torque(MODEL, FeedforwardOptions(smoothing=1e-6), q, dq, ddq), expected(CHI, q, dq, ddq)
+        )
 
 
 def test_the_background_part_is_the_coefficients():
@@ -55,27 +57,29 @@ def test_the_background_part_is_the_coefficients():
 def test_split_agrees_where_the_coefficients_were_found():
     dq, ddq = np.array([0.3, -0.2, 0.5]), np.array([1.0, 2.0, -1.0])
     found = MODEL.coefficients(MEASURED, dq)
-    tau = split_torque(MODEL, Options(smoothing=1e-6, split=True), found, dq, ddq)
+    tau = split_torque(MODEL, FeedforwardOptions(smoothing=1e-6, split=True), found, dq, ddq)
     assert np.allclose(tau, expected(CHI, MEASURED, dq, ddq), atol=1e-9)
     elsewhere = np.array([0.1, 0.3, -0.2])
-    tau = split_torque(MODEL, Options(smoothing=1e-6, measured_gravity=True), found, dq, ddq, elsewhere)
+    tau = split_torque(MODEL, FeedforwardOptions(smoothing=1e-6, measured_gravity=True), found, dq, ddq, elsewhere)
     moved = expected(CHI, MEASURED, dq, ddq) - gravity(CHI, MEASURED) + gravity(CHI, elsewhere)
     assert np.allclose(tau, moved, atol=1e-9)
 
 
 def test_switches():
     q, dq, ddq = np.array([0.1, -0.5, 0.2]), np.array([0.5, 0.4, 0.3]), np.array([1.0, 2.0, 3.0])
-    assert np.allclose(complete_torque(MODEL, Options(gravity_only=True), q, dq, ddq), gravity(CHI, q))
-    both = Options(gravity_only=True, measured_gravity=True)
+    assert np.allclose(complete_torque(MODEL, FeedforwardOptions(gravity_only=True), q, dq, ddq), gravity(CHI, q))
+    both = FeedforwardOptions(gravity_only=True, measured_gravity=True)
     assert np.allclose(complete_torque(MODEL, both, q, dq, ddq, MEASURED), gravity(CHI, MEASURED))
     assert np.allclose(complete_torque(MODEL, both, q, dq, ddq, None), gravity(CHI, q)), "nothing measured"
     plain = without_friction(ROBOT, CHI)
-    assert np.allclose(complete_torque(MODEL, Options(friction=False), q, dq, ddq), expected(plain, q, dq, ddq))
+    assert np.allclose(
+        complete_torque(MODEL, FeedforwardOptions(friction=False), q, dq, ddq), expected(plain, q, dq, ddq)
+    )
 
 
 def test_gravity_at_the_measured_position_replaces_that_of_the_reference():
     q, dq, ddq = np.array([0.1, -0.5, 0.2]), np.array([0.5, 0.4, 0.3]), np.array([1.0, 2.0, 3.0])
-    options = Options(measured_gravity=True, smoothing=1e-6)
+    options = FeedforwardOptions(measured_gravity=True, smoothing=1e-6)
     found = complete_torque(MODEL, options, q, dq, ddq, MEASURED)
     assert np.allclose(found, expected(CHI, q, dq, ddq) - gravity(CHI, q) + gravity(CHI, MEASURED))
     assert np.allclose(complete_torque(MODEL, options, q, dq, ddq, q.copy()), expected(CHI, q, dq, ddq)), "counted once"
@@ -83,33 +87,33 @@ def test_gravity_at_the_measured_position_replaces_that_of_the_reference():
 
 def test_efforts_of_a_whole_trajectory():
     way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0, points=5)
-    filler = Filler(MODEL, Options(), WIDE)
+    filler = Filler(MODEL, FeedforwardOptions(), WIDE)
     dense = filler.filled(way, 100.0)
     assert len(dense.t) > 100 and dense.t[-1] == way.t[-1]
     for k in (0, len(dense.t) // 2, -1):
         assert np.allclose(dense.tau[k], expected(CHI, dense.q[k], dense.dq[k], dense.ddq[k]), atol=1e-3)
     assert len(filler.filled(way).t) == 5
     # split is for streamed torques: a trajectory has the complete torque of its own positions
-    split = Filler(MODEL, Options(split=True), WIDE).filled(way, 100.0)
+    split = Filler(MODEL, FeedforwardOptions(split=True), WIDE).filled(way, 100.0)
     assert np.allclose(split.tau, dense.tau)
 
 
 def test_filled_efforts_pass_the_door_in_the_order_of_their_names():
     way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 0.5, points=60)
-    whole = Filler(MODEL, Options(), WIDE).filled(way).tau
+    whole = Filler(MODEL, FeedforwardOptions(), WIDE).filled(way).tau
     low = 0.3 * np.abs(whole).max(axis=0)
-    cut = Filler(MODEL, Options(), EffortLimits(NAMES, low, np.full(3, 1e9))).filled(way).tau
+    cut = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, low, np.full(3, 1e9))).filled(way).tau
     assert np.allclose(cut, np.clip(whole, -low, low)) and np.any(np.abs(whole) > low, axis=0).all()
     slow = np.array([1.0, 20.0, 10.0])
-    bounded = Filler(MODEL, Options(), EffortLimits(NAMES, np.full(3, 1e4), slow)).filled(way)
+    bounded = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, np.full(3, 1e4), slow)).filled(way)
     steps = np.abs(np.diff(bounded.tau, axis=0))
     allowed = slow * np.diff(bounded.t)[:, None] + 1e-9
     assert np.all(steps <= allowed) and np.any(steps > 0.99 * allowed)
-    turned = Filler(MODEL, Options(), WIDE).filled(way.ordered(tuple(reversed(NAMES))))
+    turned = Filler(MODEL, FeedforwardOptions(), WIDE).filled(way.ordered(tuple(reversed(NAMES))))
     assert turned.joint_names == NAMES and np.allclose(turned.tau, whole)
     wild = reference(NAMES, np.array([0.0, 1.0]), np.zeros((2, 3)), np.full((2, 3), 1e200))
     with pytest.raises(InputError, match="not finite"):
-        Filler(MODEL, Options(), WIDE).filled(wild)
+        Filler(MODEL, FeedforwardOptions(), WIDE).filled(wild)
 
 
 @pytest.mark.parametrize("name", ["tx40", "tx40_iam6", "hitachi_hpr"])
@@ -118,13 +122,13 @@ def test_coupled_motors_and_closed_loops_are_fed_forward_too(name):
     n = len(robot.active)
     rng = np.random.default_rng(4)
     chi = rng.uniform(0.1, 1.0, len(standard_names(robot)))
-    model = Model(robot, chi)
+    model = FeedforwardModel(robot, chi)
     for _ in range(10):
         q, dq, ddq = rng.uniform(-0.5, 0.5, (3, n))
         whole = inverse_dynamics(robot, chi, q[None], dq[None], ddq[None])[0]
-        assert np.allclose(complete_torque(model, Options(smoothing=1e-9), q, dq, ddq), whole, atol=1e-8)
+        assert np.allclose(complete_torque(model, FeedforwardOptions(smoothing=1e-9), q, dq, ddq), whole, atol=1e-8)
         plain = inverse_dynamics(robot, without_friction(robot, chi), q[None], dq[None], ddq[None])[0]
-        assert np.allclose(complete_torque(model, Options(friction=False), q, dq, ddq), plain, atol=1e-8)
+        assert np.allclose(complete_torque(model, FeedforwardOptions(friction=False), q, dq, ddq), plain, atol=1e-8)
     assert np.allclose(model.coefficients(q, dq).M, inertia_matrix(robot, chi, q[None])[0], atol=1e-8)
 
 
@@ -152,7 +156,7 @@ def test_a_load_is_that_body_in_pinocchio():
         model.armature[j] = plain[j, 10]
     model.inertias[3] += pin.Inertia(LOAD.mass, LOAD.com, LOAD.inertia)
     data = model.createData()
-    loaded = Model(ROBOT, CHI + load_parameters(ROBOT, LOAD, len(CHI)))
+    loaded = FeedforwardModel(ROBOT, CHI + load_parameters(ROBOT, LOAD, len(CHI)))
     for _ in range(10):
         q, dq, ddq = rng.uniform(-1.0, 1.0, (3, 3))
         assert np.allclose(loaded.rigid(q, dq, ddq), pin.rnea(model, data, q, dq, ddq), atol=1e-9)
@@ -188,12 +192,16 @@ def test_what_the_robot_could_not_hold_is_refused():
     limits = [joint.limits for joint in ROBOT.joints]
     assert np.all(poses >= [x.lower for x in limits]) and np.all(poses <= [x.upper for x in limits])
     check_holdable(MODEL, None, effort, MEASURED, poses, "the model", "load another")
-    heavy = Model(ROBOT, CHI + load_parameters(ROBOT, Load(1e9, np.array([0.0, 0.0, 0.06]), np.zeros((3, 3)), 3), 42))
+    heavy = FeedforwardModel(
+        ROBOT, CHI + load_parameters(ROBOT, Load(1e9, np.array([0.0, 0.0, 0.06]), np.zeros((3, 3)), 3), 42)
+    )
     for place in (MEASURED, None):
         with pytest.raises(InputError, match="the payload"):
             check_holdable(heavy, MODEL, effort, place, poses, "the payload", "give its mass")
     # a load at the end that is beyond the limits in some positions only
-    some = Model(ROBOT, CHI + load_parameters(ROBOT, Load(8.0, np.array([0.5, 0.0, 0.0]), np.zeros((3, 3)), 3), 42))
+    some = FeedforwardModel(
+        ROBOT, CHI + load_parameters(ROBOT, Load(8.0, np.array([0.5, 0.0, 0.0]), np.zeros((3, 3)), 3), 42)
+    )
     shares = [np.any(np.abs(some.gravity(p)) > effort) for p in poses]
     assert 0.0 <= np.mean(shares) < 0.5
     check_holdable(some, MODEL, effort, None, poses, "the payload", "give its mass")

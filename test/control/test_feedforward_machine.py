@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 
 from feedforward_fuzz import BARE, CHI, LONGER, NAMES, OTHER, ROBOT, fuzz
-from ros2_dynid.control.feedforward import Model, Options
+from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions
 from ros2_dynid.control.feedforward_events import (
     SENDING,
-    Activate,
+    ActivateFeedforward,
     AskFiller,
     Background,
-    Deactivate,
-    JointState,
+    DeactivateFeedforward,
+    FeedforwardSettings,
+    FeedforwardState,
+    FeedforwardTick,
+    MeasuredState,
     NewDescription,
     NewModel,
     NewPayload,
     NewReference,
     OptionsChanged,
     OutputChanged,
-    Settings,
-    State,
     StreamedPoint,
-    Tick,
 )
 from ros2_dynid.control.feedforward_machine import LEGAL, FeedforwardMachine
 from ros2_dynid.control.payload import Load, load_parameters
@@ -49,7 +49,7 @@ class Run:
     """A machine with a clock of its own, and all the torques that it sent."""
 
     def __init__(self, *events, settings=None, stream=True):
-        self.machine = FeedforwardMachine(settings or Settings(hold=False), stream)
+        self.machine = FeedforwardMachine(settings or FeedforwardSettings(hold=False), stream)
         self.now, self.stamp, self.sent = 1.0, 0, []
         for event in events:
             assert not self.give(event).refused
@@ -63,7 +63,7 @@ class Run:
 
     def see(self, q=HERE, dq=STILL):
         self.stamp += 1
-        return self.give(JointState(NAMES, q, dq, self.stamp))
+        return self.give(MeasuredState(NAMES, q, dq, self.stamp))
 
     def run(self, seconds, q=HERE, point=None):
         """Let time pass at 1 kHz with fresh states at q (None: no states), and a streamed point each time if given."""
@@ -74,7 +74,7 @@ class Run:
             if point is not None:
                 self.give(StreamedPoint(NAMES, *point))
             if self.now >= self.machine.due:
-                self.give(Tick())
+                self.give(FeedforwardTick())
         return self
 
     @property
@@ -89,28 +89,28 @@ class Run:
 
 
 def ready(**more):
-    run = Run(DESCRIBED, MODEL, Activate(), **more)
+    run = Run(DESCRIBED, MODEL, ActivateFeedforward(), **more)
     run.see()
     return run
 
 
 def in_state(state):
     """Return a machine in this state, by a way that a user could take."""
-    if state is State.STOPPED:
+    if state is FeedforwardState.STOPPED:
         return Run(DESCRIBED, MODEL)
-    if state is State.NO_MODEL:
-        return Run(DESCRIBED, Activate())
-    if state is State.NO_LIMITS:
-        return Run(MODEL, Activate())
+    if state is FeedforwardState.NO_MODEL:
+        return Run(DESCRIBED, ActivateFeedforward())
+    if state is FeedforwardState.NO_LIMITS:
+        return Run(MODEL, ActivateFeedforward())
     run = ready()
-    if state is State.FOLLOWING:
+    if state is FeedforwardState.FOLLOWING:
         run.give(NewReference(WAY, run.now))
-    elif state is not State.WAITING:
+    elif state is not FeedforwardState.WAITING:
         run.give(StreamedPoint(NAMES, HERE, STILL, STILL))
-        if state in (State.FADING, State.HOLDING):
-            run.run(0.1 if state is State.FADING else 0.5)
-        elif state is State.ENDING:
-            run.give(Deactivate())
+        if state in (FeedforwardState.FADING, FeedforwardState.HOLDING):
+            run.run(0.1 if state is FeedforwardState.FADING else 0.5)
+        elif state is FeedforwardState.ENDING:
+            run.give(DeactivateFeedforward())
     return run
 
 
@@ -120,35 +120,35 @@ EVENTS = {
     NewDescription: DESCRIBED,
     NewReference: None,  # it depends on the time
     StreamedPoint: StreamedPoint(NAMES, HERE, STILL, STILL),
-    JointState: JointState(NAMES, HERE, STILL, 10**9),
-    Tick: Tick(),
+    MeasuredState: MeasuredState(NAMES, HERE, STILL, 10**9),
+    FeedforwardTick: FeedforwardTick(),
     Background: Background(),
     AskFiller: AskFiller(),
-    OptionsChanged: OptionsChanged(Settings(timeout=0.07, hold=False)),
+    OptionsChanged: OptionsChanged(FeedforwardSettings(timeout=0.07, hold=False)),
     OutputChanged: OutputChanged(False),
-    Activate: Activate(),
-    Deactivate: Deactivate(),
+    ActivateFeedforward: ActivateFeedforward(),
+    DeactivateFeedforward: DeactivateFeedforward(),
 }
-S = State
+S = FeedforwardState
 LEADS = {
     (S.NO_LIMITS, NewDescription): S.WAITING,
     (S.NO_MODEL, NewModel): S.WAITING,
-    (S.STOPPED, Activate): S.WAITING,
+    (S.STOPPED, ActivateFeedforward): S.WAITING,
     **{(state, NewReference): S.FOLLOWING for state in (S.WAITING, S.FOLLOWING, S.STREAMING, S.FADING, S.HOLDING)},
     **{(state, StreamedPoint): S.STREAMING for state in (S.WAITING, S.FOLLOWING, S.STREAMING, S.FADING, S.HOLDING)},
     **{(state, OutputChanged): S.ENDING for state in (S.FOLLOWING, S.STREAMING, S.FADING, S.HOLDING)},
-    **{(state, Deactivate): S.ENDING for state in (S.FOLLOWING, S.STREAMING, S.FADING, S.HOLDING, S.ENDING)},
-    **{(state, Deactivate): S.STOPPED for state in (S.NO_MODEL, S.NO_LIMITS, S.WAITING)},
+    **{(state, DeactivateFeedforward): S.ENDING for state in (S.FOLLOWING, S.STREAMING, S.FADING, S.HOLDING, S.ENDING)},
+    **{(state, DeactivateFeedforward): S.STOPPED for state in (S.NO_MODEL, S.NO_LIMITS, S.WAITING)},
 }
 """Where an event leads at once; where it is not here the state stays."""
 
 
 def test_the_table_has_every_event_in_every_state():
     assert set(LEGAL) == set(EVENTS)
-    assert all(set(row) == set(State) for row in LEGAL.values())
+    assert all(set(row) == set(FeedforwardState) for row in LEGAL.values())
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", FeedforwardState)
 def test_every_event_in_every_state(state):
     for kind, event in EVENTS.items():
         run = in_state(state)
@@ -165,7 +165,7 @@ def test_every_event_in_every_state(state):
 
 def test_streamed_points_are_answered_with_the_models_torque():
     rng = np.random.default_rng(0)
-    run = ready(settings=Settings(Options(smoothing=1e-6), hold=False))
+    run = ready(settings=FeedforwardSettings(FeedforwardOptions(smoothing=1e-6), hold=False))
     for k in range(20):
         q, dq, ddq = HERE + 1e-3 * k, rng.uniform(0.1, 0.101, 3), rng.uniform(0, 0.01, 3)
         tau = run.give(StreamedPoint(NAMES, q, dq, ddq), 1e-3).torque.tau
@@ -174,14 +174,16 @@ def test_streamed_points_are_answered_with_the_models_torque():
 
 def test_before_the_first_reference_it_holds_against_gravity_if_it_is_to():
     for hold in (True, False):
-        run = Run(DESCRIBED, MODEL, Activate(), settings=Settings(hold=hold))
+        run = Run(DESCRIBED, MODEL, ActivateFeedforward(), settings=FeedforwardSettings(hold=hold))
         run.run(0.05, q=None)
         assert not run.sent, "where the robot is nobody knows"
         run.run(0.05)
         assert bool(run.sent) == hold
         if hold:
-            assert run.state is State.HOLDING and np.allclose(run.sent[0], gravity()), "at once: less would let it fall"
-    trajectory = Run(DESCRIBED, MODEL, Activate(), settings=Settings(hold=True), stream=False)
+            assert run.state is FeedforwardState.HOLDING and np.allclose(run.sent[0], gravity()), (
+                "at once: less would let it fall"
+            )
+    trajectory = Run(DESCRIBED, MODEL, ActivateFeedforward(), settings=FeedforwardSettings(hold=True), stream=False)
     assert not trajectory.run(0.1).sent
 
 
@@ -189,23 +191,23 @@ def test_when_the_reference_stops_it_ramps_to_gravity_where_the_robot_is_and_say
     run = ready()
     run.give(NewReference(WAY, run.now))
     run.run(1.5)
-    assert run.state is State.HOLDING and np.allclose(run.sent[-1], gravity())
+    assert run.state is FeedforwardState.HOLDING and np.allclose(run.sent[-1], gravity())
     after = Run.biggest_step(run)
     assert after < 0.02 * np.abs(run.sent[-1]).max() + 0.1
     assert "the reference has stopped" in run.words()
 
 
 def test_a_trajectory_is_followed_in_time_and_one_stamped_ahead_waits():
-    run = ready(settings=Settings(Options(smoothing=1e-6), hold=False))
+    run = ready(settings=FeedforwardSettings(FeedforwardOptions(smoothing=1e-6), hold=False))
     run.give(NewReference(WAY, run.now + 0.2))
     run.run(0.15)
-    assert run.state is State.WAITING and not run.sent
+    assert run.state is FeedforwardState.WAITING and not run.sent
     begin = run.now + 0.05
     run.run(0.45)
     q, dq, ddq, _ = WAY.at(run.now - begin)
     assert np.allclose(run.sent[-1], inverse_dynamics(ROBOT, CHI, q[None], dq[None], ddq[None])[0], atol=1e-6)
     outcome = run.give(NewReference(WAY, run.now - 5.0))
-    assert "past" in outcome.refused and run.state is State.FOLLOWING
+    assert "past" in outcome.refused and run.state is FeedforwardState.FOLLOWING
     turned = WAY.ordered((NAMES[2], NAMES[0], NAMES[1]))
     run.give(NewReference(turned, run.now))
     run.run(0.5)
@@ -213,7 +215,7 @@ def test_a_trajectory_is_followed_in_time_and_one_stamped_ahead_waits():
     assert np.allclose(run.sent[-1], inverse_dynamics(ROBOT, CHI, q[None], dq[None], ddq[None])[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("ending", [Deactivate(), OutputChanged(False)])
+@pytest.mark.parametrize("ending", [DeactivateFeedforward(), OutputChanged(False)])
 def test_an_ending_in_mid_motion_leaves_gravity_at_the_measured_position(ending):
     run = ready()
     run.give(NewReference(WAY, run.now))
@@ -223,9 +225,9 @@ def test_an_ending_in_mid_motion_leaves_gravity_at_the_measured_position(ending)
     moving = run.sent[-1]
     assert np.abs(moving - gravity(there)).max() > 5.0, "dynamic torque"
     run.give(ending)
-    assert run.state is State.ENDING
+    assert run.state is FeedforwardState.ENDING
     run.run(0.6, q=there)
-    assert run.state is (State.STOPPED if ending == Deactivate() else State.WAITING)
+    assert run.state is (FeedforwardState.STOPPED if ending == DeactivateFeedforward() else FeedforwardState.WAITING)
     assert np.allclose(run.sent[-1], gravity(there), atol=1e-9)
     count = len(run.sent)
     run.run(0.2, q=there)
@@ -235,26 +237,29 @@ def test_an_ending_in_mid_motion_leaves_gravity_at_the_measured_position(ending)
 
 def test_an_ending_takes_no_longer_than_somebody_waits():
     slow = tuple(1.01 * np.array([120.0, 180.0, 80.0]))
-    for settings in (Settings(Options(ramp=10.0), hold=False), Settings(Options(ramp=0.0), rates=slow, hold=False)):
+    for settings in (
+        FeedforwardSettings(FeedforwardOptions(ramp=10.0), hold=False),
+        FeedforwardSettings(FeedforwardOptions(ramp=0.0), rates=slow, hold=False),
+    ):
         run = ready(settings=settings)
         for k in range(3000):
             run.give(StreamedPoint(NAMES, HERE, STILL, 1e-3 * k * np.array([40.0, 40.0, 40.0])), 1e-3)
             run.see()
-        run.give(Deactivate())
-        run.give(Tick(), 5.0)  # the computer pauses: that brings the torque no nearer
+        run.give(DeactivateFeedforward())
+        run.give(FeedforwardTick(), 5.0)  # the computer pauses: that brings the torque no nearer
         run.run(2.6)
-        assert run.state is State.STOPPED and np.allclose(run.sent[-1], gravity(), atol=1e-9)
+        assert run.state is FeedforwardState.STOPPED and np.allclose(run.sent[-1], gravity(), atol=1e-9)
 
 
 def test_without_limits_nothing_leaves_and_one_line_says_how_to_give_them():
-    run = Run(MODEL, Activate())
+    run = Run(MODEL, ActivateFeedforward())
     run.run(0.1)
-    assert run.state is State.NO_LIMITS and not run.sent
+    assert run.state is FeedforwardState.NO_LIMITS and not run.sent
     for event in (StreamedPoint(NAMES, HERE, STILL, STILL), NewReference(WAY, run.now), AskFiller(), NewPayload(LOAD)):
         assert "robot_description" in run.give(event).refused and "effort_limits" in run.give(event).refused
     assert run.words().count("effort limits are not known") == 1
-    assert not run.give(OptionsChanged(Settings(efforts=(50.0,), hold=False))).refused
-    assert run.state is State.WAITING
+    assert not run.give(OptionsChanged(FeedforwardSettings(efforts=(50.0,), hold=False))).refused
+    assert run.state is FeedforwardState.WAITING
     wild = run.give(StreamedPoint(NAMES, HERE, STILL, np.full(3, 1e4))).torque.tau
     assert np.allclose(wild, 50.0)
 
@@ -263,7 +268,7 @@ def test_the_robots_own_limits_bound_every_torque():
     run = ready()
     tau = run.give(StreamedPoint(NAMES, HERE, STILL, np.array([1e5, 1e5, -1e5]))).torque.tau
     assert np.allclose(np.abs(tau), [120.0, 180.0, 80.0])
-    model_file = Run(NewModel(ROBOT, CHI, "model.yaml"), Activate())
+    model_file = Run(NewModel(ROBOT, CHI, "model.yaml"), ActivateFeedforward())
     assert list(model_file.machine.limits.effort) == [120.0, 180.0, 80.0]
     model_file.give(StreamedPoint(NAMES, HERE, STILL, STILL))
     assert not model_file.give(MODEL).refused, "base_parameters bring none of their own: those known stay"
@@ -287,17 +292,17 @@ def test_absurd_models_and_payloads_are_refused_and_the_stream_goes_on():
         refused = run.give(event).refused
         assert words in refused, refused
         run.run(0.02, point=(HERE, STILL, STILL))
-        assert run.state is State.STREAMING and np.allclose(run.sent[-1], before)
+        assert run.state is FeedforwardState.STREAMING and np.allclose(run.sent[-1], before)
 
 
 def test_another_robots_model_is_refused_without_a_description_too():
-    run = Run(OptionsChanged(Settings(efforts=(200.0,), hold=False)), MODEL, Activate())
+    run = Run(OptionsChanged(FeedforwardSettings(efforts=(200.0,), hold=False)), MODEL, ActivateFeedforward())
     run.see()
     run.run(0.1, point=(HERE, STILL, STILL))
     assert "joints" in run.give(NewModel(OTHER, standard_vector(OTHER), "base_parameters")).refused
     assert "geometry" in run.give(NewModel(LONGER, CHI, "base_parameters")).refused
     run.run(0.1, point=(HERE, STILL, STILL))
-    assert run.state is State.STREAMING and len(run.sent) == 200
+    assert run.state is FeedforwardState.STREAMING and len(run.sent) == 200
 
 
 def test_a_description_of_another_robot_ends_in_the_gravity_of_the_old_model():
@@ -306,12 +311,12 @@ def test_a_description_of_another_robot_ends_in_the_gravity_of_the_old_model():
     assert not run.give(NewDescription(OTHER)).refused
     run.run(0.5, q=None)
     run.see()
-    assert run.state is State.HOLDING and np.allclose(run.sent[-1], gravity())
+    assert run.state is FeedforwardState.HOLDING and np.allclose(run.sent[-1], gravity())
     assert "joints" in run.give(StreamedPoint(NAMES, HERE, STILL, STILL)).refused
     assert "deactivate first" in run.give(NewModel(OTHER, standard_vector(OTHER), "base_parameters")).refused
-    run.give(Deactivate())
+    run.give(DeactivateFeedforward())
     run.run(0.6, q=None)
-    assert run.state is State.STOPPED and np.allclose(run.sent[-1], gravity())
+    assert run.state is FeedforwardState.STOPPED and np.allclose(run.sent[-1], gravity())
     assert not run.give(NewModel(OTHER, standard_vector(OTHER), "base_parameters")).refused
     # back and forth, without limits the second time: those known stay while torques are sent
     back = ready()
@@ -319,13 +324,13 @@ def test_a_description_of_another_robot_ends_in_the_gravity_of_the_old_model():
     back.give(NewDescription(OTHER))
     assert not back.give(NewDescription(BARE)).refused
     back.run(0.5)
-    assert back.state is State.HOLDING and np.allclose(back.sent[-1], gravity())
+    assert back.state is FeedforwardState.HOLDING and np.allclose(back.sent[-1], gravity())
     # an equal one changes nothing
     same = ready()
     same.run(0.3, point=(HERE, STILL, STILL))
     same.give(DESCRIBED)
     same.run(0.01, point=(HERE, STILL, STILL))
-    assert same.state is State.STREAMING and same.biggest_step() < 1e-9
+    assert same.state is FeedforwardState.STREAMING and same.biggest_step() < 1e-9
 
 
 def test_new_parameters_and_a_payload_come_without_a_jump_to_exactly_their_torque():
@@ -339,10 +344,14 @@ def test_new_parameters_and_a_payload_come_without_a_jump_to_exactly_their_torqu
     change = np.abs(run.sent[-1] - run.sent[0]).max()
     assert change > 5.0 and run.biggest_step() < 1.2 * change * 1e-3 / 0.3
     loaded = 1.5 * CHI + load_parameters(ROBOT, LOAD, len(CHI))
-    assert np.allclose(run.sent[-1], Model(ROBOT, loaded).gravity(point[0]) + 1.5 * CHI.reshape(3, 14)[:, 13])
+    assert np.allclose(
+        run.sent[-1], FeedforwardModel(ROBOT, loaded).gravity(point[0]) + 1.5 * CHI.reshape(3, 14)[:, 13]
+    )
     run.give(NewPayload(replace(LOAD, mass=0.0, inertia=np.zeros((3, 3)))))
     run.run(0.7, point=point)
-    assert np.allclose(run.sent[-1], Model(ROBOT, 1.5 * CHI).gravity(point[0]) + 1.5 * CHI.reshape(3, 14)[:, 13])
+    assert np.allclose(
+        run.sent[-1], FeedforwardModel(ROBOT, 1.5 * CHI).gravity(point[0]) + 1.5 * CHI.reshape(3, 14)[:, 13]
+    )
 
 
 def test_changes_within_a_ramp_begin_at_the_torque_that_is_being_sent():
@@ -366,15 +375,20 @@ def test_options_change_without_a_jump():
     run = ready()
     point = (np.array([0.1, -0.5, 0.2]), np.full(3, 0.5), np.full(3, 2.0))
     run.run(0.4, point=point)
-    for options in (Options(gravity_only=True), Options(friction=False), Options(measured_gravity=True), Options()):
-        run.give(OptionsChanged(Settings(options, hold=False)))
+    for options in (
+        FeedforwardOptions(gravity_only=True),
+        FeedforwardOptions(friction=False),
+        FeedforwardOptions(measured_gravity=True),
+        FeedforwardOptions(),
+    ):
+        run.give(OptionsChanged(FeedforwardSettings(options, hold=False)))
         run.run(0.4, point=point)
     assert np.abs(np.ptp(run.sent, axis=0)).max() > 5.0 and run.biggest_step() < 0.3
     assert np.allclose(run.sent[-1], run.sent[100])
 
 
 def test_states_that_are_nan_foreign_frozen_or_stale_never_reach_the_torque():
-    settings = Settings(Options(measured_gravity=True), hold=False)
+    settings = FeedforwardSettings(FeedforwardOptions(measured_gravity=True), hold=False)
     point = (np.array([0.1, -0.5, 0.2]), STILL, STILL)
     run = ready(settings=settings)
     run.run(0.5, point=point)
@@ -384,27 +398,27 @@ def test_states_that_are_nan_foreign_frozen_or_stale_never_reach_the_torque():
         run.give(StreamedPoint(NAMES, *point), 1e-3)
         assert np.allclose(run.sent[-1], at_measured)
     assert "'waist' is not finite" in run.words()
-    assert run.give(JointState(OTHER.active_names, np.zeros(6), np.zeros(6), 10**9)).refused
+    assert run.give(MeasuredState(OTHER.active_names, np.zeros(6), np.zeros(6), 10**9)).refused
     run.run(0.6, q=None, point=point)
     off = CHI.reshape(3, 14)[:, 13]
     assert np.allclose(run.sent[-1], gravity(point[0]) + off), "gravity at the reference, since nothing is measured"
     assert "no new joint state" in run.words()
     for _ in range(600):  # the same state again and again is not a new one
-        run.give(JointState(NAMES, HERE, STILL, run.stamp))
+        run.give(MeasuredState(NAMES, HERE, STILL, run.stamp))
         run.give(StreamedPoint(NAMES, *point), 1e-3)
     assert np.allclose(run.sent[-1], gravity(point[0]) + off)
     run.run(0.6, q=None)  # the reference stops, too: where it was last is where the robot is
-    assert run.state is State.HOLDING and np.allclose(run.sent[-1], gravity(point[0]))
+    assert run.state is FeedforwardState.HOLDING and np.allclose(run.sent[-1], gravity(point[0]))
     run.run(0.6)
     assert np.allclose(run.sent[-1], gravity()), "measured again"
     for _ in range(600):  # a driver without stamps is judged by arrival, though a robot at rest repeats its values
-        run.give(JointState(NAMES, HERE + 0.1, STILL, 0))
+        run.give(MeasuredState(NAMES, HERE + 0.1, STILL, 0))
         run.give(StreamedPoint(NAMES, *point), 1e-3)
     assert np.allclose(run.sent[-1], gravity(HERE + 0.1) + off)
 
 
 def test_positions_that_jump_are_not_believed_until_they_are_back_or_stay():
-    run = ready(settings=Settings(hold=True))
+    run = ready(settings=FeedforwardSettings(hold=True))
     run.run(0.6)
     assert np.allclose(run.sent[-1], gravity())
     away = HERE + np.array([0.0, 1.0, -0.8])
@@ -419,8 +433,8 @@ def test_positions_that_jump_are_not_believed_until_they_are_back_or_stay():
 
 
 def test_split_uses_the_background_for_streams_only_while_it_is_fresh():
-    options = Options(split=True, smoothing=1e-6)
-    run = ready(settings=Settings(options, hold=False))
+    options = FeedforwardOptions(split=True, smoothing=1e-6)
+    run = ready(settings=FeedforwardSettings(options, hold=False))
     dq, ddq = np.array([0.3, -0.2, 0.5]), np.array([1.0, 2.0, -1.0])
     q = np.array([0.5, -0.2, 0.1])
     run.see(HERE, dq)
@@ -438,16 +452,16 @@ def test_split_uses_the_background_for_streams_only_while_it_is_fresh():
 def test_a_reference_whose_torque_is_not_finite_is_refused_and_ends_in_gravity():
     run = ready()
     wild = StreamedPoint(NAMES, HERE, np.full(3, 1e200), STILL)
-    assert "not finite" in run.give(wild).refused and not run.sent and run.state is State.WAITING
+    assert "not finite" in run.give(wild).refused and not run.sent and run.state is FeedforwardState.WAITING
     run.run(0.1, point=(HERE, STILL, STILL))
-    assert "not finite" in run.give(wild).refused and run.state is State.FADING
+    assert "not finite" in run.give(wild).refused and run.state is FeedforwardState.FADING
     run.run(0.5)
     assert np.allclose(run.sent[-1], gravity())
 
 
 def test_settings_that_do_not_fit_are_refused_and_nothing_changes():
     run = ready()
-    good = Settings(timeout=0.07, hold=False)
+    good = FeedforwardSettings(timeout=0.07, hold=False)
     for bad in (
         replace(good, efforts=(1.0, 2.0)),
         replace(good, rates=(1.0, 2.0)),
@@ -459,12 +473,14 @@ def test_settings_that_do_not_fit_are_refused_and_nothing_changes():
     assert run.machine._settings.timeout == 0.05
     assert not run.give(OptionsChanged(good, try_only=True)).refused and run.machine._settings.timeout == 0.05
     assert not run.give(OptionsChanged(good)).refused and run.machine._settings.timeout == 0.07
-    only = Run(OptionsChanged(Settings(efforts=(200.0,), hold=False)), MODEL, Activate())
-    assert "effort_limits" in only.give(OptionsChanged(Settings(hold=False))).refused, "the only limits there are"
+    only = Run(OptionsChanged(FeedforwardSettings(efforts=(200.0,), hold=False)), MODEL, ActivateFeedforward())
+    assert "effort_limits" in only.give(OptionsChanged(FeedforwardSettings(hold=False))).refused, (
+        "the only limits there are"
+    )
 
 
 def test_commands_come_in_the_order_asked_for():
-    run = ready(settings=Settings(command_names=("elbow", "waist", "shoulder"), hold=False))
+    run = ready(settings=FeedforwardSettings(command_names=("elbow", "waist", "shoulder"), hold=False))
     torque = run.give(StreamedPoint(NAMES, HERE, STILL, np.array([1.0, 2.0, 3.0]))).torque
     assert torque.joint_names == NAMES and list(torque.command) == list(torque.tau[[2, 0, 1]])
 
@@ -477,5 +493,5 @@ def test_whatever_comes_only_torques_leave_that_may():
         endings += made.endings
         torques += made.torques
     assert endings > 20 and torques > 3000
-    missing = set(itertools.product(State, LEGAL)) - seen
+    missing = set(itertools.product(FeedforwardState, LEGAL)) - seen
     assert len(missing) <= 6, f"the fuzz meets nearly every event in every state: {missing}"

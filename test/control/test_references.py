@@ -8,7 +8,7 @@ from scipy.interpolate import BPoly
 
 from ros2_dynid.control.pace import Pace
 from ros2_dynid.control.reference import check_end, reference
-from ros2_dynid.control.stop import approach
+from ros2_dynid.control.stop import approach_reference
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.load import load_robot
@@ -87,7 +87,7 @@ def test_values_carry_their_joints_and_are_never_written_again():
 
 def test_an_approach_uses_its_limits_and_no_more():
     velocity, acceleration = np.array([1.0, 0.5]), np.array([2.0, 4.0])
-    way = approach(NAMES[:2], np.zeros(2), np.array([1.0, -1.0]), velocity, acceleration)
+    way = approach_reference(NAMES[:2], np.zeros(2), np.array([1.0, -1.0]), velocity, acceleration)
     q, dq, ddq = way.sampled(np.linspace(0, way.duration, 4001))
     use = max((np.abs(dq).max(axis=0) / velocity).max(), (np.abs(ddq).max(axis=0) / acceleration).max())
     assert use == pytest.approx(1.0, abs=1e-3)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ros2_dynid.control.motion_limits import MotionLimits, Settings, motion_limits
+from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motion_limits
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import SHORTEST, braking, braking_time, start_time
 from ros2_dynid.errors import InputError
@@ -126,18 +126,18 @@ def test_a_start_does_not_kick(error, share):
 
 def test_limits_come_from_the_robot_or_nothing_moves():
     robot = load_robot("demo3")
-    found = motion_limits(robot, Settings(deceleration=7.0))
+    found = motion_limits(robot, MotionSettings(deceleration=7.0))
     assert found.joint_names == robot.active_names
     for k, j in enumerate(robot.active):
         own = robot.joints[j - 1].limits
         assert (found.lower[k], found.upper[k], found.velocity[k]) == (own.lower, own.upper, own.velocity)
         assert found.acceleration[k] == found.deceleration[k] == own.acceleration
     bare = with_limits(robot, acceleration=np.inf)
-    found = motion_limits(bare, Settings(deceleration=7.0))
+    found = motion_limits(bare, MotionSettings(deceleration=7.0))
     assert np.all(found.deceleration == 7.0) and np.all(found.acceleration >= 2 * found.velocity)
     for kind, wrong in (("position", {"upper": np.inf}), ("velocity", {"velocity": np.inf})):
         with pytest.raises(InputError, match=f"'waist' has no {kind} limit.*add it to the URDF"):
-            motion_limits(with_limits(robot, **wrong), Settings())
+            motion_limits(with_limits(robot, **wrong), MotionSettings())
 
 
 def with_limits(robot, **changes):

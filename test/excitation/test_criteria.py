@@ -6,27 +6,27 @@ import numpy as np
 import pytest
 
 from ros2_dynid.excitation.criteria import (
-    condition,
-    equilibrium,
+    condition_by,
     minus_log_det,
     normalised,
     normalised_back,
     relative_std,
     smooth_condition,
     smooth_equilibrium,
+    structural_equilibrium,
 )
 
 
 def test_condition_numbers_of_the_seeds_example():
     A = np.array([[4.1, 2.8], [9.7, 6.6]])  # seed 001, A1: Cond_1 = 2249.4, any two norms are within a factor of n
-    assert condition(A) == pytest.approx(np.linalg.cond(A))
-    assert 2249.4 / 2 < condition(A) < 2249.4 * 2
-    assert condition(np.diag([1.0, 1e-6])) == pytest.approx(1e6)  # example 2
+    assert condition_by(A) == pytest.approx(np.linalg.cond(A))
+    assert 2249.4 / 2 < condition_by(A) < 2249.4 * 2
+    assert condition_by(np.diag([1.0, 1e-6])) == pytest.approx(1e6)  # example 2
 
 
 def test_three_measures_agree_in_order():
     W = np.random.default_rng(0).normal(size=(30, 8)) * np.logspace(0, 2, 8)
-    svd, qr, frobenius = (condition(W, measure) for measure in ("svd", "qr", "frobenius"))
+    svd, qr, frobenius = (condition_by(W, measure) for measure in ("svd", "qr", "frobenius"))
     A = W.T @ W
     assert svd == pytest.approx(np.linalg.cond(W))
     assert frobenius == pytest.approx(np.linalg.norm(A) * np.linalg.norm(np.linalg.inv(A)))
@@ -35,21 +35,21 @@ def test_three_measures_agree_in_order():
 
 
 def test_equilibrium_is_largest_over_smallest():
-    assert equilibrium(np.array([[1.0, -8.0], [2.0, 0.5]])) == 16.0
-    assert equilibrium(np.array([[1.0, 0.0]])) == np.inf
-    assert equilibrium(np.array([[1.0, 0.0]]), np.array([[True, False]])) == 1.0
+    assert structural_equilibrium(np.array([[1.0, -8.0], [2.0, 0.5]])) == 16.0
+    assert structural_equilibrium(np.array([[1.0, 0.0]])) == np.inf
+    assert structural_equilibrium(np.array([[1.0, 0.0]]), np.array([[True, False]])) == 1.0
 
 
 def test_no_rank_is_an_infinite_condition_number():
-    assert condition(np.zeros((3, 2))) == np.inf
-    assert condition(np.ones((3, 2)), "qr") > 1e15
+    assert condition_by(np.zeros((3, 2))) == np.inf
+    assert condition_by(np.ones((3, 2)), "qr") > 1e15
 
 
 def test_smooth_criteria_reach_the_sharp_ones():
     W = np.random.default_rng(1).normal(size=(20, 5))
-    assert np.exp(smooth_condition(W, 4.0)[0]) ** 2 == pytest.approx(condition(W, "frobenius"))
-    assert np.exp(smooth_condition(W, 500.0)[0]) == pytest.approx(condition(W), rel=0.02)
-    assert np.exp(smooth_equilibrium(W, 1000.0)[0]) == pytest.approx(equilibrium(W), rel=0.02)
+    assert np.exp(smooth_condition(W, 4.0)[0]) ** 2 == pytest.approx(condition_by(W, "frobenius"))
+    assert np.exp(smooth_condition(W, 500.0)[0]) == pytest.approx(condition_by(W), rel=0.02)
+    assert np.exp(smooth_equilibrium(W, 1000.0)[0]) == pytest.approx(structural_equilibrium(W), rel=0.02)
     assert minus_log_det(W)[0] == pytest.approx(-np.linalg.slogdet(W.T @ W)[1] / 10)
 
 

@@ -8,7 +8,7 @@ import pytest
 from excitation_robots import example_urdf, three_dof
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.excitation.criteria import condition, normalised
+from ros2_dynid.excitation.criteria import condition_by, normalised
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, linear_factor
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory
 from ros2_dynid.excitation.penalty import Penalty
@@ -69,7 +69,7 @@ def test_better_than_random_series():
     randoms = []
     for _ in range(100):
         y = rng.normal(size=pb.shape).ravel()
-        randoms.append(condition(normalised(pb.W(y * linear_factor(pb, y)))[0]))
+        randoms.append(condition_by(normalised(pb.W(y * linear_factor(pb, y)))[0]))
     assert found.cond_normalised < min(randoms)
 
 

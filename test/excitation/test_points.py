@@ -8,13 +8,13 @@ import pytest
 from excitation_robots import three_dof
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.excitation.criteria import condition, equilibrium
+from ros2_dynid.excitation.criteria import condition_by, structural_equilibrium
 from ros2_dynid.excitation.limits import bounds_of, check_trajectory
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.excitation.point_trajectory import SegmentProblem, _first
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
-from ros2_dynid.excitation.search import Clock
+from ros2_dynid.excitation.search import TimeBudget
 from ros2_dynid.model.robot import Joint, Robot
 
 
@@ -80,18 +80,18 @@ def test_optimisers_improve_and_keep_time(optimiser):
     m = model(three_dof(), lambda2=0.0)
     rng = np.random.default_rng(3)
     s = substitution(20)
-    first = condition(m.W(*s.points(np.random.default_rng(3).standard_normal(s.size))))
-    clock = Clock(2.0)
+    first = condition_by(m.W(*s.points(np.random.default_rng(3).standard_normal(s.size))))
+    clock = TimeBudget(2.0)
     q, dq = optimise_points(m, s, rng, clock, optimiser=optimiser, measure="frobenius")
-    assert condition(m.W(q, dq)) < first
+    assert condition_by(m.W(q, dq)) < first
     assert clock.spent < 4.0
 
 
 def test_exact_gradients_beat_the_seeds_table():
     # Table 2: random sequences 954 on average, optimum 11, for r = 30
     m = model(three_dof(), lambda2=0.0)
-    q, dq = optimise_points(m, substitution(30), np.random.default_rng(0), Clock(60.0), starts=1, iterations=60)
-    assert condition(m.W(q, dq)) < 5.5
+    q, dq = optimise_points(m, substitution(30), np.random.default_rng(0), TimeBudget(60.0), starts=1, iterations=60)
+    assert condition_by(m.W(q, dq)) < 5.5
 
 
 @pytest.mark.parametrize("rows", [15, 30])
@@ -99,7 +99,9 @@ def test_trajectory_through_points_is_safe(rows):
     robot = three_dof(2.0)
     found = plan(robot, PlanOptions(method="points", rows=rows, groups=["inertial"], seed=1, time_budget_s=3.0))
     assert found.rows == rows and found.W.shape == (rows, 15)
-    assert found.cond == pytest.approx(condition(found.W)) and pytest.approx(equilibrium(found.W)) == found.S
+    assert (
+        found.cond == pytest.approx(condition_by(found.W)) and pytest.approx(structural_equilibrium(found.W)) == found.S
+    )
     assert check_trajectory(robot, found.trajectory, margin=0.05) == []
     fine = found.trajectory.sample(2000.0)
     bounds = bounds_of(robot, 0.05)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, torque_function
-from ros2_dynid.control.feedforward import Model
+from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -70,7 +70,7 @@ def test_generated_code_and_feedforward_have_the_terms():
     tau = inverse_dynamics(RUBBING, CHI, q, dq, ddq)
     assert np.allclose(fast_inverse_dynamics(RUBBING, CHI, q, dq, ddq), tau, rtol=1e-12, atol=1e-12)
     assert np.allclose(torque_function(RUBBING, CHI).torque(q[0], dq[0], ddq[0]), tau[0], rtol=1e-12)
-    model = Model(RUBBING, CHI)
+    model = FeedforwardModel(RUBBING, CHI)
     rigid = model.rigid(q[1], dq[1], ddq[1])
     assert np.allclose(rigid + model.friction(dq[1], 1e-6, rigid), tau[1], rtol=1e-9)
     still = np.zeros(3)

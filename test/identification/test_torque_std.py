@@ -18,7 +18,7 @@ from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.identification.preparation.prepare import prepare
-from ros2_dynid.identification.torque_std import Spread, torque_std
+from ros2_dynid.identification.torque_std import TorqueScatter, torque_std
 from ros2_dynid.pipeline import identify
 
 MOTION = np.random.default_rng(3).uniform(-1, 1, (3, 60, 6)) * np.array([1.5, 1.5, 3.0])[:, None, None]
@@ -90,7 +90,7 @@ def test_band_holds_held_out_rows_and_counts_those_outside():
 
 def test_spread_of_rows():
     W = np.array([[[1.0, 0.0]], [[2.0, 0.0]]])
-    spread = Spread(np.diag([0.04, 0.01]), np.array([True, True]), np.array([0.3]))
+    spread = TorqueScatter(np.diag([0.04, 0.01]), np.array([True, True]), np.array([0.3]))
     assert np.allclose(spread.std(W), [[np.sqrt(0.08), 0.0]])
     assert np.allclose(spread.measured(W), [[np.sqrt(0.17), 0.3]])
     half = replace(spread, identified=np.array([True, False]))

@@ -27,7 +27,7 @@ from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ros2_dynid.base_parameters.compute import base_parameters
-from ros2_dynid.control.feedforward import Model
+from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import model_of, save_model
@@ -189,7 +189,7 @@ def test_a_stream_stays_right_whatever_comes_and_every_ending_is_gravity(world_o
     """Items 7 to 10, 12 and 13: limits and models that are not there, absurd, foreign, changed twice; NaN; endings."""
     made = world_of(robot=None, output="effort", timeout=1.0, stale_seconds=1.0)
     world, client, robot = made.world, made.client, made.robot
-    model = Model(robot, standard_vector(robot))
+    model = FeedforwardModel(robot, standard_vector(robot))
     q, ddq = np.array([0.1, -0.5, 0.2]), np.array([4.0, 4.0, 4.0])
 
     # no model, then no limits: nothing is sent, and it says how to give them
@@ -307,7 +307,7 @@ def test_trajectories_have_complete_torques_and_predictions_the_names_of_their_m
     client.wait(lambda: bool(world.passed_on), 10.0, "the trajectory")
     sent = world.passed_on[-1]
     assert tuple(sent.joint_names) == world.names
-    model = Model(robot, standard_vector(robot))
+    model = FeedforwardModel(robot, standard_vector(robot))
     end = np.array(sent.points[-1].positions)
     assert np.allclose(sent.points[-1].effort, model.gravity(end), atol=1e-3)
     assert np.abs(model.gravity(end) - model.gravity(HERE)).max() > 5.0, "not that of the present pose"

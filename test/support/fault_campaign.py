@@ -39,7 +39,7 @@ from trajectory_msgs.msg import JointTrajectory
 from bag_messages import bag_messages
 from fault_proxy import BLIND, COMMAND_FAULTS, STATE_FAULTS, Fault, Later, Proxy
 from perfect import perfect_model
-from ros2_dynid.control.stop import approach, quintic
+from ros2_dynid.control.stop import approach_reference, quintic
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.model.load import load_robot
@@ -688,7 +688,7 @@ class EffortLane(Lane):
         to = np.clip(q, -0.25, 0.25)
         limits = np.full(len(q), 1.0)
         self.proxy.to_robot(
-            trajectory_message(approach(self.robot.active_names, q, to, limits, 8 * limits).shifted(0.02))
+            trajectory_message(approach_reference(self.robot.active_names, q, to, limits, 8 * limits).shifted(0.02))
         )
         time.sleep(0.15)
         self.until(lambda: self.watchdog.resting, 3.0)

@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from ros2_dynid.control.feedforward import Model, Options
+from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions
 from ros2_dynid.control.feedforward_events import (
     SENDING,
-    Activate,
+    ActivateFeedforward,
     AskFiller,
     Background,
-    Deactivate,
-    JointState,
+    DeactivateFeedforward,
+    FeedforwardSettings,
+    FeedforwardState,
+    FeedforwardTick,
+    MeasuredState,
     NewDescription,
     NewModel,
     NewPayload,
     NewReference,
     OptionsChanged,
     OutputChanged,
-    Settings,
-    State,
     StreamedPoint,
-    Tick,
 )
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
 from ros2_dynid.control.payload import Load, load_parameters
@@ -49,13 +49,13 @@ class Fuzz:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.machine = FeedforwardMachine(Settings(), stream=True)
+        self.machine = FeedforwardMachine(FeedforwardSettings(), stream=True)
         self.now = 100.0
         self.last: np.ndarray | None = None
         self.last_time = 0.0
         self.limits = None
         self.steps = self.torques = 0
-        self.seen: set[tuple[State, type]] = set()
+        self.seen: set[tuple[FeedforwardState, type]] = set()
         self.pose = np.array([0.1, -0.8, 0.3])
         self.stamp = 1
         self.positions: list[np.ndarray] = []
@@ -84,8 +84,8 @@ class Fuzz:
         stamp = 0 if self.rng.random() < 0.05 else self.stamp
         foreign = self.rng.random()
         if foreign < 0.02:
-            return JointState(OTHER.active_names, np.tile(q, 2), np.tile(dq, 2), stamp)
-        return JointState(OTHER.active_names if foreign < 0.03 else NAMES, q, dq, stamp)
+            return MeasuredState(OTHER.active_names, np.tile(q, 2), np.tile(dq, 2), stamp)
+        return MeasuredState(OTHER.active_names if foreign < 0.03 else NAMES, q, dq, stamp)
 
     def trajectory(self):
         if self.rng.random() < 0.1:
@@ -116,8 +116,10 @@ class Fuzz:
 
     def options(self):
         rng = self.rng
-        options = Options(*(bool(x) for x in rng.integers(0, 2, 2)), 0.02, bool(rng.integers(2)), bool(rng.integers(2)))
-        settings = Settings(
+        options = FeedforwardOptions(
+            *(bool(x) for x in rng.integers(0, 2, 2)), 0.02, bool(rng.integers(2)), bool(rng.integers(2))
+        )
+        settings = FeedforwardSettings(
             replace(options, ramp=float(rng.choice([0.0, 0.02, 0.3]))),
             hold=bool(rng.integers(2)),
             timeout=float(rng.choice([0.01, 0.05])),
@@ -132,8 +134,13 @@ class Fuzz:
         kind = self.rng.random()
         # most of the time it runs, as a robot does
         for share, make in (
-            (0.25, Tick),
-            (0.50, self.point if self.machine.state is State.STREAMING or self.rng.random() < 0.1 else Tick),
+            (0.25, FeedforwardTick),
+            (
+                0.50,
+                self.point
+                if self.machine.state is FeedforwardState.STREAMING or self.rng.random() < 0.1
+                else FeedforwardTick,
+            ),
             (0.80, self.state),
             (0.85, self.trajectory),
             (0.88, Background),
@@ -142,12 +149,12 @@ class Fuzz:
             (0.95, self.options),
             (0.957, lambda: OutputChanged(bool(self.rng.random() < 0.7))),
             (0.96, lambda: NewDescription([ROBOT, ROBOT, ROBOT, BARE, OTHER, LONGER][self.rng.integers(6)])),
-            (0.965, Deactivate),
+            (0.965, DeactivateFeedforward),
             (0.975, AskFiller),
         ):
             if kind < share:
                 return make()
-        return Activate()
+        return ActivateFeedforward()
 
     def step(self) -> None:
         """Fire an event after a random time, and check all that must hold."""
@@ -160,9 +167,9 @@ class Fuzz:
         known = machine.limits, machine._robot, machine._chi, machine._load, machine._place
         outcome = machine.handle(event, self.now)
         self.steps += 1
-        if isinstance(event, JointState) and not outcome.refused and np.isfinite(event.q).all():
+        if isinstance(event, MeasuredState) and not outcome.refused and np.isfinite(event.q).all():
             self.positions = [event.q, *self.positions[:1]]
-        if isinstance(event, Activate) and not outcome.refused and before is State.STOPPED:
+        if isinstance(event, ActivateFeedforward) and not outcome.refused and before is FeedforwardState.STOPPED:
             self.last = None
         limits = machine.limits or known[0]  # a model of another robot goes with its last torque
         if outcome.torque is not None:
@@ -175,7 +182,11 @@ class Fuzz:
         ended = sending and machine.state not in SENDING
         if ended:
             self._check_ending(event, *known)
-        if before in (State.STOPPED, State.NO_MODEL, State.NO_LIMITS) and not isinstance(event, Activate):
+        if before in (
+            FeedforwardState.STOPPED,
+            FeedforwardState.NO_MODEL,
+            FeedforwardState.NO_LIMITS,
+        ) and not isinstance(event, ActivateFeedforward):
             assert outcome.torque is None
         machine.news()
 
@@ -197,7 +208,7 @@ class Fuzz:
         if isinstance(event, StreamedPoint | NewReference):  # its very first torque was not finite: nothing was sent
             return
         self.endings += 1
-        model = Model(robot, chi if load is None else chi + load_parameters(robot, load, len(chi)))
+        model = FeedforwardModel(robot, chi if load is None else chi + load_parameters(robot, load, len(chi)))
         places = [*self.positions, *([place[1]] if place is not None else [])]
         places = [q for q in places if len(q) == len(limits.effort)]
         found = [np.clip(model.gravity(q), -limits.effort, limits.effort) for q in places]
@@ -209,7 +220,7 @@ def fuzz(seed: int, steps: int) -> Fuzz:
     """Fire `steps` random events at a machine with a model, active; of every fourth the limits are not known yet."""
     made = Fuzz(seed)
     described = () if seed % 4 == 3 else (NewDescription(ROBOT),)
-    for event in (*described, NewModel(BARE, CHI, "base_parameters"), Activate()):
+    for event in (*described, NewModel(BARE, CHI, "base_parameters"), ActivateFeedforward()):
         assert not made.machine.handle(event, made.now).refused
     for _ in range(steps):
         made.step()

@@ -10,17 +10,17 @@ import numpy as np
 
 from ros2_dynid.control.door import Door
 from ros2_dynid.control.excitation_machine import (
-    Activate,
+    ActivateExcitation,
     ExcitationMachine,
+    ExcitationTick,
     JointStateArrived,
     ParametersChanged,
     Phase,
     RobotChanged,
     Start,
-    Tick,
-    prepared,
+    checked_motion,
 )
-from ros2_dynid.control.motion_limits import Settings
+from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.model.joint_state import State
@@ -50,9 +50,9 @@ class Follower:
         self.silent = self.deaf = False
         self.fastest, self.hardest = np.zeros(3), np.zeros(3)
         self.path = []
-        self.machine = ExcitationMachine(settings or Settings(settle=0.1, tracking=0.1), Door(self.publish))
+        self.machine = ExcitationMachine(settings or MotionSettings(settle=0.1, tracking=0.1), Door(self.publish))
         self.do(RobotChanged(self.now, robot))
-        self.do(Activate(self.now))
+        self.do(ActivateExcitation(self.now))
         self.run(0.3)
 
     def publish(self, points, delay, number):
@@ -69,7 +69,7 @@ class Follower:
     def start(self, q_from=(0.3, -1.2, 0.2), q_to=(0.6, -0.8, 0.6), seconds=2.0, name="exciting"):
         run = quintic(self.robot.active_names, np.array(q_from), np.array(q_to), seconds)
         machine = self.machine
-        motion = prepared(
+        motion = checked_motion(
             name, machine.robot, run, machine.where(self.now), machine.settings, machine.limits, machine.stops
         )
         return self.do(Start(self.now, motion))
@@ -107,7 +107,7 @@ class Follower:
             state = self.tampered(state)
             if state is not None:
                 self.do(JointStateArrived(self.now, state, self.now if state.stamp == 0 else 1e-9 * state.stamp))
-        self.do(Tick(self.now))
+        self.do(ExcitationTick(self.now))
 
     def run(self, seconds):
         for _ in range(round(seconds / PERIOD)):

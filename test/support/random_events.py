@@ -13,15 +13,15 @@ import numpy as np
 from follower import PERIOD, Follower
 from ros2_dynid.control.excitation_machine import (
     MOVING,
-    Activate,
+    ActivateExcitation,
     ConnectionProblem,
-    Deactivate,
+    DeactivateExcitation,
     GoalRefused,
     Phase,
     RobotChanged,
     Stop,
 )
-from ros2_dynid.control.motion_limits import Settings
+from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.joint_state import State
 
@@ -38,7 +38,7 @@ def play(robot, seed, seconds):
     rng = np.random.default_rng(seed)
     made = Follower(
         robot,
-        settings=Settings(settle=0.05, tracking=0.05, approach_speed=0.8),
+        settings=MotionSettings(settle=0.05, tracking=0.05, approach_speed=0.8),
         from_desired=bool(rng.integers(2)),
         latency=float(rng.uniform(0.0, 0.02)),
         droop=float(rng.uniform(-0.003, 0.003)),
@@ -108,9 +108,9 @@ def _event(made, rng, robot):
     elif kind == "goal" and rng.random() < 0.3:
         made.do(GoalRefused(now, int(rng.integers(0, len(made.sent) + 2)), "refused"))
     elif kind == "off" and rng.random() < 0.3:
-        made.do(Deactivate(now))
+        made.do(DeactivateExcitation(now))
     elif kind == "on":
-        made.do(Activate(now))
+        made.do(ActivateExcitation(now))
     return kind
 
 

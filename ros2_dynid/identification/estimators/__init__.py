@@ -9,15 +9,15 @@ computed. `least_squares` (ols, wls), `robust` (irls), `total_least_squares`, `i
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import Fit, Problem, felt_by, fitter, identify_arrays, inform
 from ros2_dynid.identification.estimators.information import Block, Information, combine, gather
-from ros2_dynid.identification.estimators.layout import Layout, Triangle
+from ros2_dynid.identification.estimators.layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.least_squares import Solution, ols, solve, wls
 
 __all__ = [
     "Block",
+    "ColumnLayout",
     "Estimate",
     "Fit",
     "Information",
-    "Layout",
     "Problem",
     "Solution",
     "Triangle",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.layout import ColumnLayout
 from ros2_dynid.model.robot import Array
 
 Mask = NDArray[np.bool_]
@@ -23,7 +23,7 @@ class Estimate:
     degrees of freedom of the error bars.
     """
 
-    layout: Layout
+    layout: ColumnLayout
     value: Array
     covariance: Array
     identified: Mask

@@ -18,8 +18,8 @@ from ros2_dynid.identification.estimators.energy import energy_rows
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.information import Information, block_length, combine, gather, restrict
-from ros2_dynid.identification.estimators.instrumental import cross_moments, iv, joined
-from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.instrumental import cross_moments, iv, joined_moments
+from ros2_dynid.identification.estimators.layout import ColumnLayout
 from ros2_dynid.identification.estimators.least_squares import (
     check_rows,
     error_levels,
@@ -112,7 +112,7 @@ def inform(
 
     every: 2 takes every second chunk of rows only, and so on.
     """
-    layout = Layout(len(base), n_delay=int(delay), n_friction=len(terms))
+    layout = ColumnLayout(len(base), n_delay=int(delay), n_friction=len(terms))
     felt = np.ones((len(robot.active), layout.size), dtype=bool)
     felt[:, layout.base] = felt_by(robot, base)
     felt[:, layout.friction] = np.array([[k == j for j, _ in active_terms(robot, terms)] for k in range(len(felt))])
@@ -126,7 +126,7 @@ def informed(
     robot: Robot,
     base: BaseParameters,
     felt: NDArray[np.bool_],
-    layout: Layout,
+    layout: ColumnLayout,
     terms: Sequence[FrictionTerm],
     every: int,
     whole: Prepared,
@@ -229,7 +229,7 @@ def _by_instruments(problem: Problem) -> Fit:
     if problem.halves is None:
         raise InputError("instrumental variables need positions as recorded", "give a recording, not filtered arrays")
     blocks = problem.information.blocks
-    moments = joined(
+    moments = joined_moments(
         [
             cross_moments(
                 problem.rows(even),

@@ -15,7 +15,7 @@ from ros2_dynid.identification.estimators.carried_torque import with_carried
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
 from ros2_dynid.identification.estimators.information import Information, restrict
-from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.layout import ColumnLayout
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, top_speeds
 from ros2_dynid.identification.preparation.elsewhere import changed, over
@@ -98,7 +98,7 @@ def _with_terms(every: Information, chosen: Sequence[int]) -> Information:
     first = layout.friction.start
     dropped = set(range(first, layout.friction.stop)) - {first + k for k in chosen}
     kept = [k for k in range(layout.size) if k not in dropped]
-    return restrict(every, kept, Layout(layout.n_base, layout.n_delay, layout.n_load, len(chosen)))
+    return restrict(every, kept, ColumnLayout(layout.n_base, layout.n_delay, layout.n_load, len(chosen)))
 
 
 def _carrying(robot: Robot, base: BaseParameters, value: Array, prepared: Prepared) -> Prepared:

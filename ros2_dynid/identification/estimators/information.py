@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqrf
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.layout import ColumnLayout
+from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.robot import Array
 
@@ -44,7 +45,7 @@ class Information:
 
     blocks: tuple[Block, ...]
     columns: tuple[NDArray[np.intp], ...]
-    layout: Layout
+    layout: ColumnLayout
 
     @property
     def size(self) -> int:
@@ -99,7 +100,7 @@ def compressed(A: Array) -> Array:
     return np.asarray(np.triu(factored[:k]))
 
 
-def restrict(information: Information, kept: Sequence[int], layout: Layout | None = None) -> Information:
+def restrict(information: Information, kept: Sequence[int], layout: ColumnLayout | None = None) -> Information:
     """Return the information with only the columns `kept`, numbered anew in their order, of this layout."""
     place = {int(k): i for i, k in enumerate(kept)}
     masks = [np.array([int(c) in place for c in columns], dtype=bool) for columns in information.columns]
@@ -117,7 +118,7 @@ def restrict(information: Information, kept: Sequence[int], layout: Layout | Non
         )
         for block in information.blocks
     )
-    return Information(blocks, columns, layout or Layout(len(kept)))
+    return Information(blocks, columns, layout or ColumnLayout(len(kept)))
 
 
 def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
@@ -129,7 +130,7 @@ def gather(
     chunks: Iterable[Rows],
     felt: NDArray[np.bool_],
     n_rows: int,
-    layout: Layout | None = None,
+    layout: ColumnLayout | None = None,
     *,
     n_blocks: int = BLOCKS,
     weight: Callable[[Rows], Array] | None = None,
@@ -142,7 +143,7 @@ def gather(
     """
     columns = tuple(np.flatnonzero(row) for row in felt)
     n = len(columns)
-    layout = layout or Layout(felt.shape[1])
+    layout = layout or ColumnLayout(felt.shape[1])
     length = block_length(n_rows, n_blocks)
     pending: list[list[Array]] = [[] for _ in range(n)]
     blocks: list[Block] = []
@@ -188,3 +189,7 @@ def _joint_rows(chunk: Rows, j: int, columns: NDArray[np.intp], part: slice, fac
     if factor is not None:
         A *= factor[j, part]
     return A.T if keep.all() else A[:, keep].T
+
+
+Inform = Callable[[Sequence[Prepared]], Information]
+"""From prepared recordings to the information in their rows."""

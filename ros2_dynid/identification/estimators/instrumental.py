@@ -66,7 +66,7 @@ def cross_moments(even: Iterable[Rows], odd: Iterable[Rows], starts: Array) -> C
     return CrossMoments(A, y)
 
 
-def joined(parts: Sequence[CrossMoments]) -> CrossMoments:
+def joined_moments(parts: Sequence[CrossMoments]) -> CrossMoments:
     """Return the moments of several recordings together."""
     return CrossMoments(np.concatenate([p.A for p in parts]), np.concatenate([p.y for p in parts]))
 

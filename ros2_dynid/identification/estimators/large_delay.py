@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.information import Inform, Information
 from ros2_dynid.identification.estimators.least_squares import (
     joint_errors,
     joint_torques,
@@ -25,8 +25,6 @@ FIRST_ORDER = 0.05
 LARGEST = 0.25
 """A larger delay [s] is none: something else is wrong with the efforts."""
 STEPS = 4
-Inform = Callable[[Sequence[Prepared]], Information]
-"""From prepared recordings to the information in their rows."""
 
 
 def without_large_delay(

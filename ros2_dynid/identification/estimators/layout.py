@@ -13,7 +13,7 @@ from ros2_dynid.model.robot import Array
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """How many columns W has of each kind: base parameters, friction terms, delay (0 or 1), load (0 or 10)."""
 
     n_base: int
@@ -72,7 +72,7 @@ class Triangle:
     """R factor of [W tau], upper triangular with size + 1 columns."""
 
     R: Array
-    layout: Layout
+    layout: ColumnLayout
 
     @property
     def W(self) -> Array:

@@ -8,13 +8,13 @@ differences, so only a large one counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.information import Inform, Information
 from ros2_dynid.identification.estimators.least_squares import (
     joint_errors,
     joint_torques,
@@ -37,8 +37,6 @@ MUCH_BETTER = 0.5
 GOOD_ENOUGH = 0.05
 """A fit with a smaller relative error than this is not looked at again: noise has not spoiled it."""
 FOLDS = 3
-Inform = Callable[[Sequence[Prepared]], Information]
-"""From prepared recordings to the information in their rows."""
 
 
 def lower_cutoff(prepared: Sequence[Prepared], information: Information, inform: Inform) -> float | None:

@@ -15,7 +15,7 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.layout import ColumnLayout
 from ros2_dynid.identification.estimators.least_squares import solve, wls
 from ros2_dynid.identification.loads.payload import load_information
 from ros2_dynid.model.parameters import LINK
@@ -135,7 +135,7 @@ def _one_joint(together: Information, j: int, direction: Array, *, free: bool, b
             A = np.column_stack((R[:, :-1][:, old], load @ direction, R[:, -1]))
         blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
     width = blocks[0].R[0].shape[1] - 1
-    alone = Information(tuple(blocks), (np.arange(width),), Layout(width))
+    alone = Information(tuple(blocks), (np.arange(width),), ColumnLayout(width))
     found = solve(alone.triangle(0))
     if not found.identified[-1]:
         return 0.0, np.inf

@@ -14,7 +14,7 @@ import numpy as np
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.layout import ColumnLayout
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
 from ros2_dynid.identification.loads.payload import Payload, load_map, load_of, widened
 from ros2_dynid.identification.model_file import IdentifiedModel
@@ -59,7 +59,7 @@ def _refuse_open(model: IdentifiedModel, loaded: Information) -> None:
 def _without_base(information: Information, value: Array) -> Information:
     """Return the information about delay and load alone: the torque of the base parameters is taken off."""
     old = information.layout
-    layout = Layout(0, old.n_delay, old.n_load)
+    layout = ColumnLayout(0, old.n_delay, old.n_load)
     kept = [columns >= old.n_base for columns in information.columns]
     blocks = []
     for block in information.blocks:

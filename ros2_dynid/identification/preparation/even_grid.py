@@ -44,7 +44,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class FirstPiece:
     """What a first piece of a recording says about all of it: the rate of the grid [Hz], and the spectrum."""
 
     rate: float
@@ -56,11 +56,11 @@ class Grid:
     """A recording on an even grid: its stretches, what is known of it, and notes."""
 
     parts: tuple[Stretch, ...]
-    known: Known
+    known: FirstPiece
     notes: tuple[Note, ...]
 
 
-def even_grid(samples: Samples, like: Known | None = None) -> Grid:
+def even_grid(samples: Samples, like: FirstPiece | None = None) -> Grid:
     """Return stretches on an even grid, that of an earlier piece of the same recording if there is one.
 
     Samples must be in order and finite.
@@ -100,7 +100,7 @@ def even_grid(samples: Samples, like: Known | None = None) -> Grid:
             f"the positions of {np.count_nonzero(coarse)} joints, {samples.joint_names[joint]!r} first, have steps of "
         )
         notes.append(remark(f"{text}{quantum[joint]:.2g} rad or m: accelerations are poor; record them finer"))
-    return Grid(tuple(parts), Known(1.0 / period, found), tuple(notes))
+    return Grid(tuple(parts), FirstPiece(1.0 / period, found), tuple(notes))
 
 
 def later_effort(part: Stretch, n: int) -> Stretch:

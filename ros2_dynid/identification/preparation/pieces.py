@@ -43,10 +43,10 @@ def prepare_pieces(
     if not done:
         assert first_error is not None
         raise first_error
-    return joined(done, tuple(refused))
+    return joined_prepared(done, tuple(refused))
 
 
-def joined(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prepared:
+def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prepared:
     """Return parts of one recording, one after the other in time, as one; equal notes are given once."""
     every = tuple(dict.fromkeys((*(note for part in parts for note in part.notes), *notes)))
     first = parts[0]

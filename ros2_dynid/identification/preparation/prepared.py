@@ -10,7 +10,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction.columns import signs
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs
 from ros2_dynid.identification.preparation.elsewhere import Elsewhere
-from ros2_dynid.identification.preparation.even_grid import Known
+from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note
 
@@ -62,7 +62,7 @@ class Prepared:
     source: str = ""
     notes: tuple[Note, ...] = ()
     cutoffs: Cutoffs | None = None
-    known: Known | None = None
+    known: FirstPiece | None = None
     carried: Array | None = None
     elsewhere: Elsewhere | None = None
 

@@ -15,7 +15,7 @@ from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.identification.torque_data import TorqueData
-from ros2_dynid.identification.torque_std import WIDTH, Spread
+from ros2_dynid.identification.torque_std import WIDTH, TorqueScatter
 from ros2_dynid.identification.validation.torque_errors import Errors, error_table
 from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
@@ -47,7 +47,7 @@ def compare_torques(
     value: Array,
     prior: Array,
     limit: int = LIMIT,
-    spread: Spread | None = None,
+    spread: TorqueScatter | None = None,
     terms: Sequence[FrictionTerm] = (),
 ) -> Comparison:
     """Return how well `value` predicts the torques of recordings, with those of the a priori values beside it.
@@ -112,7 +112,7 @@ def _compared(
     base: BaseParameters,
     value: Array,
     prior: Array,
-    spread: Spread | None,
+    spread: TorqueScatter | None,
     terms: Sequence[FrictionTerm],
     stride: int,
     whole: Prepared,

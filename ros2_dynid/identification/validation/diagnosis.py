@@ -21,7 +21,7 @@ from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.validation.effort_evidence import CLEAR, STRONG, EffortEvidence, effort_evidence
 from ros2_dynid.identification.validation.effort_scale import Factor, against_prior, relative_gains, scaled
-from ros2_dynid.identification.validation.motion import Motion, motion_of
+from ros2_dynid.identification.validation.motion import SampledMotion, sampled_motion
 from ros2_dynid.identification.validation.mounting import mounting
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
@@ -59,7 +59,7 @@ class Diagnosis:
 def diagnose(problem: Problem) -> Diagnosis:
     """Return what is wrong with the recordings; what would hide the rest comes alone."""
     problem = problem.plain()
-    robot, motion = problem.robot, motion_of(problem.prepared)
+    robot, motion = problem.robot, sampled_motion(problem.prepared)
     evidence = tuple(effort_evidence(robot, motion))
     for found in (_degrees(problem, motion), _mounting(robot, motion, evidence)):
         if found is not None:
@@ -78,7 +78,7 @@ def refuse(findings: Sequence[Finding], source: str) -> None:
         raise InputError("; ".join(finding.what for finding in certain), Text(*parts), source)
 
 
-def _mounting(robot: Robot, motion: Motion, evidence: Sequence[EffortEvidence]) -> Finding | None:
+def _mounting(robot: Robot, motion: SampledMotion, evidence: Sequence[EffortEvidence]) -> Finding | None:
     found = mounting(robot, motion)
     if found is None or not found.wrong:
         return None
@@ -95,7 +95,7 @@ def _mounting(robot: Robot, motion: Motion, evidence: Sequence[EffortEvidence]) 
     return Finding("gravity", (), what, cure, found.certain)
 
 
-def _degrees(problem: Problem, motion: Motion) -> Finding | None:
+def _degrees(problem: Problem, motion: SampledMotion) -> Finding | None:
     """Look for angles in degrees: where a joint turns too far, both are tried."""
     robot = problem.robot
     turns = np.array([robot.joints[number - 1].sigma == REVOLUTE for number in robot.active])
@@ -125,7 +125,7 @@ def _own_error(information: Information) -> float:
     return float(np.linalg.norm(own_errors(information)) / max(float(np.linalg.norm(rms)), 1e-300))
 
 
-def _efforts(problem: Problem, evidence: Sequence[EffortEvidence], motion: Motion) -> tuple[Finding, ...]:
+def _efforts(problem: Problem, evidence: Sequence[EffortEvidence], motion: SampledMotion) -> tuple[Finding, ...]:
     robot, information = problem.robot, problem.information
     names = robot.active_names
     common = _common_scale(against_prior(information, problem.base, problem.prior), evidence)

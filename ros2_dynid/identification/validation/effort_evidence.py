@@ -16,7 +16,7 @@ import numpy as np
 
 from ros2_dynid.dynamics.inertia import gravity_torque
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.identification.validation.motion import Motion
+from ros2_dynid.identification.validation.motion import SampledMotion
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 
@@ -61,7 +61,7 @@ class EffortEvidence:
         return bool(abs(self.gravity_r) > STRONG and not 1 / UNIT_FACTOR < scale < UNIT_FACTOR)
 
 
-def effort_evidence(robot: Robot, motion: Motion) -> list[EffortEvidence]:
+def effort_evidence(robot: Robot, motion: SampledMotion) -> list[EffortEvidence]:
     """Return the evidence for each joint."""
     q, dq, ddq, tau = motion.q, motion.dq, motion.ddq, motion.tau
     n = tau.shape[1]

@@ -19,7 +19,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.layout import Layout
+from ros2_dynid.identification.estimators.layout import ColumnLayout
 from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques, solve, wls
 from ros2_dynid.model.parameters import group_of
 from ros2_dynid.model.robot import Array, Robot
@@ -92,7 +92,7 @@ def _factor(information: Information, j: int, shared: NDArray[np.bool_], rest: E
         A = np.column_stack((own[:, :-1][:, ~shared], own[:, :-1][:, shared] @ rest.value[known], own[:, -1]))
         blocks.append(Block((A,), block.rows[j : j + 1], block.start, block.end, block.recording))
     width = blocks[0].R[0].shape[1] - 1
-    alone = Information(tuple(blocks), (np.arange(width),), Layout(width))
+    alone = Information(tuple(blocks), (np.arange(width),), ColumnLayout(width))
     found = solve(alone.triangle(0))
     covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
     freedom = min(freedom, _left_over(alone))
@@ -126,7 +126,7 @@ def backward_friction(base: BaseParameters, robot: Robot, information: Informati
             continue
         found = solve(information.triangle(j))
         blocks = tuple(Block((b.R[j],), b.rows[j : j + 1], b.start, b.end, b.recording) for b in information.blocks)
-        alone = Information(blocks, (np.arange(len(columns)),), Layout(len(columns)))
+        alone = Information(blocks, (np.arange(len(columns)),), ColumnLayout(len(columns)))
         covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
         freedom = min(freedom, _left_over(alone))
         speed = np.linalg.norm(information.triangle(j)[:, at], axis=0)  # both as torques
@@ -247,7 +247,7 @@ def against_prior(information: Information, base: BaseParameters, prior: Array) 
             wide[:, -1] = R[:, -1]
             parts.append(wide)
         blocks.append(Block((np.vstack(parts),), np.array([block.rows.sum()]), block.start, block.end, block.recording))
-    alone = Information(tuple(blocks), (np.arange(len(free) + 1),), Layout(len(free) + 1))
+    alone = Information(tuple(blocks), (np.arange(len(free) + 1),), ColumnLayout(len(free) + 1))
     found = solve(alone.triangle(0))
     covariance, freedom = jackknife(block_moments(alone, found.value, np.ones(1)), found.identified)
     std = float(np.sqrt(covariance[-1, -1])) if found.identified[-1] else np.inf

@@ -17,7 +17,7 @@ MOST = 1500
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class SampledMotion:
     """Smooth motion and torque, shape (N, n) each [rad or m, N.m or N]."""
 
     q: Array
@@ -26,16 +26,16 @@ class Motion:
     tau: Array
 
 
-def motion_of(prepared: Sequence[Prepared], most: int = MOST) -> Motion:
+def sampled_motion(prepared: Sequence[Prepared], most: int = MOST) -> SampledMotion:
     """Return at most about `most` samples, evenly spread over the recordings' segments."""
     count = sum(segment.stop - segment.start for p in prepared for segment in p.segments)
     stride = max(1, -(-count // most))
     found = over(partial(_taken, stride), prepared)
     arrays = [(one.q, one.dq, one.ddq, one.tau) for one in found]
-    return Motion(*(np.concatenate(column) for column in zip(*arrays, strict=True)))
+    return SampledMotion(*(np.concatenate(column) for column in zip(*arrays, strict=True)))
 
 
-def _taken(stride: int, whole: Prepared, parts: Iterable[Prepared]) -> Motion:
+def _taken(stride: int, whole: Prepared, parts: Iterable[Prepared]) -> SampledMotion:
     """Return every stride-th sample of each segment of one recording."""
     taken = [tuple(x[s][::stride] for x in (p.q, p.dq, p.ddq, p.tau)) for p in parts for s in p.segments]
-    return Motion(*(np.concatenate(column) for column in zip(*taken, strict=True)))
+    return SampledMotion(*(np.concatenate(column) for column in zip(*taken, strict=True)))

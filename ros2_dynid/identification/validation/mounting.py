@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.validation.motion import Motion
+from ros2_dynid.identification.validation.motion import SampledMotion
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 
@@ -51,7 +51,7 @@ class Mounting:
         return self.wrong and self.error < CERTAIN
 
 
-def mounting(robot: Robot, motion: Motion) -> Mounting | None:
+def mounting(robot: Robot, motion: SampledMotion) -> Mounting | None:
     """Return how the arm is mounted, or None if there are no a priori masses or the motion does not tell."""
     names, chi = standard_names(robot), standard_vector(robot)
     links = np.array([group_of(name) == "inertial" for name in names])

@@ -7,7 +7,7 @@ from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
 
-from ros2_dynid.jobs import Job, JobError, Outcome, Request, UseCase
+from ros2_dynid.jobs import AnyOutcome, Job, JobError, Request, UseCase
 from ros2_dynid.progress import Progress
 
 THREADS = 4
@@ -30,11 +30,11 @@ class OneJob:
 
     def work(
         self,
-        use_case: UseCase[Request, Outcome],
+        use_case: UseCase[Request, AnyOutcome],
         request: Request,
         progress: Progress | None = None,
         cancelled: threading.Event | None = None,
-    ) -> Outcome:
+    ) -> AnyOutcome:
         """Wait for a job and return its outcome, or raise DynidError; one that is `cancelled` already ends at once."""
         with self._lock:
             if self._job is not None:

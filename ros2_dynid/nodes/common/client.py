@@ -13,7 +13,7 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.stop import approach
+from ros2_dynid.control.stop import approach_reference
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.caller import Caller
 from ros2_dynid.nodes.common.fast import Stream
@@ -69,7 +69,7 @@ class Client(Caller):
         limits = [self.robot.joints[j - 1].limits for j in self.robot.active]
         velocity = speed * np.array([min(limit.velocity, 3.0) for limit in limits])
         acceleration = speed * np.array([min(limit.acceleration, 5.0) for limit in limits])
-        way = approach(self.robot.active_names, self.position(), q, velocity, acceleration).shifted(0.01)
+        way = approach_reference(self.robot.active_names, self.position(), q, velocity, acceleration).shifted(0.01)
         self._direct.publish(trajectory_message(way))
         end = self._live.stamp + int((way.duration + 0.3) * 1e9)
         self.wait(lambda: self._live.stamp >= end, way.duration + 20.0, "a move")

@@ -9,13 +9,13 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
-Status = tuple[bytes, str, Mapping[str, object]]
+NodeStatus = tuple[bytes, str, Mapping[str, object]]
 """Level, message and values."""
 TASK = "state"
 PERIOD = 1.0
 
 
-def diagnose(node: Node, status: Callable[[], Status]) -> None:
+def publish_diagnostics(node: Node, status: Callable[[], NodeStatus]) -> None:
     """Publish status() of `node` every second as `NAME: state`, NAME with its namespace, as long as the node lives."""
     name = node.get_fully_qualified_name().strip("/")
     try:
@@ -30,7 +30,7 @@ def diagnose(node: Node, status: Callable[[], Status]) -> None:
     updater.add(TASK, lambda wrapper: _filled(wrapper, status()))
 
 
-def _array(node: Node, name: str, status: Status) -> DiagnosticArray:
+def _array(node: Node, name: str, status: NodeStatus) -> DiagnosticArray:
     level, message, values = status
     pairs = [KeyValue(key=key, value=str(value)) for key, value in values.items()]
     array = DiagnosticArray(
@@ -40,7 +40,7 @@ def _array(node: Node, name: str, status: Status) -> DiagnosticArray:
     return array
 
 
-def _filled(wrapper: Any, status: Status) -> Any:
+def _filled(wrapper: Any, status: NodeStatus) -> Any:
     level, message, values = status
     wrapper.summary(level, message)
     for key, value in values.items():

@@ -12,7 +12,7 @@ from rclpy.parameter import Parameter
 
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, Status, diagnose
+from ros2_dynid.nodes.common.diagnostics import ERROR, OK, WARN, NodeStatus, publish_diagnostics
 from ros2_dynid.nodes.common.parameters import COMMON, Described, Value
 from ros2_dynid.nodes.common.priority import raise_priority
 from ros2_dynid.nodes.common.rclpy_private import check_rclpy, state_label
@@ -21,7 +21,7 @@ from ros2_dynid.nodes.common.robot_finder import RobotFinder
 if TYPE_CHECKING:
     from ros2_dynid.usecases.robot_source import RobotSource
 
-__all__ = ["ERROR", "OK", "WARN", "ManagedNode", "Status"]
+__all__ = ["ERROR", "OK", "WARN", "ManagedNode", "NodeStatus"]
 
 
 class ManagedNode(LifecycleNode):
@@ -39,7 +39,7 @@ class ManagedNode(LifecycleNode):
         self.add_on_set_parameters_callback(self._on_set)
         self.add_post_set_parameters_callback(self._on_changed)
         self._source = RobotFinder(self, self.value, self.on_robot)
-        diagnose(self, self.status)
+        publish_diagnostics(self, self.status)
         if warning := check_rclpy():
             self.get_logger().warning(warning)
         self.create_timer(1.0, lambda: self.prefer() if self.active else None)  # threads come as they are needed
@@ -136,7 +136,7 @@ class ManagedNode(LifecycleNode):
     def on_robot(self, robot: Robot) -> None:
         """Take the robot."""
 
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """Return level, message and values for /diagnostics."""
         return OK, "", {}
 

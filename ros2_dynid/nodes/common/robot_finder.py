@@ -24,7 +24,7 @@ BASE_LINK = "base_link"
 
 
 @dataclass(frozen=True)
-class Known:
+class FoundRobot:
     """A robot, the URDF's text if it came as one, and the name of its base link."""
 
     robot: Robot
@@ -39,7 +39,7 @@ class RobotFinder:
         """Know nothing until find() is called; parameter(name) is robot, base_link or tip_link now."""
         self._node, self._parameter, self._on_robot = node, parameter, on_robot
         self._subscribed = False
-        self._known: Known | None = None
+        self._known: FoundRobot | None = None
 
     @property
     def robot(self) -> Robot | None:
@@ -63,7 +63,7 @@ class RobotFinder:
             robot = load_robot(path, base_link=self._chain("base_link"), tip_link=self._chain("tip_link"))
             urdf, chain = urdf_of(path, base_link=self._chain("base_link"), tip_link=self._chain("tip_link"))
             text = urdf.read_text(encoding="utf-8") if urdf else ""
-            self._take(Known(robot, text, chain.get("base_link") or _root(text)))
+            self._take(FoundRobot(robot, text, chain.get("base_link") or _root(text)))
         elif not self._subscribed:
             self._subscribed = True
             self._node.create_subscription(String, "robot_description", self._on_description, LATCHED)
@@ -100,12 +100,12 @@ class RobotFinder:
         try:
             base_link, tip_link = self._chain("base_link"), self._chain("tip_link")
             robot = robot_from_urdf_string(message.data, base_link=base_link, tip_link=tip_link)
-            self._take(Known(robot, message.data, base_link or _root(message.data)))
+            self._take(FoundRobot(robot, message.data, base_link or _root(message.data)))
         except Exception as error:  # the text comes from the network
             logger = self._node.get_logger()
             logger.error(f"robot_description: {reason(error, logger)}")
 
-    def _take(self, known: Known) -> None:
+    def _take(self, known: FoundRobot) -> None:
         before, self._known = self._known, known
         try:
             self._on_robot(known.robot)

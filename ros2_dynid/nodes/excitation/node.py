@@ -16,9 +16,9 @@ from std_srvs.srv import Trigger
 
 from ros2_dynid.control.door import Door
 from ros2_dynid.control.excitation_machine import (
-    Activate,
+    ActivateExcitation,
     Announce,
-    Deactivate,
+    DeactivateExcitation,
     ExcitationMachine,
     GoalRefused,
     JointStateArrived,
@@ -27,9 +27,9 @@ from ros2_dynid.control.excitation_machine import (
     RobotChanged,
     Start,
     Stop,
-    prepared,
+    checked_motion,
 )
-from ros2_dynid.control.motion_limits import Settings
+from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.steady_time import SteadyTime
 from ros2_dynid.errors import DynidError, InputError
@@ -38,12 +38,12 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
 from ros2_dynid.nodes.common.fast import Stream, newest
-from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, Status
+from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.excitation.controllers import Controllers
-from ros2_dynid.nodes.excitation.owner import MakeEvent, Owner, Surroundings
+from ros2_dynid.nodes.excitation.owner import ExcitationOwner, MakeEvent, OwnerContext
 from ros2_dynid.nodes.excitation.parameters import PARAMETERS
 from ros2_dynid.nodes.excitation.planning import Planner
 from ros2_dynid.nodes.excitation.sender import ActionSender, Sender, TopicSender
@@ -78,7 +78,7 @@ class Excitation(ManagedNode):
         self._states, self._stamps = LiveStates(()), StampClock()
         self._simulated, self._steady = bool(self.value("use_sim_time")), SteadyTime()
         self._machine = ExcitationMachine(self._settings(), Door(self._send))
-        self._owner = Owner(self._machine, Surroundings(self._now, self._connection, self._announce))
+        self._owner = ExcitationOwner(self._machine, OwnerContext(self._now, self._connection, self._announce))
         self.autostart()
 
     # --- lifecycle
@@ -114,7 +114,7 @@ class Excitation(ManagedNode):
         self._stream = Stream(
             self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, chosen=newest
         )
-        self._asked(Activate)
+        self._asked(ActivateExcitation)
 
     def deactivate(self) -> None:
         """Stop the robot, wait until it is at rest, and listen no more."""
@@ -126,7 +126,7 @@ class Excitation(ManagedNode):
             self._end(END_SECONDS)
 
     def _end(self, patience: float) -> None:
-        self._owner.post(Deactivate)
+        self._owner.post(DeactivateExcitation)
         self._planner.close()
         if not self._owner.wait_inactive(patience):
             self.get_logger().error("the robot has not been seen at rest")
@@ -134,7 +134,7 @@ class Excitation(ManagedNode):
             self._stream.close()
             self._stream = None
 
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """Tell the phase, and what a start needs: a known position, rest, a controller."""
         phase = self._machine.phase
         level = ERROR if phase is Phase.ABORTED else WARN if phase is Phase.NO_ROBOT else OK
@@ -156,9 +156,9 @@ class Excitation(ManagedNode):
             settings = self._settings(changes)
             self._asked(lambda now: ParametersChanged(now, settings))
 
-    def _settings(self, changes: Mapping[str, Value] | None = None) -> Settings:
+    def _settings(self, changes: Mapping[str, Value] | None = None) -> MotionSettings:
         values = {name: self.value(name) for name in SETTINGS} | dict(changes or {})
-        return Settings(**{field: float(values[name]) for name, field in SETTINGS.items()})
+        return MotionSettings(**{field: float(values[name]) for name, field in SETTINGS.items()})
 
     # --- services
 
@@ -200,7 +200,7 @@ class Excitation(ManagedNode):
         points = plan.points(chosen(plan.trajectory), self.value("point_rate"))
         q, limits = machine.where(self._now()), machine.limits
         assert limits is not None
-        motion = prepared(name, robot, points, q, machine.settings, limits, stops, plan.check_way)
+        motion = checked_motion(name, robot, points, q, machine.settings, limits, stops, plan.check_way)
         for part in (motion.way, motion.run):
             sender.prepare(part.points)
         return self._asked(lambda now: Start(now, motion))

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from ros2_dynid.control.excitation_machine import (
     Announce,
     ConnectionProblem,
-    Event,
+    ExcitationEvent,
     ExcitationMachine,
+    ExcitationOutcome,
+    ExcitationTick,
     JointStateArrived,
-    Outcome,
     Phase,
     Stop,
-    Tick,
 )
 from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.fast import guarded
 
-MakeEvent = Callable[[float], Event]
+MakeEvent = Callable[[float], ExcitationEvent]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class OwnerContext:
     """What the machine's thread needs: its clock [s], the state of the connection ("": good), and where to announce."""
 
     clock: Callable[[], float]
@@ -35,16 +35,16 @@ class Surroundings:
     announce: Callable[[Announce], None]
 
 
-class Owner:
+class ExcitationOwner:
     """Handles events as soon as they come, requests before joint states, and ticks while the robot moves.
 
     Of joint states only the newest waits: one that is late is of no use beside it.
     """
 
-    def __init__(self, machine: ExcitationMachine, around: Surroundings) -> None:
+    def __init__(self, machine: ExcitationMachine, around: OwnerContext) -> None:
         """Start the thread."""
         self._machine, self._around = machine, around
-        self._requests: deque[tuple[MakeEvent, Future[Outcome] | None]] = deque()
+        self._requests: deque[tuple[MakeEvent, Future[ExcitationOutcome] | None]] = deque()
         self._state: JointStateArrived | None = None
         self._inactive: list[threading.Event] = []
         self._wake = threading.Condition()
@@ -57,9 +57,9 @@ class Owner:
             self._requests.append((make, None))
             self._wake.notify()
 
-    def ask(self, make: MakeEvent, timeout: float = 5.0) -> Outcome:
+    def ask(self, make: MakeEvent, timeout: float = 5.0) -> ExcitationOutcome:
         """Let the machine handle make(now), and wait for its outcome."""
-        answer: Future[Outcome] = Future()
+        answer: Future[ExcitationOutcome] = Future()
         with self._wake:
             self._requests.append((make, answer))
             self._wake.notify()
@@ -111,9 +111,9 @@ class Owner:
     def _tick(self) -> None:
         if problem := self._around.connection():
             self._handle(ConnectionProblem(self._around.clock(), problem))
-        self._handle(Tick(self._around.clock()))
+        self._handle(ExcitationTick(self._around.clock()))
 
-    def _handle(self, event: Event) -> Outcome:
+    def _handle(self, event: ExcitationEvent) -> ExcitationOutcome:
         try:
             outcome = self._machine.handle(event)
         except Exception as error:  # ours: the node ends, but not with a robot that moves on

@@ -14,7 +14,7 @@ from rclpy.node import Node
 from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.confined import Folder
 from ros2_dynid.control.knots import reference_by_knots
-from ros2_dynid.control.motion_limits import Settings, motion_limits
+from ros2_dynid.control.motion_limits import MotionSettings, motion_limits
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import Shapes, clearance
@@ -36,7 +36,7 @@ ALLOWANCE_M = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class SafePlan:
     """A trajectory that is safe for this robot, in the order of its joints, with the shapes it was checked with."""
 
     robot: Robot
@@ -45,7 +45,7 @@ class Plan:
 
     def points(self, trajectory: Trajectory, most_hz: float) -> Reference:
         """Return as few points as `trajectory`, this one or a slower one, needs, at most `most_hz` a second [Hz]."""
-        limits = motion_limits(self.robot, Settings())
+        limits = motion_limits(self.robot, MotionSettings())
         curve = trajectory.curve
         return reference_by_knots(trajectory.joint_names, curve.evaluate, curve.duration, limits, most_hz)
 
@@ -75,7 +75,7 @@ class Planner:
         self._logger, self._value, self._robot, self._robot_source = node.get_logger(), value, robot, robot_source
         self._folder = Folder(value("folder"))
         self._job = OneJob("planning")
-        self.plan: Plan | None = None
+        self.plan: SafePlan | None = None
         node.create_service(PlanExcitation, "~/plan", self._on_plan, callback_group=self._job.group)
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Planner:
             self.plan = plan
         return response
 
-    def _checked(self, robot: Robot, planned: Trajectory) -> Plan:
+    def _checked(self, robot: Robot, planned: Trajectory) -> SafePlan:
         """Refuse a trajectory that breaks a limit or leads into a collision."""
         _, shapes = robot_and_shapes(self._robot_source(), self._around(), planning=False)
         problems = [str(problem) for problem in check_trajectory(robot, planned)]
@@ -105,7 +105,7 @@ class Planner:
                 problems.append(f"{what} come within {distance:.3g} m")
         if problems:
             raise InputError(f"the trajectory is not safe: {problems[0]}", "plan another one")
-        return Plan(robot, planned, shapes)
+        return SafePlan(robot, planned, shapes)
 
     def _around(self) -> Surroundings:
         value = self._value

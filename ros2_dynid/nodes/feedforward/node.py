@@ -16,32 +16,32 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from ros2_dynid.control.feedforward import Options
+from ros2_dynid.control.feedforward import FeedforwardOptions
 from ros2_dynid.control.feedforward_events import (
-    Activate,
-    Deactivate,
+    ActivateFeedforward,
+    DeactivateFeedforward,
+    FeedforwardSettings,
+    FeedforwardState,
     NewDescription,
     OptionsChanged,
     OutputChanged,
-    Settings,
-    State,
 )
 from ros2_dynid.control.feedforward_machine import LONGEST_ENDING, FeedforwardMachine
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.fast import NotForExecutors
-from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, Status
+from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.nodes.common.spin import run
-from ros2_dynid.nodes.feedforward.owner import Owner
+from ros2_dynid.nodes.feedforward.owner import FeedforwardOwner
 from ros2_dynid.nodes.feedforward.parameters import EFFORT, PARAMETERS
 from ros2_dynid.nodes.feedforward.services import FeedforwardServices, use_model
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 
-STOPPED = frozenset({State.STOPPED})
-NOT_ENDING = frozenset(State) - {State.ENDING}
+STOPPED = frozenset({FeedforwardState.STOPPED})
+NOT_ENDING = frozenset(FeedforwardState) - {FeedforwardState.ENDING}
 
 
 class FeedforwardNode(ManagedNode):
@@ -51,7 +51,7 @@ class FeedforwardNode(ManagedNode):
         """Declare parameters and start."""
         super().__init__("feedforward", PARAMETERS)
         self.machine = FeedforwardMachine()
-        self.owner: Owner | None = None
+        self.owner: FeedforwardOwner | None = None
         self._heard: tuple[Any, Any] | None = None
         self.autostart()
 
@@ -61,7 +61,9 @@ class FeedforwardNode(ManagedNode):
         self.machine = FeedforwardMachine(self._settings({}), self.value("output") == EFFORT)
         self.output = TorqueOutput(self, self.now_ns if self.value("use_sim_time") else time.time_ns)
         self._predicted = Predicted(self, self.value("predicted_rate"))
-        owner = Owner(self.machine, self.context, self.output, self._predicted, self.now_ns, self.get_logger())
+        owner = FeedforwardOwner(
+            self.machine, self.context, self.output, self._predicted, self.now_ns, self.get_logger()
+        )
         owner.background_period = 1 / self.value("background_rate")
         self.owner = owner
         FeedforwardServices(self, owner.ask, lambda: self.robot)
@@ -87,14 +89,14 @@ class FeedforwardNode(ManagedNode):
             heard(JointTrajectory, "reference", STREAMED),
             heard(JointState, "joint_states", JOINT_STATES),
         )
-        self.owner.ask(Activate())
+        self.owner.ask(ActivateFeedforward())
         self.owner.listen(self._heard)
 
     def deactivate(self) -> None:
         """Send no more; streamed torques go over to gravity first."""
         if self.owner is None or self._heard is None:
             return
-        self.owner.ask(Deactivate())
+        self.owner.ask(DeactivateFeedforward())
         if not self.owner.wait_until(STOPPED, LONGEST_ENDING + 0.5):
             self.get_logger().error("the torque did not reach gravity in time")
         self.owner.listen(None)
@@ -120,10 +122,12 @@ class FeedforwardNode(ManagedNode):
         self._end_owner()
         return super().on_shutdown(state)
 
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """Tell what it does."""
         status = self.machine.status
-        doubtful = status.state in (State.NO_MODEL, State.NO_LIMITS) or status.remark or status.held_back
+        doubtful = (
+            status.state in (FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS) or status.remark or status.held_back
+        )
         values = {
             "robot": status.robot,
             "output": self.value("output"),
@@ -150,14 +154,14 @@ class FeedforwardNode(ManagedNode):
             self.owner.wait_until(NOT_ENDING, LONGEST_ENDING + 0.5)
         self.prefer()
 
-    def _settings(self, changes: Mapping[str, Value]) -> Settings:
+    def _settings(self, changes: Mapping[str, Value]) -> FeedforwardSettings:
         """Return the parameters as they are, or as they would be with `changes`."""
 
         def value(name: str) -> Any:
             return changes.get(name, self.value(name))
 
-        return Settings(
-            options=Options(
+        return FeedforwardSettings(
+            options=FeedforwardOptions(
                 gravity_only=value("gravity_only"),
                 friction=value("friction"),
                 smoothing=value("smoothing"),

@@ -23,14 +23,14 @@ from trajectory_msgs.msg import JointTrajectory
 from ros2_dynid.control.feedforward_events import (
     SENDING,
     Background,
-    Deactivate,
-    Event,
-    JointState,
+    DeactivateFeedforward,
+    FeedforwardEvent,
+    FeedforwardOutcome,
+    FeedforwardState,
+    FeedforwardTick,
+    MeasuredState,
     NewReference,
-    Outcome,
-    State,
     StreamedPoint,
-    Tick,
 )
 from ros2_dynid.control.feedforward_machine import REFUSALS, FeedforwardMachine
 from ros2_dynid.errors import DynidError, InputError
@@ -51,7 +51,7 @@ ASK_SECONDS = 5.0
 Do = Callable[[], None]
 
 
-class Owner:
+class FeedforwardOwner:
     """Runs the machine in a thread of its own from start to close; others `ask` it."""
 
     def __init__(
@@ -78,9 +78,9 @@ class Owner:
 
     # --- for other threads
 
-    def ask(self, event: Event) -> Outcome:
+    def ask(self, event: FeedforwardEvent) -> FeedforwardOutcome:
         """Give the machine an event and return what became of it; a refusal raises."""
-        answers: SimpleQueue[Outcome] = SimpleQueue()
+        answers: SimpleQueue[FeedforwardOutcome] = SimpleQueue()
         self._do(lambda: answers.put(self._handled(event)))
         try:
             outcome = answers.get(timeout=ASK_SECONDS)
@@ -101,7 +101,7 @@ class Owner:
         self._do(change)
         done.wait(ASK_SECONDS)
 
-    def wait_until(self, states: frozenset[State], timeout: float) -> bool:
+    def wait_until(self, states: frozenset[FeedforwardState], timeout: float) -> bool:
         """Wait until the machine is in one of the states; return whether it is."""
         until = time.monotonic() + timeout
         while self._machine.status.state not in states:
@@ -146,7 +146,7 @@ class Owner:
                 self._asked.popleft()()
             now = time.monotonic()
             if now >= self._machine.due:
-                self._handled(Tick(), now)
+                self._handled(FeedforwardTick(), now)
             if now >= self._states_due and self._subscriptions is not None:
                 self._states_due = now + STATES_SECONDS
                 self._take_states(self._subscriptions[1])
@@ -157,11 +157,13 @@ class Owner:
     def _due(self) -> float:
         """Return when [s] something is to be done, if nothing comes."""
         due = min(self._machine.due, self._background_due)
-        if self._subscriptions is None or self._machine.state is State.STREAMING:  # a stream wakes us often enough
+        if (
+            self._subscriptions is None or self._machine.state is FeedforwardState.STREAMING
+        ):  # a stream wakes us often enough
             return due
         return min(due, self._states_due)
 
-    def _handled(self, event: Event, now: float | None = None) -> Outcome:
+    def _handled(self, event: FeedforwardEvent, now: float | None = None) -> FeedforwardOutcome:
         outcome = self._machine.handle(event, time.monotonic() if now is None else now)
         if outcome.torque is not None:
             self._output.send(outcome.torque)
@@ -204,7 +206,7 @@ class Owner:
                 return StreamedPoint(names, *point), None
         robot = self._machine.robot
         if robot is None:
-            self._refuse("; ".join(REFUSALS[State.NO_MODEL]))
+            self._refuse("; ".join(REFUSALS[FeedforwardState.NO_MODEL]))
             return None
         try:
             message = unpacked(data, JointTrajectory)
@@ -235,7 +237,7 @@ class Owner:
             if state is None:
                 continue
             if k == len(waited) - 1 or not plotted:
-                self._handled(JointState(state.joint_names, state.q, state.dq, state.stamp))
+                self._handled(MeasuredState(state.joint_names, state.q, state.dq, state.stamp))
             if plotted:
                 self._predicted.take(data, self._states, self._machine.predicted)
 
@@ -248,10 +250,10 @@ class Owner:
 
     def _end_alone(self) -> None:
         """Go over to gravity though something else has failed."""
-        self._handled(Deactivate())
+        self._handled(DeactivateFeedforward())
         while self._machine.state in SENDING:
             time.sleep(0.001)
-            self._handled(Tick())
+            self._handled(FeedforwardTick())
 
 
 def _single(event: StreamedPoint | NewReference) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
-from ros2_dynid.control.feedforward import Model
-from ros2_dynid.control.feedforward_events import AskFiller, Event, NewModel, NewPayload, Outcome
+from ros2_dynid.control.feedforward import FeedforwardModel
+from ros2_dynid.control.feedforward_events import AskFiller, FeedforwardEvent, FeedforwardOutcome, NewModel, NewPayload
 from ros2_dynid.control.payload import Load
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Array, Robot
@@ -17,12 +17,12 @@ from ros2_dynid.nodes.common.model_messages import model_of_message
 from ros2_dynid.nodes.common.rclpy_private import Logger
 from ros2_dynid.srv import FillEfforts, SetPayload
 
-Ask = Callable[[Event], Outcome]
+Ask = Callable[[FeedforwardEvent], FeedforwardOutcome]
 
 
 def use_model(ask: Ask, robot: Robot, chi: Array, source: str) -> None:
     """Give the feedforward a model; its code is built here, so that the thread that sends does not wait for it."""
-    Model(robot, chi)
+    FeedforwardModel(robot, chi)
     ask(NewModel(robot, chi, source))
 
 

@@ -11,9 +11,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
-from ros2_dynid.control.feedforward import Coefficients
+from ros2_dynid.control.feedforward import TorqueCoefficients
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.torque_door import Torque
+from ros2_dynid.control.torque_door import LimitedTorque
 from ros2_dynid.msg import DynamicCoefficients
 from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
 
@@ -31,7 +31,7 @@ class TorqueOutput:
         self._state, self._command = JointState(), Float64MultiArray()
         self._names: tuple[str, ...] = ()
 
-    def send(self, torque: Torque) -> None:
+    def send(self, torque: LimitedTorque) -> None:
         """Send torques: by name in the robot's order, and as commands in the order of joint_order."""
         if self._commands.get_subscription_count():
             self._command.data = array("d", torque.command)
@@ -53,7 +53,7 @@ class TorqueOutput:
         """Whether somebody listens to the coefficients."""
         return bool(self._coefficients.get_subscription_count())
 
-    def send_coefficients(self, found: Coefficients) -> None:
+    def send_coefficients(self, found: TorqueCoefficients) -> None:
         """Send M, C and Q."""
         message = DynamicCoefficients(joint_names=list(found.joint_names))
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(self._now_ns(), 1_000_000_000)

@@ -17,7 +17,7 @@ from ros2_dynid.model.same_robot import check_same_robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS, OneJob
-from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, Status
+from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import LATCHED
 from ros2_dynid.nodes.common.model_messages import model_message
 from ros2_dynid.nodes.common.spin import run
@@ -91,7 +91,7 @@ class Identification(ManagedNode):
             self._online.close()
             self._online = None
 
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """Tell what is served, and drift."""
         values = {} if self._model is None else {"model": self._model.robot.name, **_errors(self._model)}
         if self._online is not None and self._online.drift is not None and self._online.drift.drifting:

@@ -10,7 +10,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from ros2_dynid.control.feedforward import Model
+from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.online import Drift, OnlineEstimator
 from ros2_dynid.model.robot import Array, Robot
@@ -62,7 +62,7 @@ class Online:
         self._verdict = node.create_publisher(Bool, "drift", LATCHED)
         self._told: bool | None = None
         self._predicted = Predicted(node, settings.predicted_rate)
-        self._plotted: tuple[IdentifiedModel, Model] | None = None
+        self._plotted: tuple[IdentifiedModel, FeedforwardModel] | None = None
         self._stream = Stream(node, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
         self._timer = node.create_timer(WORK_SECONDS, self._work)
 
@@ -117,7 +117,7 @@ class Online:
     def _plot(self, model: IdentifiedModel | None) -> None:
         """Predict with this model from now on: the one served, or the estimate as long as there is none."""
         if model is not None and (self._plotted is None or self._plotted[0] is not model):
-            self._plotted = model, Model(model.robot, model.chi)
+            self._plotted = model, FeedforwardModel(model.robot, model.chi)
 
     def _torque(self, q: Array, dq: Array, ddq: Array) -> Array:
         assert self._plotted is not None

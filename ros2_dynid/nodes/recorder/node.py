@@ -13,7 +13,7 @@ from ros2_dynid.confined import Folder
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Stream
-from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, Status
+from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.recorder.following import Following
@@ -72,7 +72,7 @@ class Recorder(ManagedNode):
             except DynidError as error:
                 self.get_logger().error(str(error))
 
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """Tell rate, gaps and what is wrong."""
         session = self._session
         problems = [*session.statistics.problems(), *([str(session.failure)] if session.failure else [])]

@@ -23,7 +23,7 @@ from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.inbox import Inbox
-from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, Status
+from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, ahead, inertia_of, reference_of
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.sim_robot.parameters import PARAMETERS
@@ -84,7 +84,7 @@ class SimRobot(ManagedNode):
         """Stop time."""
         self._ticker.close()
 
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """Tell whether the simulation keeps up."""
         if self._plant is None or self._pace is None:
             return WARN, "no robot yet", {}

@@ -59,7 +59,7 @@ class Decoder:
         self.channel = channel
         self.failed = 0
         self.reason = ""
-        self._layouts: dict[int, list[by_layout.Layout]] = {}
+        self._layouts: dict[int, list[by_layout.MessageLayout]] = {}
         self._by_layout = channel.type == JOINT_STATE and _is_plain_joint_state(channel)
         self._single: Callable[[bytes], Message] | None = None
 
@@ -92,7 +92,7 @@ class Decoder:
 
     def _match(
         self, block: MessageBlock, rows: NDArray[np.intp], matrix: by_layout.MessageRows
-    ) -> tuple[by_layout.Layout | None, NDArray[np.bool_]]:
+    ) -> tuple[by_layout.MessageLayout | None, NDArray[np.bool_]]:
         """Return a layout that the first of the messages has, and which of them have it."""
         known = self._layouts.setdefault(matrix.length, [])
         for layout in known:

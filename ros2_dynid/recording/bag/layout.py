@@ -23,7 +23,7 @@ MAX_JOINTS = 10_000
 
 
 @dataclass(frozen=True)
-class Layout:
+class MessageLayout:
     """Where the fields of a JointState are; `fixed` are the stretches of bytes that must agree: (offset, bytes)."""
 
     length: int
@@ -72,7 +72,7 @@ def even_rows(data: Bytes, start: Ints, length: int) -> MessageRows:
     return MessageRows(gathered, 0, length, len(start), length)
 
 
-def agrees(layout: Layout, rows: MessageRows) -> NDArray[np.bool_]:
+def agrees(layout: MessageLayout, rows: MessageRows) -> NDArray[np.bool_]:
     """Return for each message whether it has this layout."""
     if all(_all_equal(rows, offset, expected) for offset, expected in layout.spans):
         return np.ones(rows.count, bool)
@@ -91,7 +91,7 @@ def _all_equal(rows: MessageRows, offset: int, expected: Bytes) -> bool:
     return not len(rest) or bool((rows.column(offset + 8 * words, len(rest), "u1") == rest).all())
 
 
-def stamps(layout: Layout, rows: MessageRows) -> Ints:
+def stamps(layout: MessageLayout, rows: MessageRows) -> Ints:
     """Return the header stamps [ns]."""
     seconds = rows.column(STAMP, 1, layout.byte_order + ("i4" if layout.signed_seconds else "u4"))[:, 0]
     nanoseconds = rows.column(STAMP + 4, 1, layout.byte_order + "u4")[:, 0]
@@ -99,7 +99,7 @@ def stamps(layout: Layout, rows: MessageRows) -> Ints:
     return result
 
 
-def array(layout: Layout, rows: MessageRows, field: int) -> NDArray[np.generic] | None:
+def array(layout: MessageLayout, rows: MessageRows, field: int) -> NDArray[np.generic] | None:
     """Return position (0), velocity (1) or effort (2), shape (K, n), or None unless there is one value per joint."""
     offset, count = layout.arrays[field]
     if count != len(layout.names) or count == 0:
@@ -107,7 +107,7 @@ def array(layout: Layout, rows: MessageRows, field: int) -> NDArray[np.generic] 
     return rows.column(offset, count, layout.byte_order + "f8")
 
 
-def parse(message: bytes, encoding: str) -> Layout:
+def parse(message: bytes, encoding: str) -> MessageLayout:
     """Read one message field by field and return its layout [DamagedDataError if it is not a whole JointState]."""
     reader = CdrReader(message, encoding)
     reader.position = STAMP + 8
@@ -133,7 +133,7 @@ def parse(message: bytes, encoding: str) -> Layout:
         fixed.append((reader.position, reader.position + 4))
         arrays.append(reader.doubles())
     data = np.frombuffer(message, np.uint8)
-    return Layout(
+    return MessageLayout(
         len(message),
         reader.byte_order,
         reader.cdr,
