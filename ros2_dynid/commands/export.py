@@ -1,4 +1,4 @@
-"""dynid export MODEL|ROBOT: generated C or NumPy code, or the URDF with the identified parameters."""
+"""dynid export MODEL|ROBOT: generated C or NumPy code, a file for the C++ runtime, or the URDF with the parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ros2_dynid.identification.model_file import IdentifiedModel
     from ros2_dynid.model.robot import Array, Robot
 
-TARGETS = ("c", "numpy", "urdf")
+TARGETS = ("c", "numpy", "urdf", "runtime")
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,23 @@ class UrdfOutcome:
     parameters: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class RuntimeOutcome:
+    """A file for the C++ runtime that was written, and whether it holds error bars."""
+
+    files: tuple[str, ...]
+    error_bars: bool
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "export",
-        help="C or NumPy code of the dynamics, or a URDF with the identified parameters",
+        help="C or NumPy code of the dynamics, a file for the C++ runtime, or a URDF with the identified parameters",
         description="Generate the inverse dynamics of this robot with these parameters as C99 or NumPy code that needs "
         "nothing else, split into a background and a synchronous task as well; or write the standard parameters back "
-        "into the URDF, keeping its formatting. The C folder has a CMakeLists.txt and a program that checks itself.",
+        "into the URDF, keeping its formatting. The C folder has a CMakeLists.txt and a program that checks itself. "
+        "--to runtime writes one file that the C++ runtime and the ros2_control controllers read.",
     )
     text = "model.yaml of an identification, or a URDF or robot file with its a priori parameters"
     add_robot_arguments(parser, help_text=text)
@@ -90,9 +99,11 @@ def add_parser(subparsers: Subparsers) -> None:
     group.add_argument("--urdf", metavar="FILE", help="--to urdf with a model: the URDF to update")
 
 
-def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome:
+def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
     """Write the files."""
     robot, model = _read(args)
+    if args.to == "runtime":
+        return _runtime(args, robot, model)
     if args.to == "urdf":
         return _urdf(args, robot, model)
     if args.float and args.to != "c":
@@ -166,6 +177,18 @@ def _parameters(
     return tuple(model.leaders[k] for k in rows), model.served[rows], about
 
 
+def _runtime(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> RuntimeOutcome:
+    from ros2_dynid.codegen.runtime_export import runtime_bytes
+    from ros2_dynid.codegen.text import identifier
+    from ros2_dynid.identification.error_bars import error_bars
+    from ros2_dynid.model.parameters import standard_vector
+
+    chi = standard_vector(robot) if model is None else model.chi
+    data = runtime_bytes(robot, chi, None if model is None else error_bars(model))
+    written = _write(Path(args.output), {f"{identifier(args.name or robot.name)}.dynid": data})
+    return RuntimeOutcome(written, model is not None)
+
+
 def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
     from ros2_dynid.codegen.urdf_export import updated_urdf
     from ros2_dynid.model.files import read_bytes
@@ -212,13 +235,13 @@ def _write(folder: Path, files: Mapping[str, bytes], source: Path | None = None)
     return tuple(str(folder / name) for name in files)
 
 
-def show(outcome: CodeOutcome | UrdfOutcome, console: Console) -> None:
+def show(outcome: CodeOutcome | UrdfOutcome | RuntimeOutcome, console: Console) -> None:
     """Print what was written."""
     if isinstance(outcome, CodeOutcome):
         rows = [(name, str(count.multiplications), str(count.additions)) for name, count in outcome.functions.items()]
         columns = [Column("function"), Column("multiplications", right=True), Column("additions", right=True)]
         print_table(console, columns, rows)
-    else:
+    elif isinstance(outcome, UrdfOutcome):
         for note in outcome.notes:
             console.print(note, markup=False)
     for file in outcome.files:

@@ -1,0 +1,384 @@
+// The identified model as plain data, read from the file that `dynid export MODEL --to runtime` writes.
+//
+// Reading allocates and throws std::runtime_error with one line that says what is wrong; everything after that
+// (dynamics.hpp, momentum_observer.hpp) does neither. Standard library only, C++17.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace ros2_dynid
+{
+
+/// Standard parameters of a joint, in this order: XX XY XZ YY YZ ZZ MX MY MZ M Ia Fv Fc off.
+enum Parameter { XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M, IA, FV, FC, OFF, PER_JOINT };
+
+/// Position [rad or m], velocity, acceleration and effort [N.m or N]; infinite where not known.
+struct Limits
+{
+  double lower = 0.0, upper = 0.0, velocity = 0.0, acceleration = 0.0, effort = 0.0;
+};
+
+/// Joint j in modified DH form: Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta) Trans(z,r).
+struct Joint
+{
+  std::string name;
+  std::size_t parent = 0;  ///< number of the antecedent, from 1; 0: the base
+  bool prismatic = false;
+  double gamma = 0.0, b = 0.0, alpha = 0.0, d = 0.0, theta = 0.0, r = 0.0;
+  Limits limits;
+  std::array<double, PER_JOINT> chi{};
+};
+
+struct Weight
+{
+  std::size_t joint = 0;  ///< from 1
+  double value = 0.0;
+};
+
+/// A motor that feels several joints: q_m = sum of weights q_j.
+struct Coupling
+{
+  std::size_t motor = 0;
+  bool independent_inertia = false;  ///< Iam is a parameter of its own; else Ia of the motor's joint couples
+  double Iam = 0.0, Fvm = 0.0, Fcm = 0.0;
+  std::vector<Weight> weights;
+};
+
+/// A joint of a closed loop: q_p = offset + sum of terms q_j over active joints.
+struct Passive
+{
+  std::size_t joint = 0;
+  double offset = 0.0;
+  std::vector<Weight> terms;
+};
+
+enum class FrictionKind : std::uint32_t { asymmetric, cubic, root, stribeck, load, load_viscous };
+constexpr std::uint32_t friction_kinds = 6;
+
+/// A term of an active joint's friction beyond Fv dq + Fc sign(dq) + off; speed: vs of a Stribeck term.
+struct FrictionTerm
+{
+  std::size_t joint = 0;
+  FrictionKind kind = FrictionKind::asymmetric;
+  double coefficient = 0.0, speed = 0.0;
+};
+
+/// A link fixed to the frame of joint `joint`; rotation by rows and position of the link's frame in the joint's.
+struct Tool
+{
+  std::string link;
+  std::size_t joint = 0;
+  std::array<double, 9> rotation{1, 0, 0, 0, 1, 0, 0, 0, 1};
+  std::array<double, 3> position{};
+};
+
+/// How far the model's torque may be wrong at an active joint [N.m or N]; NaN where not known.
+struct ErrorBar
+{
+  double sigma = std::numeric_limits<double>::quiet_NaN();       ///< residual level of the identification
+  double torque_std = std::numeric_limits<double>::quiet_NaN();  ///< largest standard deviation of the torque
+};
+
+struct Model
+{
+  std::string name;
+  std::array<double, 3> gravity{0.0, 0.0, -9.81};              ///< in the base link's frame [m/s^2]
+  std::array<double, 9> base{1, 0, 0, 0, 1, 0, 0, 0, 1};       ///< rotation of frame 0 in the base link's, by rows
+  std::array<double, 3> base_position{};                       ///< of frame 0 in the base link's frame [m]
+  std::vector<Joint> joints;
+  std::vector<Coupling> couplings;
+  std::vector<Passive> passive;
+  std::vector<FrictionTerm> friction;
+  std::vector<Tool> tools;
+  std::vector<ErrorBar> error_bars;                            ///< one for each active joint
+
+  /// Numbers (from 1) of the joints that move independently: the order of q, dq, ddq and tau.
+  std::vector<std::size_t> active() const
+  {
+    std::vector<std::size_t> numbers;
+    for (std::size_t j = 1; j <= joints.size(); ++j) {
+      bool follows = false;
+      for (const auto & p : passive) follows = follows || p.joint == j;
+      if (!follows) numbers.push_back(j);
+    }
+    return numbers;
+  }
+
+  std::vector<std::string> active_names() const
+  {
+    std::vector<std::string> names;
+    for (const auto j : active()) names.push_back(joints[j - 1].name);
+    return names;
+  }
+};
+
+/// Put a standard parameter by name ("ZZ1", "Fv3", "Iam6"); false if the model has no such parameter.
+inline bool set_parameter(Model & model, const std::string & name, double value)
+{
+  static const char * const kinds[PER_JOINT] = {
+    "XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M", "Ia", "Fv", "Fc", "off"};
+  std::size_t digits = name.size();
+  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
+  if (digits == 0 || digits == name.size() || name[digits] == '0' || name.size() - digits > 4) return false;
+  const std::string kind = name.substr(0, digits);
+  std::size_t number = 0;
+  for (std::size_t k = digits; k < name.size(); ++k) number = 10 * number + static_cast<std::size_t>(name[k] - '0');
+  if (number > model.joints.size()) return false;
+  for (std::size_t k = 0; k < PER_JOINT; ++k) {
+    if (kind == kinds[k]) {
+      model.joints[number - 1].chi[k] = value;
+      return true;
+    }
+  }
+  for (auto & coupling : model.couplings) {
+    if (coupling.motor != number) continue;
+    if (kind == "Fvm") coupling.Fvm = value;
+    else if (kind == "Fcm") coupling.Fcm = value;
+    else if (kind == "Iam" && coupling.independent_inertia) coupling.Iam = value;
+    else return false;
+    return true;
+  }
+  return false;
+}
+
+/// Set every standard parameter to zero, as before the leaders of a set of base parameters are put.
+inline void clear_parameters(Model & model)
+{
+  for (auto & joint : model.joints) joint.chi.fill(0.0);
+  for (auto & coupling : model.couplings) coupling.Iam = coupling.Fvm = coupling.Fcm = 0.0;
+}
+
+namespace detail
+{
+
+inline std::uint32_t crc32(const unsigned char * data, std::size_t size)
+{
+  std::uint32_t crc = 0xffffffffu;
+  for (std::size_t k = 0; k < size; ++k) {
+    crc ^= data[k];
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1u)));
+  }
+  return ~crc;
+}
+
+class Reader
+{
+public:
+  Reader(const unsigned char * data, std::size_t size) : data_(data), left_(size) {}
+
+  std::uint32_t integer()
+  {
+    const unsigned char * p = take(4);
+    return static_cast<std::uint32_t>(p[0]) | static_cast<std::uint32_t>(p[1]) << 8 |
+           static_cast<std::uint32_t>(p[2]) << 16 | static_cast<std::uint32_t>(p[3]) << 24;
+  }
+  double any_number()
+  {
+    const unsigned char * p = take(8);
+    std::uint64_t bits = 0;
+    for (int k = 7; k >= 0; --k) bits = bits << 8 | p[k];
+    double value;
+    static_assert(sizeof value == sizeof bits, "doubles of 64 bits");
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  double number()
+  {
+    const double value = any_number();
+    if (!std::isfinite(value)) throw std::runtime_error("it holds a number that is not finite");
+    return value;
+  }
+  double limit()
+  {
+    const double value = any_number();
+    if (std::isnan(value)) throw std::runtime_error("it holds a limit that is not a number");
+    return value;
+  }
+  std::string text()
+  {
+    const std::size_t size = integer();
+    const unsigned char * p = take(size);
+    return std::string(reinterpret_cast<const char *>(p), size);
+  }
+  /// A count of items of at least `bytes` each, which the rest of the file must be able to hold.
+  std::size_t count(std::size_t bytes)
+  {
+    const std::size_t items = integer();
+    if (items > left_ / bytes) throw std::runtime_error("it ends too early");
+    return items;
+  }
+  std::size_t joint(std::size_t joints)
+  {
+    const std::size_t number = integer();
+    if (number < 1 || number > joints) throw std::runtime_error("it names a joint that the robot does not have");
+    return number;
+  }
+  std::size_t left() const { return left_; }
+
+private:
+  const unsigned char * take(std::size_t size)
+  {
+    if (size > left_) throw std::runtime_error("it ends too early");
+    const unsigned char * at = data_;
+    data_ += size;
+    left_ -= size;
+    return at;
+  }
+  const unsigned char * data_;
+  std::size_t left_;
+};
+
+inline std::vector<Weight> weights(Reader & in, std::size_t joints)
+{
+  std::vector<Weight> list(in.count(12));
+  for (auto & weight : list) {
+    weight.joint = in.joint(joints);
+    weight.value = in.number();
+  }
+  return list;
+}
+
+}  // namespace detail
+
+constexpr char runtime_magic[8] = {'D', 'Y', 'N', 'I', 'D', 'R', 'T', '\n'};
+constexpr std::uint32_t runtime_version = 1;
+
+/// Read a model from the bytes of a runtime file: magic, version, checksum, length, then the model, little endian.
+inline Model parse_model(const std::string & bytes)
+{
+  using detail::Reader;
+  const auto * data = reinterpret_cast<const unsigned char *>(bytes.data());
+  const std::string cure = "; write it again: dynid export MODEL --to runtime";
+  if (bytes.size() < 20 || std::memcmp(data, runtime_magic, sizeof runtime_magic) != 0) {
+    throw std::runtime_error("this is no runtime model of ros2_dynid" + cure);
+  }
+  Reader header(data + 8, 12);
+  const std::uint32_t version = header.integer(), checksum = header.integer();
+  const std::size_t size = header.integer();
+  if (version != runtime_version) {
+    throw std::runtime_error("the runtime model has version " + std::to_string(version) + ", this program reads " +
+                             std::to_string(runtime_version) + cure);
+  }
+  if (bytes.size() != 20 + size) throw std::runtime_error("the runtime model is cut or has bytes too many" + cure);
+  if (detail::crc32(data + 20, size) != checksum) throw std::runtime_error("the runtime model is damaged" + cure);
+  Model model;
+  try {
+    Reader in(data + 20, size);
+    model.name = in.text();
+    for (auto & x : model.gravity) x = in.number();
+    for (auto & x : model.base) x = in.number();
+    for (auto & x : model.base_position) x = in.number();
+    const std::size_t n = in.count(4 * 3 + 8 * 25);
+    if (n == 0) throw std::runtime_error("it has no joint");
+    for (std::size_t j = 1; j <= n; ++j) {
+      Joint joint;
+      joint.name = in.text();
+      joint.parent = in.integer();
+      const std::uint32_t sigma = in.integer();
+      if (joint.parent >= j || sigma > 1) throw std::runtime_error("a joint's parent or type is wrong");
+      joint.prismatic = sigma == 1;
+      for (double * x : {&joint.gamma, &joint.b, &joint.alpha, &joint.d, &joint.theta, &joint.r}) *x = in.number();
+      Limits & limits = joint.limits;
+      for (double * x : {&limits.lower, &limits.upper, &limits.velocity, &limits.acceleration, &limits.effort}) {
+        *x = in.limit();
+      }
+      for (auto & x : joint.chi) x = in.number();
+      model.joints.push_back(joint);
+    }
+    model.couplings.resize(in.count(36));
+    for (auto & coupling : model.couplings) {
+      coupling.motor = in.joint(n);
+      coupling.independent_inertia = in.integer() != 0;
+      for (double * x : {&coupling.Iam, &coupling.Fvm, &coupling.Fcm}) *x = in.number();
+      coupling.weights = detail::weights(in, n);
+    }
+    model.passive.resize(in.count(16));
+    for (auto & passive : model.passive) {
+      passive.joint = in.joint(n);
+      passive.offset = in.number();
+      passive.terms = detail::weights(in, n);
+    }
+    model.friction.resize(in.count(24));
+    for (auto & term : model.friction) {
+      term.joint = in.joint(n);
+      const std::uint32_t kind = in.integer();
+      if (kind >= friction_kinds) throw std::runtime_error("it has a friction term that this program does not know");
+      term.kind = static_cast<FrictionKind>(kind);
+      term.coefficient = in.number();
+      term.speed = in.number();
+      if (term.kind == FrictionKind::stribeck && !(term.speed > 0.0)) throw std::runtime_error("a speed is wrong");
+    }
+    model.tools.resize(in.count(8 + 8 * 12));
+    for (auto & tool : model.tools) {
+      tool.link = in.text();
+      tool.joint = in.joint(n);
+      for (auto & x : tool.rotation) x = in.number();
+      for (auto & x : tool.position) x = in.number();
+    }
+    const auto active = model.active();
+    const auto is_active = [&active](std::size_t joint) {
+      for (const auto j : active) if (j == joint) return true;
+      return false;
+    };
+    if (active.size() + model.passive.size() != n) throw std::runtime_error("a joint follows twice");
+    for (const auto & passive : model.passive) {
+      for (const auto & term : passive.terms) {
+        if (!is_active(term.joint)) throw std::runtime_error("a joint follows one that is not active");
+      }
+    }
+    for (const auto & term : model.friction) {
+      if (!is_active(term.joint)) throw std::runtime_error("a friction term is of no active joint");
+    }
+    model.error_bars.resize(active.size());
+    for (auto & bar : model.error_bars) {
+      bar.sigma = in.any_number();
+      bar.torque_std = in.any_number();
+    }
+    if (in.left() != 0) throw std::runtime_error("it has bytes too many");
+  } catch (const std::runtime_error & error) {
+    throw std::runtime_error(std::string("the runtime model is wrong: ") + error.what() + cure);
+  }
+  return model;
+}
+
+/// Read a runtime file.
+inline Model load_model(const std::string & path)
+{
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) throw std::runtime_error(path + ": cannot be read");
+  const std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  try {
+    return parse_model(bytes);
+  } catch (const std::runtime_error & error) {
+    throw std::runtime_error(path + ": " + error.what());
+  }
+}
+
+/// Why two models are not of the same robot (joints, geometry), or nothing ("") if they are.
+inline std::string difference(const Model & a, const Model & b)
+{
+  if (a.joints.size() != b.joints.size()) return "the number of joints differs";
+  for (std::size_t j = 0; j < a.joints.size(); ++j) {
+    const Joint & x = a.joints[j];
+    const Joint & y = b.joints[j];
+    if (x.name != y.name) return "joint " + x.name + " is called " + y.name;
+    if (x.parent != y.parent || x.prismatic != y.prismatic) return "joint " + x.name + " is of another kind";
+    const double geometry[] = {x.gamma - y.gamma, x.b - y.b, x.alpha - y.alpha, x.d - y.d, x.theta - y.theta, x.r - y.r};
+    for (const double change : geometry) {
+      if (!(std::fabs(change) <= 1e-6)) return "joint " + x.name + " is elsewhere";
+    }
+  }
+  if (a.passive.size() != b.passive.size() || a.couplings.size() != b.couplings.size()) return "the couplings differ";
+  return "";
+}
+
+}  // namespace ros2_dynid

@@ -1,0 +1,107 @@
+"""The model as one flat file for the C++ runtime in include/ros2_dynid: little endian, versioned, with a checksum.
+
+Layout: magic (8 bytes), version, CRC-32 and length of what follows (4 bytes each), then the model: texts as length and
+UTF-8, counts and joint numbers as 4 bytes, numbers as doubles, in the order in which `runtime_bytes` writes them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction import FrictionKind
+from ros2_dynid.model.parameters import JOINT, by_joint, standard_names
+from ros2_dynid.model.robot import Array, Robot
+
+MAGIC, VERSION = b"DYNIDRT\n", 1
+KINDS = (
+    FrictionKind.ASYMMETRIC,
+    FrictionKind.CUBIC,
+    FrictionKind.ROOT,
+    FrictionKind.STRIBECK,
+    FrictionKind.LOAD,
+    FrictionKind.LOAD_VISCOUS,
+)
+"""In the order of `FrictionKind` in include/ros2_dynid/model.hpp."""
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorBars:
+    """How far the model's torque may be wrong, by active joint (n,) [N.m or N]; NaN where not known.
+
+    sigma: residual level of the identification; torque_std: largest standard deviation of the predicted torque.
+    """
+
+    sigma: Array
+    torque_std: Array
+
+
+def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> bytes:
+    """Return the file's bytes for the robot with standard parameters chi, shape (n_standard,)."""
+    if chi.shape != (len(standard_names(robot)),) or not np.all(np.isfinite(chi)):
+        raise InputError("a standard parameter is missing or not finite", "identify the robot again", robot.name)
+    n = len(robot.active)
+    if bars is None:
+        bars = ErrorBars(np.full(n, np.nan), np.full(n, np.nan))
+    out = bytearray()
+    _text(out, robot.name)
+    _numbers(out, *robot.gravity, *robot.base[:3, :3].ravel(), *robot.base[:3, 3])
+    _integers(out, robot.n)
+    for joint, parameters in zip(robot.joints, by_joint(robot, chi), strict=True):
+        limits = joint.limits
+        _text(out, joint.name)
+        _integers(out, joint.parent, joint.sigma)
+        _numbers(out, joint.gamma, joint.b, joint.alpha, joint.d, joint.theta, joint.r)
+        _numbers(out, limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.effort)
+        _numbers(out, *parameters)
+    _integers(out, len(robot.coupling))
+    column = JOINT * robot.n
+    for coupling in robot.coupling:
+        _integers(out, coupling.motor, coupling.independent_inertia)
+        Iam = chi[column] if coupling.independent_inertia else 0.0
+        column += coupling.independent_inertia
+        _numbers(out, Iam, chi[column], chi[column + 1])
+        column += 2
+        _weights(out, dict(coupling.weights))
+    _integers(out, len(robot.passive))
+    for passive in robot.passive:
+        _integers(out, passive.joint)
+        _numbers(out, passive.offset)
+        _weights(out, dict(passive.terms))
+    _integers(out, len(robot.friction))
+    for term in robot.friction:
+        _integers(out, term.joint, KINDS.index(term.kind))
+        _numbers(out, term.coefficient, term.speed)
+    tools = [(link, carrier, pose) for link, (carrier, pose) in robot.tools.items() if carrier]
+    _integers(out, len(tools))
+    for link, carrier, pose in tools:
+        _text(out, link)
+        _integers(out, carrier)
+        _numbers(out, *pose[:3, :3].ravel(), *pose[:3, 3])
+    for sigma, std in zip(bars.sigma, bars.torque_std, strict=True):
+        _numbers(out, sigma, std)
+    return MAGIC + struct.pack("<III", VERSION, zlib.crc32(out), len(out)) + bytes(out)
+
+
+def _text(out: bytearray, text: str) -> None:
+    data = text.encode()
+    out += struct.pack("<I", len(data)) + data
+
+
+def _integers(out: bytearray, *values: int) -> None:
+    out += struct.pack(f"<{len(values)}I", *values)
+
+
+def _numbers(out: bytearray, *values: float) -> None:
+    out += struct.pack(f"<{len(values)}d", *values)
+
+
+def _weights(out: bytearray, weights: dict[int, float]) -> None:
+    _integers(out, len(weights))
+    for joint, weight in weights.items():
+        _integers(out, joint)
+        _numbers(out, weight)
