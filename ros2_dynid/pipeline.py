@@ -61,6 +61,7 @@ from ros2_dynid.identification.physical.standard import essential_change, full_m
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.elsewhere import Distant, changed
 from ros2_dynid.identification.torque_data import save_torque_data
+from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.identification.validation import (
     Comparison,
     Errors,

@@ -38,7 +38,7 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
 from ros2_dynid.nodes.common.fast import Stream, newest
-from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode
+from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
