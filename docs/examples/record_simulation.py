@@ -19,7 +19,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.sim.plant import Plant
-from ros2_dynid.sim.robot import Imperfections
+from ros2_dynid.sim.simulated_robot import Imperfections
 
 PERIOD = 1e-3
 """Control period of the simulated arm [s]."""

@@ -19,11 +19,11 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.excitation.criteria import condition_by, structural_equilibrium
+from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
-from ros2_dynid.excitation.search import TimeBudget
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.layout import ColumnLayout, Triangle
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.sequential import start, update
 from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
@@ -33,7 +33,7 @@ from ros2_dynid.model.robot import Array, Joint, Limits, Robot
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.controller import pd_gains
-from ros2_dynid.sim.robot import Imperfections, SimulatedRobot
+from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 
 POSITION, SPEED, ACCELERATION = np.pi / 4, np.pi / 4, 3.0
 """The one set of limits: +- [rad], [rad/s], [rad/s^2], all joints."""

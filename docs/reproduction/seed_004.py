@@ -22,17 +22,17 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, program_of
-from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
-from ros2_dynid.identification.estimators.layout import ColumnLayout, Triangle
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.physical.consistency import impose
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.controller import pd_gains
-from ros2_dynid.sim.robot import Imperfections, SimulatedRobot
+from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 
 TABLE_2 = {  # the paper's names, ours in modified DH, and the averages over ten trajectories
     "ia1": ("Ia1", 0.091631), "ia2": ("Ia2", 0.136312), "ia3": ("Ia3", 0.030843), "ia4": ("Ia4", 0.001781),

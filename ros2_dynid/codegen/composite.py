@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ros2_dynid.codegen.frames import Frame, Vector, variable_rotation
 from ros2_dynid.codegen.graph import Expr, Graph
-from ros2_dynid.codegen.newton_euler import FIRST, LinkSlots, RecursionInputs
+from ros2_dynid.codegen.newton_euler_expressions import FIRST, LinkSlots, RecursionInputs
 
 Symmetric = dict[tuple[int, int], Expr]
 

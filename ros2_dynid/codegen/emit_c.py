@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ros2_dynid.codegen.graph import ADD, MUL, NUM, PAR, Expr, Graph, evaluate
-from ros2_dynid.codegen.search import Generated
+from ros2_dynid.codegen.operation_search import Generated
 from ros2_dynid.codegen.text import Code, Statement, code_of, comment, number
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot

@@ -16,9 +16,9 @@ from ros2_dynid.codegen.emit_c import constant_lines
 from ros2_dynid.codegen.functions import torque
 from ros2_dynid.codegen.graph import COS, SIN, VAR, Expr, Graph
 from ros2_dynid.codegen.kernel_parts import PYTHON_COMMON, PYTHON_FUNCTION, PYTHON_TORQUE, SINCOS
-from ros2_dynid.codegen.regressor import energy_row, regressor_columns
+from ros2_dynid.codegen.operation_search import generate, starting_constants
+from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
-from ros2_dynid.codegen.search import generate, starting_constants
 from ros2_dynid.codegen.text import Code, code_of
 from ros2_dynid.model.parameters import JOINT, standard_names
 from ros2_dynid.model.robot import Robot

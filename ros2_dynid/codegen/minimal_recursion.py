@@ -1,9 +1,9 @@
 """Lin's recursion (seed 003, eq. 57 to 93): inverse and forward dynamics in minimal linear combinations (Theorem 2).
 
-It is a second generator, independent of `newton_euler`: its constants are those of composite bodies, mass m_i, first
-moment k_i and inertia U_i, not those of links. With A the acceleration of a frame's origin less gravity, Omega =
-[dw x] + [w x][w x] and Psi(J) = J dw + w x J w, the telescoped sums of forces and moments over the bodies behind
-joint i leave, for a rotational joint i and a translational joint i with displacement d_i along u_i,
+It is a second generator, independent of `newton_euler_expressions`: its constants are those of composite bodies, mass
+m_i, first moment k_i and inertia U_i, not those of links. With A the acceleration of a frame's origin less gravity,
+Omega = [dw x] + [w x][w x] and Psi(J) = J dw + w x J w, the telescoped sums of forces and moments over the bodies
+behind joint i leave, for a rotational joint i and a translational joint i with displacement d_i along u_i,
 
     rho_i  = Omega_i [kx, ky, 0]                       rho_i  = m_i (Omega_i d_i + gamma_i)
     zeta_i = [kx, ky, 0] x A_i + Psi_i(D_i)            zeta_i = m_i d_i x (A_i - Omega_i d_i - gamma_i) + k_i x gamma_i

@@ -18,11 +18,11 @@ from ros2_dynid.codegen.functions import (
     velocity_torques,
 )
 from ros2_dynid.codegen.graph import Graph
-from ros2_dynid.codegen.newton_euler import RecursionPlan
+from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
+from ros2_dynid.codegen.operation_search import EFFORT, Generated, generate, starting_constants
 from ros2_dynid.codegen.representation import Space, space_of
-from ros2_dynid.codegen.search import EFFORT, Generated, generate, starting_constants
 from ros2_dynid.codegen.text import identifier
-from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.codegen.newton_euler import LINK_SLOTS
+from ros2_dynid.codegen.newton_euler_expressions import LINK_SLOTS
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.model.parameters import JOINT, group_of, split_name, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot

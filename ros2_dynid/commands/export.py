@@ -112,8 +112,8 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
         raise InputError(f"--effort {args.effort} is less than 1", "give a number of forms to count, such as 60")
     from ros2_dynid.codegen.emit_c import emit_c
     from ros2_dynid.codegen.emit_numpy import emit_numpy
+    from ros2_dynid.codegen.operation_search import EFFORT
     from ros2_dynid.codegen.program import ProgramOptions, program_of
-    from ros2_dynid.codegen.search import EFFORT
     from ros2_dynid.codegen.text import identifier
 
     if args.only and "friction" not in args.only:

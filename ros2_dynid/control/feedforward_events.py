@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoefficients
-from ros2_dynid.control.payload import Load
+from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_door import LimitedTorque
 from ros2_dynid.model.robot import Array, Robot

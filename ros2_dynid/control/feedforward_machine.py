@@ -35,7 +35,7 @@ from ros2_dynid.control.feedforward_events import (
     OutputChanged,
     StreamedPoint,
 )
-from ros2_dynid.control.payload import Load, check_holdable, checked_load, load_parameters, reachable_poses
+from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_door import LONGEST_STEP, EffortLimits, TorqueDoor, effort_limits, known_efforts
 from ros2_dynid.errors import DynidError, InputError

@@ -1,4 +1,4 @@
-"""Torque of friction terms beyond Fv, Fc and off (model/friction.py), batched over samples."""
+"""Torque of friction terms beyond Fv, Fc and off (model/friction_kinds.py), batched over samples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 

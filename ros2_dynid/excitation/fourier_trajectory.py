@@ -22,10 +22,10 @@ from ros2_dynid.excitation.criteria import (
     normalised_back,
     smooth_condition,
 )
+from ros2_dynid.excitation.descent import TimeBudget, descend
 from ros2_dynid.excitation.fourier import FourierSeries, design, rest_basis
 from ros2_dynid.excitation.limits import all_joints
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.search import TimeBudget, descend
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.model.robot import Array, Robot
 

@@ -11,6 +11,7 @@ from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.criteria import condition_by, normalised, structural_equilibrium
+from ros2_dynid.excitation.descent import TimeBudget, silent
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, optimise_series
 from ros2_dynid.excitation.gripper import gripper_notes
@@ -29,7 +30,6 @@ from ros2_dynid.excitation.point_trajectory import SegmentProblem, interpolate_p
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
 from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.excitation.quintic import PiecewiseQuintic
-from ros2_dynid.excitation.search import TimeBudget, silent
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Curve, Trajectory
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import Progress

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.criteria import condition_by
+from ros2_dynid.excitation.descent import TimeBudget, descend
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.points import SHARPNESS, EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import (
@@ -26,7 +27,6 @@ from ros2_dynid.excitation.quintic import (
     shortest_times,
     through_points,
 )
-from ros2_dynid.excitation.search import TimeBudget, descend
 from ros2_dynid.model.robot import Array
 
 INSIDE = 12

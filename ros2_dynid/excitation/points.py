@@ -23,7 +23,7 @@ from ros2_dynid.excitation.criteria import (
     smooth_equilibrium,
     structural_equilibrium,
 )
-from ros2_dynid.excitation.search import OutOfTimeError, TimeBudget, descend
+from ros2_dynid.excitation.descent import OutOfTimeError, TimeBudget, descend
 from ros2_dynid.excitation.sensitivity import energy_with_gradient
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot

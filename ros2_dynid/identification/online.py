@@ -18,7 +18,7 @@ from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
 from ros2_dynid.identification.estimators.sequential import FilterState, start, update
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
 from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 DRIFT_SECONDS = 1.0

@@ -9,7 +9,7 @@ from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.friction.laws import AUTO, check_law
 from ros2_dynid.identification.physical.essential import RELATIVE_STD
 from ros2_dynid.identification.physical.standard import DISTANCES
-from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.recording.reading import Reading
 
 PRIORS = ("none",)

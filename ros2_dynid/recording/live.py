@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.recording.bag.compression import DamagedDataError
-from ros2_dynid.recording.bag.layout import MessageLayout, parse
+from ros2_dynid.recording.bag.message_layout import MessageLayout, parse
 
 GAP = 1.5
 """A gap is an interval longer than this many median ones."""

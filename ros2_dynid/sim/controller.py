@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.control.reference import Reference, check_end, reference
-from ros2_dynid.dynamics.inertia import inertia_matrix
+from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.sim.robot import Measurement
+from ros2_dynid.sim.simulated_robot import Measurement
 
 REACTION = 2e-3
 """Time [s] from a measurement to its torque: a control period and the drive's latency."""

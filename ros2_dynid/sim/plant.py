@@ -9,7 +9,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import IA, JOINT, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.controller import TrajectoryController, pd_gains
-from ros2_dynid.sim.robot import Imperfections, Measurement, SimulatedRobot
+from ros2_dynid.sim.simulated_robot import Imperfections, Measurement, SimulatedRobot
 from ros2_dynid.sim.truth import true_parameters
 
 

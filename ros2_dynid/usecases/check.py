@@ -9,7 +9,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.model.robot import Robot

@@ -14,7 +14,6 @@ from pathlib import Path
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, clearance
 from ros2_dynid.excitation.exact import available, exact_clearance
-from ros2_dynid.excitation.figures import predicted_std, save_figures
 from ros2_dynid.excitation.gripper import gripper_notes
 from ros2_dynid.excitation.limits import (
     DEFAULT_MARGIN,
@@ -26,6 +25,7 @@ from ros2_dynid.excitation.limits import (
 )
 from ros2_dynid.excitation.plan import CHECK_RATE_HZ, Plan, PlanOptions, validation_plan
 from ros2_dynid.excitation.plan import plan as planned
+from ros2_dynid.excitation.plan_figures import predicted_std, save_figures
 from ros2_dynid.excitation.static import ramps, static_poses
 from ros2_dynid.excitation.surroundings import known_shapes, surroundings
 from ros2_dynid.excitation.trajectory import DEFAULT_RATE_HZ, Trajectory, rehearsal, save_trajectory

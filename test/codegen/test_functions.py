@@ -8,13 +8,13 @@ import pytest
 from oracle import random_robot
 from ros2_dynid.codegen.functions import inertia_gravity, synchronous, torque, torque_with_wrench, velocity_torques
 from ros2_dynid.codegen.graph import Count, Graph, evaluate
-from ros2_dynid.codegen.newton_euler import RecursionPlan
+from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
+from ros2_dynid.codegen.operation_search import constants_of, starting_constants
 from ros2_dynid.codegen.program import contact_torque, program_of, unit_columns
-from ros2_dynid.codegen.regressor import energy_row, regressor_columns
+from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
-from ros2_dynid.codegen.search import constants_of, starting_constants
 from ros2_dynid.dynamics.energy import energy_regressor
-from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError

@@ -8,13 +8,13 @@ import pytest
 
 from oracle import PIN_COLUMNS, pin_model
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, Filler, complete_torque, split_torque
-from ros2_dynid.control.payload import Load, check_holdable, checked_load, load_parameters, reachable_poses
+from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_door import EffortLimits
 from ros2_dynid.dynamics.friction import without_friction
-from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot

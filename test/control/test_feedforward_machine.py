@@ -29,9 +29,9 @@ from ros2_dynid.control.feedforward_events import (
     StreamedPoint,
 )
 from ros2_dynid.control.feedforward_machine import LEGAL, FeedforwardMachine
-from ros2_dynid.control.payload import Load, load_parameters
+from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.stop import quintic
-from ros2_dynid.dynamics.inertia import gravity_torque
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.model.parameters import standard_vector
 

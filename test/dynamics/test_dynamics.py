@@ -7,7 +7,7 @@ import pytest
 
 from oracle import pin_model, pin_regressor, random_robot
 from ros2_dynid.dynamics.energy import energy_regressor
-from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import loop_motion
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics

@@ -9,12 +9,12 @@ from excitation_robots import three_dof
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.criteria import condition_by, structural_equilibrium
+from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.limits import bounds_of, check_trajectory
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.excitation.point_trajectory import SegmentProblem, _first
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points, positions_that_matter
-from ros2_dynid.excitation.search import TimeBudget
 from ros2_dynid.model.robot import Joint, Robot
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from recordings import DATA, simulated, simulated_truth, tx40
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.identification.validation.effort_scale import Factor, relative_gains, scaled

@@ -7,14 +7,14 @@ import pytest
 from scipy.special import stdtrit
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.control.payload import Load, load_parameters
+from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.estimators.covariance import Moments, jackknife
 from ros2_dynid.identification.estimators.fit import felt_by
 from ros2_dynid.identification.estimators.information import gather
 from ros2_dynid.identification.estimators.least_squares import error_levels, ols, solve, weighted_triangle, wls
 from ros2_dynid.identification.loads.drive_gains import drive_gains
-from ros2_dynid.identification.loads.payload import identify_load
+from ros2_dynid.identification.loads.payload_fit import identify_load
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.rows import row_chunks, row_count
 from ros2_dynid.model.load import load_robot

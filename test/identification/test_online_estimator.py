@@ -12,7 +12,7 @@ from ros2_dynid.identification.model_file import TorqueError, model_of
 from ros2_dynid.identification.online import OnlineEstimator
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.plant import Plant
-from ros2_dynid.sim.robot import Imperfections
+from ros2_dynid.sim.simulated_robot import Imperfections
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")

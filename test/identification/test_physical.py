@@ -13,7 +13,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.least_squares import joint_errors, ols, weighted_triangle, wls
 from ros2_dynid.identification.loads.drive_gains import drive_gains
-from ros2_dynid.identification.loads.payload import identify_load
+from ros2_dynid.identification.loads.payload_fit import identify_load
 from ros2_dynid.identification.physical.consistency import (
     cholesky_pivots,
     consistent_links,

@@ -17,13 +17,13 @@ from oracle import random_robot
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.codegen.runtime_export import runtime_bytes
-from ros2_dynid.control.payload import Load, load_parameters
+from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.inertia import gravity_torque, inertia_matrix, velocity_torque
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import model_of, save_model
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names

@@ -14,7 +14,7 @@ from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.pseudo_inertia import pseudo_inertia
 from ros2_dynid.sim.mjcf import mjcf
 from ros2_dynid.sim.plant import Plant
-from ros2_dynid.sim.robot import Imperfections, SimulatedRobot
+from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 from ros2_dynid.sim.truth import true_parameters
 
 PERFECT = Imperfections(resolution=1e-12, torque_noise=0.0, latency=0)

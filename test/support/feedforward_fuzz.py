@@ -26,7 +26,7 @@ from ros2_dynid.control.feedforward_events import (
     StreamedPoint,
 )
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
-from ros2_dynid.control.payload import Load, load_parameters
+from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_door import LONGEST_STEP

@@ -9,7 +9,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import VelocitySource
 
 if TYPE_CHECKING:
-    from ros2_dynid.identification.preparation.options import PreparationOptions
+    from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 
 
 def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:
 
 def preparation_of(args: argparse.Namespace) -> PreparationOptions:
     """Return PreparationOptions from the arguments."""
-    from ros2_dynid.identification.preparation.options import PreparationOptions
+    from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 
     return PreparationOptions(
         position_cutoff=args.position_cutoff,

@@ -1,15 +1,16 @@
 """Estimators on R factors, and error bars that account for correlated residuals.
 
 `information`: what recordings say, R factors of [W tau] for each joint and block of time, from which everything is
-computed. `least_squares` (ols, wls), `robust` (irls), `total_least_squares`, `instrumental` (iv), `energy`,
+computed. `least_squares` (ols, wls), `robust` (irls), `total_least_squares`, `instrumental` (iv), `energy_rows`,
 `sequential` and `recursive` are the estimators, one a file; `fit` gives each as a function from blocks to an estimate.
-`covariance`: error bars by leaving blocks out. `layout`: the columns of W by name; `estimate`: the result by name.
+`covariance`: error bars by leaving blocks out. `column_layout`: the columns of W by name; `estimate`: the result by
+name.
 """
 
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import Fit, Problem, felt_by, fitter, identify_arrays, inform
 from ros2_dynid.identification.estimators.information import Block, Information, combine, gather
-from ros2_dynid.identification.estimators.layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.least_squares import Solution, ols, solve, wls
 
 __all__ = [

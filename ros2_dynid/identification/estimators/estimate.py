@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.layout import ColumnLayout
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.model.robot import Array
 
 Mask = NDArray[np.bool_]

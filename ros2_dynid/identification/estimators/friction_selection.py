@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
 
 FOLDS = 10

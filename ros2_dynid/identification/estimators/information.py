@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqrf
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.layout import ColumnLayout
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.robot import Array

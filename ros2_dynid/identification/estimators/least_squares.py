@@ -15,10 +15,10 @@ from scipy.linalg.lapack import dtrcon
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.column_layout import Triangle
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate, Mask
 from ros2_dynid.identification.estimators.information import Information, compressed
-from ros2_dynid.identification.estimators.layout import Triangle
 from ros2_dynid.model.robot import Array
 
 TOLERANCE = 1e-8

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 AUTO, PLAIN = "auto", "viscous+coulomb"

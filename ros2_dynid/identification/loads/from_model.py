@@ -13,10 +13,10 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.layout import ColumnLayout
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
-from ros2_dynid.identification.loads.payload import Payload, load_map, load_of, widened
+from ros2_dynid.identification.loads.payload_fit import Payload, load_map, load_of, widened
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.robot import Array
 

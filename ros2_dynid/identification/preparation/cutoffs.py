@@ -14,7 +14,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.preparation.filters import HIGHEST, LOBES
-from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.power_spectrum import power_spectrum, third_octaves
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from ros2_dynid.identification.preparation.options import PreparationOptions
+    from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
     from ros2_dynid.identification.preparation.prepared import Filter, Prepared
     from ros2_dynid.model.robot import Robot
     from ros2_dynid.recording.reading import Reading

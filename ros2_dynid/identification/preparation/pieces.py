@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.model.robot import Robot

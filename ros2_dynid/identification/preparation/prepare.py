@@ -14,7 +14,7 @@ from ros2_dynid.identification.preparation.cutoffs import halved, propose
 from ros2_dynid.identification.preparation.derivatives import differentiated, filtered_sign, velocity_sources
 from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid, later_effort
 from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, half_kernel, lowpass_kernel, output_index
-from ros2_dynid.identification.preparation.options import PreparationOptions
+from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.usable import check_signals, finite
 from ros2_dynid.model.robot import Array, Robot

@@ -13,7 +13,7 @@ from ros2_dynid.codegen.backend import regressor_function
 from ros2_dynid.dynamics.friction_terms import active_terms, term_column
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 ROWS = 200

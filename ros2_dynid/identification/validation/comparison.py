@@ -17,7 +17,7 @@ from ros2_dynid.identification.preparation.rows import row_chunks, row_count, ro
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.torque_std import WIDTH, TorqueScatter
 from ros2_dynid.identification.validation.torque_errors import Errors, error_table
-from ros2_dynid.model.friction import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 LIMIT = 4000

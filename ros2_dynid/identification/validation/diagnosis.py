@@ -21,8 +21,8 @@ from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.validation.effort_evidence import CLEAR, STRONG, EffortEvidence, effort_evidence
 from ros2_dynid.identification.validation.effort_scale import Factor, against_prior, relative_gains, scaled
-from ros2_dynid.identification.validation.motion import SampledMotion, sampled_motion
 from ros2_dynid.identification.validation.mounting import mounting
+from ros2_dynid.identification.validation.sampled_motion import SampledMotion, sampled_motion
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
 UNIT_FACTOR = 5.0

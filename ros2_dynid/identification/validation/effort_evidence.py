@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ros2_dynid.dynamics.inertia import gravity_torque
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.identification.validation.motion import SampledMotion
+from ros2_dynid.identification.validation.sampled_motion import SampledMotion
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 

@@ -12,7 +12,7 @@ from builtin_interfaces.msg import Time
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file
 from ros2_dynid.identification.model_file import IdentifiedModel
-from ros2_dynid.model import friction
+from ros2_dynid.model import friction_kinds
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
 from ros2_dynid.model.same_robot import GEOMETRY
@@ -123,13 +123,13 @@ def _friction_messages(robot: Robot) -> list[FrictionTerm]:
     ]
 
 
-def _friction_of(message: BaseParameters) -> tuple[friction.FrictionTerm, ...]:
-    kinds = {str(kind): kind for kind in friction.FrictionKind}
+def _friction_of(message: BaseParameters) -> tuple[friction_kinds.FrictionTerm, ...]:
+    kinds = {str(kind): kind for kind in friction_kinds.FrictionKind}
     unknown = [term.term for term in message.friction if term.term not in kinds]
     if unknown:
         raise InputError(f"unknown friction term {unknown[0]!r}", f"choose from {', '.join(kinds)}")
     return tuple(
-        friction.FrictionTerm(
+        friction_kinds.FrictionTerm(
             term.joint,
             kinds[term.term],
             term.coefficient,

@@ -8,7 +8,7 @@ from rclpy.node import Node
 
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.feedforward_events import AskFiller, FeedforwardEvent, FeedforwardOutcome, NewModel, NewPayload
-from ros2_dynid.control.payload import Load
+from ros2_dynid.control.held_load import Load
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters

@@ -28,7 +28,7 @@ from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, ahead, inertia_o
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.sim_robot.parameters import PARAMETERS
 from ros2_dynid.sim.plant import Plant
-from ros2_dynid.sim.robot import Imperfections
+from ros2_dynid.sim.simulated_robot import Imperfections
 from ros2_dynid.srv import SetPayload
 
 

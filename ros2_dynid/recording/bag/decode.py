@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.recording.bag import layout as by_layout
+from ros2_dynid.recording.bag import message_layout as by_layout
 from ros2_dynid.recording.bag.compression import ZSTD_MAGIC, DamagedDataError, decompress
 from ros2_dynid.recording.bag.storage import Channel, Ints, MessageBlock, block_of, distinct
 

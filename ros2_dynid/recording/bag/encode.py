@@ -8,7 +8,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
-from ros2_dynid.recording.bag import layout as by_layout
+from ros2_dynid.recording.bag import message_layout as by_layout
 from ros2_dynid.recording.bag.cdr import CdrWriter
 from ros2_dynid.recording.bag.storage import Bytes, Ints
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.recording.bag.compression import DamagedDataError
-from ros2_dynid.recording.bag.layout import even_rows
+from ros2_dynid.recording.bag.message_layout import even_rows
 from ros2_dynid.recording.bag.storage import Bytes, Ints, MessageBlock
 
 MAGIC = b"\x89MCAP0\r\n"

@@ -1,7 +1,7 @@
 """Is this recording usable? Checks of the stamps, of each signal, and of the efforts against the robot."""
 
-from ros2_dynid.recording.checks.check import JointCheck, RecordingCheck, check_samples, with_problems
 from ros2_dynid.recording.checks.problems import GREEN, RED, YELLOW, RecordingProblem
+from ros2_dynid.recording.checks.recording_check import JointCheck, RecordingCheck, check_samples, with_problems
 from ros2_dynid.recording.checks.timing import Gap
 
 __all__ = [

@@ -14,7 +14,7 @@ import numpy as np
 from ros2_dynid.codegen.factor import factorise
 from ros2_dynid.codegen.functions import Builder
 from ros2_dynid.codegen.graph import Count, Expr, Graph
-from ros2_dynid.codegen.newton_euler import RecursionPlan
+from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
 from ros2_dynid.codegen.representation import LARGEST, Slot, Space, exchanged, represent
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 

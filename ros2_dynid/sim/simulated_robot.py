@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ros2_dynid.dynamics.inertia import inertia_matrix
+from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot

@@ -1,8 +1,8 @@
 """The torque regressor and the energy as expressions: tau = Y chi, H = h chi with the standard parameters chi.
 
-A link j with U, a (see newton_euler) gives joint i, whose unit twist seen from frame j is (s_v, s_w), the torque
-s_v . F + s_w . N. With G = -[s_w x] U it is tr(G E) + m . (U^T s_v + a x s_w) + M s_v . a, so the factors of the second
-moments are entries of G, and those of XX, YY, ZZ follow from E = tr(J)/2 - J.
+A link j with U, a (see newton_euler_expressions) gives joint i, whose unit twist seen from frame j is (s_v, s_w), the
+torque s_v . F + s_w . N. With G = -[s_w x] U it is tr(G E) + m . (U^T s_v + a x s_w) + M s_v . a, so the factors of the
+second moments are entries of G, and those of XX, YY, ZZ follow from E = tr(J)/2 - J.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ros2_dynid.codegen.frames import Frame, Vector
 from ros2_dynid.codegen.functions import joint_values, moving, to_active
 from ros2_dynid.codegen.graph import Expr, Graph
-from ros2_dynid.codegen.newton_euler import Link, RecursionPlan
+from ros2_dynid.codegen.newton_euler_expressions import Link, RecursionPlan
 from ros2_dynid.model.parameters import IA, JOINT, PER_JOINT, link_slice, standard_names
 from ros2_dynid.model.robot import Robot
 
