@@ -31,6 +31,7 @@ from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.large_delay import without_large_delay
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
+from ros2_dynid.identification.estimators.prior import Draw, Drawn, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load, identify_load_on_model
 from ros2_dynid.identification.model_file import (
@@ -43,7 +44,7 @@ from ros2_dynid.identification.model_file import (
     model_of,
     save_model,
 )
-from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.options import PRIORS, IdentifyOptions
 from ros2_dynid.identification.outcome import (
     Consistency,
     Delay,
@@ -52,11 +53,13 @@ from ros2_dynid.identification.outcome import (
     FrictionRow,
     FrictionTrial,
     IdentifyOutcome,
+    PriorUse,
 )
 from ros2_dynid.identification.physical import Essential, closest, essential, made_consistent, significance
 from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
 from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, imposed_on, set_fits
+from ros2_dynid.identification.physical.prior_sources import described_prior, has_masses, model_prior
 from ros2_dynid.identification.physical.standard import essential_change, full_map, on_leaders, with_drives
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.elsewhere import Distant, changed
@@ -168,6 +171,11 @@ def identify(
     fit = fitter(options.method, problem, lambda done: report("estimating", 0.7 + 0.1 * done))
     found = fit(None)
     findings = _refuse_wrong_data(problem, found) if options.checks else ()
+    draw, drawn = _draw(problem, fit, options), None
+    if draw is not None:
+        report("prior", 0.81)
+        drawn = draw(None)
+        found = drawn.estimate
     values, selection = {BASE: found.value}, None
     if options.essential:
         report("essential parameters", 0.82)
@@ -175,7 +183,7 @@ def identify(
         found = selection.estimate
         values[ESSENTIAL] = found.value
     report("physical parameters", 0.84)
-    physical = _physical_parameters(problem, found, selection, options)
+    physical = _physical_parameters(problem, found, selection, options, drawn)
     if physical.value is not None:
         values[CONSISTENT] = physical.value
     served = list(values)[-1]
@@ -189,6 +197,7 @@ def identify(
         with_essential=ESSENTIAL in values,
         with_consistent=CONSISTENT in values,
         essential_std=options.essential_std,
+        draw=draw,
     )
     validations = {
         name: _validation(problem, fits[name], None if held_out is None else held_out[name], options) for name in values
@@ -201,8 +210,11 @@ def identify(
 
     errors = sets[served].fit
     doubts = [Remark(Level.PROBLEM, Text(finding.what, "; ", finding.cure)) for finding in findings]
-    remarks = doubts + _verdict(problem, found, errors, validation, fitted)
+    prior = None if drawn is None else _prior_use(problem, drawn)
+    remarks = [*doubts, *_verdict(problem, found, errors, validation, fitted), *_prior_remarks(prior)]
     obtained = _provenance(options, problem, found, validation, remarks, command)
+    if prior is not None:
+        obtained["prior"] = encode(prior)
     model = model_of(
         replace(robot, friction=_identified_terms(problem, found)),
         problem.base,
@@ -242,6 +254,7 @@ def identify(
         band_coverage={} if held_out is None else held_out[served].coverage,
         friction=_friction_rows(model.robot),
         friction_tried=_friction_trials(robot, problem.tried),
+        prior=prior,
     )
     if target is not None:
         report("writing", 0.97)
@@ -564,6 +577,43 @@ def _refuse_wrong_data(problem: Problem, found: Estimate) -> tuple[Finding, ...]
     return findings
 
 
+def _draw(problem: Problem, fit: Fit, options: IdentifyOptions) -> Draw | None:
+    """Return the estimator drawn towards the prior asked for; None without one."""
+    if options.prior == "none" or options.essential:
+        return None
+    if options.prior not in PRIORS:
+        prior = model_prior(problem, load_model(options.prior), options.prior)
+        return drawn_fit(problem.information, fit, prior, force=True)
+    if options.prior == "auto" and not has_masses(problem.robot):
+        return None
+    return drawn_fit(problem.information, fit, described_prior(problem), force=options.prior == "urdf")
+
+
+def _prior_use(problem: Problem, drawn: Drawn) -> PriorUse:
+    shares = drawn.share[problem.information.layout.base]
+    return PriorUse(
+        source=drawn.prior.source,
+        weight=drawn.weighing.weight,
+        gain=drawn.weighing.gain,
+        scatter=drawn.weighing.scatter,
+        share=drawn.base_share,
+        parameters=dict(zip(problem.base.names, shares.tolist(), strict=True)),
+    )
+
+
+def _prior_remarks(prior: PriorUse | None) -> list[Remark]:
+    """Say how much of the model is not the data's."""
+    if prior is None or prior.weight == 0.0:
+        return []
+    most = [name for name, share in prior.parameters.items() if share > 0.5]
+    text = (
+        f"{100 * prior.share:.0f} % of what is said about the base parameters comes from {prior.source}, which lowers "
+        f"the held-out error by {100 * prior.gain:.0f} +- {100 * prior.scatter:.0f} %; mostly from there: "
+        f"{', '.join(most) or 'none'}"
+    )
+    return [Remark(Level.NOTE, text)]
+
+
 def _held_out(
     problem: Problem,
     recordings: Sequence[Recording],
@@ -600,7 +650,11 @@ def _validation(problem: Problem, fit: Fit, held_out: Comparison | None, options
 
 
 def _physical_parameters(
-    problem: Problem, found: Estimate, selection: Essential | None, options: IdentifyOptions
+    problem: Problem,
+    found: Estimate,
+    selection: Essential | None,
+    options: IdentifyOptions,
+    drawn: Drawn | None = None,
 ) -> PhysicalParameters:
     """Return the standard and consistent parameters asked for, and how many links are consistent (Table III)."""
     if not (options.standard or options.consistent):
@@ -626,7 +680,7 @@ def _physical_parameters(
         consistency = replace(consistency, smallest_joint_inertia=smallest_joint_inertia(robot, chi))
     if options.consistent:
         information = problem.information
-        imposed = imposed_on(problem, information, found)
+        imposed = imposed_on(problem, information, found, drawn)
         value = found.with_base(imposed.value).value
         consistent = dict(zip(names, imposed.chi.tolist(), strict=True))
         consistency = replace(

@@ -61,6 +61,13 @@ def add_parser(subparsers: Subparsers) -> None:
         help="auto (default): terms that held-out data support; viscous+coulomb; or terms with + between them (load, "
         "load_viscous, stribeck, root, cubic, asymmetric), for all joints or as JOINT=LAW,JOINT=LAW",
     )
+    parser.add_argument(
+        "--prior",
+        metavar="PRIOR",
+        default="auto",
+        help="what the estimate is drawn towards, with a weight chosen by held-out data: auto (default): the robot's "
+        "description, where that helps; none; urdf: the description in any case; or the model.yaml of a sister robot",
+    )
     parser.add_argument("--no-checks", action="store_true", help="take efforts that look wrong in sign or unit, too")
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
@@ -81,6 +88,7 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         consistent=args.consistent,
         checks=not args.no_checks,
         friction=args.friction,
+        prior=args.prior,
         distance=args.distance,
         essential_std=args.essential_std,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.friction.laws import AUTO, check_law
 from ros2_dynid.identification.physical.essential import RELATIVE_STD
@@ -12,8 +12,9 @@ from ros2_dynid.identification.physical.standard import DISTANCES
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.recording.reading import Reading
 
-PRIORS = ("none",)
-"""What an estimate may be drawn towards: nothing."""
+PRIORS = ("auto", "none", "urdf")
+"""What an estimate may be drawn towards, beside the model in a file: the robot's description where that helps unseen
+data, nothing, or the description in any case."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class IdentifyOptions:
     parameters closest to the a priori ones; distance: measured in each link's own units ("scaled"), or in SI units and
     on the leaders of essential parameters only, as seed 002 prints it ("euclidean"); consistent: those that physical
     links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
-    auto, or a law (friction/laws.py); prior: what the estimate is drawn towards.
+    auto, or a law (friction/laws.py); prior: what the estimate is drawn towards, one of PRIORS or a model.yaml.
     """
 
     method: Method = Method.WLS
@@ -50,8 +51,11 @@ class IdentifyOptions:
         if self.cross_validate is not None and (self.cross_validate < 0 or self.cross_validate == 1):
             raise InputError(f"cross_validate is {self.cross_validate}", "give 2 or more stretches, or 0 for none")
         check_law(self.friction)
-        if self.prior not in PRIORS:
-            raise InputError(f"prior is {self.prior!r}", f"choose from {', '.join(PRIORS)}")
+        if self.prior not in PRIORS and not self.prior.endswith((".yaml", ".yml")):
+            raise InputError(f"prior is {self.prior!r}", f"choose from {', '.join(PRIORS)}, or give a model.yaml")
+        if self.essential and self.prior not in ("auto", "none"):
+            cure = Text("essential parameters are the data's alone: ", Option("prior", "none"))
+            raise InputError("a prior is given with essential parameters", cure)
         if self.distance not in DISTANCES:
             raise InputError(f"distance is {self.distance!r}", f"choose from {', '.join(DISTANCES)}")
         if not 0.0 < self.essential_std < 1.0:

@@ -84,6 +84,22 @@ class FrictionTrial:
 
 
 @dataclass(frozen=True)
+class PriorUse:
+    """A prior that was tried: its source, the weight that served unseen data best, 0 if it was not used.
+
+    gain, scatter: share by which it lowers the held-out error, with its standard error; share: how much of what is
+    said about the base parameters is the prior's; parameters: the same for each.
+    """
+
+    source: str
+    weight: float
+    gain: float
+    scatter: float
+    share: float
+    parameters: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class IdentifyOutcome:
     """What was identified; `model` and `report` are the files written, None if there was no output folder.
 
@@ -93,6 +109,7 @@ class IdentifyOutcome:
     none. band_coverage: share of the rows of validation recordings inside the 95 % band of the prediction, by
     joint and for "all"; empty without such recordings.
     friction: terms beyond Fv, Fc and off that the joints were found to have; friction_tried: how each was judged.
+    prior: what the estimate was drawn towards, if anything was tried.
     """
 
     base: tuple[BaseRow, ...]
@@ -118,5 +135,6 @@ class IdentifyOutcome:
     band_coverage: Mapping[str, float] = field(default_factory=dict)
     friction: tuple[FrictionRow, ...] = ()
     friction_tried: tuple[FrictionTrial, ...] = ()
+    prior: PriorUse | None = None
     model: str | None = None
     report: str | None = None

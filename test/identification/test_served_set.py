@@ -27,7 +27,7 @@ def short(tmp_path_factory):
     """Return the outcome of a short and noisy recording: M(q) of its unconstrained estimate is indefinite."""
     robot, _ = simulated_truth()
     folder = tmp_path_factory.mktemp("short")
-    options = IdentifyOptions(consistent=True, cross_validate=3, checks=False)
+    options = IdentifyOptions(consistent=True, cross_validate=3, checks=False, prior="none")
     return identify(robot, [cut_and_noisy()], options=options, output=folder), folder
 
 

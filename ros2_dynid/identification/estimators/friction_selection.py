@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.information import Information, block_folds
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
 
@@ -59,7 +59,7 @@ def select_terms(
     first = layout.friction.start
     fixed = [k for k in range(layout.size) if not first <= k < layout.friction.stop]
     joint_of = _own_joints(information, len(terms))
-    folds = _folds(information)
+    folds = block_folds(information, FOLDS)
     if len(folds) < 3 or not terms:
         return Selection((), ())
     squares = _normal_equations(information, folds)
@@ -94,17 +94,6 @@ def select_terms(
 def _may_join(terms: Sequence[FrictionTerm], chosen: Sequence[int], k: int) -> bool:
     """Return whether a term may still join: each kind once for a joint."""
     return all(terms[c].joint != terms[k].joint or terms[c].kind is not terms[k].kind for c in chosen)
-
-
-def _folds(information: Information) -> list[list[int]]:
-    """Return the blocks of each fold: contiguous stretches of time with about the same number of rows."""
-    rows = np.array([float(block.rows.sum()) for block in information.blocks])
-    count = min(FOLDS, int(np.count_nonzero(rows)))
-    if count < 2:
-        return []
-    middle = (np.cumsum(rows) - 0.5 * rows) / rows.sum()
-    fold = np.minimum((middle * count).astype(int), count - 1)
-    return [found for f in range(count) if (found := [int(b) for b in np.flatnonzero(fold == f)])]
 
 
 def _own_joints(information: Information, count: int) -> list[int]:

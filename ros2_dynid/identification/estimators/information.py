@@ -126,6 +126,20 @@ def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
     return max(1, -(-n_rows // max(1, n_blocks)))
 
 
+def block_folds(information: Information, count: int) -> list[list[int]]:
+    """Return the blocks of each fold: contiguous stretches of time with about the same number of rows.
+
+    At most `count` folds, none of them empty; none at all if there are fewer than two blocks with rows.
+    """
+    rows = np.array([float(block.rows.sum()) for block in information.blocks])
+    count = min(count, int(np.count_nonzero(rows)))
+    if count < 2:
+        return []
+    middle = (np.cumsum(rows) - 0.5 * rows) / rows.sum()
+    fold = np.minimum((middle * count).astype(int), count - 1)
+    return [found for f in range(count) if (found := [int(b) for b in np.flatnonzero(fold == f)])]
+
+
 def gather(
     chunks: Iterable[Rows],
     felt: NDArray[np.bool_],

@@ -6,12 +6,14 @@ see the data they are tested on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import Fit, Problem
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle
+from ros2_dynid.identification.estimators.prior import Draw, Drawn, joined
 from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent
 from ros2_dynid.identification.physical.essential import RELATIVE_STD, essential
 from ros2_dynid.model.parameters import standard_vector
@@ -20,11 +22,21 @@ BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
 
 
 def set_fits(
-    problem: Problem, fit: Fit, *, with_essential: bool, with_consistent: bool, essential_std: float = RELATIVE_STD
+    problem: Problem,
+    fit: Fit,
+    *,
+    with_essential: bool,
+    with_consistent: bool,
+    essential_std: float = RELATIVE_STD,
+    draw: Draw | None = None,
 ) -> dict[str, Fit]:
-    """Return an estimator for each parameter set asked for; each starts from the one before it."""
+    """Return an estimator for each parameter set asked for; each starts from the one before it.
+
+    draw: draws what `fit` finds towards a prior, if there is one.
+    """
     information = problem.information
-    fits = {BASE: _remembered(fit)}
+    draw = None if draw is None else _remembered(draw)
+    fits = {BASE: _remembered(fit) if draw is None else _estimates(draw)}
 
     def essential_fit(chosen: Sequence[int] | None) -> Estimate:
         return essential(_taken(information, chosen), fits[BASE](chosen), relative_std=essential_std).estimate
@@ -35,7 +47,8 @@ def set_fits(
 
     def consistent_fit(chosen: Sequence[int] | None) -> Estimate:
         found = start(chosen)
-        imposed = imposed_on(problem, _taken(information, chosen), found)
+        drawn = None if draw is None else draw(chosen)
+        imposed = imposed_on(problem, _taken(information, chosen), found, drawn)
         return found.with_base(imposed.value)
 
     if with_consistent:
@@ -43,10 +56,15 @@ def set_fits(
     return fits
 
 
-def imposed_on(problem: Problem, information: Information, found: Estimate) -> Consistent:
-    """Return the consistent parameters closest to the data, weighted as `found` was, beside its delay and friction."""
+def imposed_on(problem: Problem, information: Information, found: Estimate, drawn: Drawn | None = None) -> Consistent:
+    """Return the consistent parameters closest to the data, weighted as `found` was, beside its delay and friction.
+
+    drawn: towards which prior, and how much, they are drawn as well.
+    """
     reference = made_consistent(problem.robot, standard_vector(problem.robot))
     triangle = weighted_triangle(information, 1.0 / found.sigma)
+    if drawn is not None and drawn.weighing.weight > 0.0:
+        triangle = joined(triangle, drawn.prior, drawn.weighing.weight)
     return impose(problem.robot, problem.base, triangle, found.value, reference)
 
 
@@ -54,11 +72,18 @@ def _taken(information: Information, chosen: Sequence[int] | None) -> Informatio
     return information if chosen is None else information.take(chosen)
 
 
-def _remembered(fit: Fit) -> Fit:
-    """Return the same estimator; what it found from the same blocks is not computed twice."""
-    known: dict[tuple[int, ...] | None, Estimate] = {}
+def _estimates(draw: Draw) -> Fit:
+    return lambda chosen: draw(chosen).estimate
 
-    def remembered(chosen: Sequence[int] | None) -> Estimate:
+
+Found = TypeVar("Found")
+
+
+def _remembered(fit: Callable[[Sequence[int] | None], Found]) -> Callable[[Sequence[int] | None], Found]:
+    """Return the same estimator; what it found from the same blocks is not computed twice."""
+    known: dict[tuple[int, ...] | None, Found] = {}
+
+    def remembered(chosen: Sequence[int] | None) -> Found:
         key = None if chosen is None else tuple(chosen)
         if key not in known:
             known[key] = fit(chosen)

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.information import Information, block_folds
 from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.model.robot import Array
@@ -70,9 +70,7 @@ def folds(information: Information, k: int) -> list[list[int]]:
     rows = np.array([block.rows.sum() for block in information.blocks], dtype=float)
     if k < 2 or k > np.count_nonzero(rows):
         raise InputError(f"{k} folds", f"choose 2 to {np.count_nonzero(rows)}")
-    middle = (np.cumsum(rows) - 0.5 * rows) / rows.sum()
-    fold = np.minimum((middle * k).astype(int), k - 1)
-    return [[int(b) for b in np.flatnonzero(fold == f)] for f in range(k)]
+    return block_folds(information, k)
 
 
 def cross_validate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 from std_msgs.msg import String
 
@@ -11,6 +12,7 @@ from ros2_dynid.action import Identify
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
+from ros2_dynid.identification.options import PRIORS, IdentifyOptions
 from ros2_dynid.jobs import IDENTIFY
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.model.same_robot import check_same_robot
@@ -120,6 +122,12 @@ class Identification(ManagedNode):
     def _on_recording(self, message: String) -> None:
         self._last_recording = message.data
 
+    def _confined(self, options: IdentifyOptions) -> IdentifyOptions:
+        """Return the options with a prior's model file inside the node's folder of models."""
+        if options.prior in PRIORS:
+            return options
+        return replace(options, prior=str(self._models.existing(options.prior)))
+
     def identify(
         self,
         request: Identify.Goal | IdentifyRecording.Request,
@@ -136,7 +144,7 @@ class Identification(ManagedNode):
             robot,
             recordings=tuple(str(self._recordings.existing(bag)) for bag in bags),
             validation=tuple(str(self._recordings.existing(bag)) for bag in request.validation_bags),
-            options=identify_options(request, self.value("method")),
+            options=self._confined(identify_options(request, self.value("method"))),
             output=str(self._models.new(folder, unique=True)),
         )
         path = self._job.work(IDENTIFY, wanted, progress, cancelled).model

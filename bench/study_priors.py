@@ -1,0 +1,86 @@
+"""What a prior does to held-out errors: recordings cut to a few seconds, and whole ones, with and without it.
+
+    python bench/study_priors.py --data ../shared/data [--seconds 5] [--every 6] [NAME ...]
+
+Each window of a recording is fitted with `--prior none` and `--prior auto` and tested on the rest of it; the last line
+of a set is the whole recording, cross-validated. Printed: both errors, their ratio, and how much came from the prior.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from real_robots import sets
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.pipeline import identify
+from ros2_dynid.recording.in_order import joined
+from ros2_dynid.recording.samples import Samples
+
+MOVING = 0.02
+"""Share of the top speed below which the end of a recording counts as standing still."""
+
+
+def errors(robot: Robot, fitted: list[Samples], tested: list[Samples]) -> str:
+    """Return a line: held-out error without and with a prior, on `tested` or, if there are none, on folds."""
+    found = {}
+    for prior in ("none", "auto"):
+        options = replace(IdentifyOptions(checks=False, prior=prior), cross_validate=None if tested else 5)
+        found[prior] = identify(robot, fitted, options=options, validate=tested).outcome
+    none, auto = (100 * found[prior].validation["all"].relative for prior in ("none", "auto"))
+    use = found["auto"].prior
+    told = "no prior" if use is None else f"weight {use.weight:g}, gain {use.gain:.2f} +- {use.scatter:.2f}"
+    share = 0.0 if use is None else use.share
+    return f"{none:8.2f} {auto:8.2f} %  ratio {auto / none:.3f}  {told}, share {share:.2f}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--every", type=float, default=6.0)
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    for case in sets(args.data):
+        if case.name == "synthetic" or (args.names and case.name not in args.names):
+            continue
+        parts = [*case.fitted, case.held_out]
+        for number, part in enumerate(parts if case.name == "kr300" else [joined(parts)]):
+            moving = _moving(part)
+            t = moving.t - moving.t[0]
+            for start in np.arange(0.0, max(t[-1] - args.seconds, 0.0) + 1e-9, args.every):
+                inside = (t >= start) & (t < start + args.seconds)
+                rest = [
+                    moving.take(side)
+                    for side in (t < start, t >= start + args.seconds)
+                    if side.any() and np.ptp(t[side]) > 1.5
+                ]
+                if not rest:
+                    continue
+                try:
+                    print(
+                        f"{case.name} {number} {start:5.1f} s ",
+                        errors(case.robot, [moving.take(inside)], rest),
+                        flush=True,
+                    )
+                except InputError as error:
+                    print(f"{case.name} {number} {start:5.1f} s ", error, flush=True)
+        print(f"{case.name} whole    ", errors(case.robot, parts, []), flush=True)
+        print(f"{case.name} split    ", errors(case.robot, case.fitted, [case.held_out]), flush=True)
+
+
+def _moving(samples: Samples) -> Samples:
+    """Return the recording without its end at rest."""
+    speed = np.abs(np.gradient(samples.q, samples.t, axis=0)).max(axis=1)
+    last = np.flatnonzero(speed > MOVING * np.percentile(speed, 99))[-1]
+    return samples.take(slice(0, int(last) + 1))
+
+
+if __name__ == "__main__":
+    main()

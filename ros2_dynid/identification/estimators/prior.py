@@ -1,0 +1,173 @@
+"""Estimates drawn towards a prior: |W x - tau|^2 + weight (x - mean)^T L (x - mean), rows in units of their errors.
+
+The weight is chosen by the data: blocks of time are put into folds, and each fold is predicted by a fit to the others,
+drawn with every weight of a ladder. The weight with the smallest held-out error wins, in the geometric mean over the
+folds, since a fit to a short recording may fail altogether on one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.information import Information, block_folds, compressed
+from ros2_dynid.identification.estimators.layout import Layout, Triangle
+from ros2_dynid.identification.estimators.least_squares import joint_errors, solve, weighted_triangle
+from ros2_dynid.model.robot import Array
+
+FOLDS = (3, 5)
+"""The blocks are put into three folds and into five. Long stretches left out are more like the motion that a model is
+used on than short ones with the same motion on both sides; short ones leave a fit more of what the estimate has."""
+WEIGHTS = tuple(float(w) for w in 10.0 ** np.arange(-2.0, 6.1, 0.5))
+"""Weights tried. 1 believes the prior as much as it asks for where errors are white; correlated ones count for less."""
+SCATTER = 1.0
+"""The held-out error must gain by more than this many standard errors of the gain ..."""
+WORTH = 0.1
+"""... and by this share of itself: less is not worth values that are not the data's own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What is known before: mean (size,) and information L (size, size), one place for each column of W.
+
+    source: where it is from, in words.
+    """
+
+    mean: Array
+    information: Array
+    source: str
+
+    @property
+    def root(self) -> Array:
+        """Return K, shape (size, size), with K^T K = L."""
+        values, vectors = np.linalg.eigh(0.5 * (self.information + self.information.T))
+        return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """The weight of a prior that serves unseen data best, 0 if none does.
+
+    gain: share by which the held-out error is smaller with it; scatter: standard error of that share.
+    """
+
+    weight: float
+    gain: float
+    scatter: float
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """An estimate drawn towards a prior; share: how much of each column's value is the prior's, shape (size,)."""
+
+    estimate: Estimate
+    prior: Prior
+    weighing: Weighing
+    share: Array
+
+    @property
+    def base_share(self) -> float:
+        """Share of all that is said about base parameters that is the prior's."""
+        return float(np.mean(self.share[self.estimate.layout.base]))
+
+
+Draw = Callable[[Sequence[int] | None], Drawn]
+"""From the numbers of the blocks to use, None for all, to an estimate drawn towards a prior."""
+
+
+def weigh(information: Information, found: Estimate, prior: Prior, *, force: bool = False) -> Weighing:
+    """Return the weight with the smallest held-out error; with `force` never 0.
+
+    found: the estimate without the prior, whose errors of the joints weight the rows.
+    """
+    folds = [fold for count in FOLDS for fold in block_folds(information, count)]
+    if len(folds) < sum(FOLDS) or found.sigma.shape != (information.n,):
+        return Weighing(1.0 if force else 0.0, 0.0, 0.0)
+    weights, root = 1.0 / found.sigma, prior.root
+    errors = np.empty((1 + len(WEIGHTS), len(folds)))
+    for f, fold in enumerate(folds):
+        rest = [b for b in range(len(information.blocks)) if b not in set(fold)]
+        triangle, left_out = weighted_triangle(information.take(rest), weights), information.take(fold)
+        plain = solve(triangle.R, prior.mean).value
+        values = [plain, *(solve(_stacked(triangle.R, prior, root, w), prior.mean).value for w in WEIGHTS)]
+        errors[:, f] = [np.linalg.norm(joint_errors(left_out, value) * weights) for value in values]
+    logs = np.log(np.maximum(errors, 1e-300))
+    best = int(np.argmin(logs[1:].mean(axis=1)))
+    gains = logs[0] - logs[1 + best]
+    mean, scatter = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    gain = 1.0 - np.exp(-mean)
+    used = force or (mean > SCATTER * scatter and gain > WORTH)
+    return Weighing(WEIGHTS[best] if used else 0.0, gain, scatter * np.exp(-mean))
+
+
+def drawn(information: Information, found: Estimate, prior: Prior, weighing: Weighing) -> Drawn:
+    """Return the estimate of any method drawn towards the prior.
+
+    The covariance is that of the data, shrunk, and the prior's own: with A = W^T W and B = (A + weight L)^-1,
+    B A C A B + f weight B L B, where f says how much more the data scatter than white errors would.
+    """
+    if weighing.weight == 0.0:
+        return Drawn(found, prior, weighing, np.zeros(found.layout.size))
+    triangle = weighted_triangle(information, 1.0 / found.sigma)
+    data = np.column_stack((triangle.W, triangle.W @ found.value))
+    solution = solve(_stacked(data, prior, prior.root, weighing.weight), prior.mean)
+    scale = np.linalg.norm(triangle.W, axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    A = (triangle.W / scale).T @ (triangle.W / scale)
+    L = weighing.weight * prior.information / np.outer(scale, scale)
+    B = np.linalg.pinv(A + L, rcond=1e-14, hermitian=True)
+    C = found.covariance * np.outer(scale, scale)
+    known = max(int(np.count_nonzero(found.identified)), 1)
+    white = max(float(np.trace(C @ A)) / known, 1.0)
+    covariance = (B @ A @ C @ A @ B + white * B @ L @ B) / np.outer(scale, scale)
+    share = np.clip(np.diag(B @ L), 0.0, 1.0)
+    estimate = replace(
+        found,
+        value=solution.value,
+        covariance=0.5 * (covariance + covariance.T),
+        identified=found.identified | solution.identified,
+    )
+    return Drawn(estimate, prior, weighing, share)
+
+
+def joined(triangle: Triangle, prior: Prior, weight: float) -> Triangle:
+    """Return the R factor of the weighted rows with the prior's below them."""
+    return Triangle(compressed(_stacked(triangle.R, prior, prior.root, weight)), triangle.layout)
+
+
+def _stacked(data: Array, prior: Prior, root: Array, weight: float) -> Array:
+    return np.vstack((data, np.sqrt(weight) * np.column_stack((root, root @ prior.mean))))
+
+
+def torque_scale(information: Information, column: int) -> float:
+    """Return the value of a column at which it alone would make a joint's whole torque; inf where nobody feels it."""
+    sizes = [np.inf]
+    for j, columns in enumerate(information.columns):
+        place = np.flatnonzero(columns == column)
+        if len(place):
+            R = information.triangle(j)
+            norm = float(np.linalg.norm(R[:, place[0]]))
+            sizes.append(float(np.linalg.norm(R[:, -1])) / norm if norm > 0.0 else np.inf)
+    return min(sizes)
+
+
+def embedded(layout: Layout, base: Array, information: Array) -> tuple[Array, Array]:
+    """Return mean (size,) and information (size, size) of a prior on base parameters alone."""
+    mean, L = np.zeros(layout.size), np.zeros((layout.size, layout.size))
+    mean[layout.base], L[layout.base, layout.base] = base, information
+    return mean, L
+
+
+def drawn_fit(
+    information: Information, fit: Callable[[Sequence[int] | None], Estimate], prior: Prior, *, force: bool
+) -> Draw:
+    """Return an estimator that chooses the weight anew within the blocks that it is given."""
+
+    def fitted(chosen: Sequence[int] | None) -> Drawn:
+        part, found = information if chosen is None else information.take(chosen), fit(chosen)
+        return drawn(part, found, prior, weigh(part, found, prior, force=force))
+
+    return fitted

@@ -1,0 +1,99 @@
+"""Where priors come from: the masses and inertias of the robot's description, or the model of a sister robot.
+
+How far a link may be from its description is measured by the entropic distance between pseudo-inertias P (Lee, Wensing
+and Park, 2020): tr(P0^-1 P) - log det(P0^-1 P) - 4, which does not depend on units or frames. Near P0 it is half of
+tr(P0^-1 dP P0^-1 dP), their constant pull-back metric, and that is used: it is quadratic, so base parameters have it
+in closed form, and the semidefinite programme takes it as further rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import null_space
+
+from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.identification.estimators.fit import Problem
+from ros2_dynid.identification.estimators.prior import Prior, embedded, torque_scale
+from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.physical.consistency import made_consistent
+from ros2_dynid.identification.physical.standard import full_map
+from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names, standard_vector
+from ros2_dynid.model.pseudo_inertia import links_of, pseudo_inertia
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.same_robot import check_same_robot
+
+SMALLEST = 1e-9
+"""Relative eigenvalue of a covariance below which its inverse is not formed: the file rounds it."""
+
+
+def has_masses(robot: Robot) -> bool:
+    """Return whether the description says what the links weigh: without masses it is no prior."""
+    return bool(np.any(links_of(robot, standard_vector(robot))[:, 9] > 0.0))
+
+
+def described_prior(problem: Problem) -> Prior:
+    """Return the prior of the robot's description; friction and offsets are drawn towards its values, too.
+
+    A drive that nobody described may make as much torque as was measured at its joint.
+    """
+    robot, base = problem.robot, problem.base
+    if not has_masses(robot):
+        cure = Text("add masses, or identify without: ", Option("prior", "none"))
+        raise InputError("the robot's description has no masses to draw the estimate towards", cure)
+    chi = made_consistent(robot, standard_vector(robot))
+    M, names = full_map(robot, base), standard_names(robot)
+    link = np.array([group_of(name) == "inertial" for name in names])
+    scatter = M[:, link] @ np.linalg.inv(entropic_metric(robot, chi)) @ M[:, link].T
+    # Rotors, friction and offsets are not described: what they add to a base parameter has a flat prior.
+    free = null_space(M[:, ~link].T) if np.any(~link) else np.eye(len(M))
+    L = free @ np.linalg.inv(free.T @ scatter @ free) @ free.T
+    mean, information = embedded(problem.information.layout, M @ chi, L)
+    leaders = [names[k] for k in base.columns(robot)]
+    drives = [k for k, name in enumerate(leaders) if group_of(name) in ("friction", "offset")]
+    return _with_drives(problem, Prior(mean, information, "the robot's description"), drives)
+
+
+def model_prior(problem: Problem, model: IdentifiedModel, source: str) -> Prior:
+    """Return the prior of another identified model, of this robot or of a sister: its values and their covariance."""
+    robot, base, layout = problem.robot, problem.base, problem.information.layout
+    check_same_robot(robot, model.robot, source)
+    if tuple(model.names) != tuple(base.names):
+        raise InputError("the model has other base parameters", "identify it with the same robot file", source)
+    known = np.isfinite(model.std)
+    L = np.zeros((len(base), len(base)))
+    L[np.ix_(known, known)] = _inverse(model.covariance[np.ix_(known, known)])
+    mean, information = embedded(layout, np.where(known, model.value, base.values(robot, standard_vector(robot))), L)
+    coefficients = {(term.name, term.speed): term.coefficient for term in model.robot.friction}
+    for k, term in zip(range(layout.friction.start, layout.friction.stop), problem.terms, strict=True):
+        mean[k] = coefficients.get((term.name, term.speed), 0.0)
+    return _with_drives(problem, Prior(mean, information, source), [])
+
+
+def entropic_metric(robot: Robot, chi: Array) -> Array:
+    """Return G, shape (10 n, 10 n): half of tr(P0^-1 dP P0^-1 dP) of all links is dchi^T G dchi."""
+    G = np.zeros((len(LINK) * robot.n, len(LINK) * robot.n))
+    for j, parameters in enumerate(links_of(robot, chi)):
+        inverse = np.linalg.inv(pseudo_inertia(parameters))
+        moved = np.array([inverse @ pseudo_inertia(e) for e in np.eye(len(LINK))])
+        at = slice(len(LINK) * j, len(LINK) * (j + 1))
+        G[at, at] = 0.5 * np.einsum("aij,bji->ab", moved, moved)
+    assert link_slice(0).stop == len(LINK)
+    return G
+
+
+def _with_drives(problem: Problem, prior: Prior, columns: list[int]) -> Prior:
+    """Return the prior with these columns and the friction terms': their mean, and as much torque as was measured."""
+    information, layout = prior.information.copy(), problem.information.layout
+    for k in (*columns, *range(layout.friction.start, layout.friction.stop)):
+        scale = torque_scale(problem.information, k)
+        if 0.0 < scale < np.inf:
+            information[k, k] += 1.0 / scale**2
+    return Prior(prior.mean, information, prior.source)
+
+
+def _inverse(covariance: Array) -> Array:
+    """Return the inverse, directions that the file's digits do not resolve held to the smallest one that they do."""
+    scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    values = np.maximum(values, SMALLEST * values[-1])
+    return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))

@@ -1,0 +1,144 @@
+"""Estimates drawn towards a prior: the identity, the weight's choice on data left out, a sister robot, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recordings import DATA, simulated, simulated_truth
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators import fitter
+from ros2_dynid.identification.estimators.least_squares import weighted_triangle
+from ros2_dynid.identification.estimators.prior import Weighing, drawn, weigh
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.physical.parameter_sets import imposed_on
+from ros2_dynid.identification.physical.prior_sources import described_prior, entropic_metric
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.pseudo_inertia import links_of, pseudo_inertia
+from ros2_dynid.pipeline import identify, read_problem
+from ros2_dynid.recording.read import load_samples
+
+PLAIN = IdentifyOptions(friction="viscous+coulomb", prior="none", cross_validate=0)
+
+
+@pytest.fixture(scope="module")
+def short():
+    """The first three seconds of a simulated recording, the rest of it, and a stretch of another motion."""
+    whole = simulated()
+    t = whole.t - whole.t[0]
+    return whole.take(t < 3.0), whole.take(t >= 8.0), simulated(1, 101, seconds=5.0)
+
+
+@pytest.fixture(scope="module")
+def problem(short):
+    """What three seconds say."""
+    return read_problem(simulated_truth()[0], [short[0]], PLAIN, lambda *_: None)
+
+
+def test_the_metric_is_the_second_order_of_the_entropic_distance():
+    robot, _ = simulated_truth()
+    chi = standard_vector(robot)
+    G = entropic_metric(robot, chi)
+    rng, step = np.random.default_rng(0), 1e-5
+    for j, link in enumerate(links_of(robot, chi)):
+        P0 = pseudo_inertia(link)
+        change = step * link * rng.normal(size=10)
+        X = np.linalg.solve(P0, pseudo_inertia(link + change))
+        distance = np.trace(X) - np.log(np.linalg.det(X)) - 4.0
+        at = slice(10 * j, 10 * j + 10)
+        assert change @ G[at, at] @ change == pytest.approx(distance, rel=0.05)
+
+
+def test_a_drawn_estimate_minimises_the_joint_cost_and_its_bars_shrink(problem):
+    found = fitter(Method.WLS, problem)(None)
+    prior = described_prior(problem)
+    result = drawn(problem.information, found, prior, Weighing(30.0, 0.0, 0.0))
+    T = weighted_triangle(problem.information, 1.0 / found.sigma)
+    x, L = result.estimate.value, 30.0 * prior.information
+    gradient = T.W.T @ (T.W @ x - T.tau) + L @ (x - prior.mean)
+    size = np.abs(T.W).T @ np.abs(T.W @ x) + np.abs(L) @ np.abs(x - prior.mean)
+    assert np.all(np.abs(gradient) < 1e-6 * size)
+    assert np.all((result.share >= 0.0) & (result.share <= 1.0))
+    assert 0.0 < result.base_share < 1.0
+    assert np.median(result.estimate.base_std / found.base_std) < 1.0
+    none = drawn(problem.information, found, prior, Weighing(0.0, 0.0, 0.0))
+    assert none.estimate is found and not none.share.any()
+
+
+def test_a_short_recording_predicts_better_with_the_description_and_says_so(short):
+    robot, _ = simulated_truth()
+    options = replace(PLAIN, prior="auto")
+    with_prior = identify(robot, [short[0]], options=options, validate=[short[1]]).outcome
+    without = identify(robot, [short[0]], options=PLAIN, validate=[short[1]]).outcome
+    assert with_prior.prior is not None and with_prior.prior.weight > 0.0
+    assert with_prior.validation["all"].relative < 0.85 * without.validation["all"].relative
+    assert any("comes from the robot's description" in remark.text for remark in with_prior.verdict)
+
+
+def test_a_wrong_description_is_not_used(problem):
+    """Masses ten times too large help nobody: auto leaves them out, and urdf takes them with the smallest weight."""
+    heavy = dict(problem.robot.parameters)
+    wrong = replace(problem, robot=replace(problem.robot, parameters={name: 10.0 * v for name, v in heavy.items()}))
+    found = fitter(Method.WLS, problem)(None)
+    good = weigh(problem.information, found, described_prior(problem), force=True)
+    bad = weigh(problem.information, found, described_prior(wrong), force=True)
+    assert bad.gain < good.gain and bad.weight <= good.weight
+
+
+def test_a_sister_robot_gives_its_values_and_their_covariance(short, tmp_path):
+    robot, _ = simulated_truth()
+    sister = identify(robot, [short[2]], options=PLAIN, output=tmp_path / "sister")
+    options = replace(PLAIN, prior=str(tmp_path / "sister" / "model.yaml"))
+    with_sister = identify(robot, [short[0]], options=options, validate=[short[1]]).outcome
+    without = identify(robot, [short[0]], options=PLAIN, validate=[short[1]]).outcome
+    assert with_sister.prior is not None and with_sister.prior.source.endswith("model.yaml")
+    assert with_sister.validation["all"].relative < without.validation["all"].relative
+    assert sister.model.obtained.get("prior") is None
+
+
+def test_consistent_parameters_are_drawn_too(problem):
+    pytest.importorskip("clarabel")
+    found, prior = fitter(Method.WLS, problem)(None), described_prior(problem)
+    distances = []
+    for weight in (0.0, 10.0, 1e4):
+        result = drawn(problem.information, found, prior, Weighing(weight, 0.0, 0.0))
+        value = imposed_on(problem, problem.information, result.estimate, result).value
+        change = result.estimate.with_base(value).value - prior.mean
+        distances.append(change @ prior.information @ change)
+    assert distances[0] > distances[1] > distances[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [({"prior": "cad"}, "prior is 'cad'"), ({"prior": "urdf", "essential": True}, "with essential parameters")],
+)
+def test_priors_that_cannot_be_are_refused(options, what):
+    with pytest.raises(InputError, match=what):
+        IdentifyOptions(**options)
+
+
+def test_a_robot_without_masses_has_no_prior_of_its_own(short):
+    robot = replace(simulated_truth()[0], parameters={})
+    with pytest.raises(InputError, match="no masses"):
+        identify(robot, [short[0]], options=replace(PLAIN, prior="urdf"))
+    assert identify(robot, [short[0]], options=replace(PLAIN, prior="auto")).outcome.prior is None
+
+
+def test_five_seconds_of_a_real_robot():
+    """UR10: at most 0.85 times the held-out error without a prior."""
+    if not (DATA / "ur10").is_dir():
+        pytest.skip("the recordings of real robots are not here (set DYNID_DATA)")
+    robot = load_robot(DATA / "ur10" / "robot.urdf")
+    samples = load_samples(DATA / "ur10" / "run.db3", robot)
+    t = samples.t - samples.t[0]
+    fitted, rest = samples.take(t < 5.0), samples.take(t >= 5.0)
+    options = IdentifyOptions(checks=False, cross_validate=0)
+    errors = [
+        identify(robot, [fitted], options=replace(options, prior=prior), validate=[rest]).outcome.validation["all"]
+        for prior in ("auto", "none")
+    ]
+    assert errors[0].relative < 0.85 * errors[1].relative
