@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information, block_folds, compressed
-from ros2_dynid.identification.estimators.layout import Layout, Triangle
 from ros2_dynid.identification.estimators.least_squares import joint_errors, solve, weighted_triangle
 from ros2_dynid.model.robot import Array
 
@@ -154,7 +154,7 @@ def torque_scale(information: Information, column: int) -> float:
     return min(sizes)
 
 
-def embedded(layout: Layout, base: Array, information: Array) -> tuple[Array, Array]:
+def embedded(layout: ColumnLayout, base: Array, information: Array) -> tuple[Array, Array]:
     """Return mean (size,) and information (size, size) of a prior on base parameters alone."""
     mean, L = np.zeros(layout.size), np.zeros((layout.size, layout.size))
     mean[layout.base], L[layout.base, layout.base] = base, information
