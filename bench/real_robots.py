@@ -4,7 +4,8 @@
 
 Each set is split into a part to fit and a part held out. The held-out error is computed outside the identification: the
 positions are low-passed and differentiated by SciPy, `dynid torque` evaluates the model, and measured and predicted
-torque pass the same 4 Hz low-pass, whatever filters the fit used. A synthetic Panda with bad stamps is one of the sets.
+torque pass the same 4 Hz low-pass, whatever filters the fit used. All of it is done with the default friction, chosen
+from the data, and with plain friction, Fv and Fc. A synthetic Panda with bad stamps is one of the sets.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import contextlib
 import io
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from scipy import signal
 from ros2_dynid import cli
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.friction import AUTO, PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions
 from ros2_dynid.model.load import load_robot
@@ -36,6 +38,7 @@ BAND = 4.0
 """Band that the errors are compared in [Hz]."""
 BY_HAND = (2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)
 """Cut-offs of the rows that are tried by hand [Hz]; that of the positions is five times as high."""
+LAWS = (AUTO, PLAIN)
 
 
 @dataclass(frozen=True)
@@ -153,9 +156,12 @@ def _efforts(path: Path, robot: Robot) -> Array:
     return np.column_stack([table[f"{name}.effort"] for name in robot.active_names])
 
 
-def tried(one: Set, folder: Path, preparation: PreparationOptions | None = None) -> tuple[Identified, HeldOut]:
+def tried(
+    one: Set, folder: Path, friction: str, preparation: PreparationOptions | None = None
+) -> tuple[Identified, HeldOut]:
     """Identify from the fitted part and return the outcome with the held-out errors."""
-    options = IdentifyOptions(preparation=preparation or PreparationOptions(), checks=preparation is None)
+    chosen = preparation or PreparationOptions()
+    options = IdentifyOptions(preparation=chosen, friction=friction, checks=preparation is None)
     found = identify(one.robot, one.fitted, options=options, output=folder, overwrite=True)
     return found, held_out_errors(folder, one.robot, one.held_out)
 
@@ -173,10 +179,11 @@ Default settings on recordings that others published, and on a synthetic one wit
 to fit and a part held out. The held-out error is the norm of the torque error over the norm of the torque, computed
 outside the identification: `dynid torque` evaluates the model, and measured and predicted torque pass the same 4 Hz
 low-pass, whatever filters the fit used; rows in which a joint stands still do not count for it. *By hand* is the best
-of seven cut-offs from 2 to 20 Hz.
+of seven cut-offs from 2 to 20 Hz, with the same friction. By default the friction law is chosen from the data
+([friction](identification.md)); *plain* friction is Fv and Fc alone (`--friction viscous+coulomb`).
 
-| robot | cut-offs: positions, rows [Hz] | fit | held out | by hand | what limits it |
-| --- | --- | --- | --- | --- | --- |
+| robot | cut-offs: positions, rows [Hz] | fit | held out | by hand | plain: held out | plain: by hand | what limits it |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 
 What was noticed in the recordings:
@@ -210,46 +217,87 @@ def picture(one: Set, held_out: HeldOut, path: Path) -> None:
     plt.close(figure)
 
 
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One friction law: the identification at default cut-offs, its held-out errors, and the best cut-off by hand."""
+
+    found: Identified
+    held_out: HeldOut
+    by_hand: dict[float, float]
+
+    @property
+    def best(self) -> float:
+        """Cut-off of the rows that was best by hand [Hz], NaN if none was tried."""
+        return min(self.by_hand, key=lambda row: self.by_hand[row]) if self.by_hand else np.nan
+
+    @property
+    def error_by_hand(self) -> float:
+        """Held-out error at the best cut-off, relative."""
+        return self.by_hand.get(self.best, np.nan)
+
+
+def outcome(one: Set, friction: str, place: Path, scan: Sequence[float]) -> Outcome:
+    """Identify with default cut-offs and with those of `scan` [Hz]."""
+    found, held_out = tried(one, place / "default", friction)
+    rate = found.outcome.filter.rate
+    by_hand: dict[float, float] = {}
+    for row in scan:
+        chosen = PreparationOptions(row_cutoff=min(row, 0.14 * rate), position_cutoff=min(5 * row, 0.31 * rate))
+        with contextlib.suppress(InputError):
+            by_hand[row] = tried(one, place / f"{row:g}", friction, chosen)[1].all
+    return Outcome(found, held_out, by_hand)
+
+
+def described(law: str, made: Outcome) -> str:
+    """Return the figures of one friction law in lines for the terminal."""
+    filters, error = made.found.outcome.filter, made.held_out.all
+    lines = [
+        f"   {law}: rows {filters.row_cutoff:.3g} Hz, positions {filters.position_cutoff:.3g} Hz: fit "
+        f"{100 * made.found.outcome.fit['all'].relative:.2f} %, held out {100 * error:.2f} %, best by hand "
+        f"{100 * made.error_by_hand:.2f} % at {made.best:g} Hz, ratio {error / made.error_by_hand:.3f}",
+        "      joints " + " ".join(f"{100 * e:.1f}" for e in made.held_out.joints),
+    ]
+    if made.by_hand:
+        lines.append("      by hand " + " ".join(f"{row:g}: {100 * e:.2f}" for row, e in made.by_hand.items()))
+    terms = " ".join(row.name for row in made.found.outcome.friction)
+    return "\n".join([*lines, f"      terms {terms}"] if terms else lines)
+
+
 def main() -> None:
     """Print the table, and write the page if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="sets to try (default: all)")
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--write", action="store_true", help="write docs/real_robots.md and its pictures")
-    parser.add_argument("--no-scan", action="store_true", help="default settings only")
+    parser.add_argument("--no-scan", action="store_true", help="default cut-offs only")
     args = parser.parse_args()
     docs = Path(__file__).parents[1] / "docs"
     rows, notes, pictures = [], [], []
     for one in sets(args.data):
         if args.names and one.name not in args.names:
             continue
-        with tempfile.TemporaryDirectory() as place:
-            found, default = tried(one, Path(place) / "default")
-            filters = found.outcome.filter
-            by_hand: dict[float, float] = {}
-            for row in () if args.no_scan else BY_HAND:
-                rate = filters.rate
-                chosen = PreparationOptions(row_cutoff=min(row, 0.14 * rate), position_cutoff=min(5 * row, 0.31 * rate))
-                with contextlib.suppress(InputError):
-                    by_hand[row] = tried(one, Path(place) / f"{row:g}", chosen)[1].all
-        best = min(by_hand, key=lambda row: by_hand[row]) if by_hand else np.nan
-        by_hand.setdefault(best, np.nan)
-        fit = found.outcome.fit["all"].relative
-        print(
-            f"{one.name:10s} rows {filters.row_cutoff:.3g} Hz, positions {filters.position_cutoff:.3g} Hz: fit "
-            f"{100 * fit:.2f} %, held out {100 * default.all:.2f} %, best by hand {100 * by_hand[best]:.2f} % at "
-            f"{best:g} Hz, ratio {default.all / by_hand[best]:.3f}"
+        print(one.name)
+        made: dict[str, Outcome] = {}
+        for law in LAWS:
+            with tempfile.TemporaryDirectory() as place:
+                made[law] = outcome(one, law, Path(place), () if args.no_scan else BY_HAND)
+            print(described(law, made[law]), flush=True)
+        default = made[AUTO]
+        said = default.found.outcome
+        print("\n".join(f"   note: {note}" for note in said.notes), flush=True)
+        print("\n".join(f"   [{remark.level}] {remark.text}" for remark in said.verdict), flush=True)
+        figures = " | ".join(
+            f"{100 * law.held_out.all:.2g} % | {100 * law.error_by_hand:.2g} % at {law.best:g} Hz"
+            for law in made.values()
         )
-        print("   joints " + " ".join(f"{100 * e:.1f}" for e in default.joints))
-        print("   by hand " + " ".join(f"{row:g}: {100 * e:.2f}" for row, e in by_hand.items()))
-        print("\n".join(f"   note: {note}" for note in found.outcome.notes), flush=True)
+        filters = said.filter
         rows.append(
-            f"| {one.about} | {filters.position_cutoff:.3g}, {filters.row_cutoff:.3g} | {100 * fit:.2g} % "
-            f"| {100 * default.all:.2g} % | {100 * by_hand[best]:.2g} % at {best:g} Hz | {LIMITS[one.name]} |"
+            f"| {one.about} | {filters.position_cutoff:.3g}, {filters.row_cutoff:.3g} "
+            f"| {100 * said.fit['all'].relative:.2g} % | {figures} | {LIMITS[one.name]} |"
         )
-        notes += [f"- {one.about}: {note}" for note in found.outcome.notes]
+        notes += [f"- {one.about}: {note}" for note in said.notes]
         if args.write:
-            picture(one, default, docs / "images" / f"real_{one.name}.png")
+            picture(one, default.held_out, docs / "images" / f"real_{one.name}.png")
             pictures.append(f"![{one.about}: torques held out](images/real_{one.name}.png)\n\n*{one.about}*\n")
     if args.write:
         text = PAGE.format(rows="\n".join(rows), notes="\n".join(notes), pictures="\n".join(pictures))

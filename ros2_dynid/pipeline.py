@@ -729,6 +729,7 @@ def _verdict(problem: Problem, found: Estimate, fit: Errors, validation: HeldOut
             prior_error=prior_error,
             whiteness=whiteness(names, fitted.residual, lag),
             seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
+            terms=problem.terms,
         )
     )
 

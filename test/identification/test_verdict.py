@@ -117,6 +117,7 @@ def test_the_cure_fits_the_cause(change, cure):
         (replace(Fv, std=0.31, effect=0.3), None),  # its uncertainty is less than the joint's error
         (replace(Fv, value=1e-3, std=0.05), None),  # hardly any friction: nothing to know
         (replace(Fv, std=0.0), None),  # not essential
+        (replace(Fv, std=0.31, shared=True), None),  # further terms of the law share its torque
         (replace(Fv, group="inertial", std=0.31), None),
     ],
 )
@@ -139,6 +140,7 @@ def test_poorly_known_friction_is_named_where_it_matters(parameter, cure):
         (replace(Fv, value=-0.05), False),  # smaller than the joint's error
         (replace(Fv, value=-1.0, std=0.4), False),  # may be chance
         (replace(Fv, value=-1.0, std=None), False),
+        (replace(Fv, value=-1.0, shared=True), False),  # the law as a whole may brake
         (replace(Fv, kind="off", value=-1.0), False),
     ],
 )

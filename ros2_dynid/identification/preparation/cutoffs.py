@@ -26,10 +26,11 @@ RATE_OVER_CUTOFF = 8.0
 """Rate at which the regressor is computed, over the positions' cut-off."""
 ROW_RATE_OVER_CUTOFF = 5.0
 """Rate of the rows kept, over the cut-off of the second filter: its transition ends below half of this."""
-SLOWEST_CUTOFF = 4.0
-"""The second low-pass never goes below this [Hz]: friction changes faster than the motion ..."""
+FOR_FRICTION = (2.0, 10.0)
+"""Friction changes faster than the motion: where positions are clean enough, the second low-pass keeps this much [Hz],
+at least the first, at most the second. More changes nothing: the torque of a sign change is spread over its filter."""
 SHARE_OF_ENDS = 0.05
-"""... nor so low that its transient takes more than this share of the recording at either end."""
+"""It never goes so low that its transient takes more than this share of the recording at either end."""
 ABOVE_FLOOR = 10.0
 """Motion stands out of the noise where its power is more than this many times the floor."""
 LOOKED_AT = 120.0
@@ -50,9 +51,11 @@ def propose(found: Spectrum, n_samples: int, rate: float, options: PreparationOp
     """Return the filters for n_samples positions at `rate` [Hz] with this spectrum, unless asked for."""
     highest = HIGHEST * rate
     motion = float(np.median(found.motion))
-    lowest = max(SLOWEST_CUTOFF, LOBES * rate / (SHARE_OF_ENDS * n_samples))
-    row = options.row_cutoff or min(max(MOTION_TO_ROWS * motion, lowest), highest / 2.2)
     visible = float(np.median(found.visible))
+    lowest = max(
+        float(np.clip(visible / ROWS_TO_POSITION, *FOR_FRICTION)), LOBES * rate / (SHARE_OF_ENDS * n_samples)
+    )
+    row = options.row_cutoff or min(max(MOTION_TO_ROWS * motion, lowest), highest / 2.2)
     position = options.position_cutoff or min(max(min(ROWS_TO_POSITION * row, visible), 2.2 * row), highest)
     for name, value in (("position", position), ("row", row)):
         if value > highest * 1.0001:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
 from ros2_dynid.identification.validation.torque_errors import Errors, HeldOut, Whiteness
+from ros2_dynid.model.friction import FrictionTerm
 from ros2_dynid.model.parameters import group_of, split_name
 from ros2_dynid.model.robot import Array, Robot
 
@@ -41,7 +42,8 @@ class JointEvidence:
 class ParameterEvidence:
     """A base parameter: value, std (None: not excited; 0: not essential, dropped), the joint and kind of its leader.
 
-    effect: rms torque at that joint for a unit of it; noise: rms error of that joint [N.m or N].
+    effect: rms torque at that joint for a unit of it; noise: rms error of that joint [N.m or N]; shared: the friction
+    law of its joint has further terms, so that its value alone says nothing.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ParameterEvidence:
     std: float | None
     effect: float
     noise: float
+    shared: bool = False
 
     @property
     def dropped(self) -> bool:
@@ -105,8 +108,9 @@ def evidence_of(
     prior_error: float | None = None,
     whiteness: Mapping[str, Whiteness] | None = None,
     seconds: float = np.inf,
+    terms: Sequence[FrictionTerm] = (),
 ) -> Evidence:
-    """Return the evidence of an estimate from the information it was fitted to."""
+    """Return the evidence of an estimate from the information it was fitted to; terms: of its friction law."""
     names, noise = robot.active_names, own_errors(information)
     torque = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
     white, tested = whiteness or {}, held_out.errors
@@ -123,7 +127,7 @@ def evidence_of(
     )
     return Evidence(
         joints,
-        _parameters(robot, base, information, found),
+        _parameters(robot, base, information, found, {term.joint for term in terms}),
         fit["all"].relative,
         tested["all"].relative if tested else None,
         f"{held_out.folds} stretches left out in turn" if held_out.folds else "held-out recordings",
@@ -136,7 +140,7 @@ def evidence_of(
 
 
 def _parameters(
-    robot: Robot, base: BaseParameters, information: Information, found: Estimate
+    robot: Robot, base: BaseParameters, information: Information, found: Estimate, with_terms: Set[int]
 ) -> tuple[ParameterEvidence, ...]:
     joint_of = {number: j for j, number in enumerate(robot.active)}
     sigma = found.sigma if found.sigma.shape == (information.n,) else own_errors(information)
@@ -147,8 +151,9 @@ def _parameters(
         effect = 0.0 if j is None else _effect(information, j, k)
         std = float(found.base_std[k]) if found.base_identified[k] else None
         noise = 0.0 if j is None else float(sigma[j])
-        joint = robot.joints[number - 1].name
-        out.append(ParameterEvidence(name, joint, kind, group_of(leader), float(found.base[k]), std, effect, noise))
+        joint, group, value = robot.joints[number - 1].name, group_of(leader), float(found.base[k])
+        shared = group == "friction" and number in with_terms
+        out.append(ParameterEvidence(name, joint, kind, group, value, std, effect, noise, shared))
     return tuple(out)
 
 

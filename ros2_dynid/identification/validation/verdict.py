@@ -150,7 +150,8 @@ def _poor(evidence: Evidence) -> list[Remark]:
     """Remark on friction and rotors that are poorly known, where that matters for the torque."""
     poor: dict[str, list[ParameterEvidence]] = {}
     for p in evidence.parameters:
-        if p.group in ("friction", "rotor") and np.isfinite(p.relative_std) and p.relative_std > POORLY and p.matters:
+        counts = p.group in ("friction", "rotor") and not p.shared and p.matters
+        if counts and np.isfinite(p.relative_std) and p.relative_std > POORLY:
             poor.setdefault(p.joint, []).append(p)
     remarks = []
     for joint, few in poor.items():
@@ -168,7 +169,7 @@ def _poor(evidence: Evidence) -> list[Remark]:
 
 def _negative(parameters: Sequence[ParameterEvidence]) -> list[Remark]:
     """Remark on friction and rotors below 0, which no joint has."""
-    names = [p.name for p in parameters if p.kind in ("Fv", "Fc", "Ia") and p.negative]
+    names = [p.name for p in parameters if p.kind in ("Fv", "Fc", "Ia") and p.negative and not p.shared]
     if not names:
         return []
     text = f"{_listed(names)} came out negative: check whether the effort is filtered or late, and the friction law"
