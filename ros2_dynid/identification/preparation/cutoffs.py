@@ -22,11 +22,12 @@ MOTION_TO_ROWS = 4.0
 """The second low-pass keeps this many times the frequency that holds 99 % of the velocity's power."""
 ROWS_TO_POSITION = 5.0
 """The positions are low-passed this far above the second filter, so that its pass band is not touched."""
-RATE_OVER_CUTOFF = 8.0
-"""Rate at which the regressor is computed, over the positions' cut-off."""
+RATE_OVER_CUTOFF = 4.0
+"""Rate at which the regressor is computed, over the positions' cut-off. The filter ends at 1.6 times the cut-off, products
+of two signals at 3.2 times: at this rate they fold to 0.8 times it, beyond the rows' filter."""
 ROW_RATE_OVER_CUTOFF = 5.0
 """Rate of the rows kept, over the cut-off of the second filter: its transition ends below half of this."""
-FOR_FRICTION = (2.0, 10.0)
+FOR_FRICTION = (2.0, 8.0)
 """Friction changes faster than the motion: where positions are clean enough, the second low-pass keeps this much [Hz],
 at least the first, at most the second. More changes nothing: the torque of a sign change is spread over its filter."""
 SHARE_OF_ENDS = 0.05
