@@ -182,7 +182,7 @@ low-pass, whatever filters the fit used; rows in which a joint stands still do n
 of seven cut-offs from 2 to 20 Hz, with the same friction. By default the friction law is chosen from the data
 ([friction](identification.md)); *plain* friction is Fv and Fc alone (`--friction viscous+coulomb`).
 
-| robot | cut-offs: positions, rows [Hz] | fit | held out | by hand | plain: held out | plain: by hand | what limits it |
+| robot | cut-offs: positions, rows [Hz] | fit | held out | by hand | plain: held out | by hand | what limits it |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 

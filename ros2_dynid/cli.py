@@ -23,6 +23,7 @@ from ros2_dynid import commands
 from ros2_dynid.commands.shared.flags import as_flag, with_flags
 from ros2_dynid.commands.shared.terminal import console_of
 from ros2_dynid.errors import DynidError
+from ros2_dynid.processes import one_blas_thread
 from ros2_dynid.version import __version__
 
 ORDER = ("demo", "mdh", "base", "excite", "check", "convert", "identify", "payload", "gains")
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    _one_blas_thread()
+    one_blas_thread()
     try:
         return _main(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
@@ -84,13 +85,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-
-
-def _one_blas_thread() -> None:
-    """Let BLAS use one thread, unless the user says otherwise: our matrices are small, and threads only wait there."""
-    chosen = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    if "numpy" not in sys.modules and not any(name in os.environ for name in chosen):
-        os.environ |= dict.fromkeys(chosen, "1")
 
 
 def _main(argv: Sequence[str]) -> int:

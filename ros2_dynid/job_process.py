@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from ros2_dynid.errors import DynidError, one_line
-from ros2_dynid.processes import end_with_parent
+from ros2_dynid.processes import end_with_parent, one_blas_thread
 
 Tell = Callable[[Mapping[str, object]], None]
 
@@ -27,6 +27,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))  # with a compiler that may be running
     answers, parent = (int(text) for text in sys.argv[1:3])
     end_with_parent(parent)
+    one_blas_thread()
     os.set_inheritable(answers, False)
     faulthandler.enable()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -87,6 +87,7 @@ from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot, with_gravity
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.progress import Cancelled, Progress, Reporter
+from ros2_dynid.recording.ahead import ahead
 from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined_samples
 from ros2_dynid.recording.read import iter_samples
 from ros2_dynid.recording.reading import Reading
@@ -487,7 +488,7 @@ def _prepared_as_recorded(
         reading = pieces(robot, recording, options.reading, notes)
         try:
             found = prepare_pieces(
-                robot, _reported(reading, report, at), options.preparation, half=half, filters=filters
+                robot, _reported(ahead(reading), report, at), options.preparation, half=half, filters=filters
             )
         except ClockSetBackError:
             continue
@@ -495,8 +496,8 @@ def _prepared_as_recorded(
     raise AssertionError("a recording read twice is always in order")
 
 
-def _pieces_read_once(robot: Robot, path: str | Path, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
-    return in_order(
+def _pieces_read_once(robot: Robot, path: str | Path, reading: Reading, notes: list[Note]) -> Generator[Samples]:
+    yield from in_order(
         lambda found: iter_samples(path, robot, reading=reading, notes=found),
         notes,
         reading.start,
@@ -505,7 +506,7 @@ def _pieces_read_once(robot: Robot, path: str | Path, reading: Reading, notes: l
     )
 
 
-def _pieces_read_twice(robot: Robot, path: str | Path, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
+def _pieces_read_twice(robot: Robot, path: str | Path, reading: Reading, notes: list[Note]) -> Generator[Samples]:
     recording = streamed(
         lambda found: iter_samples(path, robot, reading=reading, notes=found), reading.start, reading.end
     )

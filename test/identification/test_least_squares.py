@@ -10,7 +10,6 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
-from ros2_dynid.identification.estimators.fit import felt_by
 from ros2_dynid.identification.estimators.information import combine, gather
 from ros2_dynid.identification.estimators.least_squares import (
     joint_errors,
@@ -23,7 +22,7 @@ from ros2_dynid.identification.estimators.least_squares import (
 from ros2_dynid.identification.estimators.recursive import recursive
 from ros2_dynid.identification.estimators.sequential import sequential, start, update
 from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.rows import row_chunks, row_count
+from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 
@@ -41,7 +40,7 @@ def arrays(n_samples=400, noise=0.0, seed=0, chi=None):
 def information(*args, n_blocks=30):
     prepared = as_prepared(ROBOT, *args)
     chunks = row_chunks(ROBOT, prepared, BASE.columns(ROBOT))
-    return gather(chunks, felt_by(ROBOT, BASE), row_count(prepared), n_blocks=n_blocks)
+    return gather(chunks, felt_by(ROBOT, BASE.columns(ROBOT)), row_count(prepared), n_blocks=n_blocks)
 
 
 def test_ols_is_lstsq():
@@ -77,7 +76,9 @@ def test_pinocchio_torques_give_back_the_urdf():
     q, dq, ddq = np.random.default_rng(0).uniform(-2.0, 2.0, (3, 200, robot.n))
     tau = np.array([pin.rnea(model, data, *sample) for sample in zip(q, dq, ddq, strict=True)])
     prepared = as_prepared(robot, q, dq, ddq, tau)
-    info = gather(row_chunks(robot, prepared, base.columns(robot)), felt_by(robot, base), row_count(prepared))
+    info = gather(
+        row_chunks(robot, prepared, base.columns(robot)), felt_by(robot, base.columns(robot)), row_count(prepared)
+    )
     truth = base.values(robot, standard_vector(robot))
     assert np.allclose(ols(info).value, truth, atol=1e-9)
     assert np.allclose(wls(info).value, truth, atol=1e-8)

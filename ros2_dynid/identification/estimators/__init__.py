@@ -9,7 +9,7 @@ name.
 
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.fit import Fit, Problem, felt_by, fitter, identify_arrays, inform
+from ros2_dynid.identification.estimators.fit import Fit, Problem, fitter, identify_arrays, inform
 from ros2_dynid.identification.estimators.information import Block, Information, combine, gather
 from ros2_dynid.identification.estimators.least_squares import Solution, ols, solve, wls
 
@@ -23,7 +23,6 @@ __all__ = [
     "Solution",
     "Triangle",
     "combine",
-    "felt_by",
     "fitter",
     "gather",
     "identify_arrays",

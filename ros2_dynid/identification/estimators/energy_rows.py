@@ -17,7 +17,7 @@ from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_enough, toeplitz, windows
+from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_enough, row_filter, windows
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
@@ -31,20 +31,19 @@ def energy_rows(
     """
     if prepared.kernel is None or prepared.slope_kernel is None:
         raise InputError("the energy model needs a filter to integrate with", "give a recording, not filtered arrays")
-    T, slope = (toeplitz(k, prepared.step, n_rows) for k in (prepared.kernel, prepared.slope_kernel))
-    assert T is not None and slope is not None
+    passed, slope = (row_filter(k, prepared.step) for k in (prepared.kernel, prepared.slope_kernel))
+    assert passed is not None and slope is not None
     for window in windows(prepared, n_rows):
         part, m = window.inputs, len(window.at)
         q, dq, tau = prepared.q[part], prepared.dq[part], prepared.tau[part]
         h = energy_regressor(robot, q, dq)[:, list(columns)].T
-        used, sloped = T[: len(q), :m], slope[: len(q), :m]
-        W = h @ sloped + _dissipated(robot, prepared, part)[list(columns)] @ used
+        W = slope(h, m) + passed(_dissipated(robot, prepared, part)[list(columns)], m)
         power = np.sum(tau * dq, axis=1)
         if delay:
             late = -np.sum(np.gradient(tau, 1.0 / prepared.filter.inner_rate, axis=0) * dq, axis=1)
-            W = np.vstack((W, late @ used))
-        keep = np.asarray(fast_enough(robot, prepared, window, T).any(axis=0))
-        yield Rows(prepared.t[window.at], W[:, None], (power @ used)[None], keep[None])
+            W = np.vstack((W, passed(late, m)))
+        keep = np.asarray(fast_enough(robot, prepared, window, passed).any(axis=0))
+        yield Rows(prepared.t[window.at], W[:, None], passed(power, m)[None], keep[None])
 
 
 def _dissipated(robot: Robot, prepared: Prepared, part: slice) -> Array:

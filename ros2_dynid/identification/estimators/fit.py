@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.dynamics.friction_terms import active_terms
-from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
@@ -35,7 +34,7 @@ from ros2_dynid.identification.estimators.sequential import sequential
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
 from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
-from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, rows_of_a_chunk, windows
+from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
@@ -90,14 +89,6 @@ class Problem:
         )
 
 
-def felt_by(robot: Robot, base: BaseParameters) -> NDArray[np.bool_]:
-    """Return felt, shape (n, b): True where the torque of a joint depends on a base parameter at all."""
-    rng = np.random.default_rng(0)
-    q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 64, len(robot.active)))
-    Y = np.abs(regressor(robot, q, dq, ddq)[:, :, base.columns(robot)])
-    return np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
-
-
 def inform(
     robot: Robot,
     base: BaseParameters,
@@ -114,7 +105,7 @@ def inform(
     """
     layout = ColumnLayout(len(base), n_delay=int(delay), n_friction=len(terms))
     felt = np.ones((len(robot.active), layout.size), dtype=bool)
-    felt[:, layout.base] = felt_by(robot, base)
+    felt[:, layout.base] = felt_by(robot, base.columns(robot))
     felt[:, layout.friction] = np.array([[k == j for j, _ in active_terms(robot, terms)] for k in range(len(felt))])
     one = partial(informed, robot, base, felt, layout, tuple(terms), every)
     if prepared and prepared[0].elsewhere is not None:
@@ -267,4 +258,4 @@ def identify_arrays(
     base = base or base_parameters(robot, method="closed-form")
     prepared = as_prepared(robot, q, dq, ddq, tau)
     chunks = row_chunks(robot, prepared, base.columns(robot))
-    return base, wls(gather(chunks, felt_by(robot, base), row_count(prepared)))
+    return base, wls(gather(chunks, felt_by(robot, base.columns(robot)), row_count(prepared)))

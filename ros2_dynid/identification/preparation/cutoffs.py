@@ -23,8 +23,8 @@ MOTION_TO_ROWS = 4.0
 ROWS_TO_POSITION = 5.0
 """The positions are low-passed this far above the second filter, so that its pass band is not touched."""
 RATE_OVER_CUTOFF = 4.0
-"""Rate at which the regressor is computed, over the positions' cut-off. The filter ends at 1.6 times the cut-off, products
-of two signals at 3.2 times: at this rate they fold to 0.8 times it, beyond the rows' filter."""
+"""Rate at which the regressor is computed, over the positions' cut-off. The filter ends at 1.6 times the cut-off,
+products of two signals at 3.2 times: at this rate they fold to 0.8 times it, beyond the rows' filter."""
 ROW_RATE_OVER_CUTOFF = 5.0
 """Rate of the rows kept, over the cut-off of the second filter: its transition ends below half of this."""
 FOR_FRICTION = (2.0, 8.0)
@@ -53,9 +53,7 @@ def propose(found: Spectrum, n_samples: int, rate: float, options: PreparationOp
     highest = HIGHEST * rate
     motion = float(np.median(found.motion))
     visible = float(np.median(found.visible))
-    lowest = max(
-        float(np.clip(visible / ROWS_TO_POSITION, *FOR_FRICTION)), LOBES * rate / (SHARE_OF_ENDS * n_samples)
-    )
+    lowest = max(float(np.clip(visible / ROWS_TO_POSITION, *FOR_FRICTION)), LOBES * rate / (SHARE_OF_ENDS * n_samples))
     row = options.row_cutoff or min(max(MOTION_TO_ROWS * motion, lowest), highest / 2.2)
     position = options.position_cutoff or min(max(min(ROWS_TO_POSITION * row, visible), 2.2 * row), highest)
     for name, value in (("position", position), ("row", row)):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +15,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.codegen.backend import regressor_function
 from ros2_dynid.dynamics.friction_terms import active_terms, term_column
+from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.friction_kinds import FrictionTerm
@@ -22,6 +27,9 @@ UNFILTERED_ROWS = 1200
 """The same where every sample is a row: no filter has to be fed."""
 WORTH_BUILDING = 300_000
 """Samples from which on it pays to compile the robot's regressor first; one compiled earlier is always used."""
+WORTH_THREADS = 50_000
+"""Samples from which on several threads make the rows."""
+MOST_THREADS = 4
 SLOW_SHARE = 0.2
 """Share of a row's filter that may lie on samples too slow for Coulomb friction."""
 BRIDGED_SHARE = 0.05
@@ -42,14 +50,49 @@ class Rows:
     keep: NDArray[np.bool_]
 
 
-def toeplitz(kernel: Array | None, step: int, n_rows: int) -> Array | None:
-    """Return T, shape (n_inputs, n_rows): x @ T is the kernel's output at every `step`-th input."""
+@dataclass(frozen=True, eq=False)
+class RowFilter:
+    """The second low-pass: taps, shape (inputs, r), are r shifted kernels, `length` taps each, `step` inputs apart."""
+
+    taps: Array
+    length: int
+    step: int
+
+    def __call__(self, x: Array, m: int) -> Array:
+        """Return the first m outputs of x, shape (..., N): one a `step` of inputs, shape (..., m)."""
+        flat = x.reshape(-1, x.shape[-1])
+        out = np.empty((len(flat), m))
+        r = self.taps.shape[1]
+        for first in range(0, m, r):
+            count = min(r, m - first)
+            inputs = (count - 1) * self.step + self.length
+            part = flat[:, first * self.step :][:, :inputs]
+            np.matmul(part, self.taps[:inputs, :count], out=out[:, first : first + count])
+        return out.reshape(*x.shape[:-1], m)
+
+    @property
+    def magnitude(self) -> RowFilter:
+        """The same with the magnitudes of its taps: what share of an output comes from which inputs."""
+        return RowFilter(np.abs(self.taps), self.length, self.step)
+
+    @property
+    def total(self) -> float:
+        """Sum of one kernel's taps."""
+        return float(self.taps[:, 0].sum())
+
+
+def row_filter(kernel: Array | None, step: int) -> RowFilter | None:
+    """Return the filter of that kernel with outputs every `step` inputs; no kernel, no filter.
+
+    As many outputs are made at once as one kernel is long: half of the products with the taps are not with zero then.
+    """
     if kernel is None:
         return None
-    T = np.zeros(((n_rows - 1) * step + len(kernel), n_rows))
-    for k in range(n_rows):
-        T[k * step : k * step + len(kernel), k] = kernel[::-1]
-    return T
+    r = max(8, len(kernel) // step)
+    taps = np.zeros(((r - 1) * step + len(kernel), r))
+    for k in range(r):
+        taps[k * step : k * step + len(kernel), k] = kernel[::-1]
+    return RowFilter(taps, len(kernel), step)
 
 
 def rows_of_a_chunk(prepared: Prepared) -> int:
@@ -107,62 +150,118 @@ def row_chunks(
     """
     n_rows = n_rows or rows_of_a_chunk(prepared)
     robot = replace(robot, friction=()) if robot.friction else robot  # which are not in the regressor
-    evaluate = regressor_function(robot, len(prepared.t) if len(prepared.t) > WORTH_BUILDING else 0)
-    T = toeplitz(prepared.kernel, prepared.step, n_rows)
-    slope = toeplitz(prepared.slope_kernel, prepared.step, n_rows) if delay else None
-    b, n = len(columns), len(robot.active)
-    for window in itertools.islice(windows(prepared, n_rows), first, None, every):
+    making = _RowMaker(robot, prepared, tuple(columns), delay, tuple(terms))
+    chosen = itertools.islice(windows(prepared, n_rows), first, None, every)
+    if len(prepared.t) // every < WORTH_THREADS:
+        yield from map(making.rows, chosen)
+    else:
+        yield from in_threads(making.rows, chosen)
+
+
+class _RowMaker:
+    """Makes the rows of windows of one recording; several threads may use it."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        prepared: Prepared,
+        columns: tuple[int, ...],
+        delay: bool,
+        terms: tuple[FrictionTerm, ...],
+    ) -> None:
+        self._robot, self._prepared, self._columns, self._delay = robot, prepared, columns, delay
+        self._terms = terms
+        self._own = threading.local()  # the compiled regressor's memory is used again with every call
+        self._filter = row_filter(prepared.kernel, prepared.step)
+        self._slope = row_filter(prepared.slope_kernel, prepared.step) if delay else None
+        felt = felt_by(robot, columns).T  # (b, n)
+        self._felt = np.flatnonzero(felt)
+        self._entries = (np.array(columns)[:, None] * len(robot.active) + np.arange(len(robot.active)))[felt]
+
+    def _regressor(self) -> Callable[[Array, Array, Array], Array]:
+        if not hasattr(self._own, "evaluate"):
+            samples = len(self._prepared.t)
+            self._own.evaluate = regressor_function(self._robot, samples if samples > WORTH_BUILDING else 0)
+        evaluate: Callable[[Array, Array, Array], Array] = self._own.evaluate
+        return evaluate
+
+    def rows(self, window: Window) -> Rows:
+        """Return the rows of a window."""
+        robot, prepared, passed = self._robot, self._prepared, self._filter
         part, m = window.inputs, len(window.at)
-        Y = evaluate(prepared.q[part], prepared.dq[part], prepared.ddq[part])
-        if T is not None:
-            put_signs(robot, Y, prepared.sign[part])
-        W = Y[list(columns)]
+        b, n = len(self._columns), len(robot.active)
+        Y = self._regressor()(prepared.q[part], prepared.dq[part], prepared.ddq[part])
         tau = np.ascontiguousarray(prepared.tau[part].T)
-        if T is not None:
-            used = T[: W.shape[2], :m]
-            parts = [(W.reshape(b * n, -1) @ used).reshape(b, n, m)]
+        W = np.zeros((b + len(self._terms) + self._delay, n, m))
+        if passed is None:
+            W[:b] = Y[list(self._columns)]
         else:
-            used, parts = None, [W]
-        if terms:
-            parts.append(_term_rows(robot, prepared, part, terms, used))
-        if delay:
-            slopes = np.zeros((n, m)) if slope is None else -(tau @ slope[: tau.shape[1], :m])
-            parts.append(slopes[None])
-        W = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        if used is not None:
-            tau = tau @ used
-        yield Rows(prepared.t[window.at], W, tau, fast_enough(robot, prepared, window, T))
+            put_signs(robot, Y, prepared.sign[part])
+            entries = Y.reshape(-1, Y.shape[2])[self._entries]  # the others are zero
+            W[:b].reshape(b * n, m)[self._felt] = passed(entries, m)
+        if self._terms:
+            _put_term_rows(robot, prepared, part, self._terms, passed, W[b : b + len(self._terms)])
+        if self._slope is not None:
+            W[-1] = -self._slope(tau, m)
+        if passed is not None:
+            tau = passed(tau, m)
+        return Rows(prepared.t[window.at], W, tau, fast_enough(robot, prepared, window, passed))
 
 
-def _term_rows(
-    robot: Robot, prepared: Prepared, part: slice, terms: Sequence[FrictionTerm], used: Array | None
-) -> Array:
-    """Return the columns of friction terms, shape (f, n, m), through the rows' filter: zero but for their own joint."""
+def in_threads(make: Callable[[Window], Rows], chosen: Iterable[Window]) -> Iterator[Rows]:
+    """Yield make(window) in order, made by as many threads as there are processors, a few ahead of the caller."""
+    workers = min(MOST_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+    waiting: deque[Future[Rows]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for window in chosen:
+            waiting.append(pool.submit(make, window))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def felt_by(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
+    """Return felt, shape (n, b): True where the torque of a joint depends on a column of the regressor at all."""
+    rng = np.random.default_rng(0)
+    q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 64, len(robot.active)))
+    Y = np.abs(regressor(robot, q, dq, ddq)[:, :, list(columns)])
+    return np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
+
+
+def _put_term_rows(
+    robot: Robot,
+    prepared: Prepared,
+    part: slice,
+    terms: Sequence[FrictionTerm],
+    passed: RowFilter | None,
+    W: Array,
+) -> None:
+    """Write the columns of friction terms, shape (f, n, m), through the rows' filter: zero but for their own joint."""
     columns = []
     for k, term in active_terms(robot, terms):
         v, sign = prepared.dq[part, k], prepared.sign[part, term.joint - 1]
         carried = np.zeros_like(v) if prepared.carried is None else prepared.carried[part, k]
         columns.append(term_column(term.kind, term.speed, v, sign, carried))
-    X = np.array(columns) if used is None else np.array(columns) @ used
-    W = np.zeros((len(terms), len(robot.active), X.shape[1]))
+    X = np.array(columns) if passed is None else passed(np.array(columns), W.shape[2])
     for i, (k, _) in enumerate(active_terms(robot, terms)):
         W[i, k] = X[i]
-    return W
 
 
-def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | None) -> NDArray[np.bool_]:
+def fast_enough(robot: Robot, prepared: Prepared, window: Window, passed: RowFilter | None) -> NDArray[np.bool_]:
     """Return keep, shape (n, m): False where joint j, or a motor that couples into it, is slow within the row's filter.
 
     False for all joints near a bridged gap.
     Friction near standstill is no sign times a constant, and the filter spreads what happens there over its length: a
     row is left out if slow samples make up more than SLOW_SHARE of its kernel.
     """
-    slow, whole = prepared.filter.slow, np.ones(len(window.at), dtype=bool)
+    slow, m = prepared.filter.slow, len(window.at)
+    whole = np.ones(m, dtype=bool)
+    share = None if passed is None else passed.magnitude
     bridged = prepared.bridged[window.inputs]
-    if T is not None and bridged.any():
-        kernel = np.abs(T[: len(bridged), : len(window.at)])
-        whole = bridged @ kernel <= BRIDGED_SHARE * np.abs(T[:, 0]).sum()
-    dq = prepared.dq[window.inputs if T is not None else window.at].T
+    if share is not None and bridged.any():
+        whole = share(bridged, m) <= BRIDGED_SHARE * share.total
+    dq = prepared.dq[window.at if share is None else window.inputs].T
     if slow == 0.0:
         return np.tile(whole, (len(dq), 1))
     crawling = np.abs(dq) <= slow * prepared.top_speed[:, None]
@@ -171,7 +270,6 @@ def fast_enough(robot: Robot, prepared: Prepared, window: Window, T: Array | Non
         members = [column[j] for j in coupling.weights if j in column]
         speed = sum(c * dq[column[j]] for j, c in coupling.weights.items() if j in column)
         crawling[members] |= np.abs(speed) <= slow * max(prepared.top_speed[k] for k in members)
-    if T is None:
+    if share is None:
         return ~crawling
-    kernel = np.abs(T[:, : len(window.at)])
-    return np.asarray(whole & (crawling @ kernel[: crawling.shape[1]] <= SLOW_SHARE * kernel[:, 0].sum()))
+    return np.asarray(whole & (share(crawling.astype(float), m) <= SLOW_SHARE * share.total))
