@@ -88,12 +88,13 @@ def write(folder: Path, minutes: float) -> tuple[Path, Path]:
     with BagWriter(bag) as writer:
         channel = writer.add_topic("/joint_states")
         for begin in range(0, round(60.0 * minutes * RATE), PIECE):
-            k = np.arange(begin, begin + PIECE)
+            k = np.arange(begin, begin + PIECE, dtype=np.int64)
+            stamps = np.asarray(START + k * round(1e9 / RATE), dtype=np.int64)
             sin, cos = np.sin(w * (k / RATE)[:, None]), np.cos(w * (k / RATE)[:, None])
             q, dq, ddq = sin @ a + cos @ b, (cos * w) @ a - (sin * w) @ b, -(sin * w**2) @ a - (cos * w**2) @ b
             tau = fast_inverse_dynamics(robot, chi, q, dq, ddq) + rng.normal(0.0, 0.1, q.shape)
             fields = [q + rng.normal(0.0, 1e-5, q.shape), dq + rng.normal(0.0, 1e-3, q.shape), tau]
-            writer.write_joint_states(channel, robot.active_names, START + k * round(1e9 / RATE), fields)
+            writer.write_joint_states(channel, robot.active_names, stamps, fields)
     return robot_file, bag
 
 
