@@ -25,7 +25,7 @@ from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter, inform
 from ros2_dynid.identification.estimators.carried_torque import with_carried
-from ros2_dynid.identification.estimators.friction_law import LawOfData, with_law
+from ros2_dynid.identification.estimators.friction_law import LawOfData, identified_terms, with_law
 from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.large_delay import without_large_delay
@@ -81,7 +81,7 @@ from ros2_dynid.identification.validation import (
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 from ros2_dynid.identification.validation.torque_errors import whiteness
-from ros2_dynid.model.friction_kinds import UNITS, FrictionTerm
+from ros2_dynid.model.friction_kinds import UNITS
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot, with_gravity
@@ -217,7 +217,7 @@ def identify(
     if prior is not None:
         obtained["prior"] = encode(prior)
     model = model_of(
-        replace(robot, friction=_identified_terms(problem, found)),
+        replace(robot, friction=identified_terms(problem.terms, found)),
         problem.base,
         found.base,
         found.base_std,
@@ -527,18 +527,6 @@ def _reported(pieces: Iterator[Samples], report: Progress, at: float) -> Iterato
         yield piece
 
 
-def _identified_terms(problem: Problem, found: Estimate) -> tuple[FrictionTerm, ...]:
-    """Return the friction terms with what was estimated; a coefficient that cannot be negative is at least zero."""
-    return tuple(
-        replace(
-            term,
-            coefficient=max(float(value), 0.0) if term.kind.positive else float(value),
-            std=float(std) if np.isfinite(std) else None,
-        )
-        for term, value, std in zip(problem.terms, found.friction, found.friction_std, strict=True)
-    )
-
-
 def _friction_rows(robot: Robot) -> tuple[FrictionRow, ...]:
     return tuple(
         FrictionRow(
@@ -549,6 +537,7 @@ def _friction_rows(robot: Robot) -> tuple[FrictionRow, ...]:
             std=term.std,
             unit=UNITS[term.kind][robot.joints[term.joint - 1].sigma],
             speed=term.speed or None,
+            speed_std=term.speed_std,
         )
         for term in robot.friction
     )
@@ -557,13 +546,13 @@ def _friction_rows(robot: Robot) -> tuple[FrictionRow, ...]:
 def _friction_trials(robot: Robot, tried: Sequence[Trial]) -> tuple[FrictionTrial, ...]:
     return tuple(
         FrictionTrial(
-            name=trial.name,
+            name="+".join(term.name for term in trial.terms),
             joint=robot.joints[trial.joint - 1].name,
-            term=str(trial.kind),
+            term="+".join(str(term.kind) for term in trial.terms),
             gain=trial.gain,
             scatter=trial.scatter,
             chosen=trial.chosen,
-            speed=trial.speed or None,
+            speed=max(term.speed for term in trial.terms) or None,
         )
         for trial in tried
     )

@@ -10,9 +10,9 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 
-def term_column(kind: FrictionKind, speed: float, v: Array, sign: Array, carried: Array) -> Array:
+def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array) -> Array:
     """Return the factor of a term's coefficient, for v, sign(v) and the carried torque of its joint, any one shape."""
-    match kind:
+    match term.kind:
         case FrictionKind.ASYMMETRIC:
             return np.abs(v)
         case FrictionKind.CUBIC:
@@ -20,7 +20,9 @@ def term_column(kind: FrictionKind, speed: float, v: Array, sign: Array, carried
         case FrictionKind.ROOT:
             return np.asarray(sign * np.sqrt(np.abs(v)))
         case FrictionKind.STRIBECK:
-            return np.asarray(sign * np.exp(-((v / speed) ** 2)))
+            square = (v / term.speed) ** 2
+            bell = sign * np.exp(-square)
+            return np.asarray(2.0 * square * bell if term.of_speed else bell)
         case FrictionKind.LOAD:
             return np.asarray(sign * np.abs(carried))
         case FrictionKind.LOAD_VISCOUS:
@@ -32,7 +34,7 @@ def terms_torque(robot: Robot, dq: Array, sign: Array, carried: Array) -> Array:
     tau = np.zeros_like(carried)
     for column, term in active_terms(robot, robot.friction):
         values = (x[..., column] for x in (dq, sign, carried))
-        tau[..., column] += term.coefficient * term_column(term.kind, term.speed, *values)
+        tau[..., column] += term.coefficient * term_column(term, *values)
     return tau
 
 

@@ -59,7 +59,10 @@ class Consistency:
 
 @dataclass(frozen=True)
 class FrictionRow:
-    """A friction term beyond Fv, Fc and off: coefficient and standard deviation in `unit`; speed: vs of Stribeck."""
+    """A friction term beyond Fv, Fc and off: coefficient and standard deviation in `unit`.
+
+    speed, speed_std: vs of a Stribeck term with its standard deviation [rad/s or m/s].
+    """
 
     name: str
     joint: str
@@ -68,11 +71,13 @@ class FrictionRow:
     std: float | None
     unit: str
     speed: float | None = None
+    speed_std: float | None = None
 
 
 @dataclass(frozen=True)
 class FrictionTrial:
-    """A friction term tried: gain in squared held-out error and its scatter, as shares of its joint's error."""
+    """A law tried at a joint, its terms joined by +, the best of its size: gain in squared held-out error over the law
+    taken before and its scatter over folds, as shares of the joint's error."""
 
     name: str
     joint: str

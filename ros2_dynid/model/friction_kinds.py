@@ -67,7 +67,8 @@ UNITS = {
 class FrictionTerm:
     """A term of joint number `joint` with its coefficient and standard deviation (None: not known).
 
-    speed: vs of a Stribeck term [rad/s or m/s]; 0 for the others.
+    speed: vs of a Stribeck term [rad/s or m/s]; 0 for the others; speed_std: its standard deviation (None: not known).
+    of_speed: no term of a law, but the column that tells how a Stribeck term changes with its speed, Fs d/d(log vs).
     """
 
     joint: int
@@ -75,21 +76,31 @@ class FrictionTerm:
     coefficient: float = 0.0
     std: float | None = None
     speed: float = 0.0
+    speed_std: float | None = None
+    of_speed: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a term without meaning."""
         where = f"friction term {self.name}"
-        if not isfinite(self.coefficient) or (self.kind.positive and self.coefficient < 0.0):
-            allowed = "a number that is not negative" if self.kind.positive else "a finite number"
+        if not isfinite(self.coefficient) or (self.positive and self.coefficient < 0.0):
+            allowed = "a number that is not negative" if self.positive else "a finite number"
             raise InputError(f"{where} has coefficient {self.coefficient:g}", f"give {allowed}")
-        if self.std is not None and not (isfinite(self.std) and self.std >= 0.0):
-            raise InputError(f"{where} has standard deviation {self.std:g}", "give a number that is not negative")
+        for std in (self.std, self.speed_std):
+            if std is not None and not (isfinite(std) and std >= 0.0):
+                raise InputError(f"{where} has standard deviation {std:g}", "give a number that is not negative")
         stribeck = self.kind is FrictionKind.STRIBECK
         if stribeck != (self.speed > 0.0) or not isfinite(self.speed):
             cure = "give the speed of a Stribeck term, above 0 [rad/s or m/s]" if stribeck else "leave speed out"
             raise InputError(f"{where} has speed {self.speed:g}", cure)
+        if (self.speed_std is not None or self.of_speed) and not stribeck:
+            raise InputError(f"{where} has no speed", "leave speed_std out")
 
     @property
     def name(self) -> str:
         """The coefficient's name, such as Fl3."""
-        return f"{self.kind.symbol}{self.joint}"
+        return f"{'vs' if self.of_speed else self.kind.symbol}{self.joint}"
+
+    @property
+    def positive(self) -> bool:
+        """Whether the coefficient must not be negative."""
+        return self.kind.positive and not self.of_speed

@@ -185,17 +185,18 @@ def _friction(robot: Robot, top: Mapping[object, object], source: str) -> tuple[
     terms = []
     for entry in entries:
         entry = as_mapping(entry, "an entry of friction", source)
-        check_keys(entry, ("joint", "term", "coefficient", "std", "speed"), "friction", source)
+        check_keys(entry, ("joint", "term", "coefficient", "std", "speed", "speed_std"), "friction", source)
         number = _joint_number(entry.get("joint"), robot.joints, "friction, joint", source)
         kind = kinds.get(str(entry.get("term")))
         if kind is None:
             raise InputError(f"unknown friction term {entry.get('term')!r}", f"choose from {', '.join(kinds)}", source)
         numbers = {
             key: as_number(entry[key], f"friction, {key}", source)
-            for key in ("coefficient", "std", "speed")
+            for key in ("coefficient", "std", "speed", "speed_std")
             if entry.get(key) is not None
         }
-        terms.append(FrictionTerm(number, kind, **numbers))
+        coefficient, speed = numbers.get("coefficient", 0.0), numbers.get("speed", 0.0)
+        terms.append(FrictionTerm(number, kind, coefficient, numbers.get("std"), speed, numbers.get("speed_std")))
     return tuple(terms)
 
 
@@ -324,6 +325,8 @@ def _term_to_dict(robot: Robot, term: FrictionTerm) -> dict[str, Plain]:
         data["std"] = float(term.std)
     if term.speed:
         data["speed"] = float(term.speed)
+    if term.speed_std is not None:
+        data["speed_std"] = float(term.speed_std)
     return data
 
 

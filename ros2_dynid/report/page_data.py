@@ -251,7 +251,7 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
         x = np.concatenate((np.linspace(-top, -1e-9, 20), np.linspace(1e-9, top, 20)))
         y = value[f"Fv{j}"] * x + value[f"Fc{j}"] * np.sign(x) + value[f"off{j}"]
         for term in (term for term in robot.friction if term.joint == j):
-            y = y + term.coefficient * term_column(term.kind, term.speed, x, np.sign(x), np.full_like(x, load[k]))
+            y = y + term.coefficient * term_column(term, x, np.sign(x), np.full_like(x, load[k]))
         found.append(
             FrictionPicture(
                 name=joint.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -13,10 +13,11 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.carried_torque import with_carried
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
 from ros2_dynid.identification.estimators.information import Information, restrict
-from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.estimators.least_squares import weighted
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, top_speeds
 from ros2_dynid.identification.preparation.elsewhere import changed, over
 from ros2_dynid.identification.preparation.prepared import Prepared
@@ -28,7 +29,15 @@ SELECTION_CHUNKS = 200
 """Chunks of rows that the terms are chosen from, about: more do not change the choice."""
 SAME_LOAD = 0.02
 """Carried torques that differ by less, as a share, are the same: what is left is a share of a share of the torque."""
+SAME_SPEED = 0.03
+"""Change of log vs below which a Stribeck speed is left: the column of its change accounts for the rest."""
+STEP = 0.47
+"""Largest change of log vs in one round: a step of the grid."""
+SLOWEST, FASTEST = 0.02, 0.45
+"""Range in which a Stribeck speed shows, as shares of the top speed."""
 ROUNDS = 3
+FIRST = 5
+"""Iterations of the joints' weights while a law is looked for: the estimate that follows has its own."""
 LOADED = (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS)
 
 
@@ -64,32 +73,103 @@ def with_law(
         terms = ()
     if not terms:
         return LawOfData(tuple(prepared), information)
-    found, delay = wls(information), bool(information.layout.n_delay)
-    value = found.base
-    loaded = tuple(_carrying(robot, base, value, p) for p in prepared)
+    layout, delay = information.layout, bool(information.layout.n_delay)
+    found, weights = weighted(information, iterations=FIRST)
+    carries = found.value[layout.base]
+    loaded = tuple(_carrying(robot, base, carries, p) for p in prepared)
     chunks = sum(-(-row_count(p) // rows_of_a_chunk(p)) for p in prepared)
     every = max(1, chunks // SELECTION_CHUNKS)
+    if any(term.kind in LOADED for term in terms):
+        # a fit with plain friction is off where friction grows with the load, and so is the torque carried
+        with_load = [FrictionTerm(joint, FrictionKind.LOAD) for joint in robot.active]
+        found, weights = weighted(inform(robot, base, loaded, delay=delay, terms=with_load, every=every))
+        carries = found.value[layout.base]
+        loaded = tuple(_carrying(robot, base, carries, p) for p in prepared)
     tried = inform(robot, base, loaded, delay=delay, terms=terms, every=every)
-    selection = select_terms(tried, terms, found.sigma, force=not auto)
-    chosen = list(selection.chosen)
-    while chosen:
-        law = _with_terms(tried, chosen)
-        found = wls(law)
-        wrong = [k for k, c in zip(chosen, found.friction, strict=True) if terms[k].kind.positive and c <= 0.0]
-        if not wrong:
-            break
-        chosen = [k for k in chosen if k not in wrong]
-    kept = tuple(terms[k] for k in chosen)
+    selection = select_terms(tried, terms, 1.0 / weights, force=not auto)
+    kept, value = _of_possible_sign(tried, terms, selection.chosen)
     if not kept:
         return LawOfData(tuple(prepared), information, (), selection.trials)
+    law, fitted, fixed = _with_terms(tried, [terms.index(term) for term in kept]), kept, set[int]()
     for _ in range(ROUNDS):
-        again = tuple(_carrying(robot, base, found.base, p) for p in prepared)
-        if every == 1 and all(over(partial(_same, robot, base, value), again)):
+        again = tuple(_carrying(robot, base, value[layout.base], p) for p in prepared)
+        wanted = _with_speeds(robot, fitted, value[law.layout.friction], top, fixed)
+        if every == 1 and wanted == fitted and all(over(partial(_same, robot, base, carries), again)):
             break
-        loaded, every, value = again, 1, found.base
-        law = inform(robot, base, loaded, delay=delay, terms=kept)
-        found = wls(law)
-    return LawOfData(loaded, law, kept, selection.trials)
+        loaded, every, fitted, carries = again, 1, wanted, value[layout.base]
+        law = inform(robot, base, loaded, delay=delay, terms=fitted)
+        value = weighted(law, iterations=FIRST)[0].value
+    return LawOfData(loaded, law, fitted, selection.trials)
+
+
+def identified_terms(terms: Sequence[FrictionTerm], found: Estimate) -> tuple[FrictionTerm, ...]:
+    """Return the friction terms with what was estimated; a coefficient that cannot be negative is at least zero."""
+    known = [
+        replace(
+            term,
+            coefficient=max(float(value), 0.0) if term.positive else float(value),
+            std=float(std) if np.isfinite(std) else None,
+        )
+        for term, value, std in zip(terms, found.friction, found.friction_std, strict=True)
+    ]
+    shapes = {term.joint: term for term in known if term.of_speed}
+    return tuple(_with_speed(term, shapes.get(term.joint)) for term in known if not term.of_speed)
+
+
+def _with_speed(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:
+    """Return a Stribeck term with the change of its speed that was estimated beside it."""
+    if shape is None or term.kind is not FrictionKind.STRIBECK or term.coefficient <= 0.0:
+        return term
+    std = None if shape.std is None else term.speed * shape.std / term.coefficient
+    return replace(term, speed=term.speed * _ratio(shape.coefficient / term.coefficient), speed_std=std)
+
+
+def _ratio(change: float) -> float:
+    """Return exp(change of log vs), at most a step of the grid."""
+    return float(np.exp(np.clip(change, -STEP, STEP)))
+
+
+def _with_speeds(
+    robot: Robot, terms: Sequence[FrictionTerm], value: Array, top: Array, fixed: set[int]
+) -> tuple[FrictionTerm, ...]:
+    """Return the terms with the speeds that `value` (f,) leads to, each Stribeck term followed by its column of speed.
+
+    A speed that hardly changes stays. One that leaves the range in which it shows is not known: it stays at the end of
+    the range without a column, and its joint joins `fixed`.
+    """
+    changes = {term.joint: float(x) for term, x in zip(terms, value, strict=True) if term.of_speed}
+    found = []
+    for term, coefficient in zip(terms, value.tolist(), strict=True):
+        if term.kind is not FrictionKind.STRIBECK:
+            found.append(term)
+        elif not term.of_speed:
+            change = changes.get(term.joint, 0.0) / max(coefficient, 1e-300)
+            if abs(change) > SAME_SPEED:
+                fastest = float(top[robot.active.index(term.joint)])
+                speed = term.speed * _ratio(change)
+                within = float(np.clip(speed, SLOWEST * fastest, FASTEST * fastest))
+                if speed != within:
+                    fixed.add(term.joint)
+                term = replace(term, speed=within)
+            found.append(term)
+            if term.joint not in fixed:
+                found.append(replace(term, of_speed=True))
+    return tuple(found)
+
+
+def _of_possible_sign(
+    tried: Information, terms: Sequence[FrictionTerm], chosen: Sequence[int]
+) -> tuple[tuple[FrictionTerm, ...], Array]:
+    """Return the terms left when those whose coefficient came out with an impossible sign go, and the fit (size,)."""
+    left = list(chosen)
+    while left:
+        value = weighted(_with_terms(tried, left), iterations=FIRST)[0].value
+        first = tried.layout.friction.start
+        wrong = [k for i, k in enumerate(left) if terms[k].positive and value[first + i] <= 0.0]
+        if not wrong:
+            return tuple(terms[k] for k in left), value
+        left = [k for k in left if k not in wrong]
+    return (), np.empty(0)
 
 
 def _with_terms(every: Information, chosen: Sequence[int]) -> Information:

@@ -1,16 +1,22 @@
-"""Which friction terms a recording supports: a term joins a joint's law only if it helps on data left out.
+"""Which friction terms a recording supports: a law is taken only if it helps on data left out.
 
 Everything is computed from the R factors that hold the columns of all candidates. The blocks of time are put into
-folds; a law is judged by the weighted squared error of each fold under the fit to the others. Terms are added one at a
-time, the best first, while the gain on the folds exceeds its own scatter and is worth having at its joint.
+folds; a law is judged by the weighted squared error of each fold under the fit to the others. The base parameters are
+eliminated from the normal equations of each fold once; what is left has one row and column for each candidate, so that
+every law of a joint, a set of terms, costs one small system. Joint by joint, the laws of the others held, the best law
+of each size is compared with the best smaller one, and is taken if its gain exceeds the gain's own scatter over the
+folds and is worth having, and if it also gains on recordings that are left out as a whole, where there are several. The
+joints are gone through again until no law changes. bench/study_friction.py shows what the limits do.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.identification.estimators.information import Information, block_folds
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
@@ -18,23 +24,32 @@ from ros2_dynid.model.robot import Array
 
 FOLDS = 10
 """Each fit leaves out a tenth: with fewer folds, what is left of a short recording does not show the inertias."""
-SCATTER = 1.0
-"""A term must gain more than this many standard errors of its gain over the folds ..."""
-WORTH = 0.1
-"""... and lower the squared held-out error by this share of its joint's: 5 % of the error itself."""
+SCATTER = 1.5
+"""A law must gain more than this many standard errors of its gain over the folds: one in ten by chance ..."""
+EVIDENCE = {FrictionKind.CUBIC: 3.0, FrictionKind.ASYMMETRIC: 4.0}
+"""... and more where a term of this kind is new, one in a hundred and one in a thousand: such terms take over forces
+that are not in the model: a cubic one those of the fastest moves, an asymmetric one all that is even in speed ..."""
+WORTH = 0.07
+"""... and for each further term lower the squared held-out error by this share of its joint's, 3.5 % of the error: the
+speeds that a Stribeck term is tried with miss the true one by up to a quarter, which costs as much."""
+TERMS = 3
+"""Terms of a joint's law, at most: more cannot be told apart by one motion."""
+SWEEPS = 4
 RIDGE = 1e-12
 """Added to the scaled normal equations, which only compare laws: the estimate comes from orthogonal factors."""
+EXACT = 1e-16
+"""Least variance of a joint's error as a share of the largest."""
+COLLINEAR = 1e-6
+"""Columns whose part beyond the others is smaller, as a share of their squared norm, are not told apart."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A term tried: gain in squared held-out error as a share of its joint's, its scatter over folds, and whether it
-    joined the law."""
+    """A law tried at a joint: gain in squared held-out error over the best smaller law, as a share of the joint's, its
+    scatter over folds, and whether it was taken."""
 
-    name: str
+    terms: tuple[FrictionTerm, ...]
     joint: int
-    kind: FrictionKind
-    speed: float
     gain: float
     scatter: float
     chosen: bool
@@ -42,10 +57,72 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Numbers of the chosen terms among the candidates, and what was tried: of every round the best, and the last."""
+    """Numbers of the chosen terms among the candidates, and what was tried: the best law of each size and joint."""
 
     chosen: tuple[int, ...]
     trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Reduced:
+    """Normal equations of the candidates alone, of each fit without one fold and, last, of the fit to everything.
+
+    S (F + 1, m, m) c = r (F + 1, m) gives the coefficients c; the error held out is e + 2 h.c + c.H c with e (F,),
+    h (F, m), H (F, m, m). b (F, D) + Z (F, D, m) c is the fit to all but a fold, with -1 for the torque. seen: (m,),
+    False for a candidate whose column the others explain.
+    """
+
+    S: Array
+    r: Array
+    H: Array
+    h: Array
+    e: Array
+    b: Array
+    Z: Array
+    seen: NDArray[np.bool_]
+
+    def without(self, held: Sequence[int]) -> _Reduced:
+        """Return the same with the columns `held` always fitted too."""
+        if not held:
+            return self
+        k = list(held)
+        solved = np.linalg.solve(self.S[:, k][:, :, k], np.concatenate((self.r[:, k, None], self.S[:, k]), axis=2))
+        x, X = solved[:, :, :1], solved[:, :, 1:]
+        S = self.S - self.S[:, :, k] @ X
+        r = self.r - (self.S[:, :, k] @ x)[:, :, 0]
+        x, X = x[:-1], X[:-1]
+        HX, Xt = self.H[:, :, k] @ X, X.transpose(0, 2, 1)
+        H = self.H - HX - HX.transpose(0, 2, 1) + Xt @ self.H[:, k][:, :, k] @ X
+        hx = self.h[:, :, None] + self.H[:, :, k] @ x
+        h = (hx - Xt @ hx[:, k])[:, :, 0]
+        e = self.e + np.sum((self.h[:, k, None] + hx[:, k]) * x, axis=(1, 2))
+        b = self.b + (self.Z[:, :, k] @ x)[:, :, 0]
+        return _Reduced(S, r, H, h, e, b, self.Z - self.Z[:, :, k] @ X, self.seen)
+
+    def laws(self, laws: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Return held-out errors (laws, F), coefficients of all fits (laws, F + 1, s), and which are told apart.
+
+        laws: numbers of the columns, shape (laws, s).
+        """
+        rows, columns = laws[:, :, None], laws[:, None, :]
+        S, r = self.S[:, rows, columns].swapaxes(0, 1), self.r[:, laws].swapaxes(0, 1)
+        size = np.sqrt(np.maximum(np.einsum("lfss->lfs", S), 1e-300))
+        apart = np.all(self.seen[laws], axis=1)
+        apart &= np.all(np.linalg.det(S / size[..., :, None] / size[..., None, :]) > COLLINEAR, axis=1)
+        S = np.where(apart[:, None, None, None], S, np.eye(laws.shape[1]))
+        c = np.linalg.solve(S, r[..., None])[..., 0]
+        H, h, held = self.H[:, rows, columns].swapaxes(0, 1), self.h[:, laws].swapaxes(0, 1), c[:, :-1]
+        errors = self.e + np.sum((2.0 * h + np.einsum("lfab,lfb->lfa", H, held)) * held, axis=2)
+        return np.asarray(errors), np.asarray(c), apart
+
+    def own(self, squares: Array, law: Sequence[int]) -> float:
+        """Return the held-out error of one joint, whose normal equations are squares (F, D, D), under a law."""
+        parts = len(squares)
+        v = self.b[:parts]
+        if law:
+            _, c, _ = self.laws(np.array([law]))
+            v = v + np.einsum("fds,fs->fd", self.Z[:parts, :, list(law)], c[0, :parts])
+        return float(np.einsum("fa,fab,fb->", v, squares, v, optimize=True))
 
 
 def select_terms(
@@ -55,114 +132,155 @@ def select_terms(
 
     force: take a term of every kind that there is for a joint, with its best speed, unless its sign is impossible.
     """
-    layout = information.layout
-    first = layout.friction.start
-    fixed = [k for k in range(layout.size) if not first <= k < layout.friction.stop]
-    joint_of = _own_joints(information, len(terms))
     folds = block_folds(information, FOLDS)
     if len(folds) < 3 or not terms:
         return Selection((), ())
-    squares = _normal_equations(information, folds)
-    weights = 1.0 / sigma**2
-    chosen: list[int] = []
-    trials: list[Trial] = []
-    while True:
-        total = np.einsum("fjab,j->fab", squares, weights)
-        used = [*fixed, *(first + k for k in chosen)]
-        free = [k for k in range(len(terms)) if _may_join(terms, chosen, k)]
-        if not free:
+    parts = len(folds)
+    squares = _normal_equations(information, [*folds, *_recordings(information)])
+    weights = _finite_weights(sigma**2)
+    joints = sorted({term.joint for term in terms})
+    place = _own_joints(information, terms)
+    chosen: dict[int, tuple[int, ...]] = dict.fromkeys(joints, ())
+    trials: dict[int, list[Trial]] = {}
+    for _ in range(SWEEPS):
+        reduced = _reduced(squares, weights, information, parts)
+        before = dict(chosen)
+        for joint in joints:
+            others = [k for other, law in chosen.items() if other != joint for k in law]
+            k = place[joint]
+            own = weights[k] * squares[:parts, k]
+            chosen[joint], trials[joint] = _law(reduced.without(others), own, terms, joint, parts, force=force)
+        if chosen == before:
             break
-        joints = [joint_of[k] for k in free]
-        own, gains, coefficients = _gains(total, squares, weights, used, [first + k for k in free], joints)
-        scatter = gains.std(axis=0, ddof=1) * np.sqrt(len(folds))
-        gain = gains.sum(axis=0)
-        share = gain / own
-        allowed = np.array([c > 0 or not terms[k].kind.positive for k, c in zip(free, coefficients, strict=True)])
-        good = allowed & (force | ((gain > SCATTER * scatter) & (share > WORTH)))
-        best = int(np.argmax(np.where(good if good.any() else allowed, gain, -np.inf)))
-        term = terms[free[best]]
-        join = bool(good[best])
-        figures = float(share[best]), float(scatter[best] / own[best])
-        trials.append(Trial(term.name, term.joint, term.kind, term.speed, *figures, join))
-        if not join:
+        weights = _weights(squares[:parts], information, weights, [k for law in chosen.values() for k in law])
+    return Selection(
+        tuple(sorted(k for law in chosen.values() for k in law)), tuple(t for joint in joints for t in trials[joint])
+    )
+
+
+def _law(
+    given: _Reduced, own: Array, terms: Sequence[FrictionTerm], joint: int, parts: int, *, force: bool
+) -> tuple[tuple[int, ...], list[Trial]]:
+    """Return the law of a joint, the numbers of its terms, and what was tried; own: its normal equations (F, D, D).
+
+    parts: how many of the F folds are parts of the recordings; the rest are recordings left out as a whole.
+    """
+    kinds: dict[FrictionKind, list[int]] = {}
+    for k, term in enumerate(terms):
+        if term.joint == joint:
+            kinds.setdefault(term.kind, []).append(k)
+    law: tuple[int, ...] = ()
+    errors, trials = given.e, []
+    for size in range(len(kinds), 0, -1) if force else range(1, min(TERMS, len(kinds)) + 1):
+        sets = [law for group in itertools.combinations(kinds.values(), size) for law in itertools.product(*group)]
+        tried, coefficients, possible = given.laws(np.array(sets))
+        must = np.array([[terms[k].positive for k in one] for one in sets])
+        possible &= np.all((coefficients[:, -1] > 0.0) | ~must, axis=1)
+        for strict in (False,) if force else (False, True):
+            held = {terms[k].kind for k in law}
+            new = [
+                [EVIDENCE[kind] for k in one if (kind := terms[k].kind) in EVIDENCE and kind not in held]
+                for one in sets
+            ]
+            asked = possible if force else possible & (np.array([bool(doubts) for doubts in new]) == strict)
+            if not asked.any():
+                continue
+            best = int(np.argmin(np.where(asked, tried[:, :parts].sum(axis=1), np.inf)))
+            gains, left = errors - tried[best], max(given.own(own, law), 1e-300)
+            gain, scatter = float(gains[:parts].sum()), float(gains[:parts].std(ddof=1) * np.sqrt(parts))
+            enough = gain > max([SCATTER, *new[best]]) * scatter and gain > WORTH * (size - len(law)) * left
+            elsewhere = len(gains) == parts or bool(gains[parts:].sum() > 0.0)
+            join = force or (enough and elsewhere)
+            trials.append(Trial(tuple(terms[k] for k in sets[best]), joint, gain / left, scatter / left, join))
+            if join:
+                law, errors = sets[best], tried[best]
+        if force and law:
             break
-        chosen.append(free[best])
-        weights = _weights(squares, [*fixed, *(first + k for k in chosen)], weights, information)
-    return Selection(tuple(sorted(chosen)), tuple(trials))
+    return law, trials
 
 
-def _may_join(terms: Sequence[FrictionTerm], chosen: Sequence[int], k: int) -> bool:
-    """Return whether a term may still join: each kind once for a joint."""
-    return all(terms[c].joint != terms[k].joint or terms[c].kind is not terms[k].kind for c in chosen)
+def _recordings(information: Information) -> list[list[int]]:
+    """Return the blocks of each recording, if there are several."""
+    numbers = [block.recording for block in information.blocks]
+    wholes = [[b for b, number in enumerate(numbers) if number == one] for one in sorted(set(numbers))]
+    return wholes if len(wholes) > 1 else []
 
 
-def _own_joints(information: Information, count: int) -> list[int]:
-    """Return the place of the joint that feels each term."""
+def _own_joints(information: Information, terms: Sequence[FrictionTerm]) -> dict[int, int]:
+    """Return the place, among the information's joints, of the joint that feels each joint's terms."""
     first = information.layout.friction.start
-    return [next(j for j, columns in enumerate(information.columns) if first + k in columns) for k in range(count)]
+    return {
+        term.joint: next(j for j, columns in enumerate(information.columns) if first + k in columns)
+        for k, term in enumerate(terms)
+    }
 
 
 def _normal_equations(information: Information, folds: Sequence[Sequence[int]]) -> Array:
     """Return [W tau]^T [W tau] of each fold and joint, shape (folds, n, size + 1, size + 1)."""
     D = information.size + 1
     out = np.zeros((len(folds), information.n, D, D))
-    for f, fold in enumerate(folds):
-        for j, columns in enumerate(information.columns):
-            places = np.append(columns, D - 1)
+    for j, columns in enumerate(information.columns):
+        places = np.append(columns, D - 1)
+        square = np.ix_(places, places)
+        for f, fold in enumerate(folds):
             R = np.vstack([information.blocks[b].R[j] for b in fold])
-            out[f, j][np.ix_(places, places)] = R.T @ R
+            out[f, j][square] = R.T @ R
     return out
 
 
-def _gains(
-    total: Array, squares: Array, weights: Array, used: Sequence[int], more: Sequence[int], joints: Sequence[int]
-) -> tuple[Array, Array, Array]:
-    """Return the held-out squared error of each candidate's joint (more,), the gains by fold (folds, more), and the
-    candidates' coefficients (more,) in the fit to everything.
-
-    One factorisation a fold serves all candidates: a column c joins by its Schur complement.
-    """
-    F, D = len(total), total.shape[1]
-    used_, more_ = np.array(used), np.array(more)
-    everything = total.sum(axis=0)
-    scale = np.sqrt(np.maximum(np.diag(everything), 1e-300))
-    gains = np.empty((F, len(more)))
-    per_joint = np.zeros(squares.shape[1])
-    for f in range(F):
-        x, X, c = _joined(everything - total[f], used_, more_, scale)
-        base = np.zeros(D)
-        base[used_], base[-1] = x, -1.0
-        per_joint += weights * np.einsum("a,jab,b->j", base, squares[f], base)
-        V = np.zeros((D, len(more)))
-        V[used_] = x[:, None] - X * c
-        V[-1] = -1.0
-        V[more_, np.arange(len(more))] = c
-        gains[f] = base @ total[f] @ base - np.einsum("am,am->m", V, total[f] @ V)
-    own = np.maximum(per_joint[list(joints)], 1e-300)
-    return own, gains, _joined(everything, used_, more_, scale)[2]
-
-
-def _joined(A: Array, used: Array, more: Array, scale: Array) -> tuple[Array, Array, Array]:
-    """Return x (u,) of the columns used, X = A_uu^-1 A_um (u, m), and the coefficient of each further column (m,)."""
-    S = A / np.outer(scale, scale)
-    core = S[np.ix_(used, used)] + RIDGE * np.eye(len(used))
-    solved = np.linalg.solve(core, np.column_stack((S[used, -1], S[np.ix_(used, more)])))
-    x, X = solved[:, 0], solved[:, 1:]
-    left = np.diag(S[np.ix_(more, more)]) - np.einsum("um,um->m", S[np.ix_(used, more)], X)
-    right = S[more, -1] - S[np.ix_(used, more)].T @ x
-    c = np.where(left > 1e-9, right / np.where(left > 1e-9, left, 1.0), 0.0)
-    unit = scale[-1]
-    return x * unit / scale[used], X * (scale[more] / scale[used][:, None]), c * unit / scale[more]
+def _reduced(squares: Array, weights: Array, information: Information, parts: int) -> _Reduced:
+    """Return the normal equations of the candidates, base parameters and delay eliminated; columns of unit norm."""
+    layout = information.layout
+    total = np.tensordot(squares, weights, axes=(1, 0))
+    everything = total[:parts].sum(axis=0)
+    norm = np.sqrt(np.maximum(np.diag(everything), 0.0))
+    moved = norm > 0.0
+    scale = np.where(moved, norm, 1.0)
+    more = np.arange(layout.friction.start, layout.friction.stop)
+    used = np.array([k for k in range(layout.size) if moved[k] and not more[0] <= k <= more[-1]], dtype=np.intp)
+    total /= np.outer(scale, scale)
+    everything = everything / np.outer(scale, scale)
+    F, m = len(total), len(more)
+    S, r = np.empty((F + 1, m, m)), np.empty((F + 1, m))
+    H, h, e = np.empty((F, m, m)), np.empty((F, m)), np.empty(F)
+    every_b, every_Z = np.empty((F, len(scale))), np.empty((F, len(scale), m))
+    ridge = RIDGE * np.eye(len(used))
+    for f in range(F + 1):
+        A = everything - total[f] if f < F else everything
+        solved = np.linalg.solve(A[np.ix_(used, used)] + ridge, A[np.ix_(used, np.append(more, len(A) - 1))])
+        X, x = solved[:, :-1], solved[:, -1]
+        S[f] = A[np.ix_(more, more)] - A[np.ix_(more, used)] @ X
+        r[f] = A[more, -1] - A[np.ix_(more, used)] @ x
+        if f < F:
+            # the error held out is |T^1/2 (b + Z c)|^2: b takes the base parameters' share, Z what they give way to
+            Z, b = np.zeros((len(A), m)), np.zeros(len(A))
+            Z[used], Z[more] = -X, np.eye(m)
+            b[used], b[-1] = x, -1.0
+            TZ, Tb = total[f] @ Z, total[f] @ b
+            H[f], h[f], e[f] = Z.T @ TZ, Z.T @ Tb, b @ Tb
+            every_Z[f], every_b[f] = Z / scale[:, None], b / scale
+    beyond = np.einsum("fmm->fm", S)
+    seen = moved[more] & np.all(beyond > COLLINEAR * np.maximum(np.diag(everything)[more], 1e-300), axis=0)
+    return _Reduced(S, r, H, h, e, every_b, every_Z, seen)
 
 
-def _weights(squares: Array, used: Sequence[int], weights: Array, information: Information) -> Array:
+def _weights(squares: Array, information: Information, weights: Array, chosen: Sequence[int]) -> Array:
     """Return 1 / variance of each joint's error under the present law, shape (n,)."""
+    layout = information.layout
     every = squares.sum(axis=0)
-    total = np.einsum("jab,j->ab", every, weights)
-    places = np.array(used)
-    scale = np.sqrt(np.maximum(np.diag(total), 1e-300))
-    x, _, _ = _joined(total, places, places[:0], scale)
-    value = np.zeros(total.shape[0])
-    value[places], value[-1] = x, -1.0
+    total = np.tensordot(every, weights, axes=(0, 0))
+    scale = np.sqrt(np.maximum(np.diag(total), 0.0))
+    terms = {layout.friction.start + k for k in chosen}
+    fixed = (k for k in range(layout.size) if not layout.friction.start <= k < layout.friction.stop or k in terms)
+    used = np.array([k for k in fixed if scale[k] > 0.0])
+    S = total[np.ix_(used, used)] / np.outer(scale[used], scale[used]) + RIDGE * np.eye(len(used))
+    value = np.zeros(len(total))
+    value[used] = np.linalg.solve(S, total[used, -1] / scale[used]) / scale[used]
+    value[-1] = -1.0
     errors = np.einsum("a,jab,b->j", value, every, value)
-    return np.asarray(information.rows / np.maximum(errors, 1e-300))
+    return _finite_weights(errors / np.maximum(information.rows, 1))
+
+
+def _finite_weights(variance: Array) -> Array:
+    """Return 1 / variance; a joint whose effort is exact, such as one that records none, must not outweigh the rest."""
+    return np.asarray(1.0 / np.maximum(variance, max(EXACT * float(variance.max()), 1e-200)))

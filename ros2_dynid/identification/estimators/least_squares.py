@@ -105,6 +105,14 @@ def ols(information: Information, prior: Array | None = None) -> Estimate:
 
 def wls(information: Information, prior: Array | None = None, *, iterations: int = ITERATIONS) -> Estimate:
     """Return the weighted estimate: each joint's rows are divided by the standard deviation of its error, iterated."""
+    found, weights = weighted(information, prior, iterations=iterations)
+    return finish(information, found, weights, Method.WLS)
+
+
+def weighted(
+    information: Information, prior: Array | None = None, *, iterations: int = ITERATIONS
+) -> tuple[Solution, Array]:
+    """Return the solution of `wls` and the joints' weights, shape (n,), without error bars."""
     check_rows(information)
     weights = 1.0 / own_errors(information)
     found = solve(weighted_triangle(information, weights).R, prior)
@@ -113,7 +121,7 @@ def wls(information: Information, prior: Array | None = None, *, iterations: int
         found = solve(weighted_triangle(information, weights).R, prior)
         if np.allclose(weights, before, rtol=1e-6):
             break
-    return finish(information, found, weights, Method.WLS)
+    return found, weights
 
 
 def finish(

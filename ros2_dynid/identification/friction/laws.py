@@ -11,12 +11,11 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 AUTO, PLAIN = "auto", "viscous+coulomb"
-STRIBECK_SHARES = (0.05, 0.1, 0.2, 0.4)
+STRIBECK_SHARES = (0.04, 0.065, 0.105, 0.17)
 """Speeds vs that a Stribeck term is tried with, as shares of the joint's top speed: slower than the first the rows are
-left out as too slow, faster than the last it cannot be told from viscous friction."""
-
-
-AUTOMATIC = (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS, FrictionKind.STRIBECK, FrictionKind.ROOT)
+left out as too slow, faster than the last it is hard to tell from viscous friction that grows with the speed. Each is
+1.6 times the one before: from the best of them a step of Gauss and Newton goes the right way."""
+AUTOMATIC = tuple(FrictionKind)
 
 
 def candidates(robot: Robot, top_speed: Array) -> tuple[FrictionTerm, ...]:
