@@ -63,7 +63,7 @@ from ros2_dynid.identification.physical.prior_sources import described_prior, ha
 from ros2_dynid.identification.physical.standard import essential_change, full_map, on_leaders, with_drives
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.elsewhere import Distant, changed
-from ros2_dynid.identification.torque_data import save_torque_data
+from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
 from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.identification.validation import (
     Comparison,
@@ -91,6 +91,7 @@ from ros2_dynid.recording.ahead import ahead
 from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined_samples
 from ros2_dynid.recording.read import iter_samples
 from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.remote_file import RemoteFile
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.streamed import streamed
 from ros2_dynid.report.build import DATA, MODEL, PAGE, write_page
@@ -117,10 +118,11 @@ Recording = str | Path | Samples | Distant
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """The model, the outcome as data, and the model file written, if any."""
+    """The model, the outcome as data, the torques of the report ("fit", "validation"), and the model file written."""
 
     model: IdentifiedModel
     outcome: IdentifyOutcome
+    torques: Mapping[str, TorqueData]
     path: Path | None = None
 
     @property
@@ -257,11 +259,12 @@ def identify(
         friction_tried=_friction_trials(robot, problem.tried),
         prior=prior,
     )
+    torques = {"fit": fitted.data} | ({} if held_out is None else {"validation": held_out[served].data})
     if target is not None:
         report("writing", 0.97)
-        outcome = _written(target, model, outcome, fitted, None if held_out is None else held_out[served])
+        outcome = write_result(target.parent, model, replace(outcome, model=str(target)), torques)
     report("done", 1.0)
-    return Identified(model, outcome, target)
+    return Identified(model, outcome, torques, target)
 
 
 def identify_payload(
@@ -483,7 +486,7 @@ def _prepared_as_recorded(
     assert not isinstance(recording, Distant)  # which has no halves
     if isinstance(recording, Samples):
         return prepare(robot, recording, options.preparation, half=half, filters=filters)
-    for pieces in (_pieces_read_once, _pieces_read_twice):
+    for pieces in (pieces_read_once, pieces_read_twice):
         notes: list[Note] = []
         reading = pieces(robot, recording, options.reading, notes)
         try:
@@ -496,7 +499,10 @@ def _prepared_as_recorded(
     raise AssertionError("a recording read twice is always in order")
 
 
-def _pieces_read_once(robot: Robot, path: str | Path, reading: Reading, notes: list[Note]) -> Generator[Samples]:
+def pieces_read_once(
+    robot: Robot, path: str | Path | RemoteFile, reading: Reading, notes: list[Note]
+) -> Generator[Samples]:
+    """Yield a recording in order, PIECE samples at a time; ClockSetBackError if that takes two readings."""
     yield from in_order(
         lambda found: iter_samples(path, robot, reading=reading, notes=found),
         notes,
@@ -506,7 +512,10 @@ def _pieces_read_once(robot: Robot, path: str | Path, reading: Reading, notes: l
     )
 
 
-def _pieces_read_twice(robot: Robot, path: str | Path, reading: Reading, notes: list[Note]) -> Generator[Samples]:
+def pieces_read_twice(
+    robot: Robot, path: str | Path | RemoteFile, reading: Reading, notes: list[Note]
+) -> Generator[Samples]:
+    """Yield the same where the clock was set back: the longest stretch of it."""
     recording = streamed(
         lambda found: iter_samples(path, robot, reading=reading, notes=found), reading.start, reading.end
     )
@@ -776,16 +785,17 @@ def _singular_values(problem: Problem, found: Estimate) -> list[float]:
     return [float(s) for s in np.linalg.svd(W / np.where(norms > 0.0, norms, 1.0), compute_uv=False)]
 
 
-def _written(
-    target: Path, model: IdentifiedModel, outcome: IdentifyOutcome, fitted: Comparison, held_out: Comparison | None
+def write_result(
+    folder: Path, model: IdentifiedModel, outcome: IdentifyOutcome, torques: Mapping[str, TorqueData]
 ) -> IdentifyOutcome:
-    """Write data.npz, summary.json, model.yaml and the report together; return the outcome with the files' names."""
-    data = {"fit": fitted.data} | ({} if held_out is None else {"validation": held_out.data})
-    outcome = replace(outcome, model=str(target))
-    with committed(target.parent, last=target.name) as new:
-        save_torque_data(new / DATA, data)
+    """Write data.npz, summary.json, model.yaml and the report together; return the outcome with the page's name.
+
+    The outcome names the model file already.
+    """
+    with committed(folder, last=MODEL) as new:
+        save_torque_data(new / DATA, torques)
         write_text(new / SUMMARY, json.dumps(encode(outcome), indent=1))
         digests = {name: digest(new / name) for name in (DATA, SUMMARY)}
-        save_model(replace(model, obtained={**model.obtained, "files": digests}), new / target.name)
-        page = write_page(new, model, data, figures=False)
-    return replace(outcome, report=str(target.parent / page.name))
+        save_model(replace(model, obtained={**model.obtained, "files": digests}), new / MODEL)
+        page = write_page(new, model, torques, figures=False)
+    return replace(outcome, report=str(folder / page.name))

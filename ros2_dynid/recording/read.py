@@ -14,6 +14,7 @@ from ros2_dynid.notes import Note
 from ros2_dynid.recording.bag.folder import is_bag, open_bag
 from ros2_dynid.recording.bag.read_bag import iter_bag
 from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.remote_file import RemoteFile
 from ros2_dynid.recording.samples import Samples, cut, in_order_of, ordered
 from ros2_dynid.recording.table.read_table import TABLES, iter_table
 from ros2_dynid.recording.unit_conversion import in_si
@@ -76,7 +77,7 @@ def read_samples(
 
 
 def iter_samples(
-    path: str | Path,
+    path: str | Path | RemoteFile,
     robot: Robot | None = None,
     *,
     chunk: int = CHUNK,
@@ -90,7 +91,9 @@ def iter_samples(
     """
     reading = reading or Reading()
     count = 0
-    for samples in _as_stamped(Path(path), robot, chunk, reading, [] if notes is None else notes):
+    for samples in _as_stamped(
+        path if isinstance(path, RemoteFile) else Path(path), robot, chunk, reading, [] if notes is None else notes
+    ):
         if reading.rate is None:
             yield samples
             continue
@@ -98,19 +101,22 @@ def iter_samples(
         count += len(samples)
 
 
-def _as_stamped(path: Path, robot: Robot | None, chunk: int, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
+def _as_stamped(
+    path: Path | RemoteFile, robot: Robot | None, chunk: int, reading: Reading, notes: list[Note]
+) -> Iterator[Samples]:
     wanted = None if robot is None else robot.active_names
     if reading.stamps not in ("auto", "header", "bag"):
         raise InputError(f"unknown kind of stamps {reading.stamps!r}", "choose auto, header or bag")
-    if not path.exists():
-        raise InputError("there is no such file or folder", "check the path", str(path))
-    if path.suffix.lower() in TABLES:
-        for samples in iter_table(path, robot, reading, notes):
-            yield samples if wanted is None else in_order_of(samples, wanted)
-        return
-    if not is_bag(path):
-        what = f"the name ends in {path.suffix[:20]!r}" if path.suffix else "the name has no ending"
-        raise InputError(what, "give a rosbag2 folder, .mcap, .db3, .bag, .csv or .npz file", str(path))
+    if isinstance(path, Path):
+        if not path.exists():
+            raise InputError("there is no such file or folder", "check the path", str(path))
+        if path.suffix.lower() in TABLES:
+            for samples in iter_table(path, robot, reading, notes):
+                yield samples if wanted is None else in_order_of(samples, wanted)
+            return
+        if not is_bag(path):
+            what = f"the name ends in {path.suffix[:20]!r}" if path.suffix else "the name has no ending"
+            raise InputError(what, "give a rosbag2 folder, .mcap, .db3, .bag, .csv or .npz file", str(path))
     units = replace(reading.units, time="s")  # the stamps of a bag have a unit of their own
     for samples in iter_bag(open_bag(path), wanted, chunk, reading, notes):
         yield in_si(samples, robot, units)

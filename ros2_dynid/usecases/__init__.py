@@ -11,6 +11,7 @@ data and encode the outcome (`ros2_dynid.codec`). A request names files; data in
 | `gains` | recordings without and with a load of known mass -> drive gains |
 | `plan` | a robot and what surrounds it -> an exciting trajectory |
 | `check` | a recording -> is it usable? |
+| `fleet` | recordings of many robots -> their models, what they share, who stands out |
 | `report` | folders of identified models -> a page, or a comparison |
 | `robot_source` | where the robot comes from: a part of every request |
 """
@@ -18,6 +19,7 @@ data and encode the outcome (`ros2_dynid.codec`). A request names files; data in
 from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.progress import Cancelled, Progress
 from ros2_dynid.usecases.check import CheckOutcome, CheckRequest, check
+from ros2_dynid.usecases.fleet import FleetOutcome, FleetRequest, fleet
 from ros2_dynid.usecases.gains import GainsOutcome, GainsRequest, gains
 from ros2_dynid.usecases.identify import IdentifyOutcome, IdentifyRequest, identify
 from ros2_dynid.usecases.payload import PayloadOutcome, PayloadRequest, payload
@@ -29,6 +31,8 @@ __all__ = [
     "Cancelled",
     "CheckOutcome",
     "CheckRequest",
+    "FleetOutcome",
+    "FleetRequest",
     "GainsOutcome",
     "GainsRequest",
     "IdentifyOutcome",
@@ -45,6 +49,7 @@ __all__ = [
     "check",
     "decode",
     "encode",
+    "fleet",
     "gains",
     "identify",
     "payload",

@@ -39,6 +39,7 @@ LAYERS = (
     Layer(("identification",), "preparation, estimators, physical parameters, validation, model.yaml"),
     Layer(("report",), "the HTML page, figures and tables"),
     Layer(("pipeline",), "identification as a story: recordings become an identified model"),
+    Layer(("fleet",), "many robots and recordings: map, reduce, compare, on a Dask cluster"),
     Layer(("usecases",), "typed requests and outcomes; what the command line, jobs and nodes call"),
     Layer(("jobs", "job_process", "demo"), "use cases in a process of their own; the whole loop over real nodes"),
     Layer(("nodes",), "managed ROS 2 nodes: convert, call, publish; the only layer that imports ROS"),

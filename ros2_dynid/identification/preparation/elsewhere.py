@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
     from ros2_dynid.identification.preparation.prepared import Filter, Prepared
     from ros2_dynid.model.robot import Robot
+    from ros2_dynid.notes import Note
     from ros2_dynid.recording.reading import Reading
 
 T = TypeVar("T")
@@ -92,11 +93,18 @@ def changed_now(change: Callable[[Prepared], Prepared], prepared: Sequence[Prepa
 
 
 def outline(whole: Prepared, parts: Iterable[Prepared]) -> Prepared:
-    """Return all of a recording but its samples; t: its first and last time, shape (2,)."""
+    """Return all of a recording but its samples, with the notes that it had."""
+    return replace(outline_of(parts), notes=whole.notes)
+
+
+def outline_of(parts: Iterable[Prepared]) -> Prepared:
+    """Return all of a recording, whose parts are one after the other in time, but its samples."""
     first: Prepared | None = None
+    notes: list[Note] = []
     segments, top, at, end = [], [], 0, 0.0
     for part in parts:
-        first = first or _emptied(part)
+        notes += part.notes
+        first = first or emptied(part)
         segments += [slice(s.start + at, s.stop + at) for s in part.segments]
         top.append(part.top_speed)
         at += len(part.t)
@@ -107,11 +115,12 @@ def outline(whole: Prepared, parts: Iterable[Prepared]) -> Prepared:
         t=np.array([first.t[0], end]),
         segments=tuple(segments),
         top_speed=np.max(top, axis=0),
-        notes=whole.notes or first.notes,
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _emptied(part: Prepared) -> Prepared:
+def emptied(part: Prepared) -> Prepared:
+    """Return all of a part of a recording but its samples."""
     none = np.empty((0, part.q.shape[1]))
     return replace(
         part,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.elsewhere import emptied
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
@@ -30,20 +31,36 @@ def prepare_pieces(
     At the seams the filters' transients are lost, as at a gap.
     A piece alone may stand still or be too short: it is left out with a note, unless none can be used.
     """
-    done: list[Prepared] = []
     refused: list[Note] = []
+    done = list(prepare_each(robot, pieces, options, refused, half=half, filters=filters))
+    return joined_prepared(done, tuple(refused))
+
+
+def prepare_each(
+    robot: Robot,
+    pieces: Iterable[Samples],
+    options: PreparationOptions | None,
+    refused: list[Note],
+    *,
+    half: int | None = None,
+    filters: Filter | None = None,
+) -> Iterator[Prepared]:
+    """Yield the pieces prepared, one at a time; what was left out is appended to `refused`."""
+    like: Prepared | None = None
     first_error: InputError | None = None
     for piece in pieces:
         try:
-            done.append(prepare(robot, piece, options, half=half, like=done[0] if done else None, filters=filters))
+            part = prepare(robot, piece, options, half=half, like=like, filters=filters)
         except InputError as error:
             first_error = first_error or error
             span = f"{piece.t[0]:.6g} to {piece.t[-1]:.6g} s" if len(piece) else "no samples"
             refused.append(remark(f"the piece of {span} was left out: {error.what}"))
-    if not done:
+            continue
+        like = like or emptied(part)
+        yield part
+    if like is None:
         assert first_error is not None
         raise first_error
-    return joined_prepared(done, tuple(refused))
 
 
 def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prepared:

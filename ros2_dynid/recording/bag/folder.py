@@ -14,6 +14,7 @@ from ros2_dynid.recording.bag.mcap_file import McapFile
 from ros2_dynid.recording.bag.rosbag1_file import Rosbag1File
 from ros2_dynid.recording.bag.sqlite_file import SqliteFile
 from ros2_dynid.recording.bag.storage import Channel, MessageBlock, Storage, distinct
+from ros2_dynid.recording.remote_file import RemoteFile
 
 METADATA = "metadata.yaml"
 _MAX_METADATA = 4 << 20
@@ -66,8 +67,10 @@ def _kind(path: Path) -> str:
     return name.rpartition(".")[2]
 
 
-def open_bag(path: Path) -> Bag:
-    """Open a bag folder, or a single .mcap, .db3 or ROS 1 .bag file, packed with zstd or not."""
+def open_bag(path: Path | RemoteFile) -> Bag:
+    """Open a bag folder, or a single .mcap, .db3 or ROS 1 .bag file, packed with zstd or not; remote: .mcap only."""
+    if isinstance(path, RemoteFile):
+        return Bag(Path(path.name), (McapFile(path),))
     warnings: list[str] = []
     announced = None
     if path.is_dir():

@@ -16,6 +16,7 @@ from ros2_dynid.recording.bag import mcap_records as mcap
 from ros2_dynid.recording.bag.compression import MAX_CHUNK, Budget, DamagedDataError, decompress, open_zstd
 from ros2_dynid.recording.bag.mcap_records import FRAME, Fields
 from ros2_dynid.recording.bag.storage import Channel, MessageBlock, type_name
+from ros2_dynid.recording.remote_file import RemoteFile
 
 MAX_SUMMARY = 128 << 20
 MAX_DEFINITION = 4 << 20
@@ -84,11 +85,11 @@ class _ForwardStream:
 class McapFile:
     """One .mcap file (or .mcap.zstd): its channels, and its messages in blocks, a chunk each."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | RemoteFile) -> None:
         """Read the catalogue: from the summary at the end, or where there is none by walking through the file."""
         self.path = path
-        self.packed = path.suffix in (".zstd", ".zst")
-        self.size = path.stat().st_size
+        self.packed = not isinstance(path, RemoteFile) and path.suffix in (".zstd", ".zst")
+        self.size = path.size if isinstance(path, RemoteFile) else path.stat().st_size
         self.channels: list[Channel] = []
         self.warnings: list[str] = []
         self._schemas: dict[int, tuple[str, str, str]] = {}
@@ -114,6 +115,8 @@ class McapFile:
         return self._walk(np.array(sorted(wanted), np.int64))
 
     def _open(self) -> BufferedIOBase:
+        if isinstance(self.path, RemoteFile):
+            return self.path.open()
         return open_zstd(self.path) if self.packed else self.path.open("rb")
 
     def _warn(self, text: str) -> None:

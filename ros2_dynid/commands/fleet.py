@@ -1,0 +1,75 @@
+"""dynid fleet: many robots, many recordings, on a Dask cluster."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from ros2_dynid.commands.shared.terminal import Column, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ros2_dynid.commands.shared.command import Subparsers
+    from ros2_dynid.usecases.fleet import FleetOutcome
+
+MOST = 40
+"""Rows of a table: more are on the page."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "fleet",
+        help="models of many robots from many recordings, and who stands out",
+        description="Identify every robot of a fleet file from its recordings, compare robots of one kind, and follow "
+        "their friction over time. A second run computes only what is new or changed.",
+    )
+    parser.add_argument("file", metavar="FLEET.yaml", help="the robots and where their recordings are")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder of the result, kept between runs")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://10.0.0.1:8786")
+    where.add_argument(
+        "--workers", metavar="N", type=int,
+        help="processes of this machine (default: as many as cores; 0: everything in this process, without Dask)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> FleetOutcome:
+    """Run over the fleet."""
+    from ros2_dynid.usecases.fleet import FleetRequest, fleet
+
+    request = FleetRequest(args.file, args.output, args.scheduler, args.workers, shlex.join(["dynid", *sys.argv[1:]]))
+    with progress_bar(no_color=args.no_color) as progress:
+        return fleet(request, progress, say=lambda line: print(f"dynid fleet: {line}", file=sys.stderr, flush=True))
+
+
+def show(outcome: FleetOutcome, console: Console) -> None:
+    """Print the robots that need attention first, and what could not be used."""
+    calm = ("good", "note")
+    rows = sorted(outcome.robots.items(), key=lambda item: (item[1].verdict in calm, item[0]))
+    cells = [
+        (
+            robot,
+            one.verdict,
+            str(one.recordings),
+            "" if "all" not in one.validation else f"{100 * one.validation['all'].relative:.2f} %",
+            one.reason,
+        )
+        for robot, one in rows[:MOST]
+    ]
+    columns = [Column("robot"), Column("verdict"), Column("recordings", right=True)]
+    columns += [Column("error\n(held out)", right=True), Column("why", wrap=True)]
+    print_table(console, columns, cells, title=f"{len(outcome.robots)} robots")
+    if len(rows) > MOST:
+        console.print(f"... and {len(rows) - MOST} more robots on the page")
+    for one in outcome.failed[:MOST]:
+        console.print(f"not used: {one.robot}: {one.recording}: {one.reason}", markup=False, soft_wrap=True)
+    if len(outcome.failed) > MOST:
+        console.print(f"... and {len(outcome.failed) - MOST} more recordings that could not be used")
+    console.print(
+        f"{outcome.recordings} recordings, {outcome.mapped} of them read anew; {outcome.reduced} robots identified anew"
+    )
+    console.print(f"report: {outcome.page}", markup=False, soft_wrap=True)

@@ -1,0 +1,157 @@
+"""The map: one recording becomes its outline and R factors, which is all that the rest of the fleet needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.codegen.backend import LARGE, regressor_function, torque_function
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.fleet.fingerprint import fingerprint
+from ros2_dynid.fleet.parts import Change, Here, Parts, Source, open_recording
+from ros2_dynid.fleet.recordings import Identity, identity, plain_reason
+from ros2_dynid.identification.estimators import Information, inform
+from ros2_dynid.identification.preparation import Prepared
+from ros2_dynid.identification.preparation.elsewhere import outline
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Robot
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the fleet keeps of a recording: its outline, R factors of [W tau] with plain friction, first stamp [ns].
+
+    long, twice: as in Source.
+    """
+
+    outline: Prepared
+    information: Information
+    start_ns: int
+    long: bool = False
+    twice: bool = False
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task that ended with an error of the data: what is wrong, and what to do."""
+
+    what: str
+    cure: str
+    source: str | None = None
+
+    def error(self) -> InputError:
+        """Return it as the error that it was."""
+        return InputError(self.what, self.cure, self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A function of a recording's samples: function(whole, parts), or function(whole, parts, extra)."""
+
+    source: Source
+    outline: Prepared
+    changes: tuple[Change, ...]
+    function: Callable[..., object]
+    extra: tuple[object, ...] = ()
+
+
+def map_recording(source: Source) -> Outcome | Failed:
+    """Read, check, prepare and compress a recording."""
+    try:
+        ready(source.robot)
+        opened = open_recording(source)
+        there, long = opened.whole, opened.whole is None
+        if there is None:
+            there = Here.outline(opened.outline, replace(source, long=True, twice=opened.twice))
+        information = inform(source.robot, _base(source.robot), [there], delay=source.options.delay is None)
+        return Outcome(opened.outline, information, opened.start_ns, long, opened.twice)
+    except (DynidError, OSError, MemoryError) as error:
+        return failed(error, source.place)
+
+
+def outline_elsewhere(source: Source) -> Prepared | Failed:
+    """Return the outline of a recording prepared in another way."""
+    try:
+        ready(source.robot)
+        return open_recording(source).outline
+    except (DynidError, OSError, MemoryError) as error:
+        return failed(error, source.place)
+
+
+def answer(question: Question) -> object:
+    """Return the answer to a question about a recording, or Failed."""
+    try:
+        ready(question.source.robot)
+        parts = Parts(question.source, question.changes, question.outline.top_speed)
+        whole = question.outline
+        if not all(change.same_rows for change in question.changes):
+            whole = outline(whole, parts)
+        return question.function(whole, parts, *question.extra)
+    except (DynidError, OSError, MemoryError) as error:
+        return failed(error, question.source.place)
+
+
+def identities(places: tuple[str, ...]) -> tuple[Identity | Failed, ...]:
+    """Return what each recording is."""
+    return tuple(_identity(place) for place in places)
+
+
+def _identity(place: str) -> Identity | Failed:
+    try:
+        return identity(place)
+    except (DynidError, OSError) as error:
+        return failed(error, place)
+
+
+def failed(error: Exception, place: str) -> Failed:
+    """Return an error as data: exceptions of ours do not travel between processes, and a line is all that is shown."""
+    if isinstance(error, InputError):
+        return Failed(str(error.what), str(error.cure), error.source)
+    if isinstance(error, MemoryError):
+        return Failed("there is not enough memory for it", "give the workers more", place)
+    if isinstance(error, OSError):
+        return Failed(f"it cannot be read ({error.strerror or error})", "check the file and its permissions", place)
+    what, _, cure = str(error).rpartition("; ")
+    return Failed(what or cure, cure, place)
+
+
+def reason(found: Failed) -> str:
+    """Return the reason in one line, without the file's name."""
+    return plain_reason(found.error())
+
+
+def ready(robot: Robot) -> None:
+    """Build the robot's compiled dynamics first, if they can be: a result must not depend on who built them when."""
+    _ready(fingerprint(robot), _Kept(robot))
+
+
+class _Kept:
+    """A robot in the arguments of a cache that goes by its fingerprint."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Kept)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=64)
+def _ready(key: str, kept: _Kept) -> None:
+    robot = kept.robot
+    regressor_function(robot, LARGE)
+    torque_function(*frictionless(robot, standard_vector(robot)))
+
+
+def _base(robot: Robot) -> BaseParameters:
+    return _base_of(fingerprint(robot), _Kept(robot))
+
+
+@lru_cache(maxsize=64)
+def _base_of(key: str, kept: _Kept) -> BaseParameters:
+    return base_parameters(kept.robot, method="closed-form")

@@ -1,0 +1,196 @@
+"""The reduction for one robot: the R factors of its recordings become its model, by the code of `dynid identify`.
+
+The choices that look at all recordings (cut-offs, delay, friction terms) are those of `pipeline.identify`, which asks
+for what it needs of the samples (`distant`). Beside the model: the estimate with plain friction, which robots of one
+kind share, and what each recording says by itself.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid import pipeline
+from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.errors import DynidError
+from ros2_dynid.fleet.distant import Map, Recordings, here
+from ros2_dynid.fleet.map_recording import Outcome
+from ros2_dynid.fleet.parts import Source
+from ros2_dynid.fleet.trends import FrictionPoint, friction_of
+from ros2_dynid.identification.estimators import Estimate, Information, combine, wls
+from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques
+from ros2_dynid.identification.model_file import TorqueError
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.model.parameters import unit_of
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.report.build import MODEL
+
+
+@dataclass(frozen=True, eq=False)
+class RobotJob:
+    """A robot with the outcomes of its recordings in order, and its recordings to validate on.
+
+    folder: where its model will be, as the files name it; command: what to type to repeat it.
+    """
+
+    id: str
+    robot: Robot
+    options: IdentifyOptions
+    sources: tuple[Source, ...]
+    outcomes: tuple[Outcome, ...]
+    validation: tuple[Source, ...]
+    folder: str
+    command: str
+
+
+@dataclass(frozen=True, eq=False)
+class RecordingRow:
+    """A recording in the robot's light: relative torque error under the robot's estimate and under its own, duration
+    [s], first stamp [s since 1970, 0: not known], friction."""
+
+    place: str
+    together: float
+    alone: float
+    seconds: float
+    time: float
+    friction: FrictionPoint | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RobotResult:
+    """A robot reduced: the plain estimate of its base parameters, its recordings, the verdict on its model.
+
+    problem: why there is no model; files: of the model's folder, by name (they are stored apart from the rest).
+    """
+
+    id: str
+    joints: tuple[str, ...]
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    value: Array
+    covariance: Array
+    identified: NDArray[np.bool_]
+    dof: float
+    rows: tuple[RecordingRow, ...]
+    level: str
+    verdict: tuple[str, ...]
+    fit: dict[str, TorqueError]
+    validation: dict[str, TorqueError]
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """A robot's result and the files of its model; empty if there is none."""
+
+    result: RobotResult
+    files: Mapping[str, bytes]
+
+
+def reduce_robot(job: RobotJob, run: Map = here) -> Reduced:
+    """Identify a robot from the outcomes of its recordings; `run` maps questions about samples."""
+    robot = job.robot
+    base = base_parameters(robot, method="closed-form")
+    together = combine([outcome.information for outcome in job.outcomes])
+    try:
+        found = wls(together)
+    except DynidError as error:
+        return Reduced(_without_estimate(job, base, str(error)), {})
+    rows = tuple(
+        _row(job, base, k, together.take([i for i, b in enumerate(together.blocks) if b.recording == k]), found)
+        for k in range(len(job.sources))
+    )
+    result = RobotResult(
+        id=job.id,
+        joints=tuple(robot.active_names),
+        names=tuple(base.names),
+        units=tuple(unit_of(robot, leader) for leader in base.leaders),
+        value=found.base,
+        covariance=found.base_covariance,
+        identified=found.base_identified,
+        dof=found.dof,
+        rows=rows,
+        level="",
+        verdict=(),
+        fit={},
+        validation={},
+    )
+    return _identified(job, result, run)
+
+
+def _identified(job: RobotJob, result: RobotResult, run: Map) -> Reduced:
+    sources = {source.place: source for source in (*job.sources, *job.validation)}
+    known = {source.place: outcome for source, outcome in zip(job.sources, job.outcomes, strict=True)}
+    recordings = Recordings(sources, known, run)
+    try:
+        found = pipeline.identify(
+            job.robot,
+            recordings.distant([source.place for source in job.sources]),
+            options=job.options,
+            validate=recordings.distant([source.place for source in job.validation]),
+            command=job.command,
+        )
+    except DynidError as error:
+        return Reduced(replace(result, level="bad", problem=str(error)), {})
+    outcome = replace(found.outcome, model=f"{job.folder}/{MODEL}", seconds=0.0)
+    # The date of the data, and no duration: the same data give the same files.
+    model = replace(found.model, obtained={**found.model.obtained, "created": _date(job)})
+    with tempfile.TemporaryDirectory(prefix="dynid-") as place:
+        folder = Path(place, "model")
+        pipeline.write_result(folder, model, outcome, found.torques)
+        files = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
+    levels = [str(remark.level.value) for remark in outcome.verdict]
+    level = next((name for name in ("problem", "warning", "note") if name in levels), "good")
+    texts = tuple(f"{remark.level.value}: {remark.text}" for remark in outcome.verdict)
+    return Reduced(
+        replace(result, level=level, verdict=texts, fit=dict(outcome.fit), validation=dict(outcome.validation)), files
+    )
+
+
+def _row(job: RobotJob, base: BaseParameters, k: int, own: Information, found: Estimate) -> RecordingRow:
+    outline = job.outcomes[k].outline
+    torque = max(float(np.linalg.norm(joint_torques(own))), 1e-300)
+    try:
+        alone = float(np.linalg.norm(joint_errors(own, wls(own).value))) / torque
+    except DynidError:
+        alone = float("nan")
+    return RecordingRow(
+        place=job.sources[k].place,
+        together=float(np.linalg.norm(joint_errors(own, found.value))) / torque,
+        alone=alone,
+        seconds=float(outline.t[-1] - outline.t[0]),
+        time=job.outcomes[k].start_ns * 1e-9,
+        friction=friction_of(job.robot, base, own, found, _top_speed(job)),
+        notes=tuple(str(note) for note in outline.notes[:5]),
+    )
+
+
+def _top_speed(job: RobotJob) -> Array:
+    """Return the usual top speed of each joint, shape (n,)."""
+    return np.asarray(np.median([outcome.outline.top_speed for outcome in job.outcomes], axis=0))
+
+
+def _without_estimate(job: RobotJob, base: BaseParameters, problem: str) -> RobotResult:
+    b = len(base)
+    none: dict[str, TorqueError] = {}
+    return RobotResult(
+        job.id, tuple(job.robot.active_names), tuple(base.names),
+        tuple(unit_of(job.robot, leader) for leader in base.leaders),
+        np.zeros(b), np.zeros((b, b)), np.zeros(b, dtype=bool), 1.0, (), "bad", (), none, none, problem,
+    )  # fmt: skip
+
+
+def _date(job: RobotJob) -> str:
+    newest = max(outcome.start_ns for outcome in job.outcomes)
+    return datetime.fromtimestamp(newest * 1e-9, timezone.utc).isoformat(timespec="seconds")
