@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -55,14 +55,16 @@ from ros2_dynid.identification.outcome import (
     IdentifyOutcome,
     PriorUse,
 )
-from ros2_dynid.identification.physical import Essential, closest, essential, made_consistent, significance
+from ros2_dynid.identification.physical import Essential, closest, essential, made_consistent
 from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.consistency import table as consistent_counts
+from ros2_dynid.identification.physical.essential import largest_rows, share_of_largest
 from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, imposed_on, set_fits
 from ros2_dynid.identification.physical.prior_sources import described_prior, has_masses, model_prior
 from ros2_dynid.identification.physical.standard import essential_change, full_map, on_leaders, with_drives
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
-from ros2_dynid.identification.preparation.elsewhere import Distant, changed
+from ros2_dynid.identification.preparation.elsewhere import Distant, changed, over
+from ros2_dynid.identification.preparation.rows import row_chunks
 from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
 from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.identification.validation import (
@@ -695,7 +697,10 @@ def _physical_parameters(
 def _elimination(problem: Problem, selection: Essential) -> Elimination:
     """Return the steps of the elimination, and the largest share of a joint's torque that each parameter makes."""
     names, found = problem.base.names, selection.estimate
-    share = significance((rows for p in problem.prepared for rows in problem.rows(p)), found.value)
+    columns, delay = problem.base.columns(problem.robot), bool(problem.information.layout.n_delay)
+    largest = over(partial(_largest_rows, problem.robot, columns, delay, problem.terms), problem.prepared)
+    W, tau = (np.max(part, axis=0) for part in zip(*(one for one in largest if one is not None), strict=True))
+    share = share_of_largest(W, tau, found.value)
     steps = tuple(
         EliminationStep(
             parameter=names[step.parameter],
@@ -707,6 +712,17 @@ def _elimination(problem: Problem, selection: Essential) -> Elimination:
         for step in selection.steps
     )
     return Elimination(steps, dict(zip(names, share[found.layout.base].tolist(), strict=True)))
+
+
+def _largest_rows(
+    robot: Robot,
+    columns: Sequence[int],
+    delay: bool,
+    terms: Sequence[FrictionTerm],
+    whole: Prepared,
+    parts: Iterable[Prepared],
+) -> tuple[Array, Array] | None:
+    return largest_rows(rows for part in parts for rows in row_chunks(robot, part, columns, delay=delay, terms=terms))
 
 
 def _verdict(problem: Problem, found: Estimate, fit: Errors, validation: HeldOut, fitted: Comparison) -> list[Remark]:

@@ -41,7 +41,9 @@ def run(args: argparse.Namespace) -> FleetOutcome:
     """Run over the fleet."""
     from ros2_dynid.usecases.fleet import FleetRequest, fleet
 
-    request = FleetRequest(args.file, args.output, args.scheduler, args.workers, shlex.join(["dynid", *sys.argv[1:]]))
+    # Without the folder and the workers: reports must not depend on them.
+    command = shlex.join(["dynid", "fleet", args.file, "-o", "DIR"])
+    request = FleetRequest(args.file, args.output, args.scheduler, args.workers, command)
     with progress_bar(no_color=args.no_color) as progress:
         return fleet(request, progress, say=lambda line: print(f"dynid fleet: {line}", file=sys.stderr, flush=True))
 

@@ -25,16 +25,19 @@ CHANCE = 0.01
 ROUNDS = 20
 LEAST = 3
 """Robots that it takes to call one of them different."""
+RIDGE = 1e-12
+"""Added to scaled covariances, which may be singular where robots do not differ."""
+MANY = 40
+"""Robots from which on each is compared with the mean of all, not of all others: it is a small part of it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Own:
-    """What one robot's recordings say: x (b,), C (b, b), which are identified (b,), degrees of freedom of C."""
+    """What one robot's recordings say: x (b,), C (b, b), and which are identified (b,)."""
 
     value: Array
     covariance: Array
     identified: NDArray[np.bool_]
-    dof: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,27 +67,30 @@ def compare_kind(robots: Sequence[Own]) -> Kind:
     x = np.array([robot.value for robot in robots])
     s = np.array([np.sqrt(np.maximum(np.diag(robot.covariance), 0.0)) for robot in robots])
     known = np.array([robot.identified for robot in robots], dtype=bool) & np.isfinite(s)
-    dof = np.array([robot.dof for robot in robots])
     m, b = x.shape
-    mean, mean_std, spread = (np.full(b, np.nan) for _ in range(3))
-    z, limit = np.full((m, b), np.nan), np.full((m, b), np.inf)
     chance = CHANCE / (2 * max(int(known.sum()), 1))
-    for k in range(b):
-        rows = np.flatnonzero(known[:, k])
-        if len(rows) == 0:
-            continue
-        inside = _inside(x[rows, k], s[rows, k], dof[rows], chance)
-        used = rows[inside]
-        mean[k], mean_std[k], spread[k] = _mean_and_spread(x[used, k], s[used, k])
-        for i in rows:
-            others = used[used != i]
-            if len(others) >= LEAST - 1:
-                z[i, k], limit[i, k] = _distance(x[i, k], s[i, k], dof[i], x[others, k], s[others, k], chance)
+    apart = np.zeros(m, dtype=bool)
+    for _ in range(ROUNDS):
+        mean, mean_std, spread = (np.full(b, np.nan) for _ in range(3))
+        z, limit = np.full((m, b), np.nan), np.full((m, b), np.inf)
+        for k in range(b):
+            rows = np.flatnonzero(known[:, k])
+            usual = rows[~apart[rows]] if np.count_nonzero(~apart[rows]) >= LEAST else rows
+            if len(usual) == 0:
+                continue
+            used = usual[_inside(x[usual, k], s[usual, k], chance)]
+            mean[k], mean_std[k], spread[k] = _mean_and_spread(x[used, k], s[used, k])
+            inside = np.isin(rows, used)
+            z[rows, k], limit[rows, k] = _distances(x[rows, k], s[rows, k], inside, chance)
+        found = np.any(np.abs(z) > limit, axis=1) | apart
+        if np.array_equal(found, apart):
+            break
+        apart = found  # a robot that stands out in one parameter says little about the usual value of another
     shrunk, shrunk_std = _shrunk(robots, mean, spread, known)
     return Kind(mean, mean_std, spread, z, limit, shrunk, shrunk_std)
 
 
-def _inside(x: Array, s: Array, dof: Array, chance: float) -> NDArray[np.bool_]:
+def _inside(x: Array, s: Array, chance: float) -> NDArray[np.bool_]:
     """Return which robots the mean and the spread are taken from: all but those that stand out, found by turns.
 
     It begins with median and median deviation, which a few that are far off hardly move.
@@ -99,13 +105,9 @@ def _inside(x: Array, s: Array, dof: Array, chance: float) -> NDArray[np.bool_]:
     inside = np.abs(x - centre) <= quantile * np.sqrt(spread**2 + s**2)
     for _ in range(ROUNDS):
         if np.count_nonzero(inside) < LEAST - 1:
-            return np.ones(m, dtype=bool)
-        before = inside.copy()
-        for i in range(m):
-            others = np.flatnonzero(before & (np.arange(m) != i))
-            if len(others) >= LEAST - 1:
-                z, limit = _distance(x[i], s[i], dof[i], x[others], s[others], chance)
-                inside[i] = abs(z) <= limit
+            break
+        z, limit = _distances(x, s, inside, chance)
+        before, inside = inside, ~(np.abs(z) > limit)
         if np.array_equal(before, inside):
             break
     return inside if np.count_nonzero(inside) >= LEAST - 1 else np.ones(m, dtype=bool)
@@ -130,27 +132,33 @@ def _mean_and_spread(x: Array, s: Array) -> tuple[float, float, float]:
         for _ in range(200):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
-            if high - low <= 1e-12 * scale**2:
+            if high - low <= 1e-6 * high:
                 break
     square = low
     w = 1.0 / (s**2 + square + floor)
     return float(np.sum(w * x) / np.sum(w)), float(1.0 / np.sqrt(np.sum(w))), float(np.sqrt(square))
 
 
-def _distance(x: float, s: float, dof: float, others: Array, s_others: Array, chance: float) -> tuple[float, float]:
-    """Return how many sigmas x is from the others, and how many are no chance.
+def _distances(x: Array, s: Array, inside: NDArray[np.bool_], chance: float) -> tuple[Array, Array]:
+    """Return how many sigmas each robot is from the others inside, and how many are no chance; NaN with too few.
 
-    The spread of a few robots is poorly known, and so is the std from a few blocks: the quantile is Student's, with the
-    degrees of freedom of the sum (Satterthwaite).
+    The spread of a few robots is poorly known: the quantile is Student's with their degrees of freedom.
     """
-    mean, mean_std, spread = _mean_and_spread(others, s_others)
-    spread = 0.0 if np.isnan(spread) else spread
-    between, own = spread**2 + mean_std**2, s**2
-    total = between + own
-    if total <= 0.0:
-        return 0.0, np.inf
-    freedom = total**2 / (between**2 / max(len(others) - 1, 1) + own**2 / max(dof, 1.0))
-    return float((x - mean) / np.sqrt(total)), -float(stdtrit(freedom, chance))
+    z, limit = np.full(len(x), np.nan), np.full(len(x), np.inf)
+    count = np.count_nonzero(inside) - (inside & (np.count_nonzero(inside) <= MANY))
+    centre, scatter = np.full(len(x), np.nan), np.full(len(x), np.nan)
+    together = _mean_and_spread(x[inside], s[inside])
+    centre[:], scatter[:] = together[0], together[1] ** 2 + together[2] ** 2
+    if np.count_nonzero(inside) <= MANY:  # among more, one robot hardly moves the mean of all
+        for i in np.flatnonzero(inside & (count >= LEAST - 1)):
+            others = inside & (np.arange(len(x)) != i)
+            mean, mean_std, spread = _mean_and_spread(x[others], s[others])
+            centre[i], scatter[i] = mean, mean_std**2 + spread**2
+    total = scatter + s**2
+    enough = (count >= LEAST - 1) & (total > 0.0)
+    z[enough] = (x[enough] - centre[enough]) / np.sqrt(total[enough])
+    limit[enough] = -stdtrit(count[enough] - 1.0, chance)
+    return z, limit
 
 
 def _shrunk(robots: Sequence[Own], mean: Array, spread: Array, known: NDArray[np.bool_]) -> tuple[Array, Array]:
@@ -166,7 +174,8 @@ def _shrunk(robots: Sequence[Own], mean: Array, spread: Array, known: NDArray[np
         T = np.diag(spread[use] ** 2)
         # x - C (C + T)^-1 (x - mean): the same without an inverse of what may be zero
         scale = np.sqrt(np.maximum(np.diag(C) + np.diag(T), 1e-300))
-        gain = np.linalg.lstsq((C + T) / np.outer(scale, scale), (C / scale[:, None]), rcond=1e-12)[0].T / scale
+        A = (C + T) / np.outer(scale, scale) + RIDGE * np.eye(len(use))
+        gain = np.linalg.solve(A, C / scale[:, None]).T / scale
         values[i, use] = robot.value[use] - gain @ (robot.value[use] - mean[use])
         stds[i, use] = np.sqrt(np.maximum(np.diag(C - gain @ C), 0.0))
     return values, stds

@@ -77,7 +77,6 @@ class RobotResult:
     value: Array
     covariance: Array
     identified: NDArray[np.bool_]
-    dof: float
     rows: tuple[RecordingRow, ...]
     level: str
     verdict: tuple[str, ...]
@@ -115,7 +114,6 @@ def reduce_robot(job: RobotJob, run: Map = here) -> Reduced:
         value=found.base,
         covariance=found.base_covariance,
         identified=found.base_identified,
-        dof=found.dof,
         rows=rows,
         level="",
         verdict=(),
@@ -187,7 +185,7 @@ def _without_estimate(job: RobotJob, base: BaseParameters, problem: str) -> Robo
     return RobotResult(
         job.id, tuple(job.robot.active_names), tuple(base.names),
         tuple(unit_of(job.robot, leader) for leader in base.leaders),
-        np.zeros(b), np.zeros((b, b)), np.zeros(b, dtype=bool), 1.0, (), "bad", (), none, none, problem,
+        np.zeros(b), np.zeros((b, b)), np.zeros(b, dtype=bool), (), "bad", (), none, none, problem,
     )  # fmt: skip
 
 

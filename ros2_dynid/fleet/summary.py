@@ -116,7 +116,7 @@ def summarise(
         present = [results[one] for one in members if one in results and results[one].identified.any()]
         if not present:
             continue
-        found = compare_kind([Own(one.value, one.covariance, one.identified, one.dof) for one in present])
+        found = compare_kind([Own(one.value, one.covariance, one.identified) for one in present])
         compared[name] = found
         summaries.append(_kind(name, present, found))
         outliers += _outliers(present, found)

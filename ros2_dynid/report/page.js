@@ -178,7 +178,7 @@ function path(root, points) {
 }
 
 // A table that sorts by a click on a header and filters by a search field above it.
-function table(parent, columns, rows, { search = false } = {}) {
+function table(parent, columns, rows, { search = false, kept = () => true } = {}) {
   let order = null, down = false, filter = "";
   if (search) {
     const input = html("input", { type: "search", placeholder: "filter…", "aria-label": "filter", class: "controls" }, parent);
@@ -198,7 +198,7 @@ function table(parent, columns, rows, { search = false } = {}) {
     return th;
   });
   function fill() {
-    let shown = rows.filter((row) => columns.some((c) => String(row[c.key]).toLowerCase().includes(filter)));
+    let shown = rows.filter((row) => kept(row) && columns.some((c) => String(row[c.key]).toLowerCase().includes(filter)));
     if (order !== null) {
       const { key } = columns[order], last = down ? -Infinity : Infinity;
       const rank = (v) => (typeof v === "number" ? v : last);
@@ -212,7 +212,10 @@ function table(parent, columns, rows, { search = false } = {}) {
         const value = row[column.key], td = html("td", {}, tr);
         if (column.text) td.className = "text";
         if (column.level) td.className = column.level(row);
-        td.textContent = typeof value === "number" ? number(value, column.digits) : value ?? "–";
+        const text = typeof value === "number" ? number(value, column.digits) : value ?? "–";
+        const link = column.link && column.link(row);
+        if (link) html("a", { href: link }, td, text);
+        else td.textContent = text;
         if (column.meter && typeof value === "number") {
           const meter = html("span", { class: "meter" }, td);
           const share = Math.min(1, value / 100);
@@ -222,6 +225,7 @@ function table(parent, columns, rows, { search = false } = {}) {
     }
   }
   fill();
+  return fill;
 }
 
 const at = (id) => document.getElementById(id);
@@ -318,7 +322,7 @@ function comparison() {
 }
 
 if (data.comparison) comparison();
-else [torques, parameters, excitation, friction, consistency].forEach((draw) => draw());
+else if (!data.fleet) [torques, parameters, excitation, friction, consistency].forEach((draw) => draw());
 let pending = 0;
 window.addEventListener("resize", () => { clearTimeout(pending); pending = setTimeout(() => redraws.forEach((f) => f()), 100); });
 window.addEventListener("beforeprint", () => redraws.forEach((f) => f()));

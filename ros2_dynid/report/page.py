@@ -40,13 +40,13 @@ def page(title: str, verdict: Sequence[tuple[str, str]], facts: Sequence[str], d
     )
     links = "".join(f'<a href="#s-{key}">{heading}</a>' for key, heading, _ in SECTIONS)
     links += '<a href="#s-how">How it was obtained</a>'
-    return _document(title, verdict, facts, links, sections + after, data)
+    return document(title, verdict, facts, links, sections + after, data)
 
 
 def comparison_page(title: str, verdict: Sequence[tuple[str, str]], facts: Sequence[str], data: ComparisonData) -> str:
     """Return the page that compares identifications; data: models and comparison, which page.js draws as a table."""
     section = '<section><h2 id="s-comparison">Parameters side by side</h2><div id="comparison"></div></section>'
-    return _document(title, verdict, facts, "", section, data)
+    return document(title, verdict, facts, "", section, data)
 
 
 def definitions(heading: str, rows: Sequence[tuple[str, str]], anchor: str) -> str:
@@ -71,14 +71,16 @@ def embedded(data: PageData | ComparisonData | Mapping[str, Plain]) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _document(
+def document(
     title: str,
     verdict: Sequence[tuple[str, str]],
     facts: Sequence[str],
     links: str,
     body: str,
-    data: PageData | ComparisonData,
+    data: PageData | ComparisonData | Mapping[str, Plain],
+    more: str = "",
 ) -> str:
+    """Return a whole page: body and links are HTML, data is what the script draws, more: a script that comes after."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     sentences = "".join(f'<li class="{escape(level)}">{escape(text)}</li>' for level, text in verdict)
     return f"""<!doctype html>
@@ -101,7 +103,7 @@ def _document(
 {body}
 </main>
 <script type="application/json" id="data">{embedded(data)}</script>
-<script>{script}</script>
+<script>{script}{more}</script>
 </body>
 </html>
 """

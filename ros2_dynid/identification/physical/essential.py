@@ -100,6 +100,18 @@ def significance(chunks: Iterable[Rows], value: Array) -> Array:
 
     Seed 004 calls parameters below 1 % not significant.
     """
+    found = largest_rows(chunks)
+    return np.zeros(len(value)) if found is None else share_of_largest(*found, value)
+
+
+def share_of_largest(W: Array, tau: Array, value: Array) -> Array:
+    """Return the same from the largest entries of W, shape (b, n), and the largest torques, shape (n,)."""
+    share = W / np.where(tau > 0, tau, np.inf)
+    return np.asarray(np.max(share * np.abs(value)[:, None], axis=1))
+
+
+def largest_rows(chunks: Iterable[Rows]) -> tuple[Array, Array] | None:
+    """Return the largest entry of each column of W at each joint (b, n), and each joint's largest torque (n,)."""
     largest, torque = None, None
     for rows in chunks:
         keep = rows.keep
@@ -107,10 +119,7 @@ def significance(chunks: Iterable[Rows], value: Array) -> Array:
         tau = np.max(np.abs(rows.tau) * keep, axis=1, initial=0.0)
         largest = W if largest is None else np.maximum(largest, W)
         torque = tau if torque is None else np.maximum(torque, tau)
-    if largest is None or torque is None:
-        return np.zeros(len(value))
-    share = largest / np.where(torque > 0, torque, np.inf)
-    return np.asarray(np.max(share * np.abs(value)[:, None], axis=1))
+    return None if largest is None or torque is None else (largest, torque)
 
 
 def _squares(R: Array, kept: Sequence[int]) -> float:

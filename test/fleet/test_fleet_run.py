@@ -1,0 +1,297 @@
+"""Runs over small fleets of simulated arms: equal to identify, resumed, refused, with recordings of every bad kind."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import pickle
+import shutil
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recordings import study
+from ros2_dynid import pipeline
+from ros2_dynid.cli import main
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.fleet import parts
+from ros2_dynid.fleet.distant import Recordings
+from ros2_dynid.fleet.fleet_file import load_fleet
+from ros2_dynid.fleet.lock import LOCK
+from ros2_dynid.fleet.map_recording import Failed, Outcome, map_recording
+from ros2_dynid.fleet.parts import Source
+from ros2_dynid.fleet.recordings import identity
+from ros2_dynid.fleet.run import KINDS, run_fleet
+from ros2_dynid.fleet.store import Store
+from ros2_dynid.fleet.workers import workers
+from ros2_dynid.identification.model_file import load_model
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.recording.read import iter_samples, load_samples
+from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.save import save_samples
+from ros2_dynid.sim.truth import true_parameters
+
+ROBOT = load_robot("demo3")
+DAY = 86_400_000_000_000
+
+
+def record(path: Path, robot: int, number: int, seconds: float = 8.0, late: float = 0.0) -> Path:
+    """Write a recording of one of several arms that differ a little; late: delay of the efforts [s]."""
+    rng = np.random.default_rng([robot, number])
+    chi = true_parameters(ROBOT, 1)
+    chi = chi * (1.0 + 0.03 * np.random.default_rng(robot).standard_normal(len(chi)))
+    t, q, dq, ddq = study().fourier(rng, len(ROBOT.active), seconds)
+    tau = inverse_dynamics(ROBOT, chi, q, dq, ddq)
+    tau = np.roll(tau, round(late / (t[1] - t[0])), axis=0)
+    tau += 0.02 * tau.std(axis=0) * rng.standard_normal(tau.shape)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    start = 1_700_000_000_000_000_000 + number * DAY
+    save_samples(Samples(t[::4], ROBOT.active_names, q[::4], tau=tau[::4], start_ns=start), path)
+    return path
+
+
+def write_fleet(folder: Path, text: str) -> Path:
+    path = folder / "fleet.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Make two arms with two recordings each, one of them with one to validate on, and a run over them."""
+    folder = tmp_path_factory.mktemp("site")
+    for robot in (1, 2):
+        for number in range(2):
+            record(folder / f"bags/cell{robot}/night{number}.mcap", robot, number)
+    record(folder / "bags/cell1/validate/check.mcap", 1, 9)
+    file = write_fleet(folder, "defaults: {robot: demo3}\nfolders: bags\n")
+    return file, run_fleet(file, folder / "out", count=0)
+
+
+def test_models_are_those_of_identify(site):
+    file, run = site
+    folder = file.parent
+    assert run.work.mapped == run.work.recordings == 4 and run.work.reduced == 2
+    assert not run.fleet.failed
+    for robot in ("cell1", "cell2"):
+        bags = sorted((folder / "bags" / robot).glob("*.mcap"))
+        check = sorted((folder / "bags" / robot / "validate").glob("*.mcap"))
+        ours = load_model(folder / "out" / run.fleet.robots[robot].model)
+        for given in (bags, bags[::-1]):
+            theirs = pipeline.identify(ROBOT, given, validate=check).model
+            np.testing.assert_allclose(ours.value, theirs.value, rtol=1e-9, atol=1e-9 * np.abs(theirs.value).max())
+            np.testing.assert_allclose(ours.std, theirs.std, rtol=1e-9)
+            assert ours.fit["all"].relative == pytest.approx(theirs.fit["all"].relative, rel=1e-9)
+            if check:
+                assert ours.validation["all"].relative == pytest.approx(theirs.validation["all"].relative, rel=1e-9)
+        assert (folder / "out" / run.fleet.robots[robot].report).is_file()
+
+
+def test_late_efforts_and_asked_friction_take_the_same_choices(tmp_path):
+    bags = [record(tmp_path / f"b/arm/n{k}.mcap", 5, k, late=0.03) for k in range(2)]
+    options = IdentifyOptions(friction="viscous+coulomb+load", essential=True)
+    file = write_fleet(
+        tmp_path, "defaults: {robot: demo3, options: {friction: viscous+coulomb+load, essential: true}}\nfolders: b\n"
+    )
+    run = run_fleet(file, tmp_path / "out", count=0)
+    theirs = pipeline.identify(ROBOT, bags, options=options)
+    ours = load_model(tmp_path / "out" / run.fleet.robots["arm"].model)
+    assert theirs.outcome.filter.delay > 0.01
+    assert ours.essential == theirs.model.essential
+    np.testing.assert_allclose(ours.value, theirs.model.value, rtol=1e-9, atol=1e-9 * np.abs(ours.value).max())
+    terms = [(term.name, term.coefficient) for term in theirs.model.robot.friction]
+    assert terms and [(t.name, pytest.approx(t.coefficient, rel=1e-9)) for t in ours.robot.friction] == terms
+
+
+def test_a_second_run_computes_only_what_is_new(site, tmp_path):
+    file, _ = site
+    shutil.copytree(file.parent, tmp_path / "copy", copy_function=shutil.copy2)
+    file = tmp_path / "copy/fleet.yaml"
+    before = (tmp_path / "copy/out/fleet.json").read_bytes()
+    again = run_fleet(file, tmp_path / "copy/out", count=0)
+    assert (again.work.mapped, again.work.reduced) == (0, 0)
+    assert (tmp_path / "copy/out/fleet.json").read_bytes() == before
+    record(tmp_path / "copy/bags/cell2/night5.mcap", 2, 5)
+    more = run_fleet(file, tmp_path / "copy/out", count=0)
+    assert (more.work.mapped, more.work.reduced) == (1, 1)
+    assert more.fleet.robots["cell2"].recordings == 3 and len(more.fleet.trends["cell2"][0].time) == 3
+    # an outcome that is damaged, or would run code if it were unpickled, counts as missing
+    stored = sorted((tmp_path / "copy/out/outcomes").rglob("*.npz"))
+    stored[0].write_bytes(stored[0].read_bytes()[:1000])
+    with stored[1].open("wb") as stream:
+        pickle.dump({"tree": os.getcwd}, stream)
+    (tmp_path / "copy/bags/cell2/night5.mcap").unlink()
+    less = run_fleet(file, tmp_path / "copy/out", count=0)
+    assert less.work.mapped == 2 and less.fleet.robots["cell2"].recordings == 2
+    assert (tmp_path / "copy/out/fleet.json").read_bytes() == before
+
+
+def test_recordings_that_cannot_be_used_are_listed_and_the_rest_goes_on(tmp_path):
+    good = record(tmp_path / "b/arm/a.mcap", 3, 0)
+    (tmp_path / "b/arm/empty.mcap").touch()
+    (tmp_path / "b/arm/foreign.mcap").write_bytes(b"\x89PNG\r\n" + bytes(1000))
+    (tmp_path / "b/arm/cut.db3").write_bytes(b"SQLite format 3\0" + bytes(50))
+    (tmp_path / "b/arm/gone.mcap").symlink_to(tmp_path / "nowhere.mcap")
+    (tmp_path / "b/arm/same.mcap").write_bytes(good.read_bytes())  # counts once
+    (tmp_path / "b/idle").mkdir()
+    file = write_fleet(tmp_path, "defaults: {robot: demo3, recordings: ['b/none/*.mcap']}\nfolders: b\n")
+    run = run_fleet(file, tmp_path / "out", count=0)
+    listed = {(one.robot, Path(one.recording).name) for one in run.fleet.failed}
+    bad = ("empty.mcap", "foreign.mcap", "cut.db3", "gone.mcap", "*.mcap")
+    assert listed == {*(("arm", name) for name in bad), ("idle", "idle"), ("idle", "*.mcap")}
+    assert all("\n" not in one.reason and one.reason for one in run.fleet.failed)
+    assert run.fleet.robots["arm"].model and run.fleet.robots["arm"].recordings == 1
+    assert run.fleet.robots["idle"].verdict == "no data"
+
+
+def test_two_runs_into_one_folder_are_refused(site, tmp_path):
+    file, _ = site
+    out = tmp_path / "out"
+    out.mkdir()
+    with (out / LOCK).open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another run"):
+            run_fleet(file, out, count=0)
+
+
+def test_a_full_disk_is_one_line_and_nothing_is_left_behind(site, tmp_path, monkeypatch, capsys):
+    def full(file, **arrays):
+        file.write(b"begun")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("ros2_dynid.fleet.store.np.savez", full)
+    assert main(["fleet", str(site[0]), "-o", str(tmp_path / "out"), "--workers", "0", "--json"]) == 2
+    captured = capsys.readouterr()
+    assert "No space left" in json.loads(captured.out)["error"]
+    assert not [
+        path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name not in (LOCK, "stamps.json")
+    ]
+
+
+def test_without_dask_one_line_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(DynidError, match=r"pip install 'ros2_dynid\[fleet\]'"), workers(None, 1):
+        pass
+
+
+def source(place: Path | str, options: IdentifyOptions | None = None) -> Source:
+    options = options or IdentifyOptions()
+    return Source(str(place), identity(str(place)).content, ROBOT, options.preparation, options.reading)
+
+
+def test_a_long_recording_is_read_in_parts_and_gives_the_same(tmp_path, monkeypatch):
+    bag = record(tmp_path / "long.mcap", 4, 0, seconds=40.0)
+    monkeypatch.setattr(pipeline, "PIECE", 3000)
+    monkeypatch.setitem(iter_samples.__kwdefaults__, "chunk", 1000)
+    one = source(bag)
+    outcome = map_recording(one)
+    assert isinstance(outcome, Outcome) and outcome.long
+    assert not parts._kept.get(parts.fingerprint(one))  # its samples are never together
+    (whole,) = pipeline._all_prepared(ROBOT, [bag], IdentifyOptions(), lambda stage, done: None, (0.0, 0.0))
+    base = pipeline.base_parameters(ROBOT, method="closed-form")
+    theirs = pipeline.inform(ROBOT, base, [whole])
+    for a, b in zip(outcome.information.blocks, theirs.blocks, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a.R, b.R, strict=True))
+    known = {one.place: replace(one, long=True, twice=outcome.twice)}
+    distant = Recordings(known, {one.place: outcome}).distant([one.place])
+    ours, same = (pipeline.identify(ROBOT, given) for given in (distant, [bag]))
+    np.testing.assert_allclose(ours.model.value, same.model.value, rtol=1e-9, atol=1e-12)
+    assert ours.outcome.fit["all"].rms == pytest.approx(same.outcome.fit["all"].rms, rel=1e-9)
+
+
+def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    bag = record(tmp_path / "a.mcap", 4, 1)
+    table = tmp_path / "a.csv"
+    save_samples(load_samples(bag), table)
+    system = fsspec.filesystem("memory")
+    for file in (bag, table):
+        system.pipe_file(f"/plant/{file.name}", file.read_bytes())
+    for file in (bag, table):
+        here, there = map_recording(source(file)), map_recording(source(f"memory://plant/{file.name}"))
+        assert isinstance(here, Outcome) and isinstance(there, Outcome)
+        for a, b in zip(here.information.blocks, there.information.blocks, strict=True):
+            assert all(np.array_equal(x, y) for x, y in zip(a.R, b.R, strict=True))
+    file = write_fleet(tmp_path, "robots: [{id: arm, robot: demo3, recordings: ['memory://plant/*.mcap']}]\n")
+    run = run_fleet(file, tmp_path / "out", count=0)
+    assert run.fleet.robots["arm"].recordings == 1 and not run.fleet.failed
+    # a connection that breaks is an error, not the end of a damaged bag
+    known = source("memory://plant/a.mcap")
+    broken = system.store["/plant/a.mcap"].getvalue()
+    system.pipe_file("/plant/a.mcap", broken)
+
+    def fails(path, start=None, end=None, **more):
+        if start > len(broken) // 3:
+            raise ConnectionError("reset by peer")
+        return broken[start:end]
+
+    original, system.cat_file = system.cat_file, fails
+    try:
+        parts._kept.clear()
+        found = map_recording(known)
+    finally:
+        system.cat_file = original
+    assert isinstance(found, Failed) and "reset by peer" in found.what
+
+
+def test_outcomes_are_the_same_after_a_trip_through_the_store(site, tmp_path):
+    bag = sorted((site[0].parent / "bags/cell1").glob("*.mcap"))[0]
+    outcome = map_recording(source(bag))
+    store = Store(tmp_path, KINDS)
+    store.save("ab", outcome)
+    back = store.load("ab", Outcome)
+    assert back is not None and back.start_ns == outcome.start_ns
+    assert back.outline.filter == outcome.outline.filter and back.outline.segments == outcome.outline.segments
+    for a, b in zip(back.information.blocks, outcome.information.blocks, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a.R, b.R, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("robots: [{id: ../up, robot: demo3, recordings: [a]}]", "no name of a folder"),
+        ("robots: [{id: a, robot: demo3, recordings: [a], colour: red}]", "unknown field"),
+        ("robots: [{id: a, robot: demo3}]", "no recordings"),
+        ("robots: [{id: a, robot: demo3, recordings: [a]}, {id: A, robot: demo3, recordings: [b]}]", "twice"),
+        ("robots: [{id: a, robot: demo3, recordings: [a], options: {method: irls}}]", "all rows at once"),
+        ("robots: [{id: a, robot: demo3, recordings: [a], gains: {knee: 2}}]", "knee"),
+        ("[1, 2]", "not a fleet file"),
+        ("{}", "no robot"),
+    ],
+)
+def test_wrong_fleet_files_are_refused(tmp_path, text, line):
+    with pytest.raises(InputError, match=line):
+        load_fleet(write_fleet(tmp_path, text))
+
+
+def test_workers_of_dask_give_the_same_files_also_when_one_is_killed(site, tmp_path):
+    pytest.importorskip("distributed")
+    import psutil
+
+    file, run = site
+    killed = []
+
+    def kill_one(stage: str, done: float) -> None:
+        if stage.startswith("reading recordings") and not killed:
+            for child in psutil.Process().children(recursive=True):
+                if "spawn_main" in " ".join(child.cmdline()):
+                    killed.append(child.pid)
+                    os.kill(child.pid, signal.SIGKILL)
+                    return
+
+    lines: list[str] = []
+    found = run_fleet(file, tmp_path / "out", count=2, progress=kill_one, say=lines.append)
+    assert killed and lines[0].startswith("dashboard: http")
+    assert found.work.mapped == 4 and not found.fleet.failed
+    assert found.result.read_bytes() == run.result.read_bytes()
+    for robot in found.fleet.robots.values():
+        theirs = run.result.parent / robot.model
+        assert (tmp_path / "out" / robot.model).read_bytes() == theirs.read_bytes()
