@@ -27,7 +27,7 @@ NOT_RUN = {
     "./dynid test": "runs this very test",
     "dynid bench": "takes minutes and needs peers; what it measures is tested elsewhere",
     "dynid replay": "needs ROS nodes that listen; test/nodes runs it",
-    "dynid fleet": "needs Dask",
+    "dynid fleet": "needs a cluster; the page runs it on this machine",
     "./dynid python -m sphinx": "test_site.py builds the site",
 }
 ROS_OR_SYSTEM = ("ros2 ", "cd ", "colcon ", "pip ", "python3 -m venv", "rosdep ", "git ", ". ", "pre-commit ")
