@@ -26,11 +26,11 @@ from ros2_dynid.fleet.store import FORMAT, Store, read_packed, sweep, write_pack
 from ros2_dynid.fleet.summary import FailedRecording, Fleet, summarise
 from ros2_dynid.fleet.trends import FrictionPoint
 from ros2_dynid.fleet.workers import Workers, workers
-from ros2_dynid.identification.estimators import Block, Information, Layout
+from ros2_dynid.identification.estimators import Block, ColumnLayout, Information
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.preparation import Cutoffs, Filter, Prepared
 from ros2_dynid.identification.preparation.cutoffs import Spectrum
-from ros2_dynid.identification.preparation.even_grid import Known
+from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.notes import Note, NoteKind
 from ros2_dynid.progress import Progress, Reporter
@@ -54,8 +54,8 @@ class StoredRobot:
 
 
 KINDS = (
-    Block, Cutoffs, Filter, FrictionPoint, Information, Known, Layout, Note, NoteKind, Outcome, Prepared, RecordingRow,
-    RobotResult, Spectrum, StoredRobot, TorqueError,
+    Block, ColumnLayout, Cutoffs, Filter, FirstPiece, FrictionPoint, Information, Note, NoteKind, Outcome, Prepared,
+    RecordingRow, RobotResult, Spectrum, StoredRobot, TorqueError,
 )  # fmt: skip
 """All that a stored outcome may hold."""
 

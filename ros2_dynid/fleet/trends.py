@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from ros2_dynid.base_parameters import BaseParameters
 from ros2_dynid.errors import DynidError
-from ros2_dynid.identification.estimators import Block, Estimate, Information, Layout, wls
+from ros2_dynid.identification.estimators import Block, ColumnLayout, Estimate, Information, wls
 from ros2_dynid.model.robot import Array, Robot
 
 FRICTION = ("Fv", "Fc", "off")
@@ -84,7 +84,7 @@ def friction_of(
             parts.append(np.column_stack((R[:, :-1][:, mask], left)))
         blocks.append(Block(tuple(parts), block.rows, block.start, block.end, block.recording))
     try:
-        estimate = wls(Information(tuple(blocks), columns, Layout(len(free))))
+        estimate = wls(Information(tuple(blocks), columns, ColumnLayout(len(free))))
     except DynidError:
         return None
     torque, std = np.full(n, np.nan), np.full(n, np.nan)
