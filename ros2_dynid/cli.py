@@ -26,7 +26,7 @@ from ros2_dynid.errors import DynidError
 from ros2_dynid.processes import one_blas_thread
 from ros2_dynid.version import __version__
 
-ORDER = ("demo", "mdh", "base", "excite", "check", "convert", "identify", "payload", "gains")
+ORDER = ("demo", "mdh", "base", "excite", "preview", "check", "convert", "identify", "payload", "gains")
 """Commands as a reader meets them along the pipeline; the others follow by name."""
 
 
@@ -107,6 +107,8 @@ def _main(argv: Sequence[str]) -> int:
     else:
         args.module.show(outcome, console_of(no_color=args.no_color))
     sys.stdout.flush()
+    if hasattr(args.module, "finish"):
+        args.module.finish(args)
     return int(outcome.get("exit_code", 0)) if isinstance(outcome, Mapping) else 0
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from ros2_dynid.commands.shared.command import items, numbers
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
+from ros2_dynid.commands.shared.surroundings_arguments import add_surroundings_arguments, surroundings_of
 from ros2_dynid.commands.shared.terminal import Column, print_notes, print_table, progress_bar
-from ros2_dynid.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.plan import PlanOutcome, Surroundings
+    from ros2_dynid.usecases.plan import PlanOutcome, PlanRequest
 
 WEAK_PERCENT = 30.0
 """Predicted standard deviation above which a parameter is named."""
@@ -89,20 +89,7 @@ def add_parser(subparsers: Subparsers) -> None:
     for kind, unit in (("acceleration", "rad/s^2 or m/s^2"), ("effort", "N.m or N")):
         safety.add_argument(f"--max-{kind}", metavar="X", type=float, help=f"limit beside the robot's own [{unit}]")
     safety.add_argument("--start", metavar="LIST", type=numbers, help="pose at start and end [rad or m], by commas")
-    safety.add_argument("--floor", metavar="Z", type=float, help="height of a floor in the base frame [m]")
-    safety.add_argument(
-        "--box",
-        metavar="LIST",
-        type=numbers,
-        help="workspace: x,X,y,Y,z,Z lowest and highest in the base frame [m]; write inf for none",
-    )
-    safety.add_argument(
-        "--collision", metavar="FILE", help="URDF whose collision shapes count, or YAML with spheres and capsules"
-    )
-    safety.add_argument("--no-collision", action="store_true", help="do not look at the URDF's collision shapes")
-    safety.add_argument(
-        "--collision-margin", metavar="M", type=float, default=0.02, help="distance kept [m] (default 0.02)"
-    )
+    add_surroundings_arguments(safety)
     output = parser.add_argument_group("files")
     output.add_argument("-o", "--output", metavar="FILE", required=True, help="trajectory: .yaml, or .csv")
     output.add_argument("--rate", metavar="HZ", type=float, default=50.0, help="points a second (default 50)")
@@ -115,6 +102,8 @@ def add_parser(subparsers: Subparsers) -> None:
     output.add_argument(
         "--noise", metavar="X", type=float, default=1.0, help="torque noise for predicted deviations [N.m] (default 1)"
     )
+    output.add_argument("--preview", action="store_true", help="open the trajectory in the browser at the end")
+    output.add_argument("--save-preview", metavar="FILE.html", help="write that page, one file that plays by itself")
 
 
 def run(args: argparse.Namespace) -> PlanOutcome:
@@ -145,7 +134,7 @@ def run(args: argparse.Namespace) -> PlanOutcome:
         max_acceleration=args.max_acceleration,
         max_effort=args.max_effort,
         start=args.start,
-        surroundings=_surroundings(args),
+        surroundings=surroundings_of(args),
         rate=args.rate,
         csv=args.csv,
         rehearsal=args.rehearsal,
@@ -154,21 +143,27 @@ def run(args: argparse.Namespace) -> PlanOutcome:
         noise=args.noise,
     )
     with progress_bar(no_color=args.no_color) as progress:
-        return plan(request, progress)
+        outcome = plan(request, progress)
+    args.page = _page(args, request) if args.preview or args.save_preview else None
+    return outcome
 
 
-def _surroundings(args: argparse.Namespace) -> Surroundings:
-    from ros2_dynid.usecases.plan import Surroundings
+def _page(args: argparse.Namespace, request: PlanRequest) -> str:
+    """Return the page of the trajectory that was written, and save it if that is asked for."""
+    from ros2_dynid.usecases.preview import PreviewRequest, previewed
 
-    if args.box is not None and len(args.box) != 6:
-        raise InputError(f"--box has {len(args.box)} numbers", "give six: x,X,y,Y,z,Z [m]")
-    return Surroundings(
-        collisions=args.collision is not None or not args.no_collision,
-        file=args.collision,
-        margin=args.collision_margin,
-        floor=args.floor,
-        box=args.box,
+    shown = PreviewRequest(
+        request.output, request.robot, request.surroundings, save=args.save_preview, caps=request.caps
     )
+    return previewed(shown)[1]
+
+
+def finish(args: argparse.Namespace) -> None:
+    """Open the page, if that is asked for."""
+    if args.preview:
+        from ros2_dynid.commands.preview import show_page
+
+        show_page(args.page)
 
 
 def show(outcome: PlanOutcome, console: Console) -> None:

@@ -68,6 +68,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help="what the estimate is drawn towards, with a weight chosen by held-out data: auto (default): the robot's "
         "description, where that helps; none; urdf: the description in any case; or the model.yaml of a sister robot",
     )
+    parser.add_argument(
+        "--preview",
+        metavar="FILE.html",
+        help="page of the trajectory that was run (dynid preview --save), to be linked",
+    )
     parser.add_argument("--no-checks", action="store_true", help="take efforts that look wrong in sign or unit, too")
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
@@ -100,6 +105,7 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         args.output,
         args.overwrite,
         shlex.join(["dynid", *sys.argv[1:]]),
+        args.preview,
     )
     with progress_bar(no_color=args.no_color) as progress:
         return identify(request, progress)

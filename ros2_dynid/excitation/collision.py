@@ -184,6 +184,56 @@ def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
     return best, text
 
 
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """What is closest to what at each of N poses: distance, shape (N,) [m], inf where nothing is kept apart.
+
+    first, second: numbers of the capsules, shape (N,); second is -1 - k for plane k. p, r: the nearest points of both
+    surfaces in the base frame, shape (N, 3) [m].
+    """
+
+    distance: Array
+    first: Indices
+    second: Indices
+    p: Array
+    r: Array
+
+
+def nearest(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
+    """Return what is closest to what at each pose, q of shape (N, n_active)."""
+    parts = [_nearest_block(robot, shapes, q[start : start + BLOCK]) for start in range(0, len(q), BLOCK)]
+    fields = ("distance", "first", "second", "p", "r")
+    return Nearest(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+
+
+def _nearest_block(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
+    N, held = len(q), shapes.plane_shapes
+    a, b, _ = _ends(robot, shapes, q)
+    best, first, second = np.full(N, np.inf), np.zeros(N, dtype=np.intp), np.zeros(N, dtype=np.intp)
+    p, r = np.zeros((N, 3)), np.zeros((N, 3))
+    for i, k in shapes.pairs:
+        apart, s, t = segment_distance(a[:, i], b[:, i], a[:, k], b[:, k])
+        distance = apart - shapes.radius[i] - shapes.radius[k]
+        closer = distance < best
+        one = a[:, i] + s[:, None] * (b[:, i] - a[:, i])
+        two = a[:, k] + t[:, None] * (b[:, k] - a[:, k])
+        way = (two - one) / np.maximum(apart, 1e-12)[:, None]
+        best, first, second = np.where(closer, distance, best), np.where(closer, i, first), np.where(closer, k, second)
+        p = np.where(closer[:, None], one + shapes.radius[i] * way, p)
+        r = np.where(closer[:, None], two - shapes.radius[k] * way, r)
+    for wall, plane in enumerate(shapes.planes):
+        for i in held:
+            low_a, low_b = a[:, i] @ plane[:3], b[:, i] @ plane[:3]
+            distance = np.minimum(low_a, low_b) - plane[3] - shapes.radius[i]
+            closer = distance < best
+            low = np.where((low_a < low_b)[:, None], a[:, i], b[:, i]) - shapes.radius[i] * plane[:3]
+            best, first = np.where(closer, distance, best), np.where(closer, i, first)
+            second = np.where(closer, -1 - wall, second)
+            p = np.where(closer[:, None], low, p)
+            r = np.where(closer[:, None], low - distance[:, None] * plane[:3], r)
+    return Nearest(best, first, second, p, r)
+
+
 def _nearest_pair(shapes: Shapes, a: Array, b: Array, best: float) -> tuple[float, int]:
     """Return the smallest distance of a pair that is below `best`, and its number; `best` and -1 if none is."""
     i, k = shapes.pairs.T

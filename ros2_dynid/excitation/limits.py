@@ -127,16 +127,23 @@ def all_joints(robot: Robot, curve: Curve) -> Curve:
 
 def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, float]:
     """Return the largest fraction used of each kind of limit: position, velocity, acceleration, effort (None: 0)."""
+    return {kind: float(np.max(used)) for kind, used in use_by_joint(robot, curve, bounds, chi).items()}
+
+
+def use_by_joint(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, Array]:
+    """Return the fraction used of each kind of limit, shape (n,), of effort (n_active,); 0 where no limit is known."""
     q, dq, ddq = all_joints(robot, curve).extrema()
     middle, half = 0.5 * (bounds.upper + bounds.lower), 0.5 * (bounds.upper - bounds.lower)
+    known = np.isfinite(half)
+    position = np.abs(q - np.where(known, middle, 0.0)) / np.where(known, half, np.inf)
     use = {
-        "position": float(np.max(np.where(np.isfinite(half), np.abs(q - middle) / half, 0.0))),
-        "velocity": float(np.max(np.abs(dq) / bounds.velocity)),
-        "acceleration": float(np.max(np.abs(ddq) / bounds.acceleration)),
-        "effort": 0.0,
+        "position": np.max(position, axis=0),
+        "velocity": np.max(np.abs(dq) / bounds.velocity, axis=0),
+        "acceleration": np.max(np.abs(ddq) / bounds.acceleration, axis=0),
+        "effort": np.zeros(len(robot.active)),
     }
     if chi is not None:
-        use["effort"] = float(np.max(peak_effort(robot, curve, chi) / bounds.effort))
+        use["effort"] = peak_effort(robot, curve, chi) / bounds.effort
     return use
 
 

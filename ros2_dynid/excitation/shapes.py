@@ -26,6 +26,8 @@ PIECES = 4
 WORTH = 0.75
 """A mesh is cut in two where that leaves less than this part of its capsule's volume."""
 
+PRIMITIVES = ("sphere", "cylinder", "capsule", "box")
+
 Capsule = tuple[str, int, Array, Array, float]
 """Link, joint that carries it (0: the base), ends in that joint's frame [m], radius [m]."""
 
@@ -80,8 +82,8 @@ def urdf_solids(
     solids, missing = [], []
     for link in chain.links:
         for element in elements.get(link.name, []):
-            pose = inverse(poses[link.carrier]) @ link.pose @ _origin(element, source)
-            found = _geometry(element, path, source)
+            pose = inverse(poses[link.carrier]) @ link.pose @ origin_of(element, source)
+            found = geometry_of(element, path, source)
             if found is None:
                 missing.append(link.name)
             elif found[0]:
@@ -148,8 +150,8 @@ def file_capsules(robot: Robot, path: str | Path) -> list[Capsule]:
     return capsules
 
 
-def _origin(element: ElementTree.Element, source: str) -> Array:
-    """Return the pose (4, 4) of a collision element in its link."""
+def origin_of(element: ElementTree.Element, source: str) -> Array:
+    """Return the pose (4, 4) of a collision or visual element in its link."""
     origin = element.find("origin")
     if origin is None:
         return np.eye(4)
@@ -163,35 +165,43 @@ def _numbers(text: str, count: int, source: str) -> list[float]:
     except ValueError:
         values = []
     if len(values) != count or not np.all(np.isfinite(values)):
-        raise InputError(f"a collision shape has {text[:40]!r} where {count} numbers belong", "correct it", source)
+        raise InputError(f"a shape has {text[:40]!r} where {count} numbers belong", "correct it", source)
     return values
 
 
-def _geometry(element: ElementTree.Element, urdf: Path, source: str) -> tuple[str, tuple[float, ...], Array] | None:
+def geometry_of(element: ElementTree.Element, urdf: Path, source: str) -> tuple[str, tuple[float, ...], Array] | None:
     """Return kind, size and triangles of a collision element; an empty kind for none, None for a missing mesh."""
     geometry = element.find("geometry")
     shape = None if geometry is None else next(iter(geometry), None)
     none = np.empty((0, 3, 3))
     if shape is None:
         return "", (), none
-    if shape.tag == "sphere":
-        return "sphere", tuple(_sizes(shape.get("radius", ""), 1, source)), none
-    if shape.tag in ("cylinder", "capsule"):
-        (radius,), (length,) = (_sizes(shape.get(key, ""), 1, source) for key in ("radius", "length"))
-        return shape.tag, (radius, length), none
-    if shape.tag == "box":
-        return "box", tuple(_sizes(shape.get("size", ""), 3, source)), none
+    if shape.tag in PRIMITIVES:
+        return shape.tag, primitive_size(shape, source), none
     file = find_mesh(shape.get("filename", ""), urdf) if shape.tag == "mesh" else None
     triangles = None if file is None else read_triangles(file)
     if triangles is None or not len(triangles):
         return None
-    return "mesh", (), triangles * np.array(_numbers(shape.get("scale", "1 1 1"), 3, source))
+    return "mesh", (), triangles * mesh_scale(shape, source)
+
+
+def primitive_size(shape: ElementTree.Element, source: str) -> tuple[float, ...]:
+    """Return the size of one of PRIMITIVES [m]: radius; radius and length; or three edges."""
+    if shape.tag == "box":
+        return tuple(_sizes(shape.get("size", ""), 3, source))
+    keys = ("radius",) if shape.tag == "sphere" else ("radius", "length")
+    return tuple(_sizes(shape.get(key, ""), 1, source)[0] for key in keys)
+
+
+def mesh_scale(shape: ElementTree.Element, source: str) -> Array:
+    """Return the factors (3,) of a mesh element."""
+    return np.array(_numbers(shape.get("scale", "1 1 1"), 3, source))
 
 
 def _sizes(text: str, count: int, source: str) -> list[float]:
     values = _numbers(text, count, source)
     if min(values) <= 0:
-        raise InputError(f"a collision shape has the size {text[:40]!r}", "give positive lengths [m]", source)
+        raise InputError(f"a shape has the size {text[:40]!r}", "give positive lengths [m]", source)
     return values
 
 

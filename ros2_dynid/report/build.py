@@ -28,6 +28,8 @@ from ros2_dynid.results import check_digests
 LEVELS = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}
 """A remark's level in the page's style."""
 MODEL, DATA, PAGE = "model.yaml", "data.npz", "report.html"
+PREVIEW = "preview.html"
+"""The page of the trajectory that was run (dynid preview --save): the report links one that lies beside the model."""
 
 
 def write_report(
@@ -64,6 +66,7 @@ def write_page(
         consistency=consistency_rows(model),
     )
     title = f"Dynamic identification of {model.robot.name}"
+    links = [(PREVIEW, "Watch the motion in 3D")] if (folder / PREVIEW).is_file() else []
     after = "".join(
         definitions(heading, rows, f"s-trial{k}") for k, (heading, rows) in enumerate((trials or {}).items())
     )
@@ -74,7 +77,7 @@ def write_page(
     if command:
         after += listing("To repeat it", str(command))
     target = folder / PAGE
-    write_text(target, page(title, verdict_of(model), _facts(model), data, after))
+    write_text(target, page(title, verdict_of(model), _facts(model), data, after, links))
     (folder / "tables").mkdir(exist_ok=True)
     write_text(folder / "tables" / "base_parameters.csv", csv_table(table))
     write_text(folder / "tables" / "base_parameters.tex", latex_table(table, f"Base parameters of {model.robot.name}"))

@@ -28,11 +28,19 @@ SECTIONS: Sequence[tuple[str, str, str]] = (
 )
 
 
-def page(title: str, verdict: Sequence[tuple[str, str]], facts: Sequence[str], data: PageData, after: str) -> str:
+def page(
+    title: str,
+    verdict: Sequence[tuple[str, str]],
+    facts: Sequence[str],
+    data: PageData,
+    after: str,
+    files: Sequence[tuple[str, str]] = (),
+) -> str:
     """Return the page of one identification.
 
     verdict: (level, sentence) with level good, warn or bad; facts: sentences below it; data: what page.js draws; after:
-    HTML of the closing sections, already escaped (`definitions`, `listing`).
+    HTML of the closing sections, already escaped (`definitions`, `listing`); files: pages beside this one and their
+    names, to be linked.
     """
     sections = "\n".join(
         f'<section><h2 id="s-{key}">{heading}</h2><p class="soft">{text}</p><div id="{key}"></div></section>'
@@ -40,6 +48,7 @@ def page(title: str, verdict: Sequence[tuple[str, str]], facts: Sequence[str], d
     )
     links = "".join(f'<a href="#s-{key}">{heading}</a>' for key, heading, _ in SECTIONS)
     links += '<a href="#s-how">How it was obtained</a>'
+    links += "".join(f'<a href="{escape(file)}">{escape(text)}</a>' for file, text in files)
     return document(title, verdict, facts, links, sections + after, data)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ros2_dynid import pipeline
+from ros2_dynid.atomic import write_bytes
 from ros2_dynid.identification.model_file import BaseRow, TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.outcome import Consistency, Delay, Elimination, EliminationStep, IdentifyOutcome
+from ros2_dynid.model.files import read_bytes
 from ros2_dynid.progress import Progress
+from ros2_dynid.report.build import PREVIEW, write_report
 from ros2_dynid.usecases.robot_source import RobotSource
 
 __all__ = [
@@ -24,13 +28,16 @@ __all__ = [
     "identify",
 ]
 
+MAX_PREVIEW_BYTES = 100_000_000
+
 
 @dataclass(frozen=True)
 class IdentifyRequest:
     """Recordings to identify from and to validate on (paths), options, and where the result goes.
 
     output: folder for model.yaml, data.npz, summary.json and report.html, None to write nothing; overwrite: replace a
-    model that it has; command: what to type to repeat it, for the report.
+    model that it has; command: what to type to repeat it, for the report; preview: page of the trajectory that was run
+    (dynid preview), which is copied beside the report and linked there.
     """
 
     robot: RobotSource
@@ -40,12 +47,14 @@ class IdentifyRequest:
     output: str | None = None
     overwrite: bool = False
     command: str = ""
+    preview: str | None = None
 
 
 def identify(
     request: IdentifyRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
 ) -> IdentifyOutcome:
     """Identify the robot; `progress` gets stage and fraction, and `cancelled` says whether to stop."""
+    page = None if request.preview is None else read_bytes(Path(request.preview), MAX_PREVIEW_BYTES)
     found = pipeline.identify(
         request.robot.load(),
         request.recordings,
@@ -57,4 +66,7 @@ def identify(
         progress=progress,
         cancelled=cancelled,
     )
+    if page is not None and request.output is not None:
+        write_bytes(Path(request.output) / PREVIEW, page)
+        write_report(Path(request.output), figures=False)
     return found.outcome

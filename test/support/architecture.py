@@ -38,6 +38,7 @@ LAYERS = (
     Layer(("recording",), "rosbag2, ROS 1 bags, csv and npz in and out; checks of a recording"),
     Layer(("identification",), "preparation, estimators, physical parameters, validation, model.yaml"),
     Layer(("report",), "the HTML page, figures and tables"),
+    Layer(("preview",), "a motion as a scene; the pages that show it in 3D: the preview and the panel"),
     Layer(("pipeline",), "identification as a story: recordings become an identified model"),
     Layer(("fleet",), "many robots and recordings: map, reduce, compare, on a Dask cluster"),
     Layer(("usecases",), "typed requests and outcomes; what the command line, jobs and nodes call"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.node import Node
+from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.confined import Folder
@@ -24,7 +25,7 @@ from ros2_dynid.jobs import PLAN
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import OneJob
-from ros2_dynid.nodes.common.messages import reference_points, trajectory_message
+from ros2_dynid.nodes.common.messages import LATCHED, reference_points, trajectory_message
 from ros2_dynid.srv import PlanExcitation
 from ros2_dynid.usecases.plan import PlanRequest, Surroundings, robot_and_shapes
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -76,6 +77,7 @@ class Planner:
         self._folder = Folder(value("folder"))
         self._job = OneJob("planning")
         self.plan: SafePlan | None = None
+        self._planned = node.create_publisher(JointTrajectory, "~/planned", LATCHED)
         node.create_service(PlanExcitation, "~/plan", self._on_plan, callback_group=self._job.group)
 
     def close(self) -> None:
@@ -93,6 +95,7 @@ class Planner:
             response.cond, response.duration = cond, planned.duration
             response.message = str(path)
             self.plan = plan
+            self._planned.publish(response.trajectory)
         return response
 
     def _checked(self, robot: Robot, planned: Trajectory) -> SafePlan:

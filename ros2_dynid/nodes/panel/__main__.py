@@ -1,0 +1,7 @@
+"""`python -m ros2_dynid.nodes.panel`."""
+
+import sys
+
+from ros2_dynid.nodes.panel.node import main
+
+sys.exit(main())

@@ -1,0 +1,352 @@
+"""Node panel: the suite in a browser. It calls services and actions of the other nodes and shows what they publish.
+
+It decides nothing about the robot: who may command and which buttons are live is preview.desk, and every node checks
+what it is asked for itself.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ros2_dynid.codec import Plain
+from ros2_dynid.control.reference import Reference
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.identification.model_file import load_model
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.nodes.common.answers import reason
+from ros2_dynid.nodes.common.background import THREADS
+from ros2_dynid.nodes.common.fast import Ticker
+from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
+from ros2_dynid.nodes.common.messages import inertia_message
+from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.panel.listening import Listening
+from ros2_dynid.nodes.panel.parameters import PARAMETERS
+from ros2_dynid.nodes.panel.rviz import Rviz
+from ros2_dynid.nodes.panel.services import LONG, Services
+from ros2_dynid.preview.desk import Desk, Situation, check_rehearsed, refusals
+from ros2_dynid.preview.packing import floats, packed_appearance
+from ros2_dynid.preview.page import as_json
+from ros2_dynid.preview.panel_server import Doors, PanelServer
+from ros2_dynid.preview.scene import Appearance, sampled_path
+from ros2_dynid.report.build import verdict_of
+from ros2_dynid.usecases.plan import Surroundings
+from ros2_dynid.usecases.preview import robot_appearance
+
+LINES = 12
+"""Lines of what happened that the page keeps."""
+
+
+class Panel(ManagedNode):
+    """Serves the page; the browser that commands has its requests carried out one by one."""
+
+    def __init__(self) -> None:
+        """Declare parameters and start."""
+        super().__init__("panel", PARAMETERS)
+        self._lock = threading.Lock()
+        self._look: Appearance | None = None
+        self._robot_text, self._plan_text = "", ""
+        self._robot_number = self._plan_number = self._rehearsed = 0
+        self._plan: Reference | None = None
+        self._busy: set[str] = set()
+        self._progress: tuple[str, float] = ("", 0.0)
+        self._verdict: list[Plain] = []
+        self._lines: list[Plain] = []
+        self._last_state, self._rehearsing = "", 0
+        self._ghost_time = 0.0
+        self._server: PanelServer | None = None
+        self._listening: Listening | None = None
+        self._ticker: Ticker | None = None
+        self.autostart()
+
+    # --- lifecycle
+
+    def configure(self) -> None:
+        """Make the clients and open the server."""
+        self._others, self._rviz = Services(self), Rviz(self)
+        token = self.value("token")
+        self.desk = Desk(token) if token else Desk()
+        host, port = self.value("host"), self.value("port")
+        doors = Doors(lambda: self._robot_text, lambda: self._plan_text, self.act, self._gone)
+        try:
+            self._server = PanelServer(host, port, self.desk, doors)
+        except OSError as error:
+            raise InputError(
+                f"the panel cannot listen at {host}:{port} ({error.strerror})", "choose another port"
+            ) from None
+        self.get_logger().info(f"panel: http://{host}:{self._server.port}/ token: {self.desk.token}")
+        if self._server.hosts is None:
+            self.get_logger().warning("the panel can be reached from other computers, and its token is not encrypted")
+
+    def on_robot(self, robot: Robot) -> None:
+        """Read what the robot looks like, in a thread of its own: meshes take their time."""
+        threading.Thread(target=self._see, args=(robot,), name="appearance", daemon=True).start()
+
+    def _see(self, robot: Robot) -> None:
+        try:
+            _, look = robot_appearance(self.robot_source(), Surroundings())
+        except (DynidError, OSError) as error:
+            self._say("bad", str(error))
+            return
+        text = as_json({"number": self._robot_number + 1, **packed_appearance(look), "notes": list(look.notes)})
+        with self._lock:
+            self._look, self._robot_text = look, text
+            self._robot_number += 1
+        if self._plan is not None and self._plan.joint_names == robot.active_names:
+            self._on_plan(self._plan)
+
+    def activate(self) -> None:
+        """Listen, and send states to the browsers."""
+        period = 1.0 / self.value("rate")
+        self._listening = Listening(self, period, self._on_plan)
+        self._ticker = Ticker(period, self._tick)
+
+    def deactivate(self) -> None:
+        """Send no more."""
+        if self._ticker is not None:
+            self._ticker.close()
+            self._ticker = None
+        if self._listening is not None:
+            self._listening.close()
+
+    def close(self) -> None:
+        """Close the page; the process ends. A motion goes on: the excitation node watches it."""
+        super().close()
+        if self._server is not None:
+            self._server.close()
+
+    def on_cleanup(self, state: object) -> object:  # type: ignore[override]
+        """Close the server with what configure() made."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        return super().on_cleanup(state)  # type: ignore[arg-type]
+
+    def status(self) -> NodeStatus:
+        """Tell the address and how many look on."""
+        server = self._server
+        if server is None:
+            return WARN, "closed", {}
+        return OK, f"port {server.port}", {"browsers": server.watched, "commanded": bool(self.desk.commander)}
+
+    # --- what is shown
+
+    def _on_plan(self, plan: Reference) -> None:
+        look, robot = self._look, self.robot
+        self._plan = plan
+        if look is None or robot is None or plan.joint_names != robot.active_names:
+            return
+        q, path = sampled_path(look, lambda t: plan.sampled(t)[0], plan.duration, lambda q: frames(robot, q))
+        with self._lock:
+            self._plan_number += 1
+            self._plan_text = as_json(
+                {
+                    "number": self._plan_number,
+                    "duration": plan.duration,
+                    "count": len(q),
+                    "q": floats(q),
+                    "path": floats(path),
+                }
+            )
+        self._rviz.path(path, self.base_link or "base_link")
+
+    def situation(self) -> Situation:
+        """Return what the rules of the desk need."""
+        heard = self._listening
+        return Situation(
+            self._others.nodes(),
+            "" if heard is None else heard.excitation,
+            self._plan_number,
+            self._rehearsed,
+            "plan" in self._busy,
+            heard is not None and heard.recording,
+            "" if heard is None else heard.recorded,
+            "identify" in self._busy,
+            "load_model" in self._busy,
+        )
+
+    def _tick(self) -> None:
+        heard, server = self._listening, self._server
+        if heard is None or server is None:
+            return
+        self._follow(heard.excitation)
+        if self._plan is not None:
+            self._ghost_time = (self._ghost_time + 1.0 / self.value("rate")) % (self._plan.duration + 1.0)
+            self._rviz.pose(self._plan.joint_names, self._plan.at(self._ghost_time)[0])
+        if not server.watched:
+            return
+        now = self.situation()
+        reference = heard.reference() if now.moving else None
+        q = heard.measured.states.q if heard.measured.fresh else None
+        with self._lock:
+            lines, verdict, progress = list(self._lines), list(self._verdict), self._progress
+        server.publish(
+            {
+                "t": 1e-9 * self.now_ns(),
+                "robot": self._robot_number,
+                "plan": self._plan_number,
+                "rehearsed": bool(now.plan) and now.rehearsed == now.plan,
+                "q": _numbers(q),
+                "effort": _numbers(heard.measured.states.tau if heard.measured.fresh else None),
+                "predicted": _numbers(heard.predicted()),
+                "external": _numbers(heard.external.states.tau if heard.external.fresh else None),
+                "ghost": _numbers(reference),
+                "error": _numbers(None if q is None or reference is None else q - reference),
+                "excitation": now.excitation,
+                "moving": now.moving,
+                "recording": now.recording,
+                "recorded": now.recorded,
+                "progress": {"stage": progress[0], "share": progress[1]} if now.identifying else None,
+                "planning": now.planning,
+                "model": heard.model,
+                "drift": heard.drift,
+                "verdict": verdict,
+                "refused": dict(refusals(now)),
+                "commander": self.desk.commander,
+                "stop_on_disconnect": bool(self.value("stop_on_disconnect")),
+                "diagnostics": heard.diagnostics(),
+                "lines": lines,
+            }
+        )
+
+    def _follow(self, state: str) -> None:
+        """Notice the end of a rehearsal, and what the excitation says."""
+        if state == self._last_state:
+            return
+        if state == "rehearsing":
+            self._rehearsing = self._plan_number
+        elif state == "done" and self._last_state == "rehearsing":
+            self._rehearsed = self._rehearsing
+        if self._last_state and state:
+            self._say("bad" if state.startswith(("aborted", "braking")) else "good", f"excitation: {state}")
+        self._last_state = state
+
+    def _say(self, level: str, text: str) -> None:
+        with self._lock:
+            self._lines = [*self._lines, {"level": level, "text": text}][-LINES:]
+
+    # --- what is asked for
+
+    def act(self, action: str, request: Mapping[str, object]) -> str:
+        """Carry out an action of a browser that may command; return a line, or raise one."""
+        actions: dict[str, Callable[[Mapping[str, object]], str]] = {
+            "plan": self._do_plan,
+            "rehearse": lambda _: str(self._others.call("excitation/rehearse").message),
+            "start": self._do_start,
+            "stop": lambda _: str(self._others.call("excitation/stop").message),
+            "record": lambda _: f"recording {self._others.call('recorder/start').path}",
+            "end_recording": self._do_end_recording,
+            "identify": self._do_identify,
+            "cancel": lambda _: self._do_cancel(),
+            "load_model": self._do_load,
+            "payload": self._do_payload,
+        }
+        if action not in actions:
+            raise InputError(f"there is no action {action[:40]!r}", "reload the page")
+        if refusal := refusals(self.situation())[action]:
+            raise DynidError(refusal)
+        try:
+            line = actions[action](request) or f"{action}: done"
+        except Exception as error:
+            line = reason(error, self.get_logger())
+            self._say("bad", f"{action}: {line}")
+            raise DynidError(line) from None
+        self._say("good", f"{action}: {line}")
+        return line
+
+    def _do_plan(self, request: Mapping[str, object]) -> str:
+        seed, duration = _number(request, "seed", 0.0), _number(request, "duration", 0.0)
+        with self._working("plan"):
+            found = self._others.call("excitation/plan", LONG, seed=int(seed), duration=duration)
+        return f"{found.duration:.3g} s, condition number {found.cond:.3g}, {found.message}"
+
+    def _do_start(self, request: Mapping[str, object]) -> str:
+        check_rehearsed(self.situation(), request.get("anyway") is True)
+        return str(self._others.call("excitation/start").message)
+
+    def _do_end_recording(self, _: Mapping[str, object]) -> str:
+        found = self._others.call("recorder/stop")
+        problems = f"; {'; '.join(found.problems)}" if found.problems else ""
+        return f"{found.samples} joint states in {found.duration:.3g} s at {found.rate:.4g} Hz{problems}"
+
+    def _do_identify(self, _: Mapping[str, object]) -> str:
+        with self._working("identify"):
+            self._progress = ("starting", 0.0)
+            found = self._others.identify(lambda stage, share: setattr(self, "_progress", (stage, share)))
+        try:
+            remarks = verdict_of(load_model(found.model_path))
+        except (DynidError, OSError):  # it lies on another computer
+            remarks = []
+        with self._lock:
+            self._verdict = [{"level": level, "text": text} for level, text in remarks]
+        return str(found.model_path)
+
+    def _do_cancel(self) -> str:
+        self._others.cancel()
+        return "the identification ends"
+
+    def _do_load(self, request: Mapping[str, object]) -> str:
+        path = request.get("path")
+        if not isinstance(path, str) or not path.strip():
+            raise InputError("no model file is given", "name the model.yaml that an identification wrote")
+        with self._working("load_model"):
+            self._others.load_model(str(Path(path.strip()).expanduser()))
+        return path
+
+    def _do_payload(self, request: Mapping[str, object]) -> str:
+        mass = _number(request, "mass", 0.0)
+        com = [_number(request, axis, 0.0) for axis in "xyz"]
+        self._others.call("feedforward/set_payload", payload=inertia_message(mass, com, [[0.0] * 3] * 3))
+        return f"{mass:g} kg"
+
+    def _working(self, what: str) -> _Working:
+        return _Working(self._busy, what)
+
+    def _gone(self, client: str) -> None:
+        """Stop the motion, if that is wanted, when the browser that commanded is gone."""
+        if not self.value("stop_on_disconnect"):
+            return
+        if self.situation().moving:
+            self.get_logger().warning("the browser that commanded is gone: stopping")
+            try:
+                self._others.call("excitation/stop")
+            except DynidError as error:
+                self.get_logger().error(str(error))
+
+
+class _Working:
+    """Marks an action as under way; a second one is refused."""
+
+    def __init__(self, busy: set[str], what: str) -> None:
+        self._busy, self._what = busy, what
+
+    def __enter__(self) -> None:
+        if self._what in self._busy:
+            raise InputError("this is under way already", "wait for its end")
+        self._busy.add(self._what)
+
+    def __exit__(self, *_: object) -> None:
+        self._busy.discard(self._what)
+
+
+def _number(request: Mapping[str, object], name: str, default: float) -> float:
+    value = request.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"{name} is not a number", "give one")
+    return float(value)
+
+
+def _numbers(values: Array | None) -> list[float | None] | None:
+    if values is None:
+        return None
+    return [float(x) if np.isfinite(x) else None for x in np.round(values, 6)]
+
+
+def main() -> int:
+    """Run the node."""
+    return run(Panel, THREADS + 4)

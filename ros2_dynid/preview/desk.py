@@ -1,0 +1,103 @@
+"""Who commands at the panel, and which of its buttons would be refused: plain rules, owned by one lock.
+
+The robot's safety does not rest on them: every node checks what it is asked for itself.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ros2_dynid.errors import InputError
+
+MOVING = ("approach", "settle", "rehearsing", "exciting", "braking")
+"""States of the excitation in which the robot moves."""
+FREE = ("stop", "take_over")
+"""Asked for without being the one who commands: nobody must have to take over to stop."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the panel has heard: nodes that answer, the excitation's state, and what is under way.
+
+    plan: number of the plan that is shown, 0 for none; rehearsed: number of the plan last rehearsed to its end.
+    """
+
+    nodes: frozenset[str] = frozenset()
+    excitation: str = ""
+    plan: int = 0
+    rehearsed: int = 0
+    planning: bool = False
+    recording: bool = False
+    recorded: str = ""
+    identifying: bool = False
+    loading: bool = False
+
+    @property
+    def moving(self) -> bool:
+        """Whether the excitation moves the robot."""
+        return self.excitation.partition(":")[0] in MOVING
+
+
+def refusals(now: Situation) -> Mapping[str, str]:
+    """Return for each button why it would be refused, "" where it would not."""
+
+    def first(*reasons: tuple[bool, str]) -> str:
+        return next((text for wrong, text in reasons if wrong), "")
+
+    def gone(node: str) -> tuple[bool, str]:
+        return node not in now.nodes, f"the node {node} does not answer"
+
+    moving, planning = (now.moving, "the robot moves"), (now.planning, "a plan is being made")
+    no_plan = (not now.plan, "there is no plan yet")
+    busy = (now.identifying or now.loading, "an identification is under way")
+    return {
+        "plan": first(gone("excitation"), moving, planning),
+        "rehearse": first(gone("excitation"), no_plan, moving, planning),
+        "start": first(gone("excitation"), no_plan, moving, planning),
+        "stop": "",
+        "record": first(gone("recorder"), (now.recording, "a recording is under way")),
+        "end_recording": first(gone("recorder"), (not now.recording, "nothing is being recorded")),
+        "identify": first(gone("identification"), busy, (not now.recorded, "there is no recording yet")),
+        "cancel": first((not now.identifying, "no identification is under way")),
+        "load_model": first(gone("identification"), busy, moving),
+        "payload": first(gone("feedforward")),
+    }
+
+
+@dataclass
+class Desk:
+    """The token, and the one browser tab that commands; a tab is known by a number that it chose itself."""
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    commander: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def check(self, action: str, client: str, token: str) -> None:
+        """Refuse an action of a tab that has the wrong token, or that does not command."""
+        if action == "stop":
+            return
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            raise InputError("wrong token", "enter the token that the panel node printed when it started")
+        with self._lock:
+            if action == "take_over" or not self.commander:
+                self.commander = client
+            elif self.commander != client:
+                raise InputError("another browser commands", "take over first")
+
+    def leave(self, client: str) -> bool:
+        """Forget a tab that has gone; return whether it was the one that commanded."""
+        with self._lock:
+            if client != self.commander:
+                return False
+            self.commander = ""
+            return True
+
+
+def check_rehearsed(now: Situation, anyway: bool) -> None:
+    """Refuse to start a plan that was not rehearsed since it was made, unless that is wanted."""
+    if now.rehearsed != now.plan and not anyway:
+        raise InputError("this plan has not been rehearsed", "rehearse it first, or start it anyway")

@@ -1,0 +1,113 @@
+"""The preview in a real browser: it draws, plays, scrubs, fits narrow screens, and shows hostile names as text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from browser import browser, need_browser, opened, sideways, until
+from excitation_robots import example_urdf
+from ros2_dynid.excitation.quintic import through_points
+from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.preview.page import preview_page
+from ros2_dynid.usecases.plan import Surroundings
+from ros2_dynid.usecases.preview import scene_of
+from ros2_dynid.usecases.robot_source import RobotSource
+from urdf_oracle import PinUrdf, axis_errors, exact_urdf
+from urdf_text import joint, link, urdf
+
+UR5 = "ur_description/urdf/ur5_robot.urdf"
+HOSTILE = "&lt;img src=x onerror=alert(1)&gt;&lt;/script&gt;"
+SCRUB = "const s = document.getElementById('scrub'); s.value = 1; s.dispatchEvent(new Event('input'))"
+PIXELS = """() => {
+  const gl = dynid.viewer.gl, n = 4 * gl.drawingBufferWidth * gl.drawingBufferHeight, out = new Uint8Array(n);
+  dynid.viewer.draw();
+  gl.readPixels(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight, gl.RGBA, gl.UNSIGNED_BYTE, out);
+  let sum = 0, solid = 0;
+  for (let k = 0; k < n; k += 4) {
+    sum = (31 * sum + out[k] + 7 * out[k + 1] + 3 * out[k + 2]) % 1000003;
+    solid += out[k + 3] === 255;
+  }
+  return [sum, solid / (n / 4)];
+}"""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as started:
+        yield started
+
+
+def motion(robot, seconds=4.0):
+    t = np.linspace(0, seconds, 21)
+    way = 0.6 * np.linspace(1.0, -1.0, len(robot.active))
+    dq = np.pi / seconds * np.sin(2 * np.pi * t / seconds)[:, None] * way
+    dq[[0, -1]] = 0.0
+    return Trajectory(
+        robot.active_names, through_points(t, ((1 - np.cos(2 * np.pi * t / seconds)) / 2)[:, None] * way, dq)
+    )
+
+
+def test_the_page_plays_a_ur5(tmp_path, chromium):
+    file = example_urdf(UR5)
+    robot = load_robot(file)
+    around = Surroundings(floor=-1.2, box=(-1.5, 1.5, -1.5, 1.5, -1.2, 1.5))
+    page_file = tmp_path / "ur5.html"
+    page_file.write_text(preview_page(scene_of(motion(robot), RobotSource(str(file)), around)), encoding="utf-8")
+    assert page_file.stat().st_size < 3e6
+    with opened(chromium, page_file.as_uri()) as page:
+        before, solid = page.evaluate(PIXELS)
+        assert 0.005 < solid < 0.5, "the robot covers a part of the picture"
+        theirs = PinUrdf(exact_urdf(file.read_bytes()), robot)
+        for t in (0.0, 1.3, 2.0):
+            T = np.array(page.evaluate("(t) => dynid.frames(t)", t))[1:].reshape(-1, 4, 4)
+            turned, moved = axis_errors(robot, T, theirs.axes(motion(robot).at(np.array([t])).q[0]))
+            assert max(turned, moved) < 1e-4, "32-bit samples, linear in between"
+        page.click("#play")
+        until(page, "dynid.time() > 0.3")
+        page.click("#play")
+        assert page.evaluate("dynid.playing()") is False
+        assert page.evaluate(PIXELS)[0] != before, "play moves the robot"
+        page.click("#to-least")
+        assert page.inner_text("#distance") == page.inner_text("#least")
+        page.evaluate(SCRUB)
+        assert page.evaluate("dynid.time()") == pytest.approx(1.0, abs=0.01)
+        with_shapes = page.evaluate(PIXELS)[0]
+        page.check("#show-collision")
+        assert page.evaluate(PIXELS)[0] != with_shapes
+        assert page.locator("canvas.chart").count() == 5
+        assert page.locator(".bar").count() == 4 * 6
+        assert sideways(page) <= 0
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert sideways(page) <= 0, "nothing may stick out sideways"
+        assert page.locator("#play").is_visible()
+
+
+def test_hostile_names_are_shown_as_text(tmp_path, chromium):
+    body = link("arm", np.random.default_rng(0)).replace("arm", HOSTILE)
+    body = body.replace("</link>", '<visual><geometry><box size="1 1 1"/></geometry></visual></link>')
+    text = urdf(link("base"), body, joint(HOSTILE, "base", HOSTILE), name=HOSTILE)
+    source = RobotSource(urdf=text)
+    file = tmp_path / "hostile.html"
+    file.write_text(preview_page(scene_of(motion(source.load()), source, Surroundings())), encoding="utf-8")
+    with opened(chromium, file.as_uri()) as page:
+        assert page.inner_text("h1") == "<img src=x onerror=alert(1)></script>"
+        assert page.locator("img").count() == 0
+        assert page.evaluate(PIXELS)[1] > 0.01
+
+
+def test_the_command_saves_a_page_and_a_picture(tmp_path):
+    need_browser()
+    robot = load_robot("demo6")
+    save_trajectory(tmp_path / "plan.yaml", motion(robot))
+    command = [sys.executable, "-m", "ros2_dynid.cli", "preview", "plan.yaml", "demo6", "--save", "p.html"]
+    done = subprocess.run(
+        [*command, "--screenshot", "p.png", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert '"clearance"' in done.stdout
+    assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+    assert "http" not in (tmp_path / "p.html").read_text().replace("http-equiv", ""), "it asks nobody for anything"

@@ -1,0 +1,238 @@
+"""The scene of a motion against Pinocchio's kinematics and against the planner's own numbers."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from excitation_robots import example_urdf, three_dof
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.collision import clearance, nearest
+from ros2_dynid.excitation.limits import bounds_of, known_parameters, use_of
+from ros2_dynid.excitation.quintic import through_points
+from ros2_dynid.excitation.trajectory import Trajectory
+from ros2_dynid.preview.bodies import TRIANGLES, urdf_bodies
+from ros2_dynid.preview.meshes import Mesh, MeshError, decimated, indexed, read_meshes
+from ros2_dynid.preview.page import preview_page
+from ros2_dynid.preview.scene import appearance, moment_of_least, scene
+from ros2_dynid.usecases.plan import Surroundings
+from ros2_dynid.usecases.preview import robot_appearance, scene_of
+from ros2_dynid.usecases.robot_source import RobotSource
+from urdf_oracle import PinUrdf, exact_urdf
+from urdf_text import joint, link, urdf
+
+UR5 = "ur_description/urdf/ur5_robot.urdf"
+HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+
+
+def motion(robot, seconds=4.0, size=0.6, at=None):
+    t = np.linspace(0, seconds, 21)
+    shape = (1 - np.cos(2 * np.pi * t / seconds)) / 2
+    start = np.zeros(len(robot.active)) if at is None else np.array(at)
+    way = size * np.linspace(1.0, -1.0, len(robot.active))
+    dq = np.pi / seconds * np.sin(2 * np.pi * t / seconds)[:, None] * way
+    dq[[0, -1]] = 0.0
+    return Trajectory(robot.active_names, through_points(t, start + shape[:, None] * way, dq))
+
+
+def boxed(visual="", collision="", name="test"):
+    shape = '<{0}><geometry><box size="0.1 0.1 0.4"/></geometry></{0}>'
+    body = link("arm", np.random.default_rng(0)).replace("</link>", f"{visual}{collision}</link>")
+    return urdf(link("base"), body, joint("turn", "base", "arm"), name=name), shape
+
+
+# --- kinematics
+
+
+@pytest.mark.parametrize(
+    ("path", "chain"),
+    [
+        (UR5, {}),
+        ("panda_description/urdf/panda.urdf", {}),
+        ("tiago_description/robots/tiago.urdf", {"base_link": "torso_lift_link", "tip_link": "arm_tool_link"}),
+    ],
+)
+def test_bodies_lie_where_pinocchio_has_them(path, chain):
+    pin = pytest.importorskip("pinocchio")
+    file = example_urdf(path)
+    robot = RobotSource(str(file), **chain).load()
+    bodies, notes = urdf_bodies(robot, file, base_link=chain.get("base_link"), tip_link=chain.get("tip_link"))
+    assert not notes
+    assert sum(body.mesh is not None for body in bodies) > 5
+    assert sum(len(body.mesh.triangles) for body in bodies if body.mesh is not None) <= 1.1 * TRIANGLES
+    theirs = PinUrdf(exact_urdf(file.read_bytes()), robot)
+    shapes = pin.buildGeomFromUrdf(theirs.model, str(file), pin.GeometryType.VISUAL, [str(file.parents[4])])
+    rng = np.random.default_rng(1)
+    q = rng.uniform(-1, 1, (1, len(robot.active)))
+    T = np.concatenate((np.eye(4)[None], frames(robot, q)[0]))
+    root = theirs.link(chain["base_link"], q[0]) if chain else np.eye(4)
+    data = shapes.createData()
+    pin.updateGeometryPlacements(theirs.model, theirs.data, shapes, data, theirs.position(q[0]))
+    placed = {}
+    for shape, pose in zip(shapes.geometryObjects, data.oMg, strict=True):
+        name = theirs.model.frames[shape.parentFrame].name
+        placed.setdefault(name, []).append(np.linalg.inv(root) @ pose.homogeneous)
+    checked = 0
+    for body in bodies:
+        ours = T[body.joint] @ body.pose
+        if body.link in placed:
+            assert min(np.abs(ours - other).max() for other in placed[body.link]) < 1e-6, body.link
+            checked += 1
+    assert checked > 5
+
+
+def test_the_tip_path_is_pinocchios():
+    file = example_urdf(UR5)
+    robot, look = robot_appearance(RobotSource(str(file)), Surroundings())
+    found = scene(robot, motion(robot), look)
+    theirs = PinUrdf(exact_urdf(file.read_bytes()), robot)
+    for k in (0, 37, 120):
+        place = theirs.link(look.tips[0].link, found.motion.q[k])[:3, 3]
+        np.testing.assert_allclose(found.motion.path[k, 0], place, atol=1e-6)
+        torque = theirs.torque(found.motion.q[k], found.motion.dq[k], found.motion.ddq[k])
+        np.testing.assert_allclose(found.motion.tau[k], torque, atol=1e-6)
+
+
+# --- the planner's numbers
+
+
+def test_use_and_distances_are_the_planners():
+    file = example_urdf(UR5)
+    around = Surroundings(floor=-1.5, box=(-2, 2, -2, 2, -2, 2))
+    robot, look = robot_appearance(RobotSource(str(file)), around)
+    trajectory = motion(robot, at=[0, -1.2, 1.0, 0, 0, 0])
+    found = scene(robot, trajectory, look)
+    planners = use_of(robot, trajectory.curve, bounds_of(robot, 0.0), known_parameters(robot))
+    assert {kind: pytest.approx(used.max()) for kind, used in found.motion.use.items()} == planners
+    least, when = moment_of_least(found.motion)
+    assert least == pytest.approx(clearance(robot, look.shapes, found.motion.q)[0])
+    k = int(np.argmin(found.motion.nearest.distance))
+    assert found.motion.t[k] == when
+
+
+def test_nearest_points_are_that_far_apart():
+    file = example_urdf(UR5)
+    robot, look = robot_appearance(RobotSource(str(file)), Surroundings(floor=-0.4))
+    q = np.random.default_rng(3).uniform(-2, 2, (60, 6))
+    found = nearest(robot, look.shapes, q)
+    gap = np.linalg.norm(found.p - found.r, axis=1)
+    np.testing.assert_allclose(gap, np.abs(found.distance), atol=1e-9)
+    assert (found.second < 0).any() and (found.second >= 0).any(), "pairs and the floor both come closest somewhere"
+    for k in range(0, 60, 7):
+        assert found.distance[k] == pytest.approx(clearance(robot, look.shapes, q[k : k + 1])[0], abs=1e-12)
+
+
+def test_a_long_motion_stays_small_and_a_foreign_one_is_refused():
+    robot = three_dof()
+    look = appearance(robot)
+    found = scene(robot, motion(robot, seconds=100.0), look)
+    assert len(found.motion.q) == 2001
+    assert len(look.bodies) >= 3, "sticks, since only a table is known"
+    with pytest.raises(InputError, match="not in both"):
+        scene(robot, Trajectory(("a", "b", "c"), motion(robot).curve), look)
+
+
+# --- what it looks like
+
+
+def test_a_robot_without_visuals_is_drawn_by_its_collision_shapes():
+    text, shape = boxed()
+    text = text.replace("</link><joint", shape.format("collision") + "</link><joint")
+    _, look = robot_appearance(RobotSource(urdf=text), Surroundings())
+    assert [body.kind for body in look.bodies] == ["box"]
+    text, _ = boxed()
+    _, look = robot_appearance(RobotSource(urdf=text), Surroundings())
+    assert "cylinder" in [body.kind for body in look.bodies], "sticks where there is nothing"
+
+
+def test_a_missing_mesh_is_a_note_and_the_rest_is_drawn(tmp_path):
+    missing = '<visual><geometry><mesh filename="package://nowhere/arm.stl"/></geometry></visual>'
+    text, _ = boxed(visual=missing + '<visual><geometry><sphere radius="0.1"/></geometry></visual>')
+    found = scene_of(motion(RobotSource(urdf=text).load()), RobotSource(urdf=text), Surroundings())
+    assert [body.kind for body in found.appearance.bodies] == ["sphere"]
+    assert any("arm" in note and "not found" in note for note in found.notes)
+
+
+def stl(path, count):
+    """Write a binary STL of a wavy sheet with 2 count^2 triangles."""
+    x, y = np.meshgrid(np.arange(count + 1.0), np.arange(count + 1.0), indexing="ij")
+    points = np.stack((x, y, 5 * np.sin(x / 40) * np.cos(y / 50)), axis=2) / count
+    a, b, c, d = points[:-1, :-1], points[1:, :-1], points[1:, 1:], points[:-1, 1:]
+    corners = np.stack((np.stack((a, b, c), axis=2), np.stack((a, c, d), axis=2)), axis=2).reshape(-1, 3, 3)
+    record = np.zeros(len(corners), np.dtype([("n", "<f4", 3), ("c", "<f4", (3, 3)), ("f", "<u2")]))
+    record["c"] = corners
+    path.write_bytes(bytes(80) + struct.pack("<I", len(corners)) + record.tobytes())
+
+
+def test_a_mesh_of_50_mb_is_decimated(tmp_path):
+    stl(tmp_path / "big.stl", 710)
+    assert (tmp_path / "big.stl").stat().st_size > 50e6
+    text, _ = boxed(visual='<visual><geometry><mesh filename="big.stl"/></geometry></visual>')
+    (tmp_path / "robot.urdf").write_text(text)
+    robot = RobotSource(str(tmp_path / "robot.urdf")).load()
+    (body,), notes = urdf_bodies(robot, tmp_path / "robot.urdf")
+    assert not notes
+    assert 0.2 * TRIANGLES < len(body.mesh.triangles) <= TRIANGLES
+    low, high = body.mesh.vertices.min(axis=0), body.mesh.vertices.max(axis=0)
+    np.testing.assert_allclose(low[:2], 0.0, atol=0.01)
+    np.testing.assert_allclose(high[:2], 1.0, atol=0.01)
+
+
+def test_a_huge_text_mesh_is_refused_with_a_note(tmp_path):
+    with (tmp_path / "big.obj").open("wb") as file:
+        file.truncate(51_000_000)
+    text, shape = boxed(visual='<visual><geometry><mesh filename="big.obj"/></geometry></visual>')
+    text = text.replace("</link><joint", shape.format("collision") + "</link><joint")
+    (tmp_path / "robot.urdf").write_text(text)
+    robot = RobotSource(str(tmp_path / "robot.urdf")).load()
+    bodies, notes = urdf_bodies(robot, tmp_path / "robot.urdf")
+    assert [body.kind for body in bodies] == ["box"], "its collision shape instead"
+    assert "51 MB" in notes[0]
+
+
+def test_decimation_keeps_small_meshes_and_the_extent_of_large_ones():
+    rng = np.random.default_rng(0)
+    small = indexed(rng.uniform(-1, 1, (10, 3, 3)))
+    assert decimated(small, 10) is small
+    u, v = np.meshgrid(np.linspace(0, np.pi, 120), np.linspace(0, 2 * np.pi, 120), indexing="ij")
+    ball = np.stack((np.sin(u) * np.cos(v), np.sin(u) * np.sin(v), np.cos(u)), axis=2)
+    a, b, c, d = ball[:-1, :-1], ball[1:, :-1], ball[1:, 1:], ball[:-1, 1:]
+    mesh = indexed(np.concatenate((np.stack((a, b, c), 2), np.stack((a, c, d), 2))).reshape(-1, 3, 3))
+    coarse = decimated(Mesh(mesh.vertices, mesh.triangles, (1, 0, 0, 1)), 2000)
+    assert 400 < len(coarse.triangles) <= 2000
+    assert coarse.colour == (1, 0, 0, 1)
+    radius = np.linalg.norm(coarse.vertices, axis=1)
+    assert radius.min() > 0.97 and radius.max() <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("a.dae", b'<!DOCTYPE x [<!ENTITY a "b">]><COLLADA/>', "DOCTYPE"),
+        ("a.dae", b"<COLLADA", "not XML"),
+        ("a.dae", b"<x/>", "not a readable Collada"),
+        ("a.stl", b"solid nothing", "not a readable STL"),
+        ("a.png", b"", "not a readable STL"),
+    ],
+)
+def test_a_mesh_that_is_none_is_refused(tmp_path, name, data, why):
+    pytest.importorskip("collada")
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(MeshError, match=why):
+        read_meshes(tmp_path / name)
+
+
+def test_hostile_names_stay_text():
+    escaped = HOSTILE.replace("<", "&lt;").replace(">", "&gt;")
+    text, shape = boxed(name=escaped)
+    text = text.replace('"turn"', f'"{escaped}"').replace('"arm"', f'"{escaped}"')
+    text = text.replace("</link><joint", shape.format("visual") + "</link><joint")
+    source = RobotSource(urdf=text)
+    page = preview_page(scene_of(motion(source.load()), source, Surroundings()))
+    assert HOSTILE not in page and "<img" not in page
+    data = page.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(data)["robot"]["active"] == [HOSTILE]
