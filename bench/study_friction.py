@@ -33,6 +33,7 @@ from ros2_dynid.identification.estimators import fitter  # noqa: E402
 from ros2_dynid.identification.estimators.fit import Problem  # noqa: E402
 from ros2_dynid.identification.estimators.friction_law import identified_terms  # noqa: E402
 from ros2_dynid.identification.options import IdentifyOptions  # noqa: E402
+from ros2_dynid.identification.preparation.prepared import Filter  # noqa: E402
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.robot import Array, Robot  # noqa: E402
@@ -106,22 +107,31 @@ def drawn_terms(
     return tuple(terms)
 
 
-def visible(robot: Robot, terms: Sequence[FrictionTerm], dq: Array, carried: Array, noise: Array) -> list[bool]:
-    """Return, for each term, whether what plain friction and the joint's other terms leave of it exceeds the noise."""
+def visible(
+    robot: Robot, terms: Sequence[FrictionTerm], dq: Array, carried: Array, noise: Array, filters: Filter
+) -> list[bool]:
+    """Return, for each term, whether what plain friction and the joint's other terms leave of it in the rows exceeds
+    their noise: columns are smoothed as the rows are, and slow samples left out."""
     place = {joint: k for k, joint in enumerate(robot.active)}
-    columns = {
-        term: term_column(term, v, np.sign(v), carried[:, k])
-        for term in terms
-        for k in (place[term.joint],)
-        for v in (dq[:, k],)
-    }
+    width = max(1, round(0.5 * RATE / (filters.row_cutoff or RATE)))
+
+    def smooth(x: Array) -> Array:
+        return np.convolve(x, np.ones(width) / width, mode="same")
+
     seen = []
     for term in terms:
-        v = dq[:, place[term.joint]]
-        others = [columns[other] for other in terms if other.joint == term.joint and other is not term]
-        A = np.column_stack((v, np.sign(v), np.ones_like(v), *others))
+        k = place[term.joint]
+        v = dq[:, k]
+        slow = smooth((np.abs(v) <= filters.slow * np.abs(v).max()).astype(float))
+        columns = {
+            other: smooth(term_column(other, v, np.sign(v), carried[:, k]))[slow < 0.2]
+            for other in terms
+            if other.joint == term.joint
+        }
+        plain = [smooth(x)[slow < 0.2] for x in (v, np.sign(v), np.ones_like(v))]
+        A = np.column_stack((*plain, *(column for other, column in columns.items() if other is not term)))
         left = columns[term] - A @ np.linalg.lstsq(A, columns[term], rcond=None)[0]
-        seen.append(bool(abs(term.coefficient) * left.std() > noise[place[term.joint]]))
+        seen.append(bool(abs(term.coefficient) * left.std() > noise[k]))
     return seen
 
 
@@ -150,7 +160,7 @@ def run(name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE) -> Score
     problem = read_problem(replace(robot, friction=()), [samples], IdentifyOptions(), lambda what, done: None)
     filters = problem.prepared[0].filter
     in_rows = sigma * np.sqrt(min(1.0, 2.0 * (filters.row_cutoff or RATE / 2) / RATE))
-    return scored(plant, terms, visible(robot, terms, dq, carried, in_rows), problem)
+    return scored(plant, terms, visible(robot, terms, dq, carried, in_rows, filters), problem)
 
 
 def scored(plant: Robot, terms: Sequence[FrictionTerm], seen: Sequence[bool], problem: Problem) -> Score:

@@ -9,6 +9,9 @@ import numpy as np
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
+LOCKED = 0.9
+"""Largest share of the carried torque that friction takes in a forward simulation: at 1 the gear would lock."""
+
 
 def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array) -> Array:
     """Return the factor of a term's coefficient, for v, sign(v) and the carried torque of its joint, any one shape."""
@@ -36,6 +39,20 @@ def terms_torque(robot: Robot, dq: Array, sign: Array, carried: Array) -> Array:
         values = (x[..., column] for x in (dq, sign, carried))
         tau[..., column] += term.coefficient * term_column(term, *values)
     return tau
+
+
+def carried_torque(robot: Robot, tau: Array, dq: Array, sign: Array) -> Array:
+    """Return the torque x that the terms leave for links and rotors, shape (..., n_active).
+
+    tau: motor torques less plain friction, of that shape as dq and sign.
+    The terms brake with f + a |x|, where a holds those that grow with the load, so x + a |x| = tau - f. A gear does not
+    take more than LOCKED of what it carries.
+    """
+    zero = np.zeros_like(tau)
+    rest = tau - terms_torque(robot, dq, sign, zero)
+    a = terms_torque(robot, dq, sign, np.ones_like(tau)) - terms_torque(robot, dq, sign, zero)
+    a = np.clip(a, -LOCKED, LOCKED)
+    return np.asarray(rest / (1.0 + a * np.sign(rest)))
 
 
 def active_terms(robot: Robot, terms: Sequence[FrictionTerm]) -> list[tuple[int, FrictionTerm]]:

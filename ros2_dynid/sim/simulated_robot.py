@@ -1,9 +1,9 @@
 """A robot in MuJoCo behind the interface of real hardware: torques in, quantised positions and noisy torques out.
 
 One control period: the drives take the torque commanded `latency` periods ago, friction Fv dq + Fc tanh(dq / v0) + off
-acts against it, and MuJoCo integrates the links, in steps of 1 ms at most. The smoothed sign, with v0 wide enough for
-the step and the joint's inertia, keeps the integration stable at standstill. Encoders round positions; velocities are
-their filtered differences, as a drive computes them.
+and the robot's further friction terms act against it, and MuJoCo integrates the links, in steps of 1 ms at most. The
+smoothed sign, with v0 wide enough for the step and the joint's inertia, keeps the integration stable at standstill.
+Encoders round positions; velocities are their filtered differences, as a drive computes them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ros2_dynid.dynamics.friction_terms import active_terms, carried_torque
 from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.errors import InputError, MissingPackageError
+from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.mjcf import mjcf
@@ -81,7 +83,8 @@ class SimulatedRobot:
         drives = by_joint(robot, chi)
         self._Fv, self._Fc, self._off = (drives[:, k].copy() for k in (Fv, Fc, OFF))
         lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(robot, chi, self._data.qpos[None])[0]))
-        self._v0 = np.maximum(imperfections.sticking_speed, self._Fc * period / self._substeps / lightest)
+        level = self._Fc + _standstill_friction(robot)
+        self._v0 = np.maximum(imperfections.sticking_speed, level * period / self._substeps / lightest)
         self._share = 1 - float(np.exp(-2 * np.pi * imperfections.velocity_bandwidth * period))
         effort = np.array([joint.limits.effort for joint in robot.joints])
         self.effort_limit = effort
@@ -108,8 +111,9 @@ class SimulatedRobot:
         data = self._data
         for _ in range(self._substeps):
             dq = data.qvel
-            friction = self._Fv * dq + self._Fc * np.tanh(dq / self._v0) + self._off
-            data.qfrc_applied[:] = applied - friction
+            sign = np.tanh(dq / self._v0)
+            left = applied - (self._Fv * dq + self._Fc * sign + self._off)
+            data.qfrc_applied[:] = carried_torque(self.robot, left, dq, sign) if self.robot.friction else left
             self._mujoco.mj_step(self._model, data)
         return self._measured(applied)
 
@@ -159,3 +163,15 @@ class SimulatedRobot:
     def _rounded(self) -> Array:
         resolution = self._imperfections.resolution
         return np.array(np.round(self._data.qpos / resolution) * resolution)
+
+
+def _standstill_friction(robot: Robot) -> Array:
+    """Return the friction that the robot's terms add near standstill, shape (n,): Stribeck, and that of a full load."""
+    level = np.zeros(len(robot.active))
+    for k, term in active_terms(robot, robot.friction):
+        effort = robot.joints[term.joint - 1].limits.effort
+        if term.kind is FrictionKind.STRIBECK:
+            level[k] += term.coefficient
+        elif term.kind is FrictionKind.LOAD and np.isfinite(effort):
+            level[k] += term.coefficient * effort
+    return level
