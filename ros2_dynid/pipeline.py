@@ -83,7 +83,7 @@ from ros2_dynid.identification.validation import (
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 from ros2_dynid.identification.validation.torque_errors import whiteness
-from ros2_dynid.model.friction_kinds import UNITS
+from ros2_dynid.model.friction_kinds import UNITS, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot, with_gravity
