@@ -302,8 +302,8 @@ public:
     }
   }
 
-  /// Coulomb friction that the model cannot tell at standstill: Fc (and Fs) times 1 - |tanh(v / speed)|, at each joint.
-  void undecided_friction(const double * dq, double speed, double * out) noexcept
+  /// Friction whose sign is in doubt near standstill: Fc, Fs and Fl |carried| times 1 - |tanh(v / speed)|, at each joint.
+  void undecided_friction(const double * dq, const double * carried, double speed, double * out) noexcept
   {
     expand(dq, dq_.data());
     for (std::size_t j = 0; j < n_; ++j) tau_[j] = std::fabs(chi_[j][FC]) * undecided(dq_[j], speed);
@@ -320,7 +320,10 @@ public:
       else for (std::size_t j = 0; j < n_; ++j) out[a] += std::fabs(G_[j * n_active_ + a]) * tau_[j];
     }
     for (const auto & term : terms_) {
-      if (term.kind == FrictionKind::stribeck) out[term.joint] += term.coefficient * undecided(dq[term.joint], speed);
+      double level = 0.0;
+      if (term.kind == FrictionKind::stribeck) level = std::fabs(term.coefficient);
+      if (term.kind == FrictionKind::load) level = std::fabs(term.coefficient * carried[term.joint]);
+      out[term.joint] += level * undecided(dq[term.joint], speed);
     }
   }
 

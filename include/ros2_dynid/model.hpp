@@ -1,7 +1,7 @@
 // The identified model as plain data, read from the file that `dynid export MODEL --to runtime` writes.
 //
 // Reading allocates and throws std::runtime_error with one line that says what is wrong; everything after that
-// (dynamics.hpp, momentum_observer.hpp) does neither. Standard library only, C++17.
+// (dynamics.hpp, observer.hpp) does neither. Standard library only, C++17.
 #pragma once
 
 #include <array>

@@ -9,8 +9,8 @@ import numpy as np
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
-LOCKED = 0.9
-"""Largest share of the carried torque that friction takes in a forward simulation: at 1 the gear would lock."""
+LOCKED = 0.95
+"""Largest share of the carried torque that friction takes: at 1 the gear would lock."""
 
 
 def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array) -> Array:

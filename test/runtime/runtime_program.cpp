@@ -64,7 +64,7 @@ int main(int argc, char ** argv)
     dynamics.set_smoothing(0.05);
     dynamics.friction(dq, &out[n], to + 2 * n);
     dynamics.set_smoothing(0.0);
-    dynamics.undecided_friction(dq, 0.05, to + 3 * n);
+    dynamics.undecided_friction(dq, &out[n], 0.05, to + 3 * n);
     dynamics.inertia(q, to + 4 * n);
     if (!dynamics.set_parameters(model)) return 4;
     std::fwrite(out.data(), sizeof(double), columns, file);

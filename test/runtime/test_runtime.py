@@ -6,14 +6,11 @@ import shutil
 import struct
 import subprocess
 import zlib
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from oracle import random_robot
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.codegen.runtime_export import runtime_bytes
@@ -23,16 +20,11 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import model_of, save_model
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
-from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import Coupling, Passive
-from urdf_oracle import example_urdfs
+from runtime_robots import INCLUDE, STRICT, robots, with_terms
 
 HERE = Path(__file__).parent
-INCLUDE = HERE.parents[1] / "include"
-STRICT = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 SAMPLES = 20
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -44,43 +36,6 @@ def program(tmp_path_factory):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return path
-
-
-def with_terms(robot, rng):
-    """Return the robot with every friction law, spread over its joints."""
-    terms = [
-        FrictionTerm(joint, kind, rng.uniform(0.05, 0.3), speed=0.3 if kind is FrictionKind.STRIBECK else 0.0)
-        for k, joint in enumerate(robot.active)
-        for kind in list(FrictionKind)[k % 2 :: 2]
-    ]
-    return replace(robot, friction=tuple(terms))
-
-
-def coupled_loop(rng):
-    """Return a tree with a coupled motor and two joints that follow others."""
-    robot = random_robot(rng, 7, tree=True)
-    return replace(
-        robot,
-        coupling=(Coupling(5, {4: 0.5, 5: 1.0}, True), Coupling(7, {6: -1.0, 7: 2.0})),
-        passive=(Passive(2, {1: 1.0, 4: -0.7}, 0.3), Passive(3, {1: -1.0})),
-    )
-
-
-def urdf(name):
-    return robot_from_urdf_string(next(p for p in example_urdfs() if p.name == name).read_bytes())
-
-
-@cache
-def robots():
-    rng = np.random.default_rng(5)
-    tables = sorted(p.stem for p in (HERE.parents[1] / "config" / "robots").glob("*.yaml"))
-    found = {name: load_robot(name) for name in tables}
-    found |= {name: urdf(name) for name in ("ur10_robot.urdf", "panda.urdf", "solo.urdf")}
-    found["tree"] = random_robot(rng, 9, tree=True)
-    found["loop"] = coupled_loop(rng)
-    found["terms"] = with_terms(random_robot(rng, 6), rng)
-    found["loop with terms"] = with_terms(coupled_loop(rng), rng)
-    return found
 
 
 def evaluate(program, folder, robot, chi, motion, load=()):
