@@ -350,6 +350,23 @@ public:
     }
   }
 
+  /// Pose of a tool in the base link's frame: rotation by rows, and position [m].
+  void pose(const double * q, const Tool & tool, std::array<double, 9> & rotation, std::array<double, 3> & position) noexcept
+  {
+    positions(q);
+    const auto & T = tool.rotation;
+    Rotation R{{T[0], T[3], T[6]}, {T[1], T[4], T[7]}, {T[2], T[5], T[8]}};
+    Vec at{tool.position[0], tool.position[1], tool.position[2]};
+    for (std::size_t i = tool.joint; i; i = links_[i - 1].parent) {
+      at = links_[i - 1].p + links_[i - 1].R.out(at);
+      R = links_[i - 1].R * R;
+    }
+    at = base_position_ + base_.out(at);
+    R = base_ * R;
+    rotation = {R.i.x, R.j.x, R.k.x, R.i.y, R.j.y, R.k.y, R.i.z, R.j.z, R.k.z};
+    position = {at.x, at.y, at.z};
+  }
+
 private:
   struct Link
   {

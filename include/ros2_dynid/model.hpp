@@ -247,6 +247,39 @@ inline std::vector<Weight> weights(Reader & in, std::size_t joints)
   return list;
 }
 
+/// Refuse a model whose joints, couplings or friction terms name joints that they cannot.
+inline void check_structure(const Model & model)
+{
+  const std::size_t n = model.joints.size();
+  const auto exists = [n](std::size_t joint) {
+    if (joint < 1 || joint > n) throw std::runtime_error("it names a joint that the robot does not have");
+  };
+  if (n == 0) throw std::runtime_error("it has no joint");
+  for (std::size_t j = 0; j < n; ++j) {
+    if (model.joints[j].parent > j) throw std::runtime_error("a joint's parent or type is wrong");
+  }
+  for (const auto & coupling : model.couplings) {
+    exists(coupling.motor);
+    for (const auto & weight : coupling.weights) exists(weight.joint);
+  }
+  for (const auto & passive : model.passive) exists(passive.joint);
+  const auto active = model.active();
+  const auto is_active = [&active](std::size_t joint) {
+    for (const auto j : active) if (j == joint) return true;
+    return false;
+  };
+  if (active.size() + model.passive.size() != n) throw std::runtime_error("a joint follows twice");
+  for (const auto & passive : model.passive) {
+    for (const auto & term : passive.terms) {
+      if (!is_active(term.joint)) throw std::runtime_error("a joint follows one that is not active");
+    }
+  }
+  for (const auto & term : model.friction) {
+    if (!is_active(term.joint)) throw std::runtime_error("a friction term is of no active joint");
+    if (term.kind == FrictionKind::stribeck && !(term.speed > 0.0)) throw std::runtime_error("a speed is wrong");
+  }
+}
+
 }  // namespace detail
 
 constexpr char runtime_magic[8] = {'D', 'Y', 'N', 'I', 'D', 'R', 'T', '\n'};
@@ -315,7 +348,6 @@ inline Model parse_model(const std::string & bytes)
       term.kind = static_cast<FrictionKind>(kind);
       term.coefficient = in.number();
       term.speed = in.number();
-      if (term.kind == FrictionKind::stribeck && !(term.speed > 0.0)) throw std::runtime_error("a speed is wrong");
     }
     model.tools.resize(in.count(8 + 8 * 12));
     for (auto & tool : model.tools) {
@@ -324,21 +356,8 @@ inline Model parse_model(const std::string & bytes)
       for (auto & x : tool.rotation) x = in.number();
       for (auto & x : tool.position) x = in.number();
     }
-    const auto active = model.active();
-    const auto is_active = [&active](std::size_t joint) {
-      for (const auto j : active) if (j == joint) return true;
-      return false;
-    };
-    if (active.size() + model.passive.size() != n) throw std::runtime_error("a joint follows twice");
-    for (const auto & passive : model.passive) {
-      for (const auto & term : passive.terms) {
-        if (!is_active(term.joint)) throw std::runtime_error("a joint follows one that is not active");
-      }
-    }
-    for (const auto & term : model.friction) {
-      if (!is_active(term.joint)) throw std::runtime_error("a friction term is of no active joint");
-    }
-    model.error_bars.resize(active.size());
+    detail::check_structure(model);
+    model.error_bars.resize(model.active().size());
     for (auto & bar : model.error_bars) {
       bar.sigma = in.any_number();
       bar.torque_std = in.any_number();
@@ -363,7 +382,23 @@ inline Model load_model(const std::string & path)
   }
 }
 
-/// Why two models are not of the same robot (joints, geometry), or nothing ("") if they are.
+namespace detail
+{
+
+inline bool same(const std::vector<Weight> & a, const std::vector<Weight> & b)
+{
+  if (a.size() != b.size()) return false;
+  for (const auto & x : a) {
+    bool found = false;
+    for (const auto & y : b) found = found || (x.joint == y.joint && std::fabs(x.value - y.value) <= 1e-6);
+    if (!found) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
+/// Why two models are not of the same robot (joints, geometry, how it stands), or nothing ("") if they are.
 inline std::string difference(const Model & a, const Model & b)
 {
   if (a.joints.size() != b.joints.size()) return "the number of joints differs";
@@ -377,8 +412,48 @@ inline std::string difference(const Model & a, const Model & b)
       if (!(std::fabs(change) <= 1e-6)) return "joint " + x.name + " is elsewhere";
     }
   }
+  for (std::size_t k = 0; k < 3; ++k) {
+    if (!(std::fabs(a.gravity[k] - b.gravity[k]) <= 1e-6)) return "gravity differs";
+    if (!(std::fabs(a.base_position[k] - b.base_position[k]) <= 1e-6)) return "the base is elsewhere";
+  }
+  for (std::size_t k = 0; k < 9; ++k) if (!(std::fabs(a.base[k] - b.base[k]) <= 1e-6)) return "the base is turned";
   if (a.passive.size() != b.passive.size() || a.couplings.size() != b.couplings.size()) return "the couplings differ";
+  for (std::size_t k = 0; k < a.couplings.size(); ++k) {
+    const Coupling & x = a.couplings[k];
+    const Coupling & y = b.couplings[k];
+    if (x.motor != y.motor || x.independent_inertia != y.independent_inertia || !detail::same(x.weights, y.weights)) {
+      return "the couplings differ";
+    }
+  }
+  for (std::size_t k = 0; k < a.passive.size(); ++k) {
+    const Passive & x = a.passive[k];
+    const Passive & y = b.passive[k];
+    if (x.joint != y.joint || !(std::fabs(x.offset - y.offset) <= 1e-6) || !detail::same(x.terms, y.terms)) {
+      return "a closed loop differs";
+    }
+  }
   return "";
+}
+
+/// The robot of `robot` (limits, tools) with the parameters of `estimate`, a model of the same robot; throws if it is another.
+inline Model with_parameters(const Model & robot, const Model & estimate)
+{
+  const std::string why = difference(robot, estimate);
+  if (!why.empty()) throw std::runtime_error("the parameters are of another robot: " + why);
+  Model model = robot;
+  for (std::size_t j = 0; j < model.joints.size(); ++j) model.joints[j].chi = estimate.joints[j].chi;
+  for (std::size_t k = 0; k < model.couplings.size(); ++k) {
+    model.couplings[k].Iam = estimate.couplings[k].Iam;
+    model.couplings[k].Fvm = estimate.couplings[k].Fvm;
+    model.couplings[k].Fcm = estimate.couplings[k].Fcm;
+  }
+  model.friction = estimate.friction;
+  for (std::size_t a = 0; a < model.error_bars.size() && a < estimate.error_bars.size(); ++a) {
+    const ErrorBar & bar = estimate.error_bars[a];
+    if (std::isfinite(bar.sigma)) model.error_bars[a].sigma = bar.sigma;
+    if (std::isfinite(bar.torque_std)) model.error_bars[a].torque_std = bar.torque_std;
+  }
+  return model;
 }
 
 }  // namespace ros2_dynid

@@ -1,0 +1,542 @@
+"""The controllers' laws without ROS: torque and gains, bounds, ramps, guards; lost references, states and models."""
+
+import ctypes
+import shutil
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oracle import random_robot
+from ros2_dynid.base_parameters.compute import base_parameters
+from ros2_dynid.codegen.runtime_export import runtime_bytes
+from ros2_dynid.control.held_load import Load, load_parameters
+from ros2_dynid.control.smooth_friction import smooth_friction
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import OFF, Fc, by_joint, standard_names
+from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
+from ros2_dynid.sim.truth import true_parameters
+
+HERE = Path(__file__).parent
+STRICT = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+HOLD, FOLLOW, BLIND = range(3)
+GUIDE, BRAKE = range(2)
+DT, TIMEOUT, RAMP, SMOOTHING = 1e-3, 0.05, 0.1, 0.02
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+
+def doubles(values):
+    array = np.ascontiguousarray(values, dtype=float)
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+
+
+@pytest.fixture(scope="module")
+def laws(tmp_path_factory):
+    path = tmp_path_factory.mktemp("laws") / "laws.so"
+    command = ["g++", *STRICT, "-shared", "-fPIC", "-Wl,-Bsymbolic", f"-I{HERE.parents[1] / 'include'}"]
+    done = subprocess.run([*command, str(HERE / "laws_library.cpp"), "-o", str(path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    library = ctypes.CDLL(str(path))
+    library.why.restype = ctypes.c_char_p
+    library.allocations.restype = ctypes.c_long
+    for kind in ("follow", "guide"):
+        getattr(library, f"{kind}_new").restype = ctypes.c_void_p
+        getattr(library, f"{kind}_command").restype = ctypes.POINTER(ctypes.c_double)
+    for name in ("start", "reference", "update", "gains", "parameters", "payload"):
+        getattr(library, f"follow_{name}").restype = ctypes.c_bool
+    for name in ("guide_start", "guide_update", "guide_friction", "guide_parameters"):
+        getattr(library, name).restype = ctypes.c_bool
+    for name in ("message_torque", "same_robot", "payload_torque", "holds"):
+        getattr(library, name).restype = ctypes.c_bool
+    yield library
+    assert library.allocations() == 0  # whatever the tests of this file did
+
+
+@cache
+def arm():
+    """Return the arm, its true parameters and its effort limits."""
+    robot = load_robot("demo6")
+    return robot, true_parameters(robot, 3), np.array([joint.limits.effort for joint in robot.joints])
+
+
+@pytest.fixture
+def model(tmp_path):
+    robot, chi, _ = arm()
+    path = tmp_path / "arm.dynid"
+    path.write_bytes(runtime_bytes(robot, chi))
+    return path
+
+
+class Law:
+    """One of the laws, with the methods of the C++ class."""
+
+    def __init__(self, library, kind, pointer, n):
+        assert pointer, library.why()
+        self.library, self.kind, self.pointer, self.n = library, kind, ctypes.c_void_p(pointer), n
+
+    def __getattr__(self, name):
+        function = getattr(self.library, f"{self.kind}_{name}")
+
+        def call(*arguments):
+            kept = [np.ascontiguousarray(x, dtype=float) if isinstance(x, np.ndarray) else x for x in arguments]
+            return function(self.pointer, *(doubles(x) if isinstance(x, np.ndarray) else x for x in kept))
+
+        return call
+
+    def step(self, q, dq, dt=DT):
+        return self.update(q, dq, ctypes.c_double(dt))
+
+    @property
+    def torque(self):
+        return np.array(self.command()[: self.n])
+
+
+def follower(laws, path, kp=100.0, kd=10.0, damping=8.0, limits=None, rates=None, ramp=RAMP):
+    _, _, effort = arm()
+    limits = effort if limits is None else np.broadcast_to(limits, effort.shape)
+    rates = 20 * limits if rates is None else np.broadcast_to(rates, effort.shape)
+    lists = np.concatenate([np.broadcast_to(x, effort.shape) for x in (kp, kd, damping, limits, rates)])
+    numbers = (ctypes.c_double(x) for x in (ramp, 2 * DT, SMOOTHING, TIMEOUT))
+    return Law(laws, "follow", laws.follow_new(str(path).encode(), doubles(lists), *numbers), len(effort))
+
+
+def held(q):
+    """Return the torque that holds the arm still: gravity and offset."""
+    robot, chi, _ = arm()
+    return gravity_torque(robot, chi, q[None])[0] + by_joint(robot, chi)[:, OFF]
+
+
+def reference_torque(chi, q, dq, ddq):
+    robot = arm()[0]
+    rigid = inverse_dynamics(*frictionless(robot, chi), q[None], dq[None], ddq[None])[0]
+    return rigid + smooth_friction(robot, chi).torque(dq, SMOOTHING, rigid)
+
+
+def settle(law, q, dq, steps=300, reference=None):
+    for _ in range(steps):
+        if reference is not None:
+            assert law.reference(*reference)
+        assert law.step(q, dq)
+
+
+def test_the_command_is_the_models_torque_and_the_gains_of_the_error(laws, model):
+    rng = np.random.default_rng(0)
+    law = follower(laws, model, limits=1e6, rates=1e12)
+    q, dq, q_r, dq_r, ddq_r = rng.uniform(-1, 1, (5, 6))
+    assert law.start(q)
+    assert np.allclose(law.torque, held(q), rtol=1e-12, atol=1e-12)
+    settle(law, q, dq, reference=(q_r, dq_r, ddq_r))
+    assert law.mode() == FOLLOW
+    expected = reference_torque(arm()[1], q_r, dq_r, ddq_r) + 100 * (q_r - q) + 10 * (dq_r - dq)
+    assert np.allclose(law.torque, expected, rtol=1e-11, atol=1e-9)
+
+
+def test_limits_and_rates_hold_whatever_comes(laws, model):
+    rng = np.random.default_rng(1)
+    _, _, effort = arm()
+    law = follower(laws, model, kp=3000.0, kd=300.0)
+    assert law.start(np.zeros(6))
+    last = law.torque
+    for k in range(3000):
+        scale = 10.0 ** rng.integers(-1, 4)
+        values = rng.normal(size=(5, 6)) * scale
+        dt = rng.choice([DT, 0.0, -1.0, 0.05, 10.0, np.nan, np.inf])
+        if rng.random() < 0.2:
+            values[rng.integers(5), rng.integers(6)] = rng.choice([np.nan, np.inf, -np.inf, 1e308])
+        law.reference(*values[2:])
+        law.step(values[0], values[1], dt)
+        if k % 50 == 0:
+            assert law.gains(*rng.uniform(0, 3000, (3, 6)))
+        if k % 70 == 0:
+            assert law.payload(6, ctypes.c_double(rng.uniform(0, 3)), *(ctypes.c_double(0.05),) * 3)
+        torque = law.torque
+        assert np.all(np.isfinite(torque)) and np.all(np.abs(torque) <= effort)
+        step = min(float(dt), 2 * DT) if dt > 0 else 0.0
+        assert np.all(np.abs(torque - last) <= 20 * effort * step * (1 + 1e-9))  # also when the update is late
+        last = torque
+
+
+@pytest.mark.parametrize("end", ["stops", "nan", "infinite", "huge"])
+def test_a_reference_that_stops_or_is_not_finite_ends_in_gravity_and_damping(laws, model, end):
+    rng = np.random.default_rng(2)
+    q, dq, q_r, dq_r, ddq_r = 0.3 * rng.uniform(-1, 1, (5, 6))
+    law = follower(laws, model)
+    assert law.start(q)
+    settle(law, q, dq, reference=(q_r, dq_r, ddq_r))
+    assert law.mode() == FOLLOW
+    following = law.torque
+    for k in range(300):
+        if end != "stops":
+            bad = q_r.copy()
+            bad[2] = {"nan": np.nan, "infinite": np.inf, "huge": 1e307}[end]
+            assert law.reference(bad, dq_r, np.full(6, 1e307) if end == "huge" else ddq_r) == (end == "huge")
+        assert law.step(q, dq)
+        late = 0 if end == "huge" else round(TIMEOUT / DT)
+        if k + 1 != late:
+            assert law.mode() == (HOLD if k + 1 > late else FOLLOW), k
+        if k + 1 < late:
+            assert np.allclose(law.torque, following)
+    assert np.allclose(law.torque, held(q) - 8 * dq, rtol=1e-9, atol=1e-9)
+
+
+def test_an_update_that_is_late_by_50_ms(laws, model):
+    _, _, effort = arm()
+    q, dq = np.full(6, 0.2), np.full(6, 0.1)
+    law = follower(laws, model)
+    assert law.start(q)
+    settle(law, q, dq, reference=(q, dq, np.zeros(6)))
+    before = law.torque
+    assert law.reference(q + 0.05 * 2.0, dq, np.zeros(6))  # the reference has gone on meanwhile
+    assert law.step(q, dq, 0.051)
+    assert law.mode() == FOLLOW
+    assert np.all(np.abs(law.torque - before) <= 20 * effort * 2 * DT * (1 + 1e-9))
+    settle(law, q, dq, reference=(q, dq, np.zeros(6)))
+    assert law.step(q, dq, 0.051)  # late, and no reference came with it
+    assert law.mode() == HOLD
+
+
+def test_a_state_that_is_not_finite_is_survived_and_then_an_error(laws, model):
+    rng = np.random.default_rng(3)
+    q, dq, q_r = 0.3 * rng.uniform(-1, 1, (3, 6))
+    law = follower(laws, model)
+    assert not law.start(np.full(6, np.nan))
+    assert law.start(q)
+    settle(law, q, dq, reference=(q_r, dq, dq))
+    lost = q.copy()
+    lost[4] = np.nan
+    results = []
+    for _ in range(200):
+        assert law.reference(q_r, dq, dq)
+        results.append(law.step(lost, dq))
+        assert law.mode() == BLIND
+    assert all(results[:49]) and not any(results[51:])
+    assert np.allclose(law.torque, held(q), rtol=1e-9, atol=1e-9)  # where it was last seen, without feedback
+    settle(law, q, dq, steps=1, reference=(q_r, dq, dq))
+    assert law.mode() == FOLLOW
+
+
+def test_new_gains_payload_and_parameters_fade_in(laws, model, tmp_path):
+    rng = np.random.default_rng(4)
+    robot, chi, _ = arm()
+    q, dq, q_r, dq_r, ddq_r = 0.3 * rng.uniform(-1, 1, (5, 6))
+    law = follower(laws, model, limits=1e6, rates=1e12)
+    other = chi * rng.uniform(0.9, 1.1, len(chi))
+    (tmp_path / "other.dynid").write_bytes(runtime_bytes(robot, other))
+    load = Load(1.5, np.array((0.0, 0.02, 0.05)), np.zeros((3, 3)), 6)
+    assert law.start(q)
+    settle(law, q, dq, reference=(q_r, dq_r, ddq_r))
+    error, speed = q_r - q, dq_r - dq
+    steps = [
+        (lambda: law.gains(np.full(6, 50.0), np.full(6, 5.0), np.full(6, 2.0)), chi, 50, 5),
+        (lambda: law.payload(6, *map(ctypes.c_double, (load.mass, *load.com))), None, 50, 5),
+        (lambda: law.parameters(str(tmp_path / "other.dynid").encode()), other, 50, 5),
+    ]
+    carried = np.zeros(len(chi))
+    for change, parameters, kp, kd in steps:
+        if parameters is None:
+            carried, parameters = load_parameters(robot, load, len(chi)), chi
+        start = law.torque
+        end = reference_torque(parameters + carried, q_r, dq_r, ddq_r) + kp * error + kd * speed
+        assert np.abs(end - start).max() > 0.05
+        assert change()
+        path = []
+        for _ in range(120):
+            assert law.reference(q_r, dq_r, ddq_r) and law.step(q, dq)
+            path.append(law.torque)
+        line = start + np.minimum(1, np.arange(1, 121) * DT / RAMP)[:, None] * (end - start)
+        assert np.allclose(path, line, rtol=1e-9, atol=1e-9)
+    assert not law.gains(np.full(6, -1.0), np.zeros(6), np.zeros(6))
+    assert not law.payload(6, ctypes.c_double(-1.0), *(ctypes.c_double(0.0),) * 3)
+    before = law.torque
+    settle(law, q, dq, steps=1, reference=(q_r, dq_r, ddq_r))
+    assert np.allclose(law.torque, before)
+
+
+def test_wrong_settings_are_refused(laws, model):
+    for wrong in ({"kp": -1.0}, {"kd": np.nan}, {"limits": np.inf}, {"limits": 0.0}, {"rates": -1.0}, {"ramp": -1.0}):
+        with pytest.raises(AssertionError):
+            follower(laws, model, **wrong)
+        assert laws.why()
+
+
+def track(laws, path, chi):
+    """Return the RMS tracking error (6,) of the simulated arm under the law with the model of this file."""
+    robot = arm()[0]
+    q0 = np.array((0.1, -0.6, 0.5, 0.2, -0.3, 0.1))
+    plant = SimulatedRobot(robot, chi, start=q0, imperfections=Imperfections(latency=1))
+    law = follower(laws, path, kp=(400, 400, 400, 60, 60, 60), kd=(40, 40, 40, 6, 6, 6))
+    assert law.start(q0)
+    measured, errors = plant.measure(), []
+    for k in range(2000):
+        t, amplitude, w = k * DT, 0.4, np.pi * np.array((0.9, 1.0, 1.1, 1.2, 1.3, 1.4))
+        s = min(1.0, t / 0.5)
+        blend, slope = s**3 * (10 - 15 * s + 6 * s * s), (30 * s**2 - 60 * s**3 + 30 * s**4) / 0.5 * (s < 1)
+        curve = (60 * s - 180 * s**2 + 120 * s**3) / 0.25 * (s < 1)
+        x, dx, ddx = amplitude * np.sin(w * t), amplitude * w * np.cos(w * t), -amplitude * w**2 * np.sin(w * t)
+        q_r, dq_r, ddq_r = q0 + blend * x, slope * x + blend * dx, curve * x + 2 * slope * dx + blend * ddx
+        assert law.reference(q_r, dq_r, ddq_r) and law.step(measured.q, measured.dq)
+        measured = plant.step(law.torque)
+        errors.append(plant.positions - q_r)
+    return np.sqrt(np.mean(np.square(errors), axis=0))
+
+
+def test_the_simulated_arm_tracks_five_times_better_than_with_the_gains_alone(laws, model, tmp_path):
+    robot, chi, _ = arm()
+    nothing = tmp_path / "nothing.dynid"
+    nothing.write_bytes(runtime_bytes(robot, np.zeros_like(chi)))
+    ratio = track(laws, nothing, chi) / track(laws, model, chi)
+    assert np.sqrt(np.mean(ratio**2)) > 5 and ratio.min() > 2, ratio
+
+
+# --- hand guiding
+
+
+def guide(laws, path, friction=0.5, speed=1.0, lower=None, upper=None, damping=0.0, rates=None):
+    robot, _, effort = arm()
+    lower = [joint.limits.lower for joint in robot.joints] if lower is None else lower
+    upper = [joint.limits.upper for joint in robot.joints] if upper is None else upper
+    columns = (speed, lower, upper, 0.1, damping, effort, 20 * effort if rates is None else rates)
+    lists = np.concatenate([np.broadcast_to(np.asarray(x, dtype=float), effort.shape) for x in columns])
+    pointer = laws.guide_new(str(path).encode(), doubles(lists), *map(ctypes.c_double, (friction, RAMP, 2 * DT)))
+    return Law(laws, "guide", pointer, len(effort))
+
+
+def guided(law, chi, q0, push, seconds, loads=None):
+    """Return the true positions (steps, 6) and modes of the arm, pushed by a hand with push(t) (6,)."""
+    plant = SimulatedRobot(arm()[0], chi, start=q0, imperfections=Imperfections(torque_noise=0.0))
+    if loads:
+        plant.attach(*loads)
+    measured, path, modes = plant.measure(), [], []
+    for k in range(int(seconds / DT)):
+        assert law.step(measured.q, measured.dq)
+        measured = plant.step(law.torque + push(k * DT))
+        path.append(plant.positions)
+        modes.append(law.mode())
+    return np.array(path), np.array(modes)
+
+
+Q0 = np.array((0.1, -0.6, 0.5, 0.2, -0.3, 0.1))
+
+
+def test_guiding_torque_is_gravity_and_a_fraction_of_friction(laws, model):
+    robot, chi, _ = arm()
+    law = guide(laws, model, friction=0.6, rates=1e12)
+    dq = np.array((0.1, -0.2, 0.3, -0.1, 0.2, 0.05))
+    assert law.start(Q0)
+    for _ in range(3):
+        assert law.step(Q0, dq)
+    gravity = gravity_torque(robot, chi, Q0[None])[0]
+    off = by_joint(robot, chi)[:, OFF]
+    friction = smooth_friction(robot, chi).torque(dq, 0.05, gravity) - off
+    assert np.allclose(law.torque, gravity + off + 0.6 * friction, rtol=1e-9, atol=1e-9)
+
+
+def test_an_arm_that_is_let_go_stays_and_one_that_is_pushed_moves(laws, model):
+    _, chi, _ = arm()
+    law = guide(laws, model)
+    assert law.start(Q0)
+    path, modes = guided(law, chi, Q0, lambda t: np.zeros(6), 1.0)
+    assert np.abs(path[-1] - Q0).max() < 2e-3 and np.all(modes == GUIDE)
+    push = np.zeros(6)
+    push[2] = 1.3 * by_joint(arm()[0], chi)[2, Fc]
+    moved = []
+    for fraction in (0.0, 0.9):
+        law = guide(laws, model, friction=fraction)
+        assert law.start(Q0)
+        path, _ = guided(law, chi, Q0, lambda t: push, 0.5)
+        moved.append(path[-1, 2] - Q0[2])
+    assert moved[0] > 0 and moved[1] > 2 * moved[0]
+
+
+def test_speed_is_guarded(laws, model):
+    _, chi, effort = arm()
+    law = guide(laws, model, speed=0.5)
+    assert law.start(Q0)
+    push = np.array((0.4 * effort[0], 0, 0, 0, 0, 0))
+    path, _ = guided(law, chi, Q0, lambda t: push * (t < 0.5), 0.6)
+    speed = np.abs(np.diff(path, axis=0)).max(axis=0) / DT
+    free, _ = guided(guide_free(laws, model), chi, Q0, lambda t: push * (t < 0.5), 0.6)
+    assert speed[0] < 0.75 * np.abs(np.diff(free, axis=0)).max(axis=0)[0] / DT
+
+
+def guide_free(laws, model):
+    law = guide(laws, model, speed=100.0, lower=np.full(6, -np.inf), upper=np.full(6, np.inf))
+    assert law.start(Q0)
+    return law
+
+
+def test_an_arm_that_runs_away_is_braked_until_it_rests(laws, model):
+    """The model does not know the load that the arm carries, as when a payload was never told."""
+    _, chi, _ = arm()
+    law = guide(laws, model, speed=0.3)
+    assert law.start(Q0)
+    heavy = (8.0, np.array((0.0, 0.0, 0.1)), np.zeros((3, 3)))
+    path, modes = guided(law, chi, Q0, lambda t: np.zeros(6), 1.5, heavy)
+    speed = np.abs(np.diff(path, axis=0)) / DT
+    free, _ = guided(guide_free(laws, model), chi, Q0, lambda t: np.zeros(6), 1.5, heavy)
+    assert np.any(modes == BRAKE)
+    assert speed.max() < 0.4 * np.abs(np.diff(free, axis=0)).max() / DT
+    law = guide(laws, model, speed=0.3)
+    assert law.start(Q0)
+    fast, still = np.array((0.7, 0, 0, 0, 0, 0)), np.zeros(6)
+    assert law.step(Q0, fast) and law.mode() == BRAKE
+    for _ in range(495):
+        assert law.step(Q0, still) and law.mode() == BRAKE
+    for _ in range(10):
+        law.step(Q0, still)
+    assert law.mode() == GUIDE
+
+
+def test_the_range_has_a_wall(laws, model):
+    _, chi, effort = arm()
+    lower, upper = Q0 - 1.0, Q0 + 0.3
+    push = np.array((0.15 * effort[0], 0, 0, 0, 0, 0))
+    law = guide(laws, model, lower=lower, upper=upper, speed=1.0)
+    assert law.start(Q0)
+    path, _ = guided(law, chi, Q0, lambda t: push, 2.0)
+    assert path[:, 0].max() < upper[0]  # 0.15 of the limit: less than the wall's 0.25
+    assert not law.start(upper + 0.01)
+    assert not law.start(np.full(6, np.nan))
+
+
+def test_guiding_survives_the_loss_of_state_and_model(laws, model, tmp_path):
+    robot, chi, _ = arm()
+    law = guide(laws, model)
+    assert law.start(Q0)
+    for _ in range(200):
+        assert law.step(Q0, np.zeros(6))
+    results = [law.step(np.full(6, np.nan), np.zeros(6)) for _ in range(200)]
+    assert all(results[:49]) and not any(results[51:])
+    assert law.mode() == BLIND and np.allclose(law.torque, held(Q0), atol=1e-9)
+    lost = chi.copy()
+    lost[0 : 14 * 6 : 14] = 1e300
+    lost[6 : 14 * 6 : 14] = 1e308  # first moments: torques overflow
+    (tmp_path / "lost.dynid").write_bytes(runtime_bytes(robot, lost))
+    law = guide(laws, model)
+    assert law.start(Q0)
+    assert law.parameters(str(tmp_path / "lost.dynid").encode())
+    results = [law.step(Q0, np.zeros(6)) for _ in range(200)]
+    assert all(results[:49]) and not any(results[51:])
+    assert np.allclose(law.torque, held(Q0), atol=1e-9)  # what was last known
+    assert law.parameters(str(model).encode())
+    assert law.step(Q0, np.zeros(6))
+    assert law.friction(ctypes.c_double(0.9)) and not law.friction(ctypes.c_double(1.0))
+
+
+def test_guiding_bounds_hold_whatever_comes(laws, model):
+    rng = np.random.default_rng(7)
+    _, _, effort = arm()
+    law = guide(laws, model)
+    assert law.start(Q0)
+    last = law.torque
+    for _ in range(2000):
+        q, dq = rng.normal(size=(2, 6)) * 10.0 ** rng.integers(-1, 4)
+        if rng.random() < 0.2:
+            q[rng.integers(6)] = rng.choice([np.nan, np.inf, 1e308])
+        dt = rng.choice([DT, 0.05, np.nan, -1.0])
+        law.step(q, dq, dt)
+        torque = law.torque
+        assert np.all(np.isfinite(torque)) and np.all(np.abs(torque) <= effort)
+        assert np.all(np.abs(torque - last) <= 20 * effort * 2 * DT * (1 + 1e-9))
+        last = torque
+
+
+# --- models and loads from messages
+
+
+def message_robots():
+    rng = np.random.default_rng(5)
+    tree = random_robot(rng, 7, tree=True)
+    return {"tx40": load_robot("tx40"), "demo6": load_robot("demo6"), "tree": tree}
+
+
+@pytest.mark.parametrize("name", list(message_robots()))
+def test_the_message_gives_the_model_of_its_leaders(laws, tmp_path, name):
+    robot = message_robots()[name]
+    base = base_parameters(robot)
+    rng = np.random.default_rng(6)
+    values = rng.uniform(-1, 1, len(base))
+    chi = np.zeros(len(standard_names(robot)))
+    chi[[standard_names(robot).index(name) for name in base.leaders]] = values
+    path = tmp_path / "robot.dynid"
+    path.write_bytes(runtime_bytes(robot, np.ones(len(chi))))
+    leaders = list(base.leaders)
+    q, dq, ddq = rng.uniform(-2, 2, (3, len(robot.active)))
+    tau = np.zeros(len(robot.active))
+
+    def ask(names, numbers):
+        return laws.message_torque(
+            str(path).encode(),
+            " ".join(names).encode(),
+            doubles(numbers),
+            doubles(q),
+            doubles(dq),
+            doubles(ddq),
+            doubles(tau),
+        )
+
+    assert ask(leaders, values), laws.why()
+    expected = inverse_dynamics(robot, chi, q[None], dq[None], ddq[None])[0]
+    assert np.abs(tau - expected).max() <= 1e-12 * np.abs(expected).max()
+    assert not ask(leaders, np.where(np.arange(len(values)) == 3, np.nan, values)) and b"not finite" in laws.why()
+    assert not ask(["ZZ99"], values) and b"ZZ99" in laws.why()
+    assert not ask([], values)
+
+
+def test_parameters_of_another_robot_are_refused(laws, tmp_path):
+    robot = load_robot("demo6")
+    chi = np.ones(len(standard_names(robot)))
+    longer = replace(robot.joints[2], d=robot.joints[2].d + 0.01)
+    joints = (*robot.joints[:2], longer, *robot.joints[3:])
+    others = {
+        "same": robot,
+        "longer": replace(robot, joints=joints),
+        "hanging": replace(robot, gravity=-robot.gravity),
+        "other": load_robot("tx40"),
+    }
+    for name, one in others.items():
+        (tmp_path / name).write_bytes(runtime_bytes(one, np.ones(len(standard_names(one)))))
+        assert laws.same_robot(*(str(tmp_path / x).encode() for x in ("same", name))) == (name == "same")
+    assert len(chi)
+
+
+def test_a_payload_is_given_at_a_link(laws, model):
+    robot, chi, effort = arm()
+    link, (joint, T) = next(iter(robot.tools.items()))
+    I = np.diag((0.02, 0.03, 0.04)) + 0.001
+    com, R = np.array((0.05, -0.02, 0.1)), T[:3, :3]
+    body = np.array((2.0, *com, *I[np.triu_indices(3)]))
+    rng = np.random.default_rng(8)
+    q, ddq = rng.uniform(-1, 1, (2, 6))
+    load = Load(2.0, R @ com + T[:3, 3], R @ I @ R.T, joint)
+    expected = inverse_dynamics(robot, chi + load_parameters(robot, load, len(chi)), q[None], 0 * q[None], ddq[None])[0]
+    for name in (link, ""):
+        tau = np.zeros(6)
+        arguments = (doubles(x) for x in (body, q, ddq, tau))
+        assert laws.payload_torque(str(model).encode(), name.encode(), *arguments)
+        assert np.abs(tau - expected).max() <= 1e-12 * np.abs(expected).max()
+    arrays = [doubles(x) for x in (body, q, ddq, tau)]
+    assert not laws.payload_torque(str(model).encode(), b"nothing", *arrays)
+    assert link.encode() in laws.why()
+    body[0] = -1.0
+    assert not laws.payload_torque(str(model).encode(), b"", *arrays)
+    assert laws.holds(str(model).encode(), 6, ctypes.c_double(1.0), doubles(effort), doubles(Q0)), laws.why()
+    assert not laws.holds(str(model).encode(), 6, ctypes.c_double(500.0), doubles(effort), doubles(Q0))
+    assert not laws.holds(str(model).encode(), 6, ctypes.c_double(500.0), doubles(effort), None)
+
+
+def test_the_pose_of_a_link(laws, model):
+    robot = arm()[0]
+    link, (joint, T) = next(iter(robot.tools.items()))
+    out = np.zeros(12)
+    laws.link_pose(str(model).encode(), link.encode(), doubles(Q0), doubles(out))
+    expected = frames(robot, Q0[None])[0, joint - 1] @ T
+    assert np.allclose(out[:9].reshape(3, 3), expected[:3, :3], atol=1e-14)
+    assert np.allclose(out[9:], expected[:3, 3], atol=1e-14)
