@@ -276,9 +276,7 @@ def stops_at_any_time(scene):
 def deactivated_in_motion(scene):
     """Item 2: a deactivated node has stopped its robot."""
     scene.moving()
-    request = ChangeState.Request()
-    request.transition.id = 4
-    assert scene.client.call(ChangeState, "excitation/change_state", transition=request.transition).success
+    transition(scene, "deactivate", 4)
     over = time.time_ns()
     scene.client.wait(lambda: scene.client._live.stamp >= over, 10.0, "what the robot does then")
     assert np.all(np.abs(scene.client._live.dq) < 0.05), "at rest when the transition is over"
@@ -348,3 +346,44 @@ def long_motion(folder, robot):
     ddq[[0, -1]] = 0.0
     folder.mkdir(parents=True, exist_ok=True)
     save_trajectory(folder / "long.yaml", Trajectory(robot.active_names, through_points(t, q, dq, ddq)), 100.0)
+
+
+@pytest.mark.timeout(90)
+def test_a_start_right_after_activation_waits_until_the_robot_is_seen(tmp_path):
+    with graph(tmp_path) as made:
+        saved_motion(tmp_path / "trajectories", made.robot)
+        made.start("sim_robot", start="[0.0, -1.0, 0.0]", rate=500.0)
+        made.start(
+            "excitation", autostart="false", start_delay=0.0, collisions="false",
+            remap=("joint_states:=relayed_states",),
+        )  # fmt: skip
+        made.ready("sim_robot")
+        made.client.position()
+        scene = Scene(made)
+        scene.relay.change = lambda message: None
+        try:
+            transition(scene, "configure", 1)
+            scene.plan()
+            client = made.client.create_client(Trigger, "excitation/start")
+            assert client.wait_for_service(20.0)
+            transition(scene, "activate", 3)
+            answer = client.call_async(Trigger.Request())
+            time.sleep(0.3)
+            assert not answer.done() and not scene.sent, "nothing is known of the robot yet"
+            scene.relay.change = lambda message: message
+            made.client.wait(answer.done, 20.0, "the answer")
+            assert answer.result().success, answer.result().message
+            scene.state("approach", "settle", "exciting")
+            made.client.call(Trigger, "excitation/stop")
+            scene.state("aborted")
+            scene.at_rest()
+        finally:
+            scene.relay.close()
+
+
+def transition(scene, name, number):
+    """Ask the excitation for a lifecycle transition."""
+    request = ChangeState.Request()
+    request.transition.id = number
+    answer = scene.client.call(ChangeState, "excitation/change_state", transition=request.transition)
+    assert answer.success, name

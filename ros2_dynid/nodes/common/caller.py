@@ -28,16 +28,30 @@ class Caller(Node):
 
     patience = 20.0
 
-    def call(self, kind: Any, name: str, timeout: float = 60.0, **fields: Any) -> Any:
-        """Call a service and return its response; a response without success raises."""
-        client: Any = self.create_client(kind, name)
+    def __init__(self, name: str) -> None:
+        """Know no server yet."""
+        super().__init__(name)
+        self._servers: dict[tuple[Any, str], Any] = {}
+
+    def _server(self, kind: Any, name: str) -> Any:
+        """Return the client of a service, made once: until the server has found a new one, its responses are lost."""
+        client = self._servers.get((kind, name))
+        if client is None:
+            client = self._servers[kind, name] = self.create_client(kind, name)
         if not client.wait_for_service(self.patience):
             raise ClientError(f"service {name} does not answer; is its node running?")
-        time.sleep(MATCHING)
+        time.sleep(MATCHING)  # the node may have been started anew
+        return client
+
+    def call(self, kind: Any, name: str, timeout: float = 60.0, **fields: Any) -> Any:
+        """Call a service and return its response; a response without success raises."""
+        client = self._server(kind, name)
+        future = client.call_async(kind.Request(**fields))
         try:
-            response = _result(client.call_async(kind.Request(**fields)), timeout, name)
-        finally:
-            self.destroy_client(client)
+            response = _result(future, timeout, name)
+        except ClientError:
+            client.remove_pending_request(future)
+            raise
         if not getattr(response, "success", True):
             raise ClientError(f"{name}: {getattr(response, 'message', '') or 'refused'}")
         return response

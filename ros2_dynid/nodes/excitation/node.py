@@ -51,6 +51,9 @@ from ros2_dynid.recording.live import LiveStates, StampClock
 
 REST_SECONDS = 15.0
 """Time [s] that a deactivation waits for the robot to be at rest."""
+FRESH_SECONDS = 3.0
+"""Time [s] after an activation in which a start waits until the robot is seen at rest and its controller is found: who
+starts at once after activating is not to be refused for what is about to come."""
 END_SECONDS = 0.6
 """The same at the end of the process: who ends it waits about a second. The stop itself is with the controller."""
 SETTINGS = {
@@ -75,6 +78,7 @@ class Excitation(ManagedNode):
         self._sender: Sender | None = None
         self._stream: Stream | None = None
         self._exciting_now = False
+        self._activated_at = 0.0
         self._states, self._stamps = LiveStates(()), StampClock()
         self._simulated, self._steady = bool(self.value("use_sim_time")), SteadyTime()
         self._machine = ExcitationMachine(self._settings(), Door(self._send))
@@ -115,6 +119,7 @@ class Excitation(ManagedNode):
             self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, chosen=newest
         )
         self._asked(ActivateExcitation)
+        self._activated_at = time.monotonic()
 
     def deactivate(self) -> None:
         """Stop the robot, wait until it is at rest, and listen no more."""
@@ -194,6 +199,7 @@ class Excitation(ManagedNode):
             raise InputError("the robot has changed since the trajectory was planned", "plan again")
         sender = self._sender
         assert sender is not None, "made by configure, as this service is"
+        self._wait_if_fresh(sender, stops)
         if problem := sender.problem():
             raise InputError(problem, "start the controller, or remap its topic")
         self.get_logger().info(self._controllers.check(sender.name))
@@ -204,6 +210,17 @@ class Excitation(ManagedNode):
         for part in (motion.way, motion.run):
             sender.prepare(part.points)
         return self._asked(lambda now: Start(now, motion))
+
+    def _wait_if_fresh(self, sender: Sender, stops: int) -> None:
+        """Right after an activation, wait for what a start needs; a stop ends the wait."""
+        machine = self._machine
+        while (
+            time.monotonic() < self._activated_at + FRESH_SECONDS
+            and machine.stops == stops
+            and machine.limits is not None
+            and (sender.problem() or machine.unknown(self._now()) or not machine.at_rest)
+        ):
+            time.sleep(0.01)
 
     def _asked(self, make: MakeEvent) -> str:
         """Return the machine's answer to an event, or raise its refusal."""

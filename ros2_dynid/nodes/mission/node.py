@@ -28,6 +28,8 @@ from ros2_dynid.srv import PlanExcitation, SetPayload
 
 REST_SECONDS = 20.0
 """Time [s] that the robot has to come to rest before a motion."""
+NOT_YET = ("at rest", "the position of the robot is not known")
+"""Refusals of a start that pass by themselves: a robot that still moves, or joint states that a busy machine delays."""
 
 
 class Mission:
@@ -88,7 +90,7 @@ class Mission:
                 self._client.call(Trigger, f"excitation/{service}")
                 return
             except ClientError as error:
-                if "at rest" not in str(error) or time.monotonic() > until:
+                if not any(word in str(error) for word in NOT_YET) or time.monotonic() > until:
                     raise
                 time.sleep(0.5)
 
