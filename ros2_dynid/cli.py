@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from ros2_dynid import commands
+from ros2_dynid.blas import one_blas_thread
 from ros2_dynid.commands.shared.flags import as_flag, with_flags
 from ros2_dynid.commands.shared.terminal import console_of
 from ros2_dynid.errors import DynidError
-from ros2_dynid.processes import one_blas_thread
 from ros2_dynid.version import __version__
 
 ORDER = ("demo", "mdh", "base", "excite", "preview", "check", "convert", "identify", "payload", "gains")

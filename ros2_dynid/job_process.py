@@ -15,8 +15,9 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 
+from ros2_dynid.blas import one_blas_thread
 from ros2_dynid.errors import DynidError, one_line
-from ros2_dynid.processes import end_with_parent, one_blas_thread
+from ros2_dynid.processes import end_with_parent
 
 Tell = Callable[[Mapping[str, object]], None]
 

@@ -17,10 +17,9 @@ from typing import Generic, Protocol, TypeVar
 from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.progress import Progress
-from ros2_dynid.usecases import identify, payload, plan
-from ros2_dynid.usecases.identify import IdentifyOutcome, IdentifyRequest
-from ros2_dynid.usecases.payload import PayloadOutcome, PayloadRequest
-from ros2_dynid.usecases.plan import PlanOutcome, PlanRequest
+from ros2_dynid.usecases.identify import IdentifyOutcome, IdentifyRequest, identify
+from ros2_dynid.usecases.payload import PayloadOutcome, PayloadRequest, payload
+from ros2_dynid.usecases.plan import PlanOutcome, PlanRequest, plan
 
 LOOK_SECONDS = 0.2
 """How often a silent job is looked at [s]: one that was killed may leave its pipe open in a child."""

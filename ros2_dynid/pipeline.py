@@ -20,6 +20,7 @@ import numpy as np
 
 from ros2_dynid.atomic import write_text
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import Plain, encode
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
@@ -148,6 +149,7 @@ class PhysicalParameters:
     consistency: Consistency | None = None
 
 
+@small_matrices
 def identify(
     robot: Robot,
     recordings: Sequence[Recording],
@@ -269,6 +271,7 @@ def identify(
     return Identified(model, outcome, torques, target)
 
 
+@small_matrices
 def identify_payload(
     robot: Robot,
     empty: Sequence[Recording],
@@ -293,6 +296,7 @@ def identify_payload(
     return identify_load(robot, without.base, without.information, with_load.information, link=link, free=free)
 
 
+@small_matrices
 def identify_payload_on_model(
     model: IdentifiedModel,
     loaded: Sequence[Recording],
@@ -319,6 +323,7 @@ def _load_link(robot: Robot, link: str | None) -> str | None:
     return link if link is not None or not carried else carried[0]
 
 
+@small_matrices
 def identify_gains(
     robot: Robot,
     empty: Sequence[Recording],
@@ -384,6 +389,7 @@ def check_output(output: str | Path | None, recordings: Sequence[Recording], ove
     return Path(output) / MODEL
 
 
+@small_matrices
 def read_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
     """Read and prepare the recordings, and gather what they say about the base parameters."""
     base = base_parameters(robot, method="closed-form")

@@ -176,10 +176,3 @@ def own_domain() -> Iterator[dict[str, str]]:
             os.close(handle)
         return
     raise ProcessError(f"all ROS domains {DOMAINS[0]} to {DOMAINS[-1]} are in use by demos; end one of them")
-
-
-def one_blas_thread() -> None:
-    """Let BLAS use one thread, unless the user says otherwise: our matrices are small, and threads only wait there."""
-    chosen = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    if "numpy" not in sys.modules and not any(name in os.environ for name in chosen):
-        os.environ |= dict.fromkeys(chosen, "1")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.errors import InputError
@@ -20,7 +20,7 @@ from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Array
 
 CONFIDENCE = 0.95
-WIDTH = float(norm.ppf(0.5 + CONFIDENCE / 2))
+WIDTH = float(ndtri(0.5 + CONFIDENCE / 2))
 """Half width of a band that holds CONFIDENCE of all measurements, in standard deviations."""
 CHUNK = 2000
 """Samples whose regressor is held at a time."""

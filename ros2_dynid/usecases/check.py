@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose
@@ -50,6 +52,7 @@ def check(request: CheckRequest) -> CheckOutcome:
     return check_recording(samples, robot, request.preparation)
 
 
+@small_matrices
 def check_recording(samples: Samples, robot: Robot, preparation: PreparationOptions | None = None) -> CheckOutcome:
     """Check samples as recorded, and, as identification would, whether they are of this robot."""
     preparation = preparation or PreparationOptions()
@@ -58,7 +61,7 @@ def check_recording(samples: Samples, robot: Robot, preparation: PreparationOpti
     found = check_samples(samples, robot)
     if any(problem.level == RED for problem in found.problems if problem.kind != "position_unit"):
         return found  # identification would not come so far
-    options = IdentifyOptions(preparation=replace(preparation, gains={}))
+    options = IdentifyOptions(preparation=replace(preparation, gains={}), friction=PLAIN)  # as the diagnosis looks
     try:
         problem = read_problem(robot, [ordered(samples)], options, lambda *_: None)
     except InputError as error:

@@ -25,7 +25,19 @@ class Layer:
 
 LAYERS = (
     Layer(
-        ("errors", "exports", "notes", "progress", "codec", "atomic", "results", "confined", "processes", "version"),
+        (
+            "errors",
+            "exports",
+            "notes",
+            "progress",
+            "codec",
+            "atomic",
+            "results",
+            "confined",
+            "processes",
+            "blas",
+            "version",
+        ),
         "errors and notes, progress, dataclasses as plain data, files and processes",
     ),
     Layer(("model",), "the robot as frozen data; URDFs and robot files; names, order and units of the parameters"),

@@ -16,8 +16,12 @@ from ros2_dynid.identification.preparation import PreparationOptions
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.units import Units
-from ros2_dynid.usecases import CheckRequest, GainsRequest, IdentifyRequest, PayloadRequest, PlanRequest, RobotSource
-from ros2_dynid.usecases.plan import PlanMethod, Surroundings
+from ros2_dynid.usecases.check import CheckRequest
+from ros2_dynid.usecases.gains import GainsRequest
+from ros2_dynid.usecases.identify import IdentifyRequest
+from ros2_dynid.usecases.payload import PayloadRequest
+from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings
+from ros2_dynid.usecases.robot_source import RobotSource
 
 ROBOT = RobotSource(path="demo6", tip_link="link6", hold={"finger": 0.02})
 OPTIONS = IdentifyOptions(

@@ -15,23 +15,13 @@ from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.units import Units
-from ros2_dynid.usecases import (
-    CheckRequest,
-    GainsRequest,
-    IdentifyOutcome,
-    IdentifyRequest,
-    PayloadRequest,
-    PlanRequest,
-    ReportRequest,
-    RobotSource,
-    check,
-    gains,
-    identify,
-    payload,
-    plan,
-    report,
-)
-from ros2_dynid.usecases.plan import PlanMethod
+from ros2_dynid.usecases.check import CheckRequest, check
+from ros2_dynid.usecases.gains import GainsRequest, gains
+from ros2_dynid.usecases.identify import IdentifyOutcome, IdentifyRequest, identify
+from ros2_dynid.usecases.payload import PayloadRequest, payload
+from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, plan
+from ros2_dynid.usecases.report import ReportRequest, report
+from ros2_dynid.usecases.robot_source import RobotSource
 
 ROBOT = RobotSource("demo6")
 LOAD = (0.02, 0.0, 0.0, 0.02, 0.0, 0.01, 0.0, 0.0, 0.15, 2.0)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.blas import small_matrices
 from ros2_dynid.dynamics.friction_terms import active_terms
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
@@ -248,6 +249,7 @@ def _within(on_chunk: OnChunk | None, k: int, count: int) -> OnChunk | None:
     return None if on_chunk is None else lambda fraction: on_chunk((k + fraction) / count)
 
 
+@small_matrices
 def identify_arrays(
     robot: Robot, q: Array, dq: Array, ddq: Array, tau: Array, *, base: BaseParameters | None = None
 ) -> tuple[BaseParameters, Estimate]:

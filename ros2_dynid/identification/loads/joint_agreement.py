@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.model.robot import Array
@@ -85,7 +85,7 @@ def _between(scale: Array, std: Array) -> tuple[float, tuple[int, ...]]:
     w = 1.0 / std[asked] ** 2
     mean = float(w @ scale[asked] / w.sum())
     statistic, free = float(w @ (scale[asked] - mean) ** 2), len(asked) - 1
-    if statistic <= chi2.ppf(1.0 - SIGNIFICANCE, free):
+    if statistic <= chdtri(free, SIGNIFICANCE):
         return 0.0, ()
     between = (statistic - free) / (w.sum() - w @ w / w.sum())
     far = asked[np.abs(scale[asked] - mean) > FAR * std[asked]]

@@ -1,0 +1,77 @@
+"""BLAS uses one thread while ours run, whatever it had before, and has its threads back afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from ros2_dynid.blas import VARIABLES, _loaded, small_matrices
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Return what tells the numbers of threads of the loaded libraries, which are two at first."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    if not _loaded():
+        pytest.skip("NumPy here uses a BLAS without threads of its own")
+    before = [library.get() for library in _loaded()]
+    for library in _loaded():
+        library.set(2)
+    yield lambda: {library.get() for library in _loaded()}
+    for library, count in zip(_loaded(), before, strict=True):
+        library.set(count)
+
+
+def test_one_thread_inside_and_as_many_as_before_outside(threads):
+    if threads() != {2}:
+        pytest.skip("this BLAS has one thread only")
+    inner = small_matrices(threads)
+    outer = small_matrices(lambda: (inner(), threads()))
+    assert inner() == {1} and threads() == {2}
+    assert outer() == ({1}, {1}) and threads() == {2}
+
+    @small_matrices
+    def fails():
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        fails()
+    assert threads() == {2}
+
+
+def test_the_last_of_overlapping_calls_restores(threads):
+    started, go_on = threading.Event(), threading.Event()
+
+    @small_matrices
+    def long():
+        started.set()
+        go_on.wait(10.0)
+        seen.append(threads())
+
+    seen, outside = [], threads()
+    other = threading.Thread(target=long)
+    other.start()
+    started.wait(10.0)
+    small_matrices(lambda: None)()
+    go_on.set()
+    other.join()
+    assert seen == [{1}] and threads() == outside
+
+
+def test_what_the_user_chose_holds(threads, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    outside = threads()
+    assert small_matrices(threads)() == outside
+
+
+def test_the_libraries_of_numpy_and_scipy_are_found():
+    """Asked in a new process that was told one thread: every library that is found says so."""
+    code = "import ros2_dynid.blas as b; print([library.get() for library in b._loaded()])"
+    env = os.environ | dict.fromkeys(VARIABLES, "1")
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert set(done.stdout.strip("[]\n").replace(" ", "").split(",")) <= {"1", ""}
