@@ -102,7 +102,6 @@ def study(
                 (prepared,),
                 inform(robot, base, [prepared]),
                 np.zeros(len(base) + 1),
-                lambda half, samples=samples: [prepare(robot, samples, half=half)],
             )
             for method in methods:
                 estimate = fitter(method, problem)(None)

@@ -19,7 +19,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.pipeline import identify
-from ros2_dynid.recording.in_order import joined
+from ros2_dynid.recording.in_order import joined_samples
 from ros2_dynid.recording.samples import Samples
 
 MOVING = 0.02
@@ -51,7 +51,7 @@ def main() -> None:
         if case.name == "synthetic" or (args.names and case.name not in args.names):
             continue
         parts = [*case.fitted, case.held_out]
-        for number, part in enumerate(parts if case.name == "kr300" else [joined(parts)]):
+        for number, part in enumerate(parts if case.name == "kr300" else [joined_samples(parts)]):
             moving = _moving(part)
             t = moving.t - moving.t[0]
             for start in np.arange(0.0, max(t[-1] - args.seconds, 0.0) + 1e-9, args.every):

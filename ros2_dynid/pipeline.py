@@ -19,18 +19,18 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.atomic import write_text
-from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import Plain, encode
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter, inform
 from ros2_dynid.identification.estimators.carried_torque import with_carried
-from ros2_dynid.identification.estimators.friction_law import LawOfData, identified_terms, with_law
+from ros2_dynid.identification.estimators.friction_law import identified_terms, with_law
 from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.large_delay import without_large_delay
-from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
+from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
 from ros2_dynid.identification.estimators.prior import Draw, Drawn, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
@@ -83,6 +83,7 @@ from ros2_dynid.identification.validation import (
 )
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
+from ros2_dynid.identification.validation.method_choice import method_choice
 from ros2_dynid.identification.validation.torque_errors import whiteness
 from ros2_dynid.model.friction_kinds import UNITS, FrictionTerm
 from ros2_dynid.model.load import load_robot
@@ -178,6 +179,7 @@ def identify(
     fit = fitter(options.method, problem, lambda done: report("estimating", 0.7 + 0.1 * done))
     found = fit(None)
     findings = _refuse_wrong_data(problem, found) if options.checks else ()
+    choice = method_choice(problem, found)
     draw, drawn = _draw(problem, fit, options), None
     if draw is not None:
         report("prior", 0.81)
@@ -218,6 +220,8 @@ def identify(
     errors = sets[served].fit
     doubts = [Remark(Level.PROBLEM, Text(finding.what, "; ", finding.cure)) for finding in findings]
     prior = None if drawn is None else _prior_use(problem, drawn)
+    if choice.reason is not None:
+        doubts.append(Remark(Level.WARNING, choice.reason))
     remarks = [*doubts, *_verdict(problem, found, errors, validation, fitted), *_prior_remarks(prior)]
     obtained = _provenance(options, problem, found, validation, remarks, command)
     if prior is not None:
@@ -262,6 +266,7 @@ def identify(
         friction=_friction_rows(model.robot),
         friction_tried=_friction_trials(robot, problem.tried),
         prior=prior,
+        recommended=choice.method,
     )
     torques = {"fit": fitted.data} | ({} if held_out is None else {"validation": held_out[served].data})
     if target is not None:
@@ -414,34 +419,11 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     prepared, information = without_large_delay(prepared, information, informed)
     law = with_law(robot, base, prepared, information, options.friction, options.method)
     prior = law.information.layout.vector(base.values(robot, standard_vector(robot)))
-    filters = [part.filter for part in prepared]
-    halves = partial(_halves, robot, base, recordings, options, law, report, filters)
-    return Problem(robot, base, law.prepared, law.information, prior, halves, law.terms, law.tried)
+    return Problem(robot, base, law.prepared, law.information, prior, law.terms, law.tried)
 
 
 def _regressor_done(report: Progress, done: float) -> None:
     report("regressor", 0.35 + 0.35 * done)
-
-
-def _halves(
-    robot: Robot,
-    base: BaseParameters,
-    recordings: Sequence[Recording],
-    options: IdentifyOptions,
-    law: LawOfData,
-    report: Progress,
-    filters: Sequence[Filter],
-    half: int,
-) -> list[Prepared]:
-    """Return the recordings prepared from every second position sample, the first or the second half of them."""
-    prepared = [
-        _prepared(robot, recording, options, report, 0.75, half, used)
-        for recording, used in zip(recordings, filters, strict=True)
-    ]
-    if not law.terms:
-        return prepared
-    value = wls(law.information).base
-    return [with_carried(robot, base, value, part) for part in prepared]
 
 
 def _all_prepared(
@@ -456,7 +438,7 @@ def _all_prepared(
     distant = [recording for recording in recordings if isinstance(recording, Distant)]
     if distant:
         report("reading recordings", span[0])
-        found = distant[0].place.prepare(robot, distant, options.preparation, options.reading, None, filters)
+        found = distant[0].place.prepare(robot, distant, options.preparation, options.reading, filters)
         return found if filters is None else [effort_later(p, filters.delay - p.filter.delay) for p in found]
     return [
         _prepared(robot, part, options, report, span[0] + span[1] * k / len(recordings), filters=filters)
@@ -470,7 +452,6 @@ def _prepared(
     options: IdentifyOptions,
     report: Progress,
     at: float,
-    half: int | None = None,
     filters: Filter | None = None,
 ) -> Prepared:
     """Return a recording prepared; a file is read once, in pieces, and twice if its clock was set back.
@@ -478,7 +459,7 @@ def _prepared(
     filters: of the recordings fitted to, which those held out pass too, and whose efforts were as late.
     """
     report("reading recordings", at)
-    found = _prepared_as_recorded(robot, recording, options, report, at, half, filters)
+    found = _prepared_as_recorded(robot, recording, options, report, at, filters)
     return found if filters is None else effort_later(found, filters.delay - found.filter.delay)
 
 
@@ -488,19 +469,16 @@ def _prepared_as_recorded(
     options: IdentifyOptions,
     report: Progress,
     at: float,
-    half: int | None,
     filters: Filter | None,
 ) -> Prepared:
-    assert not isinstance(recording, Distant)  # which has no halves
+    assert not isinstance(recording, Distant)
     if isinstance(recording, Samples):
-        return prepare(robot, recording, options.preparation, half=half, filters=filters)
+        return prepare(robot, recording, options.preparation, filters=filters)
     for pieces in (pieces_read_once, pieces_read_twice):
         notes: list[Note] = []
         reading = pieces(robot, recording, options.reading, notes)
         try:
-            found = prepare_pieces(
-                robot, _reported(ahead(reading), report, at), options.preparation, half=half, filters=filters
-            )
+            found = prepare_pieces(robot, _reported(ahead(reading), report, at), options.preparation, filters=filters)
         except ClockSetBackError:
             continue
         return replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))

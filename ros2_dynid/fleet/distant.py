@@ -42,11 +42,9 @@ class Recordings:
         recordings: Sequence[Distant],
         options: PreparationOptions,
         reading: Reading,
-        half: int | None,
         filters: Filter | None,
     ) -> list[Prepared]:
         """Return outlines; those of the map are known."""
-        assert half is None
         sources = [self._sources[one.name].prepared_with(options, reading, filters) for one in recordings]
         known = [self._outcome(source) for source in sources]
         asked = [source for source, outcome in zip(sources, known, strict=True) if outcome is None]

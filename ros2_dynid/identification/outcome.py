@@ -114,7 +114,8 @@ class IdentifyOutcome:
     none. band_coverage: share of the rows of validation recordings inside the 95 % band of the prediction, by
     joint and for "all"; empty without such recordings.
     friction: terms beyond Fv, Fc and off that the joints were found to have; friction_tried: how each was judged.
-    prior: what the estimate was drawn towards, if anything was tried.
+    prior: what the estimate was drawn towards, if anything was tried. recommended: the estimator that suits the
+    data: another than `method` where encoder noise biases that one.
     """
 
     base: tuple[BaseRow, ...]
@@ -141,5 +142,6 @@ class IdentifyOutcome:
     friction: tuple[FrictionRow, ...] = ()
     friction_tried: tuple[FrictionTrial, ...] = ()
     prior: PriorUse | None = None
+    recommended: Method | None = None
     model: str | None = None
     report: str | None = None

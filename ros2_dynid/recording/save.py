@@ -36,6 +36,7 @@ def save_pieces(
     path = check_target(path, overwrite=overwrite)
     suffix = path.suffix.lower()
     counted = _counted(outline, pieces)
+    left_out: list[str] = []
     if suffix == ".csv":
         with replacing(path, overwrite=overwrite) as stream:
             _write_csv(outline, counted, stream)
@@ -45,8 +46,10 @@ def save_pieces(
     else:
         _write_bag(outline, counted, path, overwrite, topic)
         if "ddq" in outline.fields:
-            return ["JointState has no accelerations: they were left out"]
-    return []
+            left_out.append("JointState has no accelerations: they were left out")
+        if "q_r" in outline.fields:
+            left_out.append("JointState has no commanded positions: they were left out")
+    return left_out
 
 
 def check_target(path: str | Path, *, overwrite: bool = False) -> Path:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.identification.preparation.cutoffs import spectrum
-from ros2_dynid.identification.preparation.filters import filtered, half_kernel, lowpass_kernel, output_index
+from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel, output_index
 
 RATE, CUTOFF = 1000.0, 20.0
 
@@ -54,16 +54,6 @@ def test_shift_looks_ahead():
     kernel = lowpass_kernel(CUTOFF, RATE, shift=0.0004)
     at = output_index(len(t), len(kernel), 1) / RATE
     assert np.allclose(filtered(x, kernel, 1)[:, 0], np.sin(2 * np.pi * (at + 0.0004)), atol=1e-4)
-
-
-@pytest.mark.parametrize("derivative", [0, 1, 2])
-def test_halves_use_disjoint_samples_and_agree(derivative):
-    even, odd = (half_kernel(CUTOFF, RATE, derivative, half) for half in (0, 1))
-    assert not np.any((even != 0) & (odd != 0))
-    t = np.arange(2000) / RATE
-    x = np.sin(2 * np.pi * t)[:, None]
-    scale = (2 * np.pi) ** derivative
-    assert np.allclose(filtered(x, even, 2), filtered(x, odd, 2), atol=2e-3 * scale)
 
 
 def test_too_short_data_give_nothing():

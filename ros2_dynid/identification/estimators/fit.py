@@ -20,6 +20,7 @@ from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.information import Information, block_length, combine, gather, restrict
 from ros2_dynid.identification.estimators.instrumental import cross_moments, iv, joined_moments
+from ros2_dynid.identification.estimators.instruments import instrument_motion, refuse_shared_noise
 from ros2_dynid.identification.estimators.least_squares import (
     check_rows,
     error_levels,
@@ -48,9 +49,8 @@ OnChunk = Callable[[float], None]
 class Problem:
     """What is to be identified: prepared recordings of a robot, the information in their rows, and a priori values.
 
-    prior: a value for each column of the information's layout: base parameters and delay of the effort. halves(k)
-    prepares the recordings from every second position sample. terms: friction terms whose columns follow the base's;
-    tried: how they were chosen.
+    prior: a value for each column of the information's layout: base parameters and delay of the effort. terms:
+    friction terms whose columns follow the base's; tried: how they were chosen.
     """
 
     robot: Robot
@@ -58,7 +58,6 @@ class Problem:
     prepared: tuple[Prepared, ...]
     information: Information
     prior: Array
-    halves: Callable[[int], list[Prepared]] | None = None
     terms: tuple[FrictionTerm, ...] = ()
     tried: tuple[Trial, ...] = ()
 
@@ -218,20 +217,15 @@ def _by_energy(problem: Problem, on_chunk: OnChunk | None) -> Fit:
 
 
 def _by_instruments(problem: Problem) -> Fit:
-    if problem.halves is None:
-        raise InputError("instrumental variables need positions as recorded", "give a recording, not filtered arrays")
-    blocks = problem.information.blocks
-    moments = joined_moments(
-        [
-            cross_moments(
-                problem.rows(even),
-                problem.rows(odd),
-                np.array([block.start for block in blocks if block.recording == k]),
-            )
-            for k, (even, odd) in enumerate(zip(problem.halves(0), problem.halves(1), strict=True))
-        ]
-    )
-    return lambda chosen: iv(problem.information, moments, problem.prior, chosen)
+    robot, information = problem.robot, problem.information
+    moments = []
+    for k, prepared in enumerate(problem.prepared):
+        refuse_shared_noise(prepared, robot.active_names)
+        starts = np.array([block.start for block in information.blocks if block.recording == k])
+        instruments = problem.rows(instrument_motion(robot, prepared))
+        moments.append(cross_moments(instruments, problem.rows(prepared), starts))
+    together = joined_moments(moments)
+    return lambda chosen: iv(information, together, problem.prior, chosen)
 
 
 def _taken(information: Information, chosen: Sequence[int] | None) -> Information:

@@ -1,9 +1,8 @@
 """Instrumental variables (IDIM-IV) against the noise that comes through the regressor.
 
-The instruments must follow the motion but not share its measurement noise. Here every second position sample makes the
-regressor and the others make the instruments, through the same filter: encoder noise of different samples is
-independent, and neither controller nor reference need be known. Both choices are used, so no sample is wasted:
-sum of Z_e^T (tau - W_o base) + Z_o^T (tau - W_e base) = 0.
+Noise of the encoders is in W, and in tau too where it passes through the robot's own controller: least squares is then
+biased. Instruments Z follow the motion but do not share its noise (`instruments`), and sum of Z^T (tau - W base) = 0
+has the true parameters as its solution whatever the noise of W and tau have in common.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ros2_dynid.model.robot import Array
 
 @dataclass(frozen=True, eq=False)
 class CrossMoments:
-    """A (B, n, size, size) and y = sum of Z^T tau (B, n, size) of B blocks and n joints, each joint with weight 1."""
+    """A = sum of Z^T W (B, n, size, size), y = sum of Z^T tau (B, n, size): B blocks, n joints with weight 1 each."""
 
     A: Array
     y: Array
@@ -37,32 +36,28 @@ class CrossMoments:
         return np.einsum("j,kjab->kab", w, self.A[chosen]), np.einsum("j,kja->ka", w, self.y[chosen])
 
 
-def cross_moments(even: Iterable[Rows], odd: Iterable[Rows], starts: Array) -> CrossMoments:
-    """Return the moments from rows of even and odd samples of one recording, in blocks of time.
+def cross_moments(instruments: Iterable[Rows], rows: Iterable[Rows], starts: Array) -> CrossMoments:
+    """Return the moments of one recording in blocks of time, from the rows of instruments and of the recording itself.
 
-    starts: times [s] at which the blocks begin, shape (B,). Rows of half the samples may have another rate than those
-    of all of them, so a row's time says which block it is of.
+    starts: times [s] at which the blocks begin, shape (B,).
     """
     A: Array | None = None
     y: Array | None = None
-    for first, second in zip(even, odd, strict=True):
-        if first.W.shape != second.W.shape:
-            raise InputError("even and odd samples give different rows", "record at an even rate")
-        b, n, _ = first.W.shape
+    for first, second in zip(instruments, rows, strict=True):
+        b, n, _ = second.W.shape
         if A is None or y is None:
             A, y = np.zeros((len(starts), n, b, b)), np.zeros((len(starts), n, b))
         keep = first.keep & second.keep
-        block = np.maximum(np.searchsorted(starts, first.t, side="right") - 1, 0)
+        block = np.maximum(np.searchsorted(starts, second.t, side="right") - 1, 0)
         for k in np.unique(block):
             inside = block == k
             for j in range(n):
-                rows = inside & keep[j]
-                Z, W = first.W[:, j, rows], second.W[:, j, rows]
-                cross = Z @ W.T
-                A[k, j] += cross + cross.T
-                y[k, j] += (Z + W) @ first.tau[j, rows]
+                chosen = inside & keep[j]
+                Z = first.W[:, j, chosen]
+                A[k, j] += Z @ second.W[:, j, chosen].T
+                y[k, j] += Z @ second.tau[j, chosen]
     if A is None or y is None:
-        raise InputError("half of the samples give no row", "record longer")
+        raise InputError("the recording gives no row", "record longer")
     return CrossMoments(A, y)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.filters import HIGHEST, LOBES
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.model.robot import Array
@@ -63,17 +63,6 @@ def propose(found: Spectrum, n_samples: int, rate: float, options: PreparationOp
     step = max(1, int(rate / (RATE_OVER_CUTOFF * position)))
     wanted = options.row_rate or ROW_RATE_OVER_CUTOFF * row
     return Cutoffs(position, row, step, max(1, int(rate / step / wanted + 0.5)))
-
-
-def halved(cutoffs: Cutoffs, rate: float, source: str) -> tuple[int, Cutoffs]:
-    """Return an even step, so that all outputs use the same half of the samples, and the cut-offs with it."""
-    if cutoffs.position > 0.5 * HIGHEST * rate:
-        what = f"half of the samples at {rate:.4g} Hz cannot carry a position cut-off of {cutoffs.position:.3g} Hz"
-        cure = Text("lower it: ", Option("position_cutoff", 0.5 * HIGHEST * rate), " [Hz], or use another method")
-        raise InputError(what, cure, source)
-    step = max(2, 2 * (cutoffs.step // 2))
-    row_step = max(1, int(cutoffs.step * cutoffs.row_step / step + 0.5))
-    return step, Cutoffs(cutoffs.position, cutoffs.row, step, row_step)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ def effort_later(prepared: Prepared, delay: float) -> Prepared:
         tau=prepared.tau[later],
         sign=prepared.sign[rows],
         bridged=np.maximum(prepared.bridged[rows], prepared.bridged[later]),
+        reference=None if prepared.reference is None else prepared.reference[rows],
         segments=tuple(segments),
         filter=replace(prepared.filter, delay=prepared.filter.delay + n / prepared.filter.inner_rate),
     )

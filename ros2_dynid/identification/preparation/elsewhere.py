@@ -46,7 +46,6 @@ class Place(Protocol):
         recordings: Sequence[Distant],
         options: PreparationOptions,
         reading: Reading,
-        half: int | None,
         filters: Filter | None,
     ) -> list[Prepared]:
         """Return the outlines of recordings read and prepared there."""
@@ -132,4 +131,5 @@ def emptied(part: Prepared) -> Prepared:
         sign=np.empty((0, part.sign.shape[1])),
         bridged=np.empty(0),
         carried=None,
+        reference=None,
     )

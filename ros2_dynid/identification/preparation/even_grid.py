@@ -34,13 +34,17 @@ STALE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """Samples at even times t (N,) [s]: q, tau (N, n), dq where it was recorded throughout; bridged (N,): in a gap."""
+    """Samples at even times t (N,) [s]: q, tau (N, n), bridged (N,): in a gap.
+
+    dq, q_r: velocities and commanded positions where they were recorded throughout.
+    """
 
     t: Array
     q: Array
     tau: Array
     dq: Array | None
     bridged: NDArray[np.bool_]
+    q_r: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +114,9 @@ def later_effort(part: Stretch, n: int) -> Stretch:
     length = max(len(part.t) - abs(n), 0)
     motion, effort = slice(max(-n, 0), max(-n, 0) + length), slice(max(n, 0), max(n, 0) + length)
     dq = None if part.dq is None else part.dq[motion]
+    q_r = None if part.q_r is None else part.q_r[motion]
     bridged = part.bridged[motion] | part.bridged[effort]
-    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged)
+    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged, q_r)
 
 
 def _provisional_spectrum(samples: Samples, period: float, quantum: Array | None) -> Spectrum:
@@ -159,13 +164,14 @@ def _even(part: Samples, period: float) -> tuple[Stretch, bool]:
     t = part.t
     even = t[0] + period * np.arange(int(np.floor((t[-1] - t[0]) / period + 1e-6)) + 1)
     assert part.tau is not None
-    dq = part.dq if part.dq is not None and np.isfinite(part.dq).all() else None
+    dq, q_r = (x if x is not None and np.isfinite(x).all() else None for x in (part.dq, part.q_r))
     if len(even) == len(t) and np.max(np.abs(even - t)) <= JITTER * period:
-        return Stretch(even, part.q, part.tau, dq, np.zeros(len(even), dtype=bool)), False
+        return Stretch(even, part.q, part.tau, dq, np.zeros(len(even), dtype=bool), q_r), False
     before = np.clip(np.searchsorted(t, even, side="right") - 1, 0, len(t) - 2)
     bridged = np.diff(t)[before] > GAP * period
     tau = spline_at(t, part.tau, even)
     if bridged.any():
         inside = even[bridged]
         tau[bridged] = np.column_stack([np.interp(inside, t, column) for column in part.tau.T])
-    return Stretch(even, spline_at(t, part.q, even), tau, None if dq is None else spline_at(t, dq, even), bridged), True
+    dq, q_r = (None if x is None else spline_at(t, x, even) for x in (dq, q_r))
+    return Stretch(even, spline_at(t, part.q, even), tau, dq, bridged, q_r), True

@@ -58,23 +58,6 @@ def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float
     return np.asarray(2.0 * h / (h @ t**2))
 
 
-def half_kernel(cutoff: float, rate: float, derivative: int, half: int) -> Array:
-    """Return the low-pass kernel with every second tap zero: `half` 0 keeps those at even distances, 1 at odd ones."""
-    h = lowpass_kernel(cutoff, rate, derivative)
-    K = len(h) // 2
-    k = np.arange(-K, K + 1)
-    t = k / rate
-    keep = (k % 2) == half
-    h = np.where(keep, h, 0.0)
-    if derivative == 0:
-        return np.asarray(h / h.sum())
-    if derivative == 1:
-        return np.asarray(h / -(h @ t))
-    h0 = np.where(keep, lowpass_kernel(cutoff, rate), 0.0)
-    h = h - h.sum() / h0.sum() * h0
-    return np.asarray(2.0 * h / (h @ t**2))
-
-
 def filtered(x: Array, kernel: Array, step: int) -> Array:
     """Return the kernel's outputs at every `step`-th sample, for x of shape (N, ...), where it lies inside the data.
 

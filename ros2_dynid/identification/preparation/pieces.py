@@ -12,7 +12,7 @@ from ros2_dynid.identification.preparation.elsewhere import emptied
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
-from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.samples import Samples
 
@@ -22,7 +22,6 @@ def prepare_pieces(
     pieces: Iterable[Samples],
     options: PreparationOptions | None = None,
     *,
-    half: int | None = None,
     filters: Filter | None = None,
 ) -> Prepared:
     """Return a recording that comes in pieces, one after the other in time, prepared: only one piece is held at a time.
@@ -32,7 +31,7 @@ def prepare_pieces(
     A piece alone may stand still or be too short: it is left out with a note, unless none can be used.
     """
     refused: list[Note] = []
-    done = list(prepare_each(robot, pieces, options, refused, half=half, filters=filters))
+    done = list(prepare_each(robot, pieces, options, refused, filters=filters))
     return joined_prepared(done, tuple(refused))
 
 
@@ -42,7 +41,6 @@ def prepare_each(
     options: PreparationOptions | None,
     refused: list[Note],
     *,
-    half: int | None = None,
     filters: Filter | None = None,
 ) -> Iterator[Prepared]:
     """Yield the pieces prepared, one at a time; what was left out is appended to `refused`."""
@@ -50,7 +48,7 @@ def prepare_each(
     first_error: InputError | None = None
     for piece in pieces:
         try:
-            part = prepare(robot, piece, options, half=half, like=like, filters=filters)
+            part = prepare(robot, piece, options, like=like, filters=filters)
         except InputError as error:
             first_error = first_error or error
             span = f"{piece.t[0]:.6g} to {piece.t[-1]:.6g} s" if len(piece) else "no samples"
@@ -79,6 +77,7 @@ def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prep
         tau=np.concatenate([part.tau for part in parts]),
         sign=np.concatenate([part.sign for part in parts]),
         bridged=np.concatenate([part.bridged for part in parts]),
+        reference=_joined_references(parts),
         segments=tuple(
             slice(segment.start + int(start), segment.stop + int(start))
             for part, start in zip(parts, starts, strict=True)
@@ -87,3 +86,9 @@ def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prep
         top_speed=np.max([part.top_speed for part in parts], axis=0),
         notes=every,
     )
+
+
+def _joined_references(parts: list[Prepared]) -> Array | None:
+    """Return the commanded positions of all parts, or None if one has none."""
+    known = [part.reference for part in parts if part.reference is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation.cutoffs import halved, propose
+from ros2_dynid.identification.preparation.cutoffs import propose
 from ros2_dynid.identification.preparation.derivatives import differentiated, filtered_sign, velocity_sources
 from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid, later_effort
-from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, half_kernel, lowpass_kernel, output_index
+from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, lowpass_kernel, output_index
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.usable import check_signals, finite
@@ -27,13 +27,11 @@ def prepare(
     samples: Samples,
     options: PreparationOptions | None = None,
     *,
-    half: int | None = None,
     like: Prepared | None = None,
     filters: Filter | None = None,
 ) -> Prepared:
     """Return the recording prepared for `robot`: even in time, low-passed, differentiated, checked.
 
-    half: 0 or 1 takes the motion from every second position sample only, two independent views of the same motion.
     like: an earlier piece of the same recording, whose grid and filters are used again. filters: of another recording,
     whose cut-offs are used again.
     """
@@ -54,24 +52,23 @@ def prepare(
         cutoffs = propose(grid.known.spectrum, len(longest.t), rate, options, samples.source)
         sources, velocity_notes = velocity_sources(longest, rate, cutoffs, options.velocity, robot.active_names)
     gains, step = options.gains_of(robot), cutoffs.step
-    kernels = full = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
-    proposed = cutoffs
-    if half is not None:
-        step, cutoffs = halved(cutoffs, rate, samples.source)
-        kernels = [half_kernel(cutoffs.position, rate, k, half) for k in range(3)]
+    kernels = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
     late = round((options.delay or 0.0) * rate)  # in whole samples; the kernel takes the rest
     torque_kernel = lowpass_kernel(cutoffs.position, rate, shift=(options.delay or 0.0) - late / rate)
     row_kernel = lowpass_kernel(cutoffs.row, rate / step)
     columns: list[tuple[Array, ...]] = []
+    references: list[Array] = []
     segments, at = [], 0
     for part in (later_effort(part, late) for part in parts):
         index = output_index(len(part.t), len(kernels[0]), step)
         if len(index) < len(row_kernel):
             continue
         tau = filtered(part.tau, torque_kernel, step) * gains
-        sign = filtered_sign(robot, part, full, step, sources)
+        sign = filtered_sign(robot, part, kernels, step, sources)
         motion = differentiated(part, kernels, step, sources)
         columns.append((part.t[0] + index / rate, *motion, tau, sign, _bridged(part, kernels[0], step)))
+        if part.q_r is not None:
+            references.append(filtered(part.q_r, kernels[0], step))
         segments.append(slice(at, at + len(index)))
         at += len(index)
     if not segments:
@@ -107,8 +104,9 @@ def prepare(
         ),
         source=samples.source,
         notes=(*samples.notes, *grid.notes, *velocity_notes),
-        cutoffs=proposed,
+        cutoffs=cutoffs,
         known=grid.known,
+        reference=np.concatenate(references) if len(references) == len(segments) else None,
     )
 
 

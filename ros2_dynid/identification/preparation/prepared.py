@@ -41,6 +41,7 @@ class Prepared:
     and the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     carried: torque of links and rotors without friction, shape (N, n), which load-dependent friction needs; None: zero.
+    reference: commanded positions at the same times, shape (N, n); None where they were not recorded.
     elsewhere: where the samples are if this is an outline, whose t has the first and the last time and whose other
     arrays are empty (elsewhere.py); None: they are here.
     """
@@ -64,6 +65,7 @@ class Prepared:
     cutoffs: Cutoffs | None = None
     known: FirstPiece | None = None
     carried: Array | None = None
+    reference: Array | None = None
     elsewhere: Elsewhere | None = None
 
 

@@ -110,9 +110,9 @@ def _windows(
 
 
 def _samples(window: SampleWindow, start_ns: int, source: str) -> Samples:
-    dq, ddq, tau = (window.arrays.get(field) for field in FIELDS[1:])
+    dq, ddq, tau, q_r = (window.arrays.get(field) for field in FIELDS[1:])
     q = window.arrays.get("q")
     if q is None:
         q = np.full((len(window.stamp), len(window.names)), np.nan)
     t: Array = (window.stamp - start_ns) / 1e9  # the nearest number to the decimal one
-    return Samples(t, window.names, q, dq, ddq, tau, source, start_ns=start_ns)
+    return Samples(t, window.names, q, dq, ddq, tau, source, start_ns=start_ns, q_r=q_r)
