@@ -16,7 +16,7 @@ import json
 import os
 import pkgutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from ros2_dynid import commands
@@ -109,7 +109,7 @@ def _main(argv: Sequence[str]) -> int:
     sys.stdout.flush()
     if hasattr(args.module, "finish"):
         args.module.finish(args)
-    return int(outcome.get("exit_code", 0)) if isinstance(outcome, Mapping) else 0
+    return int(getattr(outcome, "exit_code", 0))
 
 
 def _refused(line: str, *, as_json: bool) -> int:

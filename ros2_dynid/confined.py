@@ -18,7 +18,7 @@ class Folder:
     def inside(self, name: str) -> Path:
         """Return the path `name` (relative to the folder, or absolute), or refuse one that leads out."""
         if not name or "\0" in name:
-            raise InputError(f"{name!r} is no path", "give a name in the node's folder")
+            raise InputError(f"{name!r} is not a path", "give a name in the node's folder")
         path = (self.path / name).resolve()
         if path == self.path or not path.is_relative_to(self.path):
             raise InputError(f"{name!r} is not inside the folder allowed", f"choose a path in {self.path}")

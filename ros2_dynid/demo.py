@@ -8,32 +8,32 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ros2_dynid.base_parameters.compute import base_parameters
+from ros2_dynid.codec import decode, encode
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.robot import Robot
+from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.processes import Processes, own_domain, short_interrupts
 from ros2_dynid.sim.truth import true_parameters
+from ros2_dynid.usecases.mission import MissionOutcome, MissionRequest, TrueLoad
 
 NODES = ("sim_robot", "excitation", "recorder", "identification", "feedforward")
-PAYLOAD = {"com": [0.02, -0.01, 0.06], "inertia": [[0.004, 0.0, 0.0], [0.0, 0.004, 0.0], [0.0, 0.0, 0.003]]}
-"""Centre [m] and inertia about it [kg.m^2] of the demo's payload, in the frame of the last link."""
-
+OPEN_LOOP_SECONDS = {"slow": 3.0, "fast": 1.0}
+"""Durations of the open-loop test [s]."""
 ROOM = 0.15
 """Share of a joint's range kept from its limits at the start: without feedforward the robot sags."""
 
 
 @dataclass(frozen=True)
-class Demand:
+class Goals:
     """What the demo must reach; relative errors are norms of the error over norms of the torque."""
 
     each_joint: float = 0.05
@@ -41,6 +41,42 @@ class Demand:
     torque: float = 0.03
     tracking_ratio: float = 5.0
     payload: float = 0.02
+
+
+@dataclass(frozen=True)
+class TrueParameter:
+    """A base parameter: the simulated robot's, and the identified one with its standard deviation (None: unknown)."""
+
+    true: float
+    value: float
+    std: float | None
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The model beside the simulated robot: base parameters by name, relative torque error on random motions."""
+
+    base: Mapping[str, TrueParameter]
+    torque: float
+
+
+@dataclass(frozen=True)
+class DemoOutcome(MissionOutcome):
+    """What the mission found, the truth beside it, and each goal with whether it was reached.
+
+    report: page of the report. seconds: the whole demo took. folder: all that it wrote.
+    """
+
+    report: str
+    truth: Truth
+    seconds: float
+    folder: str
+    goals: Mapping[str, bool]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all goals were reached."""
+        return 0 if all(self.goals.values()) else 1
 
 
 class DemoError(DynidError):
@@ -55,18 +91,11 @@ def demo(
     duration: float = 8.0,
     payload: float = 1.5,
     say: Callable[[str], None] = print,
-) -> dict[str, Any]:
+) -> DemoOutcome:
     """Run the demo and return its findings; everything it writes goes into `folder`, which must be new."""
     begin = time.monotonic()
     robot = load_robot(robot_path)
-    wanted = {
-        "robot": robot_path,
-        "seed": seed,
-        "duration": duration,
-        "rehearsal_speed": 0.5,
-        "payload": {"mass": payload, **PAYLOAD},
-        "speeds": {"slow": 3.0, "fast": 1.0},
-    }
+    request = MissionRequest(robot_path, seed, duration, TrueLoad(payload), open_loop_seconds=OPEN_LOOP_SECONDS)
     folder.mkdir(parents=True)
     logs = folder / "logs"
     logs.mkdir()
@@ -74,7 +103,7 @@ def demo(
         "recorder": {"folder": folder / "recordings"},
         "excitation": {
             "folder": folder / "trajectories",
-            "rehearsal_speed": 0.5,
+            "rehearsal_speed": request.rehearsal_speed,
             "planning_seconds": 5.0,
             "stale_seconds": 1.0,
             "start_delay": 1.0,
@@ -90,15 +119,16 @@ def demo(
             options: dict[str, object] = {"robot": robot_path, **parameters.get(name, {})}
             arguments = [text for key, value in options.items() for text in ("-p", f"{key}:={value}")]
             processes.start(name, [f"ros2_dynid.nodes.{name}", "--ros-args", *arguments])
-        found = _converse(processes, wanted, say)
-    found["report"] = _report(Path(found["model"]).parent, trials_of(found), say)
-    model = load_model(found["model"])
-    found["truth"] = compared(robot, model, true_parameters(robot, seed))
-    found["seconds"] = time.monotonic() - begin
-    found["folder"] = str(folder)
-    found["demands"] = judged(found, Demand())
-    found["exit_code"] = 0 if all(found["demands"].values()) else 1
-    return found
+        found = _run_mission(processes, request, say)
+    truth = compared(robot, load_model(found.model), true_parameters(robot, seed))
+    return DemoOutcome(
+        **{field.name: getattr(found, field.name) for field in fields(found)},
+        report=_report(Path(found.model).parent, trials_of(found), say),
+        truth=truth,
+        seconds=time.monotonic() - begin,
+        folder=str(folder),
+        goals=reached(found, truth, Goals()),
+    )
 
 
 def start_pose(robot: Robot) -> list[float]:
@@ -112,21 +142,19 @@ def start_pose(robot: Robot) -> list[float]:
     return pose
 
 
-def trials_of(found: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+def trials_of(found: MissionOutcome) -> dict[str, list[tuple[str, str]]]:
     """Return what the model was tried on, as the report shows it."""
-    tracking, payload = found["tracking"], found["payload"]
-    weighed = payload.get("error") or (
-        f"{payload['mass']:.4f} +- {payload['mass_std']:.4f} kg, really {payload['true_mass']:g} kg"
-    )
+    tracking, payload = found.tracking, found.payload
+    weighed = payload.error or f"{payload.mass:.4f} +- {payload.mass_std:.4f} kg, really {payload.true_mass:g} kg"
     return {
         "Feedforward": [
-            ("tracking without feedforward", f"{1e3 * tracking['without']:.2f} mrad root mean square"),
-            ("tracking with feedforward", f"{1e3 * tracking['with']:.2f} mrad, at the same gains"),
-            ("ratio", f"{tracking['ratio']:.1f}"),
+            ("tracking without feedforward", f"{1e3 * tracking.without:.2f} mrad root mean square"),
+            ("tracking with feedforward", f"{1e3 * tracking.with_:.2f} mrad, at the same gains"),
+            ("ratio", f"{tracking.ratio:.1f}"),
         ],
         "Feedforward alone, without position control": [
-            (name, f"{row['worst']:.1%} of the travel at worst, {row['mean']:.1%} on average")
-            for name, row in found["open_loop"].items()
+            (name, f"{row.worst:.1%} of the travel at worst, {row.mean:.1%} on average")
+            for name, row in found.open_loop.items()
         ],
         "Payload": [("identified", weighed)],
     }
@@ -140,11 +168,11 @@ def _report(folder: Path, trials: dict[str, list[tuple[str, str]]], say: Callabl
     return str(write_report(folder, figures=False, trials=trials))
 
 
-def _converse(processes: Processes, wanted: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+def _run_mission(processes: Processes, request: MissionRequest, say: Callable[[str], None]) -> MissionOutcome:
     """Start the mission and pass on what it says until it ends."""
     mission = processes.start("mission", ["ros2_dynid.nodes.mission"], talk=True)
     assert mission.stdin is not None and mission.stdout is not None
-    mission.stdin.write(json.dumps(wanted))
+    mission.stdin.write(json.dumps(encode(request)))
     mission.stdin.close()
     for line in mission.stdout:
         message = json.loads(line)
@@ -155,18 +183,18 @@ def _converse(processes: Processes, wanted: dict[str, Any], say: Callable[[str],
             processes.check()
             raise DemoError(message["error"])
         else:
-            return dict(message["result"])
+            return decode(MissionOutcome, message["result"])
     mission.wait()
     processes.check()
     raise DemoError("the mission ended without a result")
 
 
-def compared(robot: Robot, model: IdentifiedModel, chi: np.ndarray) -> dict[str, Any]:
+def compared(robot: Robot, model: IdentifiedModel, chi: Array) -> Truth:
     """Compare a model with the truth chi: base parameters in standard deviations, torques on random motions."""
     base = base_parameters(robot, method="closed-form")
     true = dict(zip(base.names, base.values(robot, chi), strict=True))
     table = {
-        name: {"true": float(true[name]), "value": float(value), "std": float(std) if math.isfinite(std) else None}
+        name: TrueParameter(float(true[name]), float(value), float(std) if math.isfinite(std) else None)
         for name, value, std in zip(model.names, model.value, model.std, strict=True)
         if name in true
     }
@@ -175,19 +203,18 @@ def compared(robot: Robot, model: IdentifiedModel, chi: np.ndarray) -> dict[str,
     q, dq, ddq = rng.uniform(-1, 1, (400, n)), rng.uniform(-1, 1, (400, n)), rng.uniform(-3, 3, (400, n))
     truth = inverse_dynamics(robot, chi, q, dq, ddq)
     error = model.torque(q, dq, ddq) - truth
-    return {"base": table, "torque": float(np.linalg.norm(error) / np.linalg.norm(truth))}
+    return Truth(table, float(np.linalg.norm(error) / np.linalg.norm(truth)))
 
 
-def judged(found: dict[str, Any], demand: Demand) -> dict[str, bool]:
-    """Return each demand and whether it is met."""
-    validation = {name: row["relative"] for name, row in found["validation"].items()}
-    demands = {
-        f"validation under {demand.each_joint:.0%} on every joint": max(validation.values()) < demand.each_joint,
-        f"validation under {demand.all_joints:.0%} over all": validation["all"] < demand.all_joints,
-        f"torques of random motions within {demand.torque:.0%} of the truth": found["truth"]["torque"] < demand.torque,
-        f"tracking at least {demand.tracking_ratio:g} times better": found["tracking"]["ratio"]
-        >= demand.tracking_ratio,
+def reached(found: MissionOutcome, truth: Truth, goals: Goals) -> dict[str, bool]:
+    """Return each goal and whether it was reached."""
+    validation = {name: error.relative for name, error in found.validation.items()}
+    table = {
+        f"validation under {goals.each_joint:.0%} on every joint": max(validation.values()) < goals.each_joint,
+        f"validation under {goals.all_joints:.0%} over all": validation["all"] < goals.all_joints,
+        f"torques of random motions within {goals.torque:.0%} of the truth": truth.torque < goals.torque,
+        f"tracking at least {goals.tracking_ratio:g} times better": found.tracking.ratio >= goals.tracking_ratio,
     }
-    if "error" not in found["payload"]:  # an arm of parallel axes cannot show a whole load
-        demands[f"payload within {demand.payload:.0%}"] = found["payload"]["relative_error"] <= demand.payload
-    return demands
+    if found.payload.relative_error is not None:  # an arm of parallel axes cannot show a whole load
+        table[f"payload within {goals.payload:.0%}"] = found.payload.relative_error <= goals.payload
+    return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ros2_dynid.commands.shared.terminal import Column, console_of, print_table
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
+    from ros2_dynid.demo import DemoOutcome
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -27,7 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", help="new folder for what it writes (dynid_demo_DATE)")
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
+def run(args: argparse.Namespace) -> DemoOutcome:
     """Run the demo; its progress goes to standard error."""
     from ros2_dynid.errors import InputError
     from ros2_dynid.processes import short_interrupts
@@ -70,27 +71,27 @@ def _check_installation() -> None:
         raise MissingPackageError("mujoco", "the simulated robot of the demo")
 
 
-def show(result: dict[str, Any], console: Console) -> None:
-    """Print the tables, what the model was tried on, and the demands."""
+def show(outcome: DemoOutcome, console: Console) -> None:
+    """Print the tables, what the model was tried on, and the goals."""
     from ros2_dynid.demo import trials_of
 
     errors = [
-        (joint, f"{result['fit'][joint]['relative']:.2%}", f"{row['relative']:.2%}", f"{row['rms']:.3f}")
-        for joint, row in result["validation"].items()
+        (joint, f"{outcome.fit[joint].relative:.2%}", f"{error.relative:.2%}", f"{error.rms:.3f}")
+        for joint, error in outcome.validation.items()
     ]
     columns = [Column("joint"), *(Column(title, right=True) for title in ("fit", "validation", "rms [N.m]"))]
     print_table(console, columns, errors, title="torque error, norm of the error over norm of the torque")
     base = [
-        (name, f"{row['true']:.4f}", f"{row['value']:.4f}", "-" if row["std"] is None else f"{row['std']:.4f}")
-        for name, row in result["truth"]["base"].items()
+        (name, f"{row.true:.4f}", f"{row.value:.4f}", "-" if row.std is None else f"{row.std:.4f}")
+        for name, row in outcome.truth.base.items()
     ]
     columns = [Column("parameter"), *(Column(title, right=True) for title in ("true", "identified", "std"))]
     print_table(console, columns, base, title="base parameters beside the truth")
-    for section, rows in trials_of(result).items():
+    for section, rows in trials_of(outcome).items():
         console.print(section, markup=False, style="bold")
         for name, text in rows:
             console.print(f"  {name}: {text}", markup=False)
-    for demand, met in result["demands"].items():
-        console.print(f"{'yes' if met else 'NO ':3s}  {demand}", markup=False)
-    console.print(f"report: {result['report']}", markup=False, soft_wrap=True)
-    console.print(f"{result['seconds']:.0f} s; recordings, model and logs are in {result['folder']}", markup=False)
+    for goal, reached in outcome.goals.items():
+        console.print(f"{'yes' if reached else 'NO ':3s}  {goal}", markup=False)
+    console.print(f"report: {outcome.report}", markup=False, soft_wrap=True)
+    console.print(f"{outcome.seconds:.0f} s; recordings, model and logs are in {outcome.folder}", markup=False)

@@ -217,8 +217,8 @@ class FeedforwardMachine:
 
     def news(self) -> list[News]:
         """Return what has changed since the last call, in words."""
-        told, self._news = self._news, []
-        return told
+        news, self._news = self._news, []
+        return news
 
     # --- models, loads, descriptions
 

@@ -93,7 +93,7 @@ def _mapping(data: object, name: str, source: str) -> Mapping[str, object]:
 def _entries(content: Mapping[object, object], defaults: Mapping[str, object], source: str) -> list[Entry]:
     robots = content.get("robots", [])
     if not isinstance(robots, Sequence) or isinstance(robots, str) or len(robots) > MOST_ROBOTS:
-        raise InputError("robots is no list", "list them as `- {id: ..., robot: ..., recordings: [...]}`", source)
+        raise InputError("robots is not a list", "list them as `- {id: ..., robot: ..., recordings: [...]}`", source)
     return [
         _entry(_mapping(one, f"robots[{k}]", source), defaults, f"robots[{k}]", source) for k, one in enumerate(robots)
     ]
@@ -107,7 +107,7 @@ def _folders(
     found = []
     for name in [named] if isinstance(named, str) else named if isinstance(named, Sequence) else [None]:
         if not isinstance(name, str):
-            raise InputError("folders is no list of folders", "name folders that have one folder a robot", source)
+            raise InputError("folders is not a list", "name folders that have one folder a robot", source)
         folder = home / name
         if not folder.is_dir():
             raise InputError("there is no such folder", "name one that has a folder for each robot", str(folder))

@@ -101,7 +101,7 @@ class IdentifiedModel:
         known = set(standard_names(self.robot))
         strange = [name for name in (*self.leaders, *(t for terms in self.terms for t in terms)) if name not in known]
         if strange:
-            raise InputError(f"{strange[0]!r} is no parameter of the robot", "identify the robot again")
+            raise InputError(f"{strange[0]!r} is not a parameter of the robot", "identify the robot again")
         if self.serve not in (BASE, CONSISTENT):
             raise InputError(f"the model serves {self.serve!r}", f"choose from {BASE}, {CONSISTENT}")
         if self.serve == CONSISTENT and self.consistent is None:
@@ -253,7 +253,7 @@ def load_model(path: str | Path) -> IdentifiedModel:
     source = str(path)
     data = parse_yaml(read_bytes(path, LARGEST), source)
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-        raise InputError("this is no identified model", "give the model.yaml that `dynid identify` wrote", source)
+        raise InputError("this is not an identified model", "give the model.yaml that `dynid identify` wrote", source)
     if data.get("version") != VERSION:
         what = f"the model has version {data.get('version')!r}, this program reads {VERSION}"
         raise InputError(what, "identify again, or update ros2_dynid", source)
@@ -263,7 +263,7 @@ def load_model(path: str | Path) -> IdentifiedModel:
         b = len(rows)
         covariance = np.zeros((b, b))
         if [len(row) for row in data["covariance"]] != list(range(1, b + 1)):
-            raise ValueError("the covariance is no triangle of the right size")
+            raise ValueError("the covariance is not a triangle of the right size")
         for i, row in enumerate(data["covariance"]):
             covariance[i, : i + 1] = covariance[: i + 1, i] = [float(x) for x in row]
         model = IdentifiedModel(
@@ -328,7 +328,7 @@ def _error_table(data: object) -> dict[str, TorqueError]:
     if data is None:
         return {}
     if not isinstance(data, Mapping):
-        raise ValueError("the torque errors are no table")
+        raise ValueError("the torque errors are not a table")
     return {str(name): decode(TorqueError, row, str(name)) for name, row in data.items()}
 
 
@@ -336,7 +336,7 @@ def _set_table(data: object) -> dict[str, SetErrors]:
     if data is None:
         return {}
     if not isinstance(data, Mapping):
-        raise ValueError("the errors of the parameter sets are no table")
+        raise ValueError("the errors of the parameter sets are not a table")
     return {str(name): decode(SetErrors, row, str(name)) for name, row in data.items()}
 
 
@@ -344,13 +344,13 @@ def _named(data: object) -> dict[str, float] | None:
     if data is None:
         return None
     if not isinstance(data, Mapping):
-        raise ValueError("the parameters are no table of names and numbers")
+        raise ValueError("the parameters are not a table of names and numbers")
     return {str(name): float(v) for name, v in data.items()}
 
 
 def _plain_mapping(data: object) -> dict[str, Plain]:
     if not isinstance(data, Mapping):
-        raise ValueError("how it was obtained is no table")
+        raise ValueError("the field obtained is not a table")
     return {str(name): value for name, value in data.items()}
 
 

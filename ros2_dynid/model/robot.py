@@ -191,7 +191,7 @@ def _check(robot: Robot) -> None:
 
 
 def check_gravity(gravity: Sequence[float]) -> None:
-    """Refuse what is no acceleration of gravity."""
+    """Refuse what is not an acceleration of gravity."""
     if len(gravity) != 3 or not np.all(np.isfinite(gravity)):
         raise InputError(f"gravity is {list(gravity)}", "give three numbers x,y,z in the base link's frame [m/s^2]")
 

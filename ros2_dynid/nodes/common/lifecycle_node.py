@@ -42,7 +42,9 @@ class ManagedNode(LifecycleNode):
         publish_diagnostics(self, self.status)
         if warning := check_rclpy():
             self.get_logger().warning(warning)
-        self.create_timer(1.0, lambda: self.prefer() if self.active else None)  # threads come as they are needed
+        self.create_timer(
+            1.0, lambda: self.raise_priority() if self.active else None
+        )  # threads come as they are needed
 
     def value(self, name: str) -> Any:
         """Return a parameter's value now."""
@@ -82,7 +84,7 @@ class ManagedNode(LifecycleNode):
         """Return how a use case in another process finds the robot, or refuse what needs it."""
         return self._source.source()
 
-    def prefer(self) -> None:
+    def raise_priority(self) -> None:
         """Give the threads there are now the real-time priority of the parameter `priority`, if there is one."""
         wanted = self.value("priority") if self.has_parameter("priority") else 0
         if wanted and not raise_priority(wanted):
@@ -185,7 +187,7 @@ class ManagedNode(LifecycleNode):
         """Start to act."""
         self.active = True
         self.activate()
-        self.prefer()
+        self.raise_priority()
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -108,7 +108,7 @@ class Excitation(ManagedNode):
     def on_robot(self, robot: Robot) -> None:
         """Move this robot from now on, or once the one that moves has stopped."""
         self._planner.plan = None
-        self._asked(lambda now: RobotChanged(now, robot))
+        self._send_event(lambda now: RobotChanged(now, robot))
 
     def activate(self) -> None:
         """Listen to joint states and watch."""
@@ -118,7 +118,7 @@ class Excitation(ManagedNode):
         self._stream = Stream(
             self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, chosen=newest
         )
-        self._asked(ActivateExcitation)
+        self._send_event(ActivateExcitation)
         self._activated_at = time.monotonic()
 
     def deactivate(self) -> None:
@@ -159,7 +159,7 @@ class Excitation(ManagedNode):
         """Let new settings take effect, or refuse them: before they are set."""
         if SETTINGS.keys() & changes.keys():
             settings = self._settings(changes)
-            self._asked(lambda now: ParametersChanged(now, settings))
+            self._send_event(lambda now: ParametersChanged(now, settings))
 
     def _settings(self, changes: Mapping[str, Value] | None = None) -> MotionSettings:
         values = {name: self.value(name) for name in SETTINGS} | dict(changes or {})
@@ -183,7 +183,7 @@ class Excitation(ManagedNode):
         return self._run("rehearsing", lambda trajectory: rehearsal(trajectory, speed))
 
     def _stop(self) -> str:
-        return self._asked(Stop)
+        return self._send_event(Stop)
 
     def _run(self, name: str, chosen: Callable[[Trajectory], Trajectory]) -> str:
         """Prepare the motion in this thread, which may take its time, and let it start."""
@@ -209,7 +209,7 @@ class Excitation(ManagedNode):
         motion = checked_motion(name, robot, points, q, machine.settings, limits, stops, plan.check_way)
         for part in (motion.way, motion.run):
             sender.prepare(part.points)
-        return self._asked(lambda now: Start(now, motion))
+        return self._send_event(lambda now: Start(now, motion))
 
     def _wait_if_fresh(self, sender: Sender, stops: int) -> None:
         """Right after an activation, wait for what a start needs; a stop ends the wait."""
@@ -222,7 +222,7 @@ class Excitation(ManagedNode):
         ):
             time.sleep(0.01)
 
-    def _asked(self, make: MakeEvent) -> str:
+    def _send_event(self, make: MakeEvent) -> str:
         """Return the machine's answer to an event, or raise its refusal."""
         outcome = self._owner.ask(make)
         if not outcome.accepted:

@@ -152,7 +152,7 @@ class FeedforwardNode(ManagedNode):
         if "output" in changes:
             self.owner.ask(OutputChanged(self.value("output") == EFFORT))
             self.owner.wait_until(NOT_ENDING, LONGEST_ENDING + 0.5)
-        self.prefer()
+        self.raise_priority()
 
     def _settings(self, changes: Mapping[str, Value]) -> FeedforwardSettings:
         """Return the parameters as they are, or as they would be with `changes`."""

@@ -69,7 +69,7 @@ class FeedforwardOwner:
         self.background_period = 0.02
         self._states, self._points = LiveStates(()), LivePoints(())
         self._subscriptions: tuple[Any, Any] | None = None
-        self._asked: deque[Do] = deque()
+        self._requests: deque[Do] = deque()
         self._waiter = Waiter(context)
         self._states_due = self._background_due = 0.0
         self._running = True
@@ -117,7 +117,7 @@ class FeedforwardOwner:
         self._thread.join(1.0)
 
     def _do(self, act: Do) -> None:
-        self._asked.append(act)
+        self._requests.append(act)
         self._waiter.wake()
 
     # --- the thread itself
@@ -142,8 +142,8 @@ class FeedforwardOwner:
                 waited = _taken(subscriptions[0])
                 if waited:
                     self._references(waited)
-            while self._asked:
-                self._asked.popleft()()
+            while self._requests:
+                self._requests.popleft()()
             now = time.monotonic()
             if now >= self._machine.due:
                 self._handled(FeedforwardTick(), now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.client import Client
 from ros2_dynid.srv import IdentifyPayload
+from ros2_dynid.usecases.mission import OpenLoop, Tracking, WeighedPayload
 
 TRAVEL = 0.2
 """Share of a joint's range that the open-loop test moves it by."""
@@ -24,7 +24,7 @@ def say(text: str) -> None:
     print(json.dumps({"say": text}), flush=True)
 
 
-def tracking(client: Client, points: Reference) -> dict[str, float]:
+def tracking(client: Client, points: Reference) -> Tracking:
     """Follow a trajectory without and with feedforward; return the root mean square errors [rad] and their ratio."""
     errors = {}
     for name, feedforward in (("without", False), ("with", True)):
@@ -33,11 +33,11 @@ def tracking(client: Client, points: Reference) -> dict[str, float]:
         t, q = client.follow(points, feedforward=feedforward)
         errors[name] = float(np.sqrt(np.mean((q - points.sampled(t)[0]) ** 2)))
     client.go(points.q[0])
-    return {**errors, "ratio": errors["without"] / errors["with"]}
+    return Tracking(errors["without"], errors["with"], errors["without"] / errors["with"])
 
 
-def open_loop(client: Client, speeds: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Move by torques alone, in the times of `speeds` [s]; return the largest errors as shares of the travel.
+def open_loop(client: Client, durations: Mapping[str, float]) -> dict[str, OpenLoop]:
+    """Move by torques alone, in the times of `durations` [s]; return the largest errors as shares of the travel.
 
     With gravity at the reference nothing brings the robot back; on-line gravity, at the measured position, leaves it
     balanced wherever it is.
@@ -45,7 +45,7 @@ def open_loop(client: Client, speeds: Mapping[str, float]) -> dict[str, dict[str
     table = {}
     lower, upper = _ranges(client.robot)
     middle, travel = (lower + upper) / 2, TRAVEL * (upper - lower)
-    for speed, seconds in speeds.items():
+    for speed, seconds in durations.items():
         for name, measured in (("gravity at the reference", False), ("on-line gravity", True)):
             say(f"open loop, {speed}, {name}")
             client.go(middle - travel / 2)
@@ -56,27 +56,28 @@ def open_loop(client: Client, speeds: Mapping[str, float]) -> dict[str, dict[str
             client.set("feedforward", output="trajectory", measured_gravity=False)
             client.go(client.position())
             error = np.abs(q - points.sampled(t)[0]).max(axis=0) / travel
-            table[f"{speed}, {name}"] = {"worst": float(error.max()), "mean": float(error.mean())}
+            table[f"{speed}, {name}"] = OpenLoop(float(error.max()), float(error.mean()))
     return table
 
 
-def weighed(client: Client, empty: str, loaded: str, mass: float) -> dict[str, Any]:
+def weighed(client: Client, empty: str, loaded: str, mass: float) -> WeighedPayload:
     """Identify the payload of true `mass` [kg] from two recordings; a robot that cannot show it gives the reason."""
     say("identifying the payload")
     bags = {"empty_bags": [empty], "loaded_bags": [loaded]}
     try:
         found = client.call(IdentifyPayload, "identification/identify_payload", timeout=120.0, **bags)
     except ClientError as error:
-        say(f"this robot does not weigh it: {error}")
-        return {"true_mass": mass, "error": str(error)}
+        say(f"this robot does not show its payload: {error}")
+        return WeighedPayload(mass, loaded, error=str(error))
     com = found.payload.com
-    return {
-        "mass": found.payload.m,
-        "mass_std": found.mass_std,
-        "com": [com.x, com.y, com.z],
-        "true_mass": mass,
-        "relative_error": abs(found.payload.m / mass - 1),
-    }
+    return WeighedPayload(
+        mass,
+        loaded,
+        mass=found.payload.m,
+        mass_std=found.mass_std,
+        com=(com.x, com.y, com.z),
+        relative_error=abs(found.payload.m / mass - 1),
+    )
 
 
 def _ranges(robot: Robot) -> tuple[np.ndarray, np.ndarray]:

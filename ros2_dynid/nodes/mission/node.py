@@ -12,19 +12,25 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from std_srvs.srv import Trigger
 
 from ros2_dynid.action import Identify
+from ros2_dynid.codec import Plain, decode, encode
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import DynidError
+from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.msg import BaseParameters
+from ros2_dynid.msg import TorqueError as TorqueErrorMessage
 from ros2_dynid.nodes.common.caller import ClientError, end_ros, start_ros
 from ros2_dynid.nodes.common.client import Client
 from ros2_dynid.nodes.common.messages import inertia_message, reference_of
 from ros2_dynid.nodes.mission.driving import open_loop, say, tracking, weighed
 from ros2_dynid.srv import PlanExcitation, SetPayload
+from ros2_dynid.usecases.mission import MissionOutcome, MissionRequest, WeighedPayload
 
 REST_SECONDS = 20.0
 """Time [s] that the robot has to come to rest before a motion."""
@@ -35,36 +41,41 @@ NOT_YET = ("at rest", "the position of the robot is not known")
 class Mission:
     """The steps, each on real topics, services and actions."""
 
-    def __init__(self, wanted: dict[str, Any]) -> None:
+    def __init__(self, request: MissionRequest) -> None:
         """Connect."""
-        self._wanted = wanted
-        self.robot = load_robot(wanted["robot"])
+        self._request = request
+        self.robot = load_robot(request.robot)
         self._client = Client(self.robot, "mission")
-        self._result: dict[str, Any] = {}
 
     def close(self) -> None:
         """Disconnect."""
         self._client.close()
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> MissionOutcome:
         """Go through all steps and return what was found."""
         self._client.position()
-        exciting, training = self._excite("exciting trajectory", seed=self._wanted["seed"])
-        _, validation = self._excite("validation trajectory", seed=self._wanted["seed"] + 1, rehearse=False)
-        self._identify([training], [validation])
-        self._result["tracking"] = tracking(self._client, exciting)
-        self._payload(training)
-        self._result["open_loop"] = open_loop(self._client, self._wanted["speeds"])
-        return self._result
+        seed = self._request.seed
+        exciting, training = self._excite("exciting trajectory", seed=seed)
+        _, validation = self._excite("validation trajectory", seed=seed + 1, rehearse=False)
+        model, stages, parameters = self._identify([training], [validation])
+        return MissionOutcome(
+            bags=(training,),
+            validation_bags=(validation,),
+            model=model,
+            stages=stages,
+            fit=_errors(parameters.fit),
+            validation=_errors(parameters.validation),
+            tracking=tracking(self._client, exciting),
+            payload=self._payload(training),
+            open_loop=open_loop(self._client, self._request.open_loop_seconds or {}),
+        )
 
     def _excite(self, what: str, seed: int, rehearse: bool = True) -> tuple[Reference, str]:
         client = self._client
-        plan = client.call(
-            PlanExcitation, "excitation/plan", seed=seed, duration=self._wanted["duration"], timeout=120.0
-        )
+        plan = client.call(PlanExcitation, "excitation/plan", seed=seed, duration=self._request.duration, timeout=120.0)
         say(f"{what}: {plan.duration:.1f} s, condition number {plan.cond:.0f}")
         if rehearse:
-            self._run("rehearse", f"rehearsing it at {100 * self._wanted['rehearsal_speed']:.0f} % speed")
+            self._run("rehearse", f"rehearsing it at {100 * self._request.rehearsal_speed:.0f} % speed")
         return reference_of(plan.trajectory, self.robot), self._recorded(f"running the {what}, recording")
 
     def _recorded(self, text: str) -> str:
@@ -94,7 +105,8 @@ class Mission:
                     raise
                 time.sleep(0.5)
 
-    def _identify(self, bags: list[str], validation: list[str]) -> None:
+    def _identify(self, bags: list[str], validation: list[str]) -> tuple[str, tuple[str, ...], BaseParameters]:
+        """Return the model file, the stages that were reported, and the parameters."""
         stages: list[str] = []
 
         def feedback(message: Any) -> None:
@@ -104,37 +116,28 @@ class Mission:
         say("identifying the base parameters")
         goal = Identify.Goal(bags=bags, validation_bags=validation)
         found = self._client.act(Identify, "identification/identify", goal, feedback)
-        parameters = found.parameters
-        self._result |= {
-            "bags": bags,
-            "validation_bags": validation,
-            "model": found.model_path,
-            "stages": stages,
-            "fit": {error.joint: {"rms": error.rms, "relative": error.relative} for error in parameters.fit},
-            "validation": {
-                error.joint: {"rms": error.rms, "relative": error.relative} for error in parameters.validation
-            },
-            "base": {
-                parameter.name: (parameter.leader, parameter.value, parameter.std)
-                for parameter in parameters.parameters
-            },
-        }
+        return found.model_path, tuple(stages), found.parameters
 
-    def _payload(self, empty: str) -> None:
-        load = self._wanted["payload"]
-        message = inertia_message(load["mass"], load["com"], load["inertia"])
-        say(f"attaching a payload of {load['mass']} kg, which only the robot knows")
+    def _payload(self, empty: str) -> WeighedPayload:
+        load = self._request.payload
+        say(f"attaching a payload of {load.mass} kg, which only the robot knows")
+        message = inertia_message(load.mass, load.com, load.inertia)
         self._client.call(SetPayload, "sim_robot/set_payload", payload=message)
         loaded = self._recorded("running the trajectory with the payload, recording")
-        self._result["payload"] = {**weighed(self._client, empty, loaded, load["mass"]), "bag": loaded}
+        found = weighed(self._client, empty, loaded, load.mass)
         self._client.call(SetPayload, "sim_robot/set_payload", payload=inertia_message(0.0, [0.0] * 3, [[0.0] * 3] * 3))
+        return found
 
 
-def _outcome(wanted: dict[str, Any]) -> dict[str, Any]:
+def _errors(rows: Sequence[TorqueErrorMessage]) -> dict[str, TorqueError]:
+    return {row.joint: TorqueError(row.rms, row.relative) for row in rows}
+
+
+def _outcome(data: object) -> dict[str, Plain]:
     start_ros()
-    mission = Mission(wanted)
+    mission = Mission(decode(MissionRequest, data))
     try:
-        return {"result": mission.run()}
+        return {"result": encode(mission.run())}
     except DynidError as error:
         return {"error": str(error)}
     finally:
