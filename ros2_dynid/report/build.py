@@ -29,7 +29,7 @@ LEVELS = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}
 """A remark's level in the page's style."""
 MODEL, DATA, PAGE = "model.yaml", "data.npz", "report.html"
 PREVIEW = "preview.html"
-"""The page of the trajectory that was run (dynid preview --save): the report links one that lies beside the model."""
+"""The saved preview of the trajectory that was run: the report links one that lies beside the model."""
 
 
 def write_report(

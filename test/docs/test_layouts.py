@@ -35,6 +35,6 @@ def test_every_joint_has_a_plot_of_measured_and_predicted_torque():
 def test_the_topics_are_those_of_the_nodes():
     text = "".join(path.read_text() for path in (ROOT / "ros2_dynid/nodes").rglob("*.py"))
     assert re.search(r'create_publisher\(JointState, "~/predicted"', text)
-    for owner in ("feedforward/node.py", "identification/online.py"):
+    for owner in ("feedforward/node.py", "identification/online_mode.py"):
         assert "Predicted(" in (ROOT / "ros2_dynid/nodes" / owner).read_text()
     assert '"joint_states"' in text

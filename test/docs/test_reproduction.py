@@ -108,7 +108,7 @@ def test_stored_optima_are_within_their_limits_and_a_short_search_comes_near():
             assert np.abs(points["dq"]).max() <= script.SPEED * (1 + 1e-12)
     kept = stored("seed_001")["optimum 20 0"]
     found = script.optimum(20, 0.0, starts=2, iterations=60)
-    ours, theirs = (script.condition(script.model().W(x["q"], x["dq"])) for x in (found, kept))
+    ours, theirs = (script.condition_by(script.model().W(x["q"], x["dq"])) for x in (found, kept))
     assert float(theirs) <= float(ours) * 1.05 and float(ours) < 3.0 * float(theirs)
 
 

@@ -35,7 +35,7 @@ def information(rng, *, count=600, load=None, gains=1.0, n_blocks=20, noise=NOIS
     tau = inverse_dynamics(ROBOT, chi, q, dq, ddq) + noise * rng.standard_normal(q.shape)
     prepared = as_prepared(ROBOT, q, dq, ddq, tau / gains)
     chunks = row_chunks(ROBOT, prepared, BASE.columns(ROBOT))
-    return gather(chunks, felt_by(ROBOT, BASE), row_count(prepared), n_blocks=n_blocks)
+    return gather(chunks, felt_by(ROBOT, BASE.columns(ROBOT)), row_count(prepared), n_blocks=n_blocks)
 
 
 @pytest.mark.parametrize("estimator", [ols, wls])
