@@ -4,8 +4,9 @@
 
 A mutant is a copy of the package with one plausible bug: a sign flipped, a term or a check dropped, a bound turned
 round, `and` for `or`, the wrong axis or index, a constant doubled. Which tests execute a line is measured once
-(coverage), so that a mutant is only run against the tests that can notice it; a line that no test executes is a
-survivor without a run. Printed are the share noticed for each package, and the survivors with their places.
+(coverage), so that a mutant is only run against the tests that can notice it, the quickest first; a line that no test
+executes is a survivor without a run. Printed are the survivors with their places, as they are found, and the share
+noticed for each package. Each worker is one process that has imported the libraries and forks for each mutant.
 
 A survivor is a question, not yet a fault: some mutants change nothing that anybody could observe (a tolerance that
 is never met, a faster way to the same answer). Look at each, and write the test that was missing.
@@ -15,12 +16,18 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import importlib
+import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,14 +35,30 @@ from pathlib import Path
 from queue import Queue
 
 import coverage
+import pytest
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 TOP = Path(__file__).resolve().parents[1]
 PACKAGE = "ros2_dynid"
-LIMIT_SECONDS = 300  # a mutant that never ends is noticed
-FEW = 40  # more tests than these are run as the whole folder
+LIMIT_SECONDS = 60.0  # and ten times what its tests take: a mutant that never ends is noticed
+LIBRARIES = (
+    "numpy",
+    "scipy.optimize",
+    "scipy.signal",
+    "scipy.spatial",
+    "scipy.stats",
+    "scipy.sparse",
+    "yaml",
+    "hypothesis",
+    "rich.console",
+    "matplotlib.figure",
+    "mujoco",
+    "pinocchio",
+    "clarabel",
+    "rosbags.rosbag2",
+)
+"""What a worker imports before it forks, where it is there."""
 
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -70,47 +93,49 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the choice of mutants (default: 0)")
     parser.add_argument("--only", default="", help="modules, separated by commas: mutants of these only")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    parser.add_argument("--tests", default="", help="folders or files of tests (default: the folder of that name)")
+    if sys.argv[1:] == ["--worker"]:
+        worker()
+        return
     args = parser.parse_args()
-    console = Console()
+    console = Console(width=160)
     table = Table("package", "mutants", "noticed", "share", "not executed")
-    survivors: list[tuple[Mutant, str]] = []
     with tempfile.TemporaryDirectory() as scratch:
+        copies = [checkout_copy(Path(scratch) / str(k)) for k in range(args.workers)]
         for package in args.packages:
-            executed = executing_tests(package, Path(scratch))
-            every = [m for path in modules(package, args.only) for m in mutants(path)]
+            tests = args.tests.split(",") if args.tests else [f"test/{package}"]
+            executed = executing_tests(tests, copies[0])
+            every = [m for path in modules(copies[0], package, args.only) for m in mutants(copies[0], path)]
             chosen = random.Random(args.seed).sample(every, min(args.mutants, len(every)))
-            ended = run(chosen, package, executed, args.workers, Path(scratch), console)
-            survivors += [(mutant, how) for mutant, how in ended if how]
-            noticed = sum(not how for _, how in ended)
-            silent = sum(how == "not executed" for _, how in ended)
+            ended = run(chosen, executed, copies, console)
+            noticed = sum(not how for how in ended)
+            silent = sum(how == "not executed" for how in ended)
             table.add_row(package, str(len(ended)), str(noticed), f"{noticed / max(len(ended), 1):.0%}", str(silent))
-    for mutant, how in survivors:
-        console.print(f"{mutant.path}:{mutant.line}: {mutant.bug} ({how})", highlight=False, markup=False)
     console.print(table)
 
 
-def modules(package: str, only: str) -> list[Path]:
-    """Return the modules of the package, as paths from the checkout."""
+def modules(place: Path, package: str, only: str) -> list[Path]:
+    """Return the modules of the package in a checkout, as paths from there."""
     names = {name.strip() for name in only.split(",") if name.strip()}
-    found = sorted(path.relative_to(TOP) for path in (TOP / PACKAGE / package).rglob("*.py"))
+    found = sorted(path.relative_to(place) for path in (place / PACKAGE / package).rglob("*.py"))
     return [path for path in found if path.name != "__init__.py" and (not names or path.stem in names)]
 
 
 # --- mutants
 
 
-def mutants(path: Path) -> list[Mutant]:
+def mutants(place: Path, path: Path) -> list[Mutant]:
     """Return every mutant of a module."""
     found = []
-    for k, (node, statement) in enumerate(_code(ast.parse((TOP / path).read_text(encoding="utf-8")), 0)):
+    for k, (node, statement) in enumerate(_code(ast.parse((place / path).read_text(encoding="utf-8")), 0)):
         found += [Mutant(path.as_posix(), getattr(node, "lineno", statement), statement, bug, k, put)
                   for put, (bug, _) in enumerate(_bugs(node))]  # fmt: skip
     return found
 
 
-def mutated(mutant: Mutant) -> str:
+def mutated(source: bytes, mutant: Mutant) -> str:
     """Return the source of the module with the bug in it."""
-    tree = ast.parse((TOP / mutant.path).read_text(encoding="utf-8"))
+    tree = ast.parse(source)
     node, _ = list(_code(tree, 0))[mutant.node]
     list(_bugs(node))[mutant.kind][1]()
     return ast.unparse(tree)
@@ -129,6 +154,8 @@ def _code(node: ast.AST, statement: int) -> Iterator[tuple[ast.AST, int]]:
                 continue
             if isinstance(child, ast.Assert | ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom):
                 continue
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+                continue  # -1 and -2 mean the same
             if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
                 continue
             line = child.lineno if isinstance(child, ast.stmt) else statement
@@ -189,86 +216,162 @@ def _bugs(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
 # --- which tests execute which line
 
 
-def executing_tests(package: str, scratch: Path) -> dict[str, dict[int, list[str]]]:
-    """Return the tests that execute each line of each module, by file and name; "" stands for outside of a test."""
-    data = scratch / f"coverage-{package}"
-    config = scratch / "coveragerc"
-    config.write_text(f"[run]\ndata_file = {data}\nsource = {PACKAGE}\ndynamic_context = test_function\n")
+@dataclass(frozen=True)
+class Executed:
+    """The tests: seconds by node id, quickest first, and the node ids that execute each line of each module.
+
+    An empty context stands for an import or a fixture: any test may notice.
+    """
+
+    seconds: dict[str, float]
+    contexts: dict[str, dict[int, list[str]]]
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that may notice the mutant, the quickest first."""
+        lines = self.contexts.get(mutant.path, {})
+        contexts = lines.get(mutant.line) or lines.get(mutant.statement, [])
+        if "" in contexts:
+            return list(self.seconds)
+        return [test for test in self.seconds if test in set(contexts)]
+
+
+def checkout_copy(folder: Path) -> Path:
+    """Copy the checkout without its environment, and return the copy."""
+    place = folder / "checkout"
+    leave_out = shutil.ignore_patterns(".git", ".dynid", "__pycache__", ".*_cache")
+    shutil.copytree(TOP, place, ignore=leave_out)
+    shared = TOP.parent / "shared"
+    if shared.exists():
+        (folder / "shared").symlink_to(shared)
+    return place
+
+
+def environment(place: Path) -> dict[str, str]:
+    """Return the environment in which Python imports the package of this copy."""
+    paths = [str(place), *os.environ.get("PYTHONPATH", "").replace(str(TOP), str(place)).split(os.pathsep)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+
+
+CONTEXTS = """
+import coverage, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    coverage.Coverage.current().switch_context(item.nodeid.partition("[")[0])
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    coverage.Coverage.current().switch_context("")
+"""
+
+
+def executing_tests(tests: list[str], place: Path) -> Executed:
+    """Run the tests once without a bug: they must pass, in the copy as well."""
+    data, config, times = (place.parent / name for name in ("coverage", "coveragerc", "times.xml"))
+    (place.parent / "mutation_contexts.py").write_text(CONTEXTS)
+    config.write_text(f"[run]\ndata_file = {data}\nsource = {PACKAGE}\n")
     line = ["coverage", "run", f"--rcfile={config}", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-    subprocess.run([sys.executable, "-m", *line, f"test/{package}"], cwd=TOP, check=True)
+    line += ["-p", "mutation_contexts", f"--junitxml={times}", "-o", "junit_family=xunit1", "-n", "0"]
+    env = environment(place)
+    env["PYTHONPATH"] += os.pathsep + str(place.parent)
+    subprocess.run([sys.executable, "-m", *line, *tests], cwd=place, env=env, check=True, stdout=sys.stderr)
+    seconds: dict[str, float] = {}
+    for case in ElementTree.parse(times).iter("testcase"):
+        node = f"{case.attrib['file']}::{case.attrib['name'].partition('[')[0]}"
+        seconds[node] = seconds.get(node, 0.0) + float(case.attrib["time"])
     found = coverage.CoverageData(str(data))
     found.read()
-    return {
-        Path(name).resolve().relative_to(TOP).as_posix(): found.contexts_by_lineno(name)
+    contexts = {
+        Path(name).resolve().relative_to(place.resolve()).as_posix(): found.contexts_by_lineno(name)
         for name in found.measured_files()
     }
-
-
-def _tests_of(mutant: Mutant, package: str, executed: dict[str, dict[int, list[str]]]) -> list[str]:
-    lines = executed.get(mutant.path, {})
-    contexts = lines.get(mutant.line) or lines.get(mutant.statement, [])
-    tests = [tuple(context.rsplit(".", 2)[-2:]) for context in contexts if context]
-    if "" in contexts or len(tests) > FEW:  # executed by an import or a fixture: any test may notice
-        return [f"test/{package}"]
-    return [f"test/{package}/{module}.py::{name}" for module, name in tests]
+    return Executed(dict(sorted(seconds.items(), key=lambda pair: pair[1])), contexts)
 
 
 # --- runs
 
 
-def run(
-    chosen: list[Mutant],
-    package: str,
-    executed: dict[str, dict[int, list[str]]],
-    workers: int,
-    scratch: Path,
-    console: Console,
-) -> list[tuple[Mutant, str]]:
-    """Return each mutant with how it survived, "" for one that was noticed."""
-    copies: Queue[Path] = Queue()
-    for k in range(workers):
-        place = scratch / f"{package}-{k}" / "checkout"
-        leave_out = shutil.ignore_patterns(".git", ".dynid", "__pycache__", ".*_cache")
-        shutil.copytree(TOP, place, ignore=leave_out)
-        shared = TOP.parent / "shared"
-        if shared.exists():
-            (place.parent / "shared").symlink_to(shared)
-        copies.put(place)
+def run(chosen: list[Mutant], executed: Executed, copies: list[Path], console: Console) -> list[str]:
+    """Return for each mutant how it survived, "" for one that was noticed."""
+    free: Queue[tuple[Path, subprocess.Popen[str]]] = Queue()
+    started = []
+    for place in copies:
+        line = [sys.executable, str(Path(__file__).resolve()), "--worker"]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(line, cwd=place, env=environment(place), stdin=pipe, stdout=pipe, text=True)
+        started.append(process)
+        if not _answer(process, ["--collect-only", *executed.seconds], LIMIT_SECONDS):
+            raise SystemExit("pytest does not find the tests by their names: nothing could be noticed")
+        free.put((place, process))
 
-    def one(mutant: Mutant) -> tuple[Mutant, str]:
-        place = copies.get()
+    def one(mutant: Mutant) -> str:
+        tests = executed.tests_of(mutant)
+        if not tests:
+            return "not executed"
+        place, process = free.get()
+        file = place / mutant.path
+        original = file.read_bytes()
+        file.write_text(mutated(original, mutant), encoding="utf-8")
         try:
-            return mutant, _survived(mutant, _tests_of(mutant, package, executed), place)
+            limit = LIMIT_SECONDS + 10 * sum(executed.seconds[test] for test in tests)
+            return _answer(process, tests, limit)
         finally:
-            copies.put(place)
+            file.write_bytes(original)
+            free.put((place, process))
 
-    with ThreadPoolExecutor(workers) as pool:
-        return list(track(pool.map(one, chosen), package, len(chosen), console=console))
+    def told(pair: tuple[int, Mutant]) -> str:
+        k, mutant = pair
+        how = one(mutant)
+        if how:
+            line = f"{k + 1}/{len(chosen)} {mutant.path}:{mutant.line}: {mutant.bug} ({how})"
+            console.print(line, highlight=False, markup=False)
+        return how
 
-
-def _survived(mutant: Mutant, tests: list[str], place: Path) -> str:
-    if not tests:
-        return "not executed"
-    file = place / mutant.path
-    original = file.read_bytes()
-    paths = os.environ.get("PYTHONPATH", "").replace(str(TOP), str(place))
-    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
-    line = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    file.write_text(mutated(mutant), encoding="utf-8")
     try:
-        ended = subprocess.run(
-            line,
-            cwd=place,
-            env=environment,
-            timeout=LIMIT_SECONDS,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired:
-        return ""
+        with ThreadPoolExecutor(len(copies)) as pool:
+            return list(pool.map(told, enumerate(chosen)))
     finally:
-        file.write_bytes(original)
-    return "survived" if ended.returncode == 0 else ""
+        for process in started:
+            process.communicate("\n")
+
+
+def _answer(process: subprocess.Popen[str], tests: list[str], limit: float) -> str:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps([limit, tests]) + "\n")
+    process.stdin.flush()
+    code = int(process.stdout.readline())
+    return "survived" if code == 0 else ""
+
+
+def worker() -> None:
+    """Read limits and tests from standard input, run each in a fork, and print what pytest returned."""
+    for name in LIBRARIES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for line in sys.stdin:
+        if not line.strip():
+            return
+        limit, tests = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            silence = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(silence, stream)
+            os._exit(int(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests])))
+        print(_ended(child, time.monotonic() + limit), flush=True)
+
+
+def _ended(child: int, until: float) -> int:
+    """Return the exit code of the child, -1 for one that had to be ended."""
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1
 
 
 if __name__ == "__main__":

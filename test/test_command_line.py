@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.text import Text as RichText
@@ -145,3 +146,20 @@ def test_identify_prints_levels_and_names_without_markup():
     text = out.getvalue()
     assert "[problem] check the sign: --gains [j1]=-1" in text
     assert "[bold]j1" in text and "not identified" in text
+
+
+def test_the_largest_torque_counts_by_its_size_whatever_its_sign(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    q = np.array([0.3, -1.2, 0.2]) + 0.05 * rng.uniform(-1, 1, (20, 3))
+    names = ("waist", "shoulder", "elbow")
+    lines = [",".join(["time", *(f"{name}.position" for name in names)])]
+    lines += [",".join(map(repr, map(float, (0.1 * k, *row)))) for k, row in enumerate(q)]
+    (tmp_path / "way.csv").write_text("\n".join(lines) + "\n")
+    out = tmp_path / "torque.csv"
+    assert main(["torque", "demo3", str(tmp_path / "way.csv"), str(out), "--static", "--json"]) == 0
+    effort = json.loads(capsys.readouterr().out)["effort"]
+    tau = np.loadtxt(out, delimiter=",", skiprows=1)[:, 1:]
+    assert np.any(tau.max(axis=0) < 0) or np.any(-tau.min(axis=0) > tau.max(axis=0)), "some are negative"
+    for j, name in enumerate(names):
+        assert effort[name]["max"] == pytest.approx(np.abs(tau[:, j]).max())
+        assert effort[name]["rms"] == pytest.approx(np.sqrt(np.mean(tau[:, j] ** 2)))

@@ -126,6 +126,33 @@ def test_an_unclear_rank_is_scaled_without_being_asked_and_said(monkeypatch):
     assert "not clear-cut" in doubts(4e-14, 2e-16)[0] and "set tolerance" in doubts(4e-14, 2e-16)[0]
 
 
+def test_of_two_samplings_the_one_with_the_clearer_rank_is_kept(monkeypatch):
+    """Which of the two is told by the condition number, which is that of the points used."""
+    robot, made = load_robot("puma3"), []
+    factorised = compute._factorised
+    monkeypatch.setattr(compute, "CLEAR", 1e30)
+    monkeypatch.setattr(compute, "_factorised", lambda *args: made.append(factorised(*args)) or made[-1])
+    kept = []
+    for seed in range(12):
+        made.clear()
+        cond = base_parameters(robot, groups=("inertial",), source="energy", seed=seed).cond
+        plain, scaled = made
+        assert plain[1] != scaled[1]
+        kept.append(scaled[0].gap > plain[0].gap)
+        assert cond == (scaled if kept[-1] else plain)[1]
+    assert any(kept) and not all(kept), "both happen"
+
+
+@pytest.mark.parametrize("factorised", [by_qr, by_svd])
+@pytest.mark.parametrize("misaligned", [1e-7, 1e-8])
+def test_a_column_nearly_made_of_others_is_left_to_a_later_one(factorised, misaligned):
+    """Rounded geometry makes columns that are new by a hair; leading with them gives coefficients of its inverse."""
+    a, b, c = np.random.default_rng(4).normal(size=(3, 60))
+    found = factorised(np.column_stack((a, b, 0.3 * a + 0.7 * b + misaligned * c, c)))
+    assert found.leaders == [0, 1, 3]
+    np.testing.assert_allclose(found.beta[:, 2], [0.3, 0.7, misaligned], rtol=1e-6, atol=1e-12)
+
+
 @pytest.mark.parametrize("method", ["qr", "svd", "closed-form"])
 def test_a_parameter_that_hangs_on_a_misalignment_is_said(method):
     base = base_parameters(leaning(1e-8), method=method, groups=("inertial",))

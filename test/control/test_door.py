@@ -70,12 +70,13 @@ def test_wrong_joints_order_numbers_and_times_do_not_pass():
         approve(good.shifted(-0.1), LIMITS)
     with pytest.raises(InputError, match="no velocities"):
         approve(replace(good, dq=None), LIMITS)
-    moving_end, moving_start = good.dq.copy(), good.dq.copy()
-    moving_end[-1, 0] = moving_start[0, 1] = 1e-3
-    with pytest.raises(InputError, match="end at rest"):
-        approve(replace(good, dq=moving_end), LIMITS)
-    with pytest.raises(InputError, match="begin at rest"):
-        approve(replace(good, dq=moving_start), LIMITS)
+    for speed in (1e-3, -1e-3, 1e-8, -1e-8):
+        moving_end, moving_start = good.dq.copy(), good.dq.copy()
+        moving_end[-1, 0] = moving_start[0, 1] = speed
+        with pytest.raises(InputError, match="end at rest"):
+            approve(replace(good, dq=moving_end), LIMITS)
+        with pytest.raises(InputError, match="begin at rest"):
+            approve(replace(good, dq=moving_start), LIMITS)
 
 
 def test_limits_are_looked_for_between_the_points():
@@ -120,6 +121,19 @@ def test_a_stop_may_begin_outside_of_the_limits_but_must_not_lead_further():
         approve_stop(brake.points, _hurried(brake.expected), LIMITS)
 
 
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_stop_of_a_robot_that_is_outside_and_comes_back_or_is_too_fast_passes(side):
+    limit = LIMITS.upper if side > 0 else LIMITS.lower
+    back = braking(LIMITS, limit + side * np.array([0.05, 0.0]), -side * np.array([0.8, 0.1]), np.zeros(2), 0.05)
+    assert approve_stop(back.points, back.expected, LIMITS).is_stop
+    fast = braking(LIMITS, np.zeros(2), side * np.array([1.3, 0.1]), np.zeros(2), 0.05)
+    assert approve_stop(fast.points, fast.expected, LIMITS).is_stop
+    t = fast.expected.t.copy()
+    faster = reference(NAMES, t, fast.expected.q * np.array([1.2, 1.0]), fast.expected.dq)
+    with pytest.raises(InputError, match="velocity of joint 'a'"):
+        approve_stop(fast.points, faster, LIMITS)
+
+
 def _hurried(expected: Reference) -> Reference:
     t = expected.t * 0.7
     return reference(NAMES, t, expected.q, expected.dq)
@@ -140,5 +154,40 @@ def test_a_long_plan_needs_few_points_and_keeps_its_curve():
         assert np.all(np.abs(found - true) <= bound * 1.1)
     cubic = reference(NAMES, points.t, points.q, points.dq)
     assert np.all(np.abs(cubic.sampled(t)[2] - curve.evaluate(t)[2]) <= 0.12 * wide.acceleration)
+    for duration in (0.4, 1.0, 2.7):  # segments of 1 s at most to begin with
+        slow = FourierSeries(duration, np.zeros(2), 1e-9 * A, 1e-9 * B, 1)
+        few = reference_by_knots(NAMES, slow.evaluate, duration, wide, 100.0)
+        assert len(few.t) == 1 + np.ceil(duration) and few.duration == duration
     capped = reference_by_knots(NAMES, curve.evaluate, curve.duration, wide, 5.0)
     assert np.min(np.diff(capped.t)) >= 0.1 and len(capped.t) <= len(points.t)
+
+
+@pytest.mark.parametrize(
+    ("field", "degree", "bound", "halvings"),
+    [(1, 5, 0.01, 1), (2, 5, 0.01, 1), (1, 3, 0.1, 3), (2, 3, 0.1, 3), (0, 3, 1e-3, 3)],
+)
+def test_segments_are_halved_where_a_bound_is_passed_and_only_there(field, degree, bound, halvings):
+    """Position within 1 mrad; velocity and acceleration within 1 % of the limits by the quintic, 10 % by the cubic.
+
+    A fast sine, of which the one bound in question asks for segments of 2^-halvings s: with a use of it just below 1
+    these stay, just above they are halved. Wide segments are the quintic's matter, narrow ones the cubic's.
+    """
+
+    def sine(size):
+        def curve(t):
+            x = 10.0 * t[:, None] + np.array([0.0, 1.0])
+            return size * np.sin(x), size * 10.0 * np.cos(x), -size * 100.0 * np.sin(x)
+
+        return curve
+
+    count = 4 * 2**halvings
+    t, between = np.linspace(0.0, 4.0, count + 1), np.linspace(0.0, 4.0, 8 * count + 1)[1:-1]
+    q, dq, ddq = sine(1.0)(t)
+    found = reference(NAMES, t, q, dq, ddq if degree == 5 else None)
+    worst = np.abs(found.sampled(between)[field] - sine(1.0)(between)[field]).max()
+    for use, halved in ((0.8, False), (1.25, True)):
+        size = bound * use / worst if field == 0 else 1e-5
+        limits = {k: np.full(2, size * worst / bound / use if field == k else 1e9) for k in (1, 2)}
+        tight = replace(LIMITS, velocity=limits[1], acceleration=limits[2])
+        points = reference_by_knots(NAMES, sine(size), 4.0, tight, 1000.0)
+        assert len(points.t) >= count + 1 and (len(points.t) > count + 1) == halved

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from follower import PERIOD, Follower
+from ros2_dynid.control.door import Door
 from ros2_dynid.control.excitation_machine import (
     EVENTS,
     LEGAL,
@@ -64,6 +65,17 @@ def test_the_approach_takes_its_share_of_the_limits():
         made.until(Phase.SETTLE)
         use = max((made.fastest / LIMITS.velocity).max(), (made.hardest / LIMITS.acceleration).max())
         assert 0.9 * share < use <= 1.01 * share
+
+
+@pytest.mark.parametrize("phase", [Phase.APPROACH, Phase.RUNNING])
+def test_silence_before_a_delayed_motion_begins_stops_it(phase):
+    made = Follower(ROBOT, settings=MotionSettings(settle=0.1, tracking=0.1, delay=1.0))
+    assert made.start().accepted
+    made.until(phase)
+    made.silent, begin = True, made.now
+    made.run(0.12)
+    assert made.machine.phase is Phase.BRAKING and "no joint state for" in made.reason
+    assert made.now - begin < 1.0, "the motion was still to begin"
 
 
 def far_off(made):
@@ -234,10 +246,14 @@ def test_a_robot_that_cannot_be_stopped_or_seen_is_said_to_be():
     made.do(Stop(made.now))
     made.until(Phase.ABORTED)
     assert "does not come to rest" in made.reason
+    assert 10.0 <= made.now - begin <= 10.05, "it has tried for long enough"
     made = running()
     made.silent = True
+    made.until(Phase.BRAKING)
+    ends = made.now + made.sent[-1][2].duration
     made.until(Phase.ABORTED)
     assert "not known whether the robot is at rest" in made.reason
+    assert 1.99 <= made.now - ends <= 2.05, "joint states may come back, and then it is known"
 
 
 def test_nothing_but_braking_leaves_after_a_stop():
@@ -266,7 +282,11 @@ def test_a_stop_during_the_preparation_of_a_start_holds():
 
 
 def test_a_start_needs_fresh_joint_states_at_rest_of_this_robot():
+    blank = ExcitationMachine(MotionSettings(), Door(lambda *_: 0.0))
+    assert not blank.at_rest and blank.unknown(0.0) == "the robot or its limits are not known"
+    assert blank.joint_names == () and not blank.moving
     made = Follower(ROBOT)
+    assert made.machine.at_rest and not made.machine.unknown(made.now)
     made.silent = True
     made.run(0.2)
     with pytest.raises(InputError, match="no joint state for 0"):

@@ -181,6 +181,18 @@ def test_what_no_body_can_have_is_refused(load, words):
         checked_load(load)
 
 
+def test_where_the_robot_is_matters_only_if_gravity_is_to_be_measured():
+    q, dq, ddq = np.array([0.5, -0.2, 0.1]), np.array([0.3, -0.2, 0.5]), np.array([1.0, 2.0, -1.0])
+    found = MODEL.coefficients(q, dq)
+    off, on = FeedforwardOptions(smoothing=1e-6), FeedforwardOptions(smoothing=1e-6, measured_gravity=True)
+    plain = expected(CHI, q, dq, ddq)
+    moved = plain + gravity(CHI, MEASURED) - gravity(CHI, q)
+    assert np.abs(moved - plain).max() > 1.0
+    for options, measured, wanted in ((off, MEASURED, plain), (on, None, plain), (on, MEASURED, moved)):
+        assert np.allclose(complete_torque(MODEL, options, q, dq, ddq, measured), wanted)
+        assert np.allclose(split_torque(MODEL, options, found, dq, ddq, measured), wanted)
+
+
 def test_bodies_at_the_edge_are_taken():
     for inertia in (np.zeros((3, 3)), np.diag([0.1, 0.1, 0.2]), np.diag([0.0, 0.1, 0.1])):  # point, plate, rod
         assert checked_load(Load(1.0, np.ones(3), inertia, 3)).mass == 1.0
@@ -198,6 +210,10 @@ def test_what_the_robot_could_not_hold_is_refused():
     for place in (MEASURED, None):
         with pytest.raises(InputError, match="the payload"):
             check_holdable(heavy, MODEL, effort, place, poses, "the payload", "give its mass")
+    nobody_knows = FeedforwardModel(ROBOT, np.full(len(CHI), np.nan))
+    for place, words in ((MEASURED, "where the robot is"), (None, "in 100% of the robot's positions")):
+        with pytest.raises(InputError, match=words):
+            check_holdable(nobody_knows, None, effort, place, poses, "the model", "load another")
     # a load at the end that is beyond the limits in some positions only
     some = FeedforwardModel(
         ROBOT, CHI + load_parameters(ROBOT, Load(8.0, np.array([0.5, 0.0, 0.0]), np.zeros((3, 3)), 3), 42)

@@ -30,9 +30,11 @@ from ros2_dynid.control.feedforward_events import (
 )
 from ros2_dynid.control.feedforward_machine import LEGAL, FeedforwardMachine
 from ros2_dynid.control.held_load import Load, load_parameters
+from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import standard_vector
 
 HERE, STILL = np.array([0.2, -0.8, 0.4]), np.zeros(3)
@@ -354,6 +356,91 @@ def test_new_parameters_and_a_payload_come_without_a_jump_to_exactly_their_torqu
     )
 
 
+def test_a_new_model_carries_the_load_on_but_for_one_of_another_robot():
+    run = ready()
+    run.give(NewPayload(LOAD))
+    run.give(NewModel(BARE, 1.2 * CHI, "base_parameters"))
+    run.run(0.5, point=(HERE, STILL, STILL))
+    off = 1.2 * CHI.reshape(3, 14)[:, 13]
+    assert np.allclose(run.sent[-1], gravity(chi=1.2 * CHI + load_parameters(ROBOT, LOAD, len(CHI))) + off)
+    run.give(NewDescription(LONGER))  # the model is used no more, and holds until there is one of this robot
+    assert not run.give(NewModel(LONGER, CHI, "base_parameters")).refused
+    run.run(0.5, point=(HERE, STILL, STILL))
+    assert np.allclose(run.sent[-1], gravity_torque(LONGER, CHI, HERE[None])[0] + CHI.reshape(3, 14)[:, 13])
+
+
+def test_limits_that_are_taken_away_are_not_used_any_more():
+    run = Run(OptionsChanged(FeedforwardSettings(efforts=(200.0,), hold=False)), MODEL)
+    assert not run.give(OptionsChanged(FeedforwardSettings(hold=False))).refused, "nothing is sent yet"
+    run.give(ActivateFeedforward())
+    run.see()
+    assert run.state is FeedforwardState.NO_LIMITS
+    assert "effort_limits" in run.give(StreamedPoint(NAMES, HERE, STILL, STILL)).refused and not run.sent
+
+
+def test_a_stream_that_stops_is_noticed_after_its_timeout():
+    run = ready(settings=FeedforwardSettings(timeout=0.07, hold=False))
+    for _ in range(3):
+        run.give(StreamedPoint(NAMES, HERE, STILL, STILL), 0.01)
+        assert run.machine.due == pytest.approx(run.now + 0.07)
+    assert run.give(FeedforwardTick(), 0.069).torque is None and run.state is FeedforwardState.STREAMING
+    assert run.machine.due == pytest.approx(run.now + 0.001)
+    assert run.give(FeedforwardTick(), 0.002).torque is not None and run.state is FeedforwardState.FADING
+
+
+def test_a_state_that_is_older_than_the_last_point_but_fresh_says_where_the_robot_is():
+    settings = FeedforwardSettings(FeedforwardOptions(ramp=0.0), timeout=0.05, stale=0.1, hold=False)
+    run = ready(settings=settings)
+    run.give(StreamedPoint(NAMES, HERE + 0.3, STILL, STILL), 0.001)
+    tau = run.give(FeedforwardTick(), 0.06).torque.tau
+    assert run.state is FeedforwardState.HOLDING and np.allclose(tau, gravity()), "measured, not wished for"
+    tau = run.give(FeedforwardTick(), 0.05).torque.tau
+    assert np.allclose(tau, gravity(HERE + 0.3)), "stale: where its reference was last"
+
+
+def test_a_model_must_be_holdable_by_the_limits_that_are_known():
+    needed = np.abs(gravity()).max()
+    for efforts, described, holds in (
+        ((2 * needed,), False, True),
+        ((0.3 * needed,), False, False),  # all there is
+        ((0.3 * needed,), True, True),  # tighter than the robot's own: torques are clipped, the model may be true
+    ):
+        run = Run(OptionsChanged(FeedforwardSettings(efforts=efforts, hold=False)), *([DESCRIBED] if described else []))
+        refused = run.give(MODEL).refused
+        assert bool(refused) != holds, refused
+        assert holds or "the model is beyond the effort limits" in refused
+
+
+def test_a_trajectory_of_one_point_is_a_streamed_point_and_one_of_two_is_not():
+    dq, ddq = np.full(3, 0.5), np.array([1.0, 2.0, 3.0])
+    settings = FeedforwardSettings(FeedforwardOptions(smoothing=1e-6), hold=False)
+    t, q, still = np.array([0.5]), HERE[None], STILL[None]
+    for given, dq_meant, ddq_meant in (
+        ((), STILL, STILL),
+        ((dq[None],), dq, STILL),
+        ((dq[None], ddq[None]), dq, ddq),
+    ):
+        run = ready(settings=settings)
+        tau = run.give(NewReference(reference(NAMES, t, q, *given), run.now)).torque.tau
+        assert run.state is FeedforwardState.STREAMING
+        wanted = inverse_dynamics(ROBOT, CHI, HERE[None], dq_meant[None], ddq_meant[None])[0]
+        assert np.allclose(tau, wanted)
+    run = ready(settings=settings)
+    two = reference(NAMES, np.array([0.0, 0.5]), np.vstack((q, q + 0.1)), np.vstack((still, still)))
+    run.give(NewReference(two, run.now))
+    assert run.state is FeedforwardState.FOLLOWING
+
+
+def test_a_prediction_needs_a_model():
+    with pytest.raises(InputError, match="model"):
+        Run().machine.predicted(HERE, STILL, STILL)
+    dq, ddq = np.array([0.5, -0.4, 0.3]), np.array([1.0, 2.0, 3.0])
+    options = FeedforwardOptions(gravity_only=True, friction=False, smoothing=1e-6)
+    found = ready(settings=FeedforwardSettings(options, hold=False)).machine.predicted(HERE, dq, ddq)
+    whole = inverse_dynamics(ROBOT, CHI, HERE[None], dq[None], ddq[None])[0]
+    assert np.allclose(found, whole), "all of it, whatever the options"
+
+
 def test_changes_within_a_ramp_begin_at_the_torque_that_is_being_sent():
     rng = np.random.default_rng(3)
     run = ready()
@@ -430,6 +517,37 @@ def test_positions_that_jump_are_not_believed_until_they_are_back_or_stay():
     assert np.allclose(run.sent[-1], gravity())
     run.run(1.5, q=away)
     assert np.allclose(run.sent[-1], gravity(away)), "it has stayed there: the encoder was set"
+
+
+@pytest.mark.parametrize(("share", "believed"), [(2.8, True), (3.3, False)])
+def test_a_joint_state_is_believed_up_to_three_times_the_speed_limit(share, believed):
+    """Steps of 0.2 s, so that the slack for noise does not decide; each joint by its own limit."""
+    limits = [joint.limits.velocity for joint in ROBOT.joints]
+    for k, side in itertools.product(range(3), (-1, 1)):
+        run = ready()
+        away = HERE.copy()
+        away[k] += side * (share * limits[k] * 0.2 + 0.02)
+        run.now += 0.2
+        run.see(away)
+        assert ("jumps further" in run.words()) != believed
+
+
+def test_a_refusal_names_what_is_missing_first():
+    point = StreamedPoint(NAMES, HERE, STILL, STILL)
+    for events, words in (((), "no model yet"), ((MODEL,), "effort limits"), ((DESCRIBED, MODEL), "not active")):
+        assert words in Run(*events).give(point).refused
+
+
+def test_nothing_is_due_while_it_is_stopped():
+    run = ready(settings=FeedforwardSettings(hold=True))
+    run.run(0.1)
+    run.give(DeactivateFeedforward())
+    run.run(0.6)
+    assert run.state is FeedforwardState.STOPPED and run.machine.due == np.inf
+    run.give(OptionsChanged(FeedforwardSettings(hold=True, timeout=0.07)))
+    assert run.machine.due == np.inf
+    run.give(ActivateFeedforward())
+    assert run.machine.due == run.now, "it looks for a state to hold at"
 
 
 def test_split_uses_the_background_for_streams_only_while_it_is_fresh():

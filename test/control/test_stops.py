@@ -113,14 +113,16 @@ def test_braking_time_is_the_root():
     assert 5 * T**2 - np.array([2.0, 2.0, 0.0]) * T - 6 * 0.1 == pytest.approx(np.zeros(3))
 
 
+@pytest.mark.parametrize("slow", [1.0, 0.0213])
 @pytest.mark.parametrize(("error", "share"), [(0.006, 0.3), (0.2, 0.3), (0.2, 1.0), (0.0, 0.5)])
-def test_a_start_does_not_kick(error, share):
-    t = start_time(LIMITS, error, share)
+def test_a_start_does_not_kick(error, share, slow):
+    limits = replace(LIMITS, velocity=slow * LIMITS.velocity)
+    t = start_time(limits, error, share)
     speed, acceleration = 1.5 * error / t, 6 * error / t**2
-    assert np.all(speed <= share * LIMITS.velocity) and np.all(acceleration <= share * LIMITS.acceleration)
+    assert np.all(speed <= share * limits.velocity * (1 + 1e-9)) and np.all(acceleration <= share * limits.acceleration)
     assert t >= SHORTEST
     shorter = t - 2e-3
-    too_short = shorter < SHORTEST or np.any(1.5 * error / shorter > share * LIMITS.velocity)
+    too_short = shorter < SHORTEST or np.any(1.5 * error / shorter > share * limits.velocity)
     assert too_short or np.any(6 * error / shorter**2 > share * LIMITS.acceleration), "and takes no longer than needed"
 
 
@@ -135,11 +137,40 @@ def test_limits_come_from_the_robot_or_nothing_moves():
     bare = with_limits(robot, acceleration=np.inf)
     found = motion_limits(bare, MotionSettings(deceleration=7.0))
     assert np.all(found.deceleration == 7.0) and np.all(found.acceleration >= 2 * found.velocity)
-    for kind, wrong in (("position", {"upper": np.inf}), ("velocity", {"velocity": np.inf})):
-        with pytest.raises(InputError, match=f"'waist' has no {kind} limit.*add it to the URDF"):
-            motion_limits(with_limits(robot, **wrong), MotionSettings())
+    for kind, wrong in (
+        ("position", {"upper": np.inf}),
+        ("position", {"lower": -np.inf}),
+        ("velocity", {"velocity": np.inf}),
+        ("velocity", {"velocity": 0.0}),
+    ):
+        for only, name in ((None, "waist"), (1, "shoulder"), (2, "elbow")):
+            with pytest.raises(InputError, match=f"'{name}' has no {kind} limit.*add it to the URDF"):
+                motion_limits(with_limits(robot, only, **wrong), MotionSettings())
 
 
-def with_limits(robot, **changes):
-    joints = [replace(joint, limits=replace(joint.limits, **changes)) for joint in robot.joints]
+def test_a_joint_without_an_acceleration_limit_gets_up_to_speed_in_half_a_second():
+    robot = with_limits(load_robot("demo3"), 1, acceleration=np.inf, velocity=8.0)
+    found = motion_limits(robot, MotionSettings(deceleration=7.0))
+    known = load_robot("demo3").joints[0].limits.acceleration
+    assert found.acceleration[1] == 16.0 and found.deceleration[1] == 7.0
+    assert found.acceleration[0] == found.deceleration[0] == known
+    slow = motion_limits(with_limits(robot, 1, velocity=1.0), MotionSettings(deceleration=7.0))
+    assert slow.acceleration[1] == 7.0, "it may speed up as it may stop"
+    none = motion_limits(with_limits(robot, 1, acceleration=0.0), MotionSettings(deceleration=7.0))
+    assert none.acceleration[1] == 16.0, "0 in a file says that it is not known"
+
+
+def test_what_holds_unless_somebody_says_otherwise():
+    """The defaults are the documented ones of the node's parameters: nobody's robot moves faster by an update."""
+    assert MotionSettings() == MotionSettings(
+        tracking=0.2, stale=0.1, overshoot=0.05, approach_speed=0.3, settle=0.5, deceleration=5.0, lead=0.01, delay=0.0
+    )
+
+
+def with_limits(robot, only=None, **changes):
+    """Return the robot with other limits of all joints, or of one (from 0)."""
+    joints = [
+        replace(joint, limits=replace(joint.limits, **changes)) if only in (None, k) else joint
+        for k, joint in enumerate(robot.joints)
+    ]
     return replace(robot, joints=tuple(joints))

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ros2_dynid.control.motion_limits import MotionLimits, Settings
+from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.supervisor import Supervisor
 from ros2_dynid.model.joint_state import State
@@ -21,7 +21,7 @@ LIMITS = MotionLimits(
     np.array([5.0, 8.0, 3.0]),
     np.array([5.0, 8.0, 3.0]),
 )
-SETTINGS = Settings(stale=0.1, overshoot=0.05, tracking=0.1)
+SETTINGS = MotionSettings(stale=0.1, overshoot=0.05, tracking=0.1)
 PERIOD = 0.004
 
 
@@ -118,6 +118,16 @@ def test_a_position_that_cannot_have_moved_there_is_not_believed(joint, side):
     assert not late.watch.jumped, "after a silence it may have moved"
 
 
+def test_the_longer_of_the_times_between_stamps_and_arrivals_counts_for_a_jump():
+    """States may come in a burst, and a stamp may be late: either way the joint had the longer of the times."""
+    step = np.array([0.0, 0.0, 0.05])
+    for stamped, came, seen in ((0.04, 0.001, False), (0.001, 0.04, False), (0.001, 0.001, True)):
+        made = Watched().still()
+        now, measured_at = made.now + came, made.now + stamped
+        state = State(NAMES, made.q + step, np.zeros(3), np.zeros(3), round(1e9 * measured_at))
+        assert bool(made.watch.take(state, now, measured_at)) == seen == made.watch.jumped
+
+
 def test_numbers_that_are_none():
     for bad in (np.nan, np.inf):
         made = Watched().still()
@@ -128,6 +138,7 @@ def test_numbers_that_are_none():
 def test_silence_begins_when_nothing_new_comes():
     made = Watched()
     assert made.watch.unknown(made.now) == "no joint state of all joints has come yet"
+    assert made.watch.silence(made.now) == "no joint state for inf s, more than 0.1 s"
     made.still()
     last = made.now
     assert made.watch.known(last + 0.0999) and not made.watch.known(last + 0.101)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,12 @@ def test_limits_given_come_before_the_robots_own_and_by_name():
     assert list(known_efforts(names, (0.0, 7.0, 0.0), robot)) == [own[names[0]], 7.0, own[names[2]]]
     assert list(known_efforts(names, (5.0,), robot)) == [5.0] * 3
     assert np.isinf(known_efforts(names, (0.0, 7.0, 0.0), None)[[0, 2]]).all()
+    limits = [
+        replace(joint.limits, effort=effort) for joint, effort in zip(robot.joints, (0.5, 0.0, 80.0), strict=True)
+    ]
+    weak = replace(robot, joints=tuple(replace(j, limits=x) for j, x in zip(robot.joints, limits, strict=True)))
+    assert list(known_efforts(names, (0.0,), weak)) == [0.5, np.inf, 80.0], "0 says that it is not known"
+    assert list(known_efforts(names, (0.2,), weak)) == [0.2] * 3
     with pytest.raises(InputError, match="effort_limits has 2 values for 3 joints"):
         known_efforts(names, (1.0, 2.0), robot)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from recordings import DATA, simulated, simulated_truth, tx40
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.validation import effort_scale
 from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
-from ros2_dynid.identification.validation.effort_scale import Factor, relative_gains, scaled
+from ros2_dynid.identification.validation.effort_scale import Factor, refuse_contradictions, relative_gains, scaled
 from ros2_dynid.identification.validation.mounting import Mounting
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import with_gravity
@@ -183,3 +186,53 @@ def test_scaled_information_is_that_of_scaled_efforts_and_two_wrong_joints_are_f
         assert np.allclose(a.T @ a, b.T @ b, rtol=1e-6, atol=1e-6 * np.abs(b.T @ b).max())
     found, agree = relative_gains(robot, spoiled.base, spoiled.information)
     assert agree and np.allclose(found * gains, 1.0, rtol=0.15)
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "wrong"),
+    [
+        ((8.0, 1.0, 1.0, 1.0), (0,)),
+        ((1.0, 1.0, 0.1, 1.0), (2,)),
+        ((1.0, 30.0, 1.0, 1.0, 6.0), (1, 4)),
+        ((-5.0, 1, 1), (0,)),
+    ],
+)
+def test_the_joint_that_is_wrong_is_blamed_not_those_that_it_makes_look_wrong(monkeypatch, spoiled, wrong):
+    """Each joint is compared with the mean of the others: one wrong gain makes all factors wrong, not only its own."""
+    spoiled = np.array(spoiled, dtype=float)
+
+    def factors_of(gains, without=None):
+        left, found = spoiled * gains, []
+        for j in range(len(left)):
+            others = [k for k in range(len(left)) if k not in (j, without)]
+            mean = np.prod(np.sign(left[others])) * np.exp(np.mean(np.log(np.abs(left[others]))))
+            found.append(Factor(1.0, np.inf) if j == without else Factor(float(left[j] / mean), 0.01))
+        return found
+
+    monkeypatch.setattr(effort_scale, "factors", factors_of)
+    monkeypatch.setattr(effort_scale, "scaled", lambda information, gains: gains.copy())
+    monkeypatch.setattr(effort_scale, "backward_friction", lambda *_: [])
+    monkeypatch.setattr(effort_scale, "_backward_together", lambda *_: [])
+    assert sum(factor.wrong for factor in factors_of(np.ones(len(spoiled)))) > len(wrong)
+    found, agree = relative_gains(None, None, SimpleNamespace(n=len(spoiled)))
+    assert agree and tuple(np.flatnonzero(found != 1.0)) == wrong
+    assert np.all(np.abs(np.log(found * spoiled)) < np.log(2.0)), "as far as what is right itself tells"
+
+
+def test_a_recording_that_contradicts_the_others_is_named():
+    """Another load on one of three recordings; with the same load, or noise alone, nothing is said."""
+    robot, samples = simulated_truth()[0], simulated()
+    one = read_problem(robot, [samples], IdentifyOptions(friction="viscous+coulomb"), lambda *_: None).information
+    few = one.take(range(0, len(one.blocks), 2))
+
+    def together(*gains):
+        parts = [scaled(few, np.full(robot.n, gain)).blocks for gain in gains]
+        blocks = [replace(block, recording=k) for k, part in enumerate(parts) for block in part]
+        information = replace(one, blocks=tuple(blocks))
+        refuse_contradictions(information, wls(information).value, ["first.bag", "second.bag", "third.bag"])
+
+    together(1.0, 1.0, 1.0)
+    together(1.0, 1.03, 1.0)
+    together(1.5)
+    with pytest.raises(InputError, match=r"second\.bag.*torque error \d+ % together with the other recordings"):
+        together(1.0, 1.6, 1.0)

@@ -132,6 +132,16 @@ def test_a_given_delay_moves_the_effort_to_the_motion_it_belongs_to(delay):
     assert np.allclose(p.q, a * np.sin(w * p.t[:, None]), atol=1e-3)
 
 
+@pytest.mark.parametrize("delay", [0.0316, 0.0004, -0.0007, -0.0212])
+def test_a_delay_is_taken_to_a_fraction_of_a_sample(delay):
+    """At 500 Hz a sample is 2 ms: what is left of the delay beside whole samples is the filter's to take."""
+    samples, (_, a, w, _, _) = smooth(500.0)
+    tau = 10 * a * np.sin(w * (samples.t[:, None] - delay))
+    p = prepare(ROBOT, replace(samples, tau=tau), PreparationOptions(delay=delay))
+    assert p.filter.delay == pytest.approx(delay, abs=1e-12)
+    np.testing.assert_allclose(p.tau, 10 * p.q, atol=10 * np.max(a * w) * 1e-4)
+
+
 def test_arrays_must_fit():
     with pytest.raises(InputError, match="shapes"):
         as_prepared(ROBOT, np.zeros((5, 6)), np.zeros((5, 6)), np.zeros((4, 6)), np.zeros((5, 6)))

@@ -68,6 +68,26 @@ def test_robots_of_our_own_have_links_that_a_body_can_have(name):
         assert body.fault() is None
 
 
+def test_thin_plates_and_rods_are_bodies_and_what_is_thinner_is_not():
+    """A plate's largest principal moment is the sum of the others, and a rod has one of 0: rounding decides nothing."""
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        a, b = 10.0 ** rng.uniform(-6, 1, 2)
+        mass, centre = 10.0 ** rng.uniform(-2, 2), rng.uniform(-1.0, 1.0, 3)
+        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        for moments, fault in (
+            ((a, b, a + b), None),
+            ((0.0, b, b), None),
+            ((a, a, 1.999 * a), None),
+            ((a, a, 2.001 * a), "triangle"),
+            ((-1e-3 * b, b, b), "negative"),
+        ):
+            J = turn @ np.diag(moments) @ turn.T + mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+            found = Inertia(mass, mass * centre, J).fault()
+            far = mass * centre @ centre > 1e5 * max(map(abs, moments))  # lost in the digits of the parallel-axis term
+            assert (found is None) if fault is None else far or (found is not None and fault in found)
+
+
 def test_puma560_is_the_one_of_seed_000():
     robot = load_robot("puma560")
     right = np.pi / 2

@@ -102,6 +102,18 @@ def test_split_files_follow_each_other_by_number(tmp_path):
     assert_equal(load_samples(folder), stamps, names, q, dq, tau)
 
 
+def test_single_messages_without_a_stamp_are_left_out_and_counted(tmp_path):
+    messages, names, stamps, q, dq, tau = plain_messages(200)
+    blank = [0, 57, 58, 199]
+    for k in blank:
+        topic, received, _ = messages[k]
+        messages[k] = (topic, received, joint_state(0, names, q[k], dq[k], tau[k]))
+    samples = load_samples(write_bag(tmp_path / "bag", messages))
+    kept = np.delete(np.arange(200), blank)
+    assert_equal(samples, stamps[kept], names, q[kept], dq[kept], tau[kept])
+    assert [note.text for note in samples.notes] == ["4 messages without a stamp were left out"]
+
+
 def test_damaged_metadata_is_a_warning(tmp_path):
     messages, names, stamps, q, dq, tau = plain_messages(50)
     bag = write_bag(tmp_path / "bag", messages)

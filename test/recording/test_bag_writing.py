@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import re
@@ -219,6 +220,33 @@ def test_a_disk_without_room_still_gets_a_complete_bag(tmp_path):
         assert load_samples(disk / "bag").notes == ()
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_half_of_a_chunk_is_taken_back_when_the_disk_is_full(tmp_path, monkeypatch):
+    """What is written in part is cut off, so that the file can be ended properly."""
+    writer = BagWriter(tmp_path / "bag")
+    channel = writer.add_topic("/joint_states")
+    writer.write_joint_states(channel, NAMES, EPOCH + np.arange(100) * 10**6, some_arrays(100, 0))
+    writer.flush()
+    file = next((tmp_path / "bag").glob("*.mcap"))
+    position, sizes, write = writer._position, [], os.write
+
+    def full(fd, data):
+        if fd != writer._fd:
+            return write(fd, data)
+        if len(sizes) == 0:
+            sizes.append(file.stat().st_size)
+            return write(fd, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="no space"):
+        writer._append(bytes(range(256)) * 64)
+    monkeypatch.undo()
+    assert writer._position == position == file.stat().st_size == os.lseek(writer._fd, 0, os.SEEK_CUR)
+    writer.write_joint_states(channel, NAMES, EPOCH + np.arange(100, 200) * 10**6, some_arrays(100, 1))
+    writer.close()
+    assert len(messages_of(tmp_path / "bag")) == 200 and load_samples(tmp_path / "bag").notes == ()
 
 
 def test_times_that_a_stamp_cannot_hold_are_refused():

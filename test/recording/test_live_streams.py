@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import pytest
 from rosbags.typesys import Stores, get_typestore
@@ -9,6 +11,7 @@ from rosbags.typesys import Stores, get_typestore
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag.message_layout import parse
+from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.live import LiveStates, LiveStatistics, StampClock, stamp_ns
 from ros2_dynid.recording.live_points import LivePoints
 from ros2_dynid.recording.read import load_samples
@@ -187,3 +190,34 @@ def test_streamed_points_are_read_by_their_layout(names):
     for end in range(len(whole)):
         assert points.read(whole[:end]) is None
     assert points.read(whole) is not None
+
+
+def test_whatever_reads_or_writes_the_session_holds_its_lock(tmp_path, monkeypatch):
+    """`take` comes from one thread, the rest from any: without the lock a bag is written to and closed at once."""
+    session, seen = Session("/joint_states", 50), []
+
+    def watched(method):
+        def call(*args, **options):
+            seen.append((method.__name__, session._lock.locked()))
+            return method(*args, **options)
+
+        return call
+
+    class Watched(deque):
+        def __iter__(self):
+            seen.append(("buffer", session._lock.locked()))
+            return super().__iter__()
+
+    session._buffer = Watched(maxlen=50)
+    for name in ("write", "poll", "flush"):
+        monkeypatch.setattr(BagWriter, name, watched(getattr(BagWriter, name)))
+    session.take(message(("a",), [0.1]), 1)
+    session.begin(tmp_path / "bag", 0)
+    session.take(message(("a",), [0.2], stamp=2 * 10**9), 2)
+    session.poll()
+    session.end()
+    assert {name for name, _ in seen} >= {"buffer", "write", "poll", "flush"}
+    assert all(locked for _, locked in seen), seen
+    seen.clear()
+    session.save(tmp_path / "saved")
+    assert ("buffer", True) in seen and ("buffer", False) not in seen
