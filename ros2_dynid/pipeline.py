@@ -67,7 +67,7 @@ from ros2_dynid.identification.preparation import Filter, Prepared, effort_later
 from ros2_dynid.identification.preparation.elsewhere import Distant, changed, over
 from ros2_dynid.identification.preparation.rows import row_chunks
 from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
-from ros2_dynid.identification.torque_std import TorqueScatter
+from ros2_dynid.identification.torque_std import TorqueScatter, band_level
 from ros2_dynid.identification.validation import (
     Comparison,
     Errors,
@@ -115,6 +115,8 @@ __all__ = [
     "robot_or_model",
 ]
 SUMMARY = "summary.json"
+COVERED = 0.9
+"""Share of held-out rows inside the 95 % band of the torque below which the error bars do not hold."""
 PIECE = 200_000
 """Samples of a recording held at a time."""
 Recording = str | Path | Samples | Distant
@@ -199,7 +201,6 @@ def identify(
 
     report("validating", 0.87)
     fitted = compare_torques(robot, problem.base, problem.prepared, values[served], problem.prior, terms=problem.terms)
-    held_out = _held_out(problem, validate, values, found, options, report)
     fits = set_fits(
         problem,
         fit,
@@ -208,6 +209,8 @@ def identify(
         essential_std=options.essential_std,
         draw=draw,
     )
+    level = _band_level(problem, found, fits[BASE])
+    held_out = _held_out(problem, validate, values, replace(found, sigma=level), options, report)
     validations = {
         name: _validation(problem, fits[name], None if held_out is None else held_out[name], options) for name in values
     }
@@ -223,7 +226,11 @@ def identify(
     if choice.reason is not None:
         doubts.append(Remark(Level.WARNING, choice.reason))
     remarks = [*doubts, *_verdict(problem, found, errors, validation, fitted), *_prior_remarks(prior)]
+    remarks += _coverage_remarks({} if held_out is None else held_out[served].coverage)
     obtained = _provenance(options, problem, found, validation, remarks, command)
+    obtained["band_sigma"] = encode(level)
+    if np.isfinite(found.dof):
+        obtained["dof"] = found.dof
     if prior is not None:
         obtained["prior"] = encode(prior)
     model = model_of(
@@ -615,7 +622,7 @@ def _held_out(
         return None
     filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
     prepared = _all_prepared(problem.robot, recordings, options, report, (0.85, 0.0), filters)
-    spread = TorqueScatter(found.covariance, found.identified, found.sigma)
+    spread = TorqueScatter(found.covariance, found.identified, found.sigma, found.dof)
     compared = {}
     for name, value in values.items():
         if problem.terms:
@@ -626,6 +633,26 @@ def _held_out(
             problem.robot, problem.base, prepared, value, problem.prior, spread=spread, terms=problem.terms
         )
     return compared
+
+
+def _band_level(problem: Problem, found: Estimate, fit: Fit) -> Array:
+    """Return the level of errors that the band of predictions allows for: that of stretches left out in turn."""
+    names = problem.robot.active_names
+    tested = held_out_in_folds(names, problem.information, None, fit).errors
+    return band_level(problem.information, found, np.array([tested[name].rms for name in names]) if tested else None)
+
+
+def _coverage_remarks(coverage: Mapping[str, float]) -> list[Remark]:
+    """Say whether the 95 % band of the prediction holds on data that were not used."""
+    if "all" not in coverage:
+        return []
+    share = coverage["all"]
+    text = f"the 95 % band of the torque holds {100 * share:.0f} % of the held-out rows"
+    if share >= COVERED:
+        return [Remark(Level.GOOD, text)]
+    low = [name for name, one in coverage.items() if one < COVERED and name != "all"]
+    text += f", too few at {', '.join(low)}: the error bars do not hold there; record longer, and more varied motion"
+    return [Remark(Level.WARNING, text)]
 
 
 def _validation(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> HeldOut:

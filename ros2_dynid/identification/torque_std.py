@@ -1,8 +1,8 @@
 """Standard deviations of predicted torques: sqrt(diag(Y_b C Y_b^T)) with C the covariance of the base parameters.
 
-A measured torque scatters about the prediction by the residual level sigma of its joint as well: a band for
-measurements has the variance Y_b C Y_b^T + sigma^2. Torque that depends on a parameter which the data did not determine
-has an infinite standard deviation.
+A measured torque scatters about the prediction by the level sigma of its joint as well: a band for measurements has the
+variance Y_b C Y_b^T + sigma^2, sigma being that of motion that was not fitted to (`band_level`). Torque that depends on
+a parameter which the data did not determine has an infinite standard deviation.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Array
 
 CONFIDENCE = 0.95
-WIDTH = float(ndtri(0.5 + CONFIDENCE / 2))
-"""Half width of a band that holds CONFIDENCE of all measurements, in standard deviations."""
+LEFT_OUT = 1.25
+"""Variance of parameters with one of five stretches left out, over that with all of them."""
 CHUNK = 2000
 """Samples whose regressor is held at a time."""
 FELT = 1e-9
@@ -32,12 +34,20 @@ FELT = 1e-9
 class TorqueScatter:
     """What the scatter about a prediction comes from: covariance of the parameters (b, b), identified (b,), sigma (n,).
 
-    identified: False where the data do not determine a parameter; sigma: residual level of each joint [N.m or N].
+    identified: False where the data do not determine a parameter; sigma: level of each joint's errors [N.m or N];
+    dof: degrees of freedom that both are known with.
     """
 
     covariance: Array
     identified: NDArray[np.bool_]
     sigma: Array
+    dof: float = np.inf
+
+    @property
+    def width(self) -> float:
+        """Half width of a band that holds CONFIDENCE of all measurements, in standard deviations (Student)."""
+        level = 0.5 + CONFIDENCE / 2
+        return float(stdtrit(self.dof, level) if np.isfinite(self.dof) else ndtri(level))
 
     def std(self, W: Array) -> Array:
         """Return the standard deviation of W value, shape (n, m), for rows W (b, n, m)."""
@@ -53,12 +63,32 @@ class TorqueScatter:
         return np.hypot(self.std(W), self.sigma[:, None])
 
 
+def band_level(information: Information, found: Estimate, held_out: Array | None) -> Array:
+    """Return the level of the errors about a prediction that the parameters' covariance does not explain, shape (n,).
+
+    held_out: rms error of each joint on stretches left out in turn, (n,) [N.m or N]; None: not known. What is not in
+    the model differs from motion to motion, so that errors are larger beyond the data fitted to; the part of them that
+    the covariance C of the parameters explains, tr(C W^T W) / rows and a little more with a stretch left out, is taken
+    off. Never below the residual level.
+    """
+    if held_out is None:
+        return found.sigma
+    explained = np.empty(information.n)
+    for j, columns in enumerate(information.columns):
+        R = information.triangle(j)[:, :-1]
+        C = found.covariance[np.ix_(columns, columns)]
+        explained[j] = float(np.sum((R @ C) * R)) / max(int(information.rows[j]), 1)
+    return np.sqrt(np.maximum(found.sigma**2, held_out**2 - LEFT_OUT * explained))
+
+
 def spread_of(model: IdentifiedModel) -> TorqueScatter:
     """Return the spread of a model's torques; sigma is zero where the file does not tell it."""
-    sigma, n = model.obtained.get("sigma"), len(model.robot.active)
+    sigma, n = model.obtained.get("band_sigma", model.obtained.get("sigma")), len(model.robot.active)
     numbers = [float(s) for s in sigma if isinstance(s, float | int)] if isinstance(sigma, list) else []
     level = np.array(numbers) if len(numbers) == n else np.zeros(n)
-    return TorqueScatter(model.covariance, np.isfinite(model.std), level)
+    dof = model.obtained.get("dof")
+    known = float(dof) if isinstance(dof, float | int) and dof > 0 else np.inf
+    return TorqueScatter(model.covariance, np.isfinite(model.std), level, known)
 
 
 def torque_std(

@@ -12,7 +12,7 @@ from ros2_dynid.dynamics.friction_terms import term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import BASE, IdentifiedModel
 from ros2_dynid.identification.torque_data import TorqueData
-from ros2_dynid.identification.torque_std import WIDTH, torque_std
+from ros2_dynid.identification.torque_std import spread_of, torque_std
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
@@ -181,7 +181,7 @@ def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[
     found: dict[str, TorqueSet] = {}
     for name, rows in sets.items():
         joints = []
-        width = WIDTH * torque_std(model, rows.q, rows.dq, rows.ddq, measured=True)
+        width = spread_of(model).width * torque_std(model, rows.q, rows.dq, rows.ddq, measured=True)
         for j, joint in enumerate(active(model.robot)):
             residual = rows.tau[:, j] - rows.predicted[:, j]
             residual = residual[np.isfinite(residual)]

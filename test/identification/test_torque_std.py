@@ -14,11 +14,15 @@ from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import inform
+from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.identification.preparation.prepare import prepare
-from ros2_dynid.identification.torque_std import TorqueScatter, torque_std
+from ros2_dynid.identification.torque_std import TorqueScatter, band_level, torque_std
 from ros2_dynid.pipeline import identify
 
 MOTION = np.random.default_rng(3).uniform(-1, 1, (3, 60, 6)) * np.array([1.5, 1.5, 3.0])[:, None, None]
@@ -113,3 +117,22 @@ def test_command_adds_columns(models, tmp_path, capsys):
     capsys.readouterr()
     assert main(["torque", "demo6", *args]) == 2
     assert "error bars" in capsys.readouterr().err
+
+
+def test_band_level_is_that_of_held_out_errors_without_what_the_covariance_explains():
+    rng = np.random.default_rng(0)
+    R = np.column_stack((rng.standard_normal((40, 2)), np.zeros(40)))
+    block = Block((R,), np.array([40]), 0.0, 1.0)
+    information = Information((block,), (np.arange(2),), ColumnLayout(2))
+    C = np.diag([0.04, 0.01])
+    ones = np.ones(2, dtype=bool)
+    found = Estimate(information.layout, np.zeros(2), C, ones, np.array([0.5]), 1.0, 2, Method.WLS, 29.0)
+    assert band_level(information, found, None) == pytest.approx(0.5)
+    assert band_level(information, found, np.array([0.1])) == pytest.approx(0.5), "never below the residual level"
+    explained = np.mean(np.einsum("ki,ij,kj->k", R[:, :2], C, R[:, :2]))
+    assert band_level(information, found, np.array([2.0])) == pytest.approx(np.sqrt(4.0 - 1.25 * explained))
+
+
+def test_band_is_wider_where_few_blocks_tell_it():
+    few, many = (TorqueScatter(np.eye(1), np.ones(1, dtype=bool), np.ones(1), dof) for dof in (9.0, np.inf))
+    assert few.width == pytest.approx(2.262, abs=1e-3) and many.width == pytest.approx(1.960, abs=1e-3)

@@ -15,7 +15,7 @@ from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.identification.torque_data import TorqueData
-from ros2_dynid.identification.torque_std import WIDTH, TorqueScatter
+from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.identification.validation.torque_errors import Errors, error_table
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
@@ -140,7 +140,7 @@ def _compared(
                 std = spread.measured(rows.W)
                 known = rows.keep & np.isfinite(std)
                 judged += np.count_nonzero(known, axis=1)
-                inside += np.count_nonzero(known & (np.abs(residual) <= WIDTH * std), axis=1)
+                inside += np.count_nonzero(known & (np.abs(residual) <= spread.width * std), axis=1)
             largest = np.maximum(largest, np.max(np.abs(rows.tau) * rows.keep, axis=1, initial=0.0))
             if beginning.number == 0:
                 residuals.append(np.where(rows.keep, residual, np.nan).T)
