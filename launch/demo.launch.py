@@ -2,19 +2,21 @@
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
+from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 
 
 def generate_launch_description():
-    """Return the simulated robot and the four nodes."""
+    """Return the simulated robot, the four nodes and, if it is wanted, the panel."""
     arguments = [
         DeclareLaunchArgument("robot", default_value="demo6", description="URDF, robot file or shipped robot"),
         DeclareLaunchArgument("namespace", default_value="", description="namespace of all nodes"),
         DeclareLaunchArgument("seed", default_value="1", description="chooses the robot's true parameters"),
         DeclareLaunchArgument("folder", default_value="~/.ros/ros2_dynid", description="folder for what is written"),
         DeclareLaunchArgument("online", default_value="false", description="identify while the robot works"),
+        DeclareLaunchArgument("panel", default_value="false", description="serve the panel, a page for the browser"),
     ]
     robot, folder = {"robot": LaunchConfiguration("robot")}, LaunchConfiguration("folder")
     recordings = PathJoinSubstitution([folder, "recordings"])
@@ -32,6 +34,7 @@ def generate_launch_description():
             "online": LaunchConfiguration("online"),
         },
         "feedforward": {"priority": 0},
+        "panel": {},
     }
     nodes = [
         Node(
@@ -46,6 +49,7 @@ def generate_launch_description():
             ],
             additional_env={"DYNID_END_WITH_PARENT": "1"},
             output="screen",
+            condition=IfCondition(LaunchConfiguration("panel")) if name == "panel" else None,
         )
         for name, parameters in own.items()
     ]

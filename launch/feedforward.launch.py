@@ -2,6 +2,7 @@
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
+from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -15,12 +16,13 @@ ARGUMENTS = {
     "joint_states": ("joint_states", "topic of the joint states"),
     "joint_trajectory": ("joint_trajectory", "topic of the joint trajectory controller"),
     "effort_commands": ("effort_commands", "topic of the forward command controller"),
+    "panel": ("false", "serve the panel, a page for the browser; it needs the topic robot_description"),
     "use_sim_time": ("false", "take the time from /clock"),
 }
 
 
 def generate_launch_description():
-    """Return the node."""
+    """Return the node and, if it is wanted, the panel."""
     value = {name: LaunchConfiguration(name) for name in ARGUMENTS}
     topics = ("reference", "joint_states", "joint_trajectory", "effort_commands")
     node = Node(
@@ -40,8 +42,22 @@ def generate_launch_description():
         additional_env={"DYNID_END_WITH_PARENT": "1"},
         output="screen",
     )
+    panel = Node(
+        package="ros2_dynid",
+        executable="panel",
+        name="panel",
+        namespace=value["namespace"],
+        parameters=[
+            PathJoinSubstitution([FindPackageShare("ros2_dynid"), "config", "panel.yaml"]),
+            {"use_sim_time": ParameterValue(value["use_sim_time"], value_type=bool)},
+        ],
+        remappings=[(topic, value[topic]) for topic in ("joint_states", "joint_trajectory")],
+        additional_env={"DYNID_END_WITH_PARENT": "1"},
+        output="screen",
+        condition=IfCondition(value["panel"]),
+    )
     declared = [
         DeclareLaunchArgument(name, default_value=default, description=description)
         for name, (default, description) in ARGUMENTS.items()
     ]
-    return LaunchDescription([*declared, node])
+    return LaunchDescription([*declared, node, panel])

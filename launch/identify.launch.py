@@ -6,6 +6,7 @@ controller's topic are remapped by arguments.
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
+from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -26,12 +27,13 @@ ARGUMENTS = {
     "rehearsal_speed": ("0.2", "speed of a rehearsal, as a share"),
     "tracking_tolerance": ("0.2", "largest tracking error before the robot is stopped [rad or m]"),
     "online": ("false", "identify while the robot works"),
+    "panel": ("false", "serve the panel, a page for the browser; its address is in the log"),
     "use_sim_time": ("false", "take the time from /clock"),
 }
 
 
 def generate_launch_description():
-    """Return the four nodes with their arguments."""
+    """Return the four nodes with their arguments and, if it is wanted, the panel."""
     value = {name: LaunchConfiguration(name) for name in ARGUMENTS}
     recordings = PathJoinSubstitution([value["folder"], "recordings"])
 
@@ -61,6 +63,7 @@ def generate_launch_description():
             "online": switch("online"),
         },
         "feedforward": {},
+        "panel": {},
     }
     topics = ("joint_states", "joint_trajectory", "robot_description", "effort_commands")
     nodes = [
@@ -77,6 +80,7 @@ def generate_launch_description():
             remappings=[(topic, value[topic]) for topic in topics],
             additional_env={"DYNID_END_WITH_PARENT": "1"},
             output="screen",
+            condition=IfCondition(value["panel"]) if name == "panel" else None,
         )
         for name, parameters in own.items()
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -28,6 +29,8 @@ from ros2_dynid.usecases.mission import MissionOutcome, MissionRequest, TrueLoad
 NODES = ("sim_robot", "excitation", "recorder", "identification", "feedforward")
 OPEN_LOOP_SECONDS = {"slow": 3.0, "fast": 1.0}
 """Durations of the open-loop test [s]."""
+PANEL_PATIENCE_S = 60.0
+"""With the start of the panel: on a busy computer a node takes its time."""
 ROOM = 0.15
 """Share of a joint's range kept from its limits at the start: without feedforward the robot sags."""
 
@@ -90,9 +93,13 @@ def demo(
     seed: int = 1,
     duration: float = 8.0,
     payload: float = 1.5,
+    panel: bool = False,
     say: Callable[[str], None] = print,
 ) -> DemoOutcome:
-    """Run the demo and return its findings; everything it writes goes into `folder`, which must be new."""
+    """Run the demo and return its findings; everything it writes goes into `folder`, which must be new.
+
+    panel: whether a page for the browser shows what happens, with a button that stops the robot.
+    """
     begin = time.monotonic()
     robot = load_robot(robot_path)
     request = MissionRequest(robot_path, seed, duration, TrueLoad(payload), open_loop_seconds=OPEN_LOOP_SECONDS)
@@ -112,13 +119,17 @@ def demo(
         "feedforward": {"priority": 0},  # the simulated robot runs on this computer too
         "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
         "sim_robot": {"seed": seed, "start": start_pose(robot)},
+        "panel": {"port": 0},
     }
+    nodes = (*NODES, "panel") if panel else NODES
     with own_domain() as environment, Processes(logs, environment) as processes:
-        say(f"starting {', '.join(NODES)} in their own processes, ROS domain {environment['ROS_DOMAIN_ID']}")
-        for name in NODES:
+        say(f"starting {', '.join(nodes)} in their own processes, ROS domain {environment['ROS_DOMAIN_ID']}")
+        for name in nodes:
             options: dict[str, object] = {"robot": robot_path, **parameters.get(name, {})}
             arguments = [text for key, value in options.items() for text in ("-p", f"{key}:={value}")]
             processes.start(name, [f"ros2_dynid.nodes.{name}", "--ros-args", *arguments])
+        if panel:
+            say(_panel_address(processes, logs / "panel.log"))
         found = _run_mission(processes, request, say)
     truth = compared(robot, load_model(found.model), true_parameters(robot, seed))
     return DemoOutcome(
@@ -129,6 +140,18 @@ def demo(
         folder=str(folder),
         goals=reached(found, truth, Goals()),
     )
+
+
+def _panel_address(processes: Processes, log: Path) -> str:
+    """Return the line with which the panel says where it is."""
+    end = time.monotonic() + PANEL_PATIENCE_S
+    while time.monotonic() < end:
+        processes.check()
+        text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        if found := re.search(r"panel: http\S+", text):
+            return found[0]
+        time.sleep(0.1)
+    raise DemoError(f"the panel has not started in {PANEL_PATIENCE_S:g} s; look at {log}")
 
 
 def start_pose(robot: Robot) -> list[float]:

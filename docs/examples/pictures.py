@@ -1,17 +1,24 @@
 """Makes the pictures of docs/preview.md and docs/panel.md from the real pages: python docs/examples/pictures.py.
 
-Needs Chromium, and for the UR5 the test extra (example-robot-data).
+Needs Chromium, for the UR5 the test extra (example-robot-data), and for the panel ROS and Playwright. `pictures.py
+panel` makes those of the panel alone: a person's walk through the page before real nodes, from plan to verdict.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
+from ros2_dynid.demo import NODES
+from ros2_dynid.preview.chromium import find_chromium, sandbox
+from ros2_dynid.processes import Processes, own_domain
 from ros2_dynid.usecases.plan import PlanRequest, Surroundings, plan
 from ros2_dynid.usecases.preview import PreviewRequest, preview
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -52,6 +59,89 @@ def previews() -> None:
             small(Path(picture).read_bytes(), IMAGES / f"{name}.png")
 
 
+STATE = "document.getElementById('state').textContent"
+
+
+def until(page: Any, script: str, seconds: float = 120.0) -> None:
+    """Wait until a script is true in the page."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(script):
+        if time.monotonic() > end:
+            raise TimeoutError(f"{script}: {page.inner_text('#log')}")
+        page.wait_for_timeout(50)
+
+
+def panel() -> None:
+    """Plan, rehearse, run, record and identify by clicks on the panel, and take pictures in between."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as name, own_domain() as environment:
+        folder = Path(name)
+        own: dict[str, dict[str, object]] = {
+            "excitation": {
+                "folder": folder / "plans", "duration": 10.0, "planning_seconds": 4.0, "rehearsal_speed": 0.6,
+                "stale_seconds": 2.0, "tracking_tolerance": 0.6, "start_delay": 1.0, "priority": 0,
+            },
+            "recorder": {"folder": folder / "bags"},
+            "identification": {"recordings_folder": folder / "bags", "models_folder": folder / "models"},
+            "feedforward": {"priority": 0},
+            "panel": {"port": 0},
+        }  # fmt: skip
+        with Processes(folder, environment) as nodes:
+            for node in (*NODES, "panel"):
+                options = {"robot": "demo6", **own.get(node, {})}
+                arguments = [text for key, value in options.items() for text in ("-p", f"{key}:={value}")]
+                nodes.start(node, [f"ros2_dynid.nodes.{node}", "--ros-args", *arguments])
+            log = folder / "panel.log"
+            while not (address := re.search(r"http\S+", log.read_text(encoding="utf-8"))):
+                nodes.check()
+                time.sleep(0.2)
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(
+                    executable_path=find_chromium(),
+                    args=["--use-angle=swiftshader", "--enable-unsafe-swiftshader", *sandbox()],
+                )
+                page = browser.new_page(viewport={"width": 1280, "height": 800})
+                page.goto(address[0])
+                _walk(page)
+                browser.close()
+
+
+def _walk(page: Any) -> None:
+    def picture(name: str) -> None:
+        small(page.screenshot(), IMAGES / f"{name}.png")
+
+    until(page, f"dynid.state && dynid.state.q && {STATE} === 'idle' && !document.getElementById('plan').disabled")
+    page.click("#plan")
+    until(page, "dynid.state.plan > 0 && !document.getElementById('rehearse').disabled")
+    page.click("#start")
+    page.wait_for_timeout(300)
+    page.click("#unrehearsed .primary")
+    until(page, f"{STATE} === 'rehearsing'")
+    until(page, f"{STATE} === 'done'")
+    until(page, "dynid.state.rehearsed")
+    page.click("#start")
+    until(page, f"{STATE} === 'exciting'")
+    page.wait_for_timeout(7000)
+    picture("panel")
+    until(page, f"{STATE} === 'done'")
+    until(page, "!document.getElementById('identify').disabled")
+    page.click("#identify")
+    until(page, "dynid.state.progress !== null")
+    until(page, "dynid.state.progress === null")
+    until(page, "document.getElementById('verdict').children.length > 0")
+    page.wait_for_timeout(500)
+    page.locator("#verdict").scroll_into_view_if_needed()
+    picture("panel_verdict")
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_timeout(500)
+    picture("panel_narrow")
+
+
 if __name__ == "__main__":
-    previews()
+    if sys.argv[1:] != ["panel"]:
+        previews()
+    if sys.argv[1:] != ["preview"]:
+        panel()
     sys.exit(0)

@@ -25,6 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the true parameters, the noise and the plans (1)")
     parser.add_argument("--duration", type=float, default=8.0, help="of the exciting trajectory [s] (default 8)")
     parser.add_argument("--payload", type=float, default=1.5, help="mass of the payload to be found [kg] (1.5)")
+    parser.add_argument("--panel", action="store_true", help="serve the panel: watch, and stop, in the browser")
     parser.add_argument("-o", "--output", metavar="DIR", help="new folder for what it writes (dynid_demo_DATE)")
 
 
@@ -52,6 +53,7 @@ def run(args: argparse.Namespace) -> DemoOutcome:
         seed=args.seed,
         duration=args.duration,
         payload=args.payload,
+        panel=args.panel,
         say=lambda text: console.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {text}"),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,8 +16,8 @@ from ros2_dynid.errors import InputError
 
 MOVING = ("approach", "settle", "rehearsing", "exciting", "braking")
 """States of the excitation in which the robot moves."""
-FREE = ("stop", "take_over")
-"""Asked for without being the one who commands: nobody must have to take over to stop."""
+SILENT_S = 2.0
+"""A browser that commands and gives no sign of life for so long [s] is gone; it gives two in each second."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +75,35 @@ class Desk:
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     commander: str = ""
+    _heard: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self, action: str, client: str, token: str) -> None:
-        """Refuse an action of a tab that has the wrong token, or that does not command."""
+        """Refuse an action of a tab that has the wrong token, or that does not command.
+
+        A stop needs neither: nobody must have to find a token or to take over in order to stop. "alive" is a sign of
+        life, of which only the commander's counts.
+        """
         if action == "stop":
             return
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             raise InputError("wrong token", "enter the token that the panel node printed when it started")
         with self._lock:
+            if action == "alive":
+                if self.commander == client:
+                    self._heard = time.monotonic()
+                return
             if action == "take_over" or not self.commander:
                 self.commander = client
+            if self.commander == client:
+                self._heard = time.monotonic()
             elif self.commander != client:
                 raise InputError("another browser commands", "take over first")
+
+    def silent(self) -> str:
+        """Return the tab that commands if it has given no sign of life for SILENT_S, else ""."""
+        with self._lock:
+            return self.commander if time.monotonic() - self._heard > SILENT_S else ""
 
     def leave(self, client: str) -> bool:
         """Forget a tab that has gone; return whether it was the one that commanded."""

@@ -3,6 +3,7 @@
 
 const me = Array.from(crypto.getRandomValues(new Uint8Array(8)), (x) => x.toString(16).padStart(2, "0")).join("");
 const WINDOW = 20; // seconds of the curves
+const PATIENCE_MS = 150; // with a stop that has not been answered
 const app = document.getElementById("app");
 let token = sessionStorage.getItem("dynid token") || "", robot = null, robotNumber = 0, planNumber = 0, plan = null, viewer = null, state = null;
 const fromAddress = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -20,12 +21,16 @@ key.addEventListener("input", () => { token = key.value.trim(); sessionStorage.s
 const takeOver = html("button", { id: "take_over" }, who, "Take over");
 takeOver.addEventListener("click", () => ask("take_over"));
 const stop = html("button", { class: "stop", id: "stop", title: "stops the robot within its limits (space bar)" }, top_, "STOP");
-stop.addEventListener("click", () => ask("stop"));
+stop.addEventListener("click", stopNow);
+// The space bar stops wherever the focus is; a space is typed only in a text field, and only while the robot rests.
+const typed = (e) => e.key === " " && e.target.matches("input[type=text], input[type=password]") && !(state && state.moving);
 document.addEventListener("keydown", (e) => {
-  if (e.key !== " " || e.target.matches("input[type=text], input[type=number], input[type=password]")) return;
+  if (e.key !== " " || typed(e)) return;
   e.preventDefault();
-  ask("stop");
-});
+  if (!e.repeat) stopNow();
+}, true);
+// Some browsers click the button in focus when the key comes up: a space must never start anything.
+document.addEventListener("keyup", (e) => { if (e.key === " " && !typed(e)) e.preventDefault(); }, true);
 
 const stage = html("section", { class: "stage" }, app);
 const legend = html("div", { class: "legend" }, stage);
@@ -118,20 +123,30 @@ const diagnostics = html("ul", { class: "diagnostics", id: "diagnostics" }, card
 
 // --- asking
 
+const headers = () => ({ "Content-Type": "application/json", "X-Dynid-Token": token.replace(/[^!-~]/g, "?"), "X-Dynid-Client": me });
 async function ask(action, fields = {}) {
-  let line = "", level = "bad";
+  let line = "", level = "bad", answered = true;
   try {
     const answer = await fetch("/do", {
-      method: "POST", headers: { "Content-Type": "application/json", "X-Dynid-Token": token.replace(/[^!-~]/g, "?"), "X-Dynid-Client": me },
-      body: JSON.stringify({ action, ...fields }),
+      method: "POST", headers: headers(), body: JSON.stringify({ action, ...fields }),
     });
     const found = await answer.json();
     line = found.line;
     level = found.ok ? "good" : "bad";
   } catch {
     line = "the panel does not answer";
+    answered = false;
   }
   note(level, `${action}: ${line}`);
+  return answered;
+}
+// A browser opens six connections to a server at most, for all its tabs: a stop that has to wait gets the place of our own
+// stream of states. A connection that breaks is tried again.
+async function stopNow() {
+  const late = setTimeout(() => { if (events) { events.close(); events = null; } }, PATIENCE_MS);
+  for (let trial = 0; trial < 3; trial += 1) if (await ask("stop")) break;
+  clearTimeout(late);
+  listen();
 }
 let own = [], logged = "";
 function note(level, text) { own = [...own, { level, text }].slice(-12); logged = ""; listed(); }
@@ -245,8 +260,30 @@ function frame(now) {
 }
 requestAnimationFrame(frame);
 
-let last = performance.now();
-const events = new EventSource(`/events?client=${me}`);
-events.onmessage = (event) => { last = performance.now(); hear(event); };
-setInterval(() => { lost.hidden = performance.now() - last < 2500; }, 500);
+// --- the stream of states, answered by a sign of life from the one that commands
+
+let last = performance.now(), signed = 0, events = null;
+function listen() {
+  if (events && events.readyState !== EventSource.CLOSED) return;
+  events = new EventSource(`/events?client=${me}`);
+  events.onmessage = (event) => { last = performance.now(); hear(event); alive(); };
+}
+// Sent when a state comes, not by a timer: a browser slows the timers of a page that is not in front.
+async function alive() {
+  if (state.commander !== me || last - signed < 400) return;
+  signed = last;
+  try {
+    await fetch("/do", { method: "POST", headers: headers(), body: JSON.stringify({ action: "alive" }) });
+  } catch { signed = 0; }
+}
+// A page that nobody sees and that does not command leaves its connection to others.
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) { last = performance.now(); listen(); }
+  else if (events && !(state && state.commander === me)) { events.close(); events = null; }
+});
+listen();
+setInterval(() => {
+  lost.hidden = performance.now() - last < 2500;
+  if (!document.hidden) listen();
+}, 500);
 window.dynid = { get state() { return state; }, get viewer() { return viewer; }, ask, me };

@@ -28,6 +28,9 @@ MOST_STREAMS = 16
 NAME = 64
 """Longest name that a tab may give itself."""
 
+DESK_ONLY = {"take_over": "you command now", "alive": ""}
+"""Actions that the desk alone carries out, with their answers."""
+
 Act = Callable[[str, Mapping[str, object]], str]
 """Carries out an action and returns a line for people, or raises DynidError with one."""
 
@@ -181,8 +184,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except DynidError as error:
             self._answer(403, str(error))
             return
+        if action in DESK_ONLY:
+            self._answer(200, DESK_ONLY[action])
+            return
         try:
-            self._answer(200, "you command now" if action == "take_over" else self.owner.doors.act(action, request))
+            self._answer(200, self.owner.doors.act(action, request))
         except (DynidError, OSError) as error:
             self._answer(409, str(error))
 

@@ -439,12 +439,15 @@ class Viewer {
     if (this.ghost) {
       // depth first, then colour, so that a ghost is one veil and not its many surfaces
       const G = frames(this.robot, this.ghost);
+      gl.enable(gl.POLYGON_OFFSET_FILL);
+      gl.polygonOffset(1, 4); // where ghost and robot coincide, the robot is seen
       gl.colorMask(false, false, false, false);
       this.draws(this.bodies, G, 0.25);
       gl.colorMask(true, true, true, true);
       gl.depthFunc(gl.LEQUAL);
       this.draws(this.bodies, G, 0.32, [0.16, 0.5, 0.9]);
       gl.depthFunc(gl.LESS);
+      gl.disable(gl.POLYGON_OFFSET_FILL);
     }
     this.drawn += 1;
   }

@@ -10,6 +10,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
@@ -58,6 +59,7 @@ class Panel(ManagedNode):
         self._verdict: list[Plain] = []
         self._lines: list[Plain] = []
         self._last_state, self._rehearsing = "", 0
+        self._commander = ""
         self._ghost_time = 0.0
         self._server: PanelServer | None = None
         self._listening: Listening | None = None
@@ -79,7 +81,8 @@ class Panel(ManagedNode):
             raise InputError(
                 f"the panel cannot listen at {host}:{port} ({error.strerror})", "choose another port"
             ) from None
-        self.get_logger().info(f"panel: http://{host}:{self._server.port}/ token: {self.desk.token}")
+        address, token = f"http://{host}:{self._server.port}/", self.desk.token
+        self.get_logger().info(f"panel: {address}#token={quote(token)} (token: {token})")
         if self._server.hosts is None:
             self.get_logger().warning("the panel can be reached from other computers, and its token is not encrypted")
 
@@ -175,6 +178,7 @@ class Panel(ManagedNode):
         if heard is None or server is None:
             return
         self._follow(heard.excitation)
+        self._watch_commander()
         if self._plan is not None:
             self._ghost_time = (self._ghost_time + 1.0 / self.value("rate")) % (self._plan.duration + 1.0)
             self._rviz.pose(self._plan.joint_names, self._plan.at(self._ghost_time)[0])
@@ -307,16 +311,29 @@ class Panel(ManagedNode):
     def _working(self, what: str) -> _Working:
         return _Working(self._busy, what)
 
+    def _watch_commander(self) -> None:
+        """Say who has taken over, and let go of a browser that gives no sign of life."""
+        silent = self.desk.silent()
+        if silent and self.desk.leave(silent):
+            self._gone(silent)
+        commander = self.desk.commander
+        if commander and self._commander and commander != self._commander:
+            self._say("warn", "another browser has taken over")
+        self._commander = commander or self._commander
+
     def _gone(self, client: str) -> None:
-        """Stop the motion, if that is wanted, when the browser that commanded is gone."""
-        if not self.value("stop_on_disconnect"):
-            return
-        if self.situation().moving:
+        """Say that the browser that commanded is gone, and stop the motion if that is wanted."""
+        self._say("warn", "the browser that commanded is gone")
+        if self.value("stop_on_disconnect") and self.situation().moving:
             self.get_logger().warning("the browser that commanded is gone: stopping")
-            try:
-                self._others.call("excitation/stop")
-            except DynidError as error:
-                self.get_logger().error(str(error))
+            threading.Thread(target=self._stop_alone, name="stop", daemon=True).start()
+
+    def _stop_alone(self) -> None:
+        try:
+            answer = self._others.call("excitation/stop").message
+            self._say("warn", f"stopped, since nobody commands any more: {answer}")
+        except DynidError as error:
+            self.get_logger().error(str(error))
 
 
 class _Working:
