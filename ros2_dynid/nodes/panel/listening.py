@@ -97,13 +97,18 @@ class Listening:
         return next((heard.states.tau for heard in self._predicted if heard.fresh), None)
 
     def reference(self) -> Array | None:
-        """Return where the robot should be now by the trajectory that was sent, shape (n,), None after its end."""
+        """Return where the robot should be by the trajectory that was sent, shape (n,), None after its end.
+
+        The time is that of the joint state shown: beside one that is late, the reference of now would be ahead.
+        """
         with self._lock:
             sent = self._sent
         if sent is None:
             return None
         points, start = sent
-        t = 1e-9 * self._node.now_ns() - start
+        now = 1e-9 * self._node.now_ns()
+        stamp = 1e-9 * self.measured.states.state.stamp_ns
+        t = (stamp if abs(now - stamp) < FRESH_S else now) - start  # some drivers stamp with zero, or by another clock
         return None if t > points.duration + FRESH_S else np.asarray(points.at(t)[0])
 
     def diagnostics(self) -> list[Plain]:

@@ -1,0 +1,195 @@
+"""A fleet of simulated arms: who is broken, how it scales, what it costs.
+
+    ./dynid python bench/fleet.py [--robots 50] [--recordings 20] [--seconds 10] [--friction viscous+coulomb]
+                                  [--workers 1,2] [--keep FOLDER]
+
+Makes RECORDINGS recordings (MCAP, 100 Hz, from the model, with noise) of each of ROBOTS three-joint arms whose parameters
+differ by 2 %. Three are broken: one has twice the friction in a joint, one a drive whose gain is another one's, one carries
+a load that nobody told of. Then `dynid fleet` runs over them once for each number of workers, each time into an empty
+folder. Printed are who stands out, the times of the steps as ratios in one run, the largest memory of a worker, whether
+the results are the same files, and what follows for 10,000 hours on 64 cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
+from ros2_dynid.fleet.run import FleetRun, run_fleet  # noqa: E402
+from ros2_dynid.model.load import load_robot  # noqa: E402
+from ros2_dynid.model.parameters import standard_names  # noqa: E402
+from ros2_dynid.recording.samples import Samples  # noqa: E402
+from ros2_dynid.recording.save import save_samples  # noqa: E402
+from ros2_dynid.sim.truth import true_parameters  # noqa: E402
+
+ROBOT = load_robot("demo3")
+RATE = 100.0
+START, DAY = 1_700_000_000_000_000_000, 86_400_000_000_000
+SPREAD, NOISE = 0.02, 0.01
+LOAD_KG, ARM_M = 1.0, 0.1
+
+
+def broken(robots: int) -> dict[str, str]:
+    """Return the arms that are broken, and how."""
+    one, two, three = (round(robots * share) for share in (0.14, 0.46, 0.82))
+    return {name(one): "friction", name(two): "gain", name(three): "load"}
+
+
+def name(robot: int) -> str:
+    """Return the id of an arm."""
+    return f"cell{robot:03d}"
+
+
+def parameters(robot: int, fault: str) -> np.ndarray:
+    """Return the standard parameters of an arm, shape (14 n,)."""
+    chi = true_parameters(ROBOT, 1)
+    chi = chi * (1.0 + SPREAD * np.random.default_rng([7, robot]).standard_normal(len(chi)))
+    place = {text: k for k, text in enumerate(standard_names(ROBOT))}
+    if fault == "friction":
+        chi[[place["Fv2"], place["Fc2"]]] *= 2.0
+    if fault == "load":  # a point mass on the last link, ARM_M along its x axis
+        chi[place["M3"]] += LOAD_KG
+        chi[place["MX3"]] += LOAD_KG * ARM_M
+        chi[[place["YY3"], place["ZZ3"]]] += LOAD_KG * ARM_M**2
+    return chi
+
+
+def motion(rng: np.random.Generator, seconds: float) -> tuple[np.ndarray, ...]:
+    """Return t, q, dq, ddq of a periodic motion of all joints, five waves each."""
+    t = np.arange(round(seconds * RATE)) / RATE
+    base = min(seconds, 10.0)
+    w = 2 * np.pi / base * np.arange(1, 6)
+    n = len(ROBOT.active)
+    a, phase = rng.uniform(0.4, 1.0, (5, n)) / np.arange(1, 6)[:, None] ** 1.2 * 0.5, rng.uniform(0, 2 * np.pi, (5, n))
+    x = w[:, None] * t[:, None, None] + phase
+    q = (a * np.sin(x)).sum(axis=1)
+    dq, ddq = (a * w[:, None] * np.cos(x)).sum(axis=1), -(a * w[:, None] ** 2 * np.sin(x)).sum(axis=1)
+    return t, q, dq, ddq
+
+
+def record(folder: Path, robot: int, number: int, seconds: float, fault: str) -> None:
+    """Write recording `number` of an arm."""
+    rng = np.random.default_rng([11, robot, number])
+    t, q, dq, ddq = motion(rng, seconds)
+    tau = inverse_dynamics(ROBOT, parameters(robot, fault), q, dq, ddq)
+    if fault == "gain":
+        tau[:, 1] *= 1.25
+    tau += NOISE * tau.std(axis=0) * rng.standard_normal(tau.shape)
+    file = folder / "bags" / name(robot) / f"night{number:03d}.mcap"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_samples(Samples(t, ROBOT.active_names, q, tau=tau, start_ns=START + number * DAY), file)
+
+
+class Watch:
+    """The times at which the steps of a run begin, and the largest memory of a worker [MB]."""
+
+    def __init__(self) -> None:
+        """Begin."""
+        self.begin: dict[str, float] = {}
+        self.memory = 0.0
+        self._running = True
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def __call__(self, stage: str, done: float) -> None:
+        """Note a step."""
+        self.begin.setdefault(stage.split(" (")[0], time.monotonic())
+
+    def _look(self) -> None:
+        while self._running:
+            for child in psutil.Process().children(recursive=True):
+                try:
+                    if "spawn_main" in " ".join(child.cmdline()):
+                        self.memory = max(self.memory, child.memory_info().rss / 1e6)
+                except psutil.Error:
+                    continue
+            time.sleep(0.2)
+
+    def end(self) -> dict[str, float]:
+        """Return the seconds of each step."""
+        self._running = False
+        self._thread.join()
+        names, times = list(self.begin), [*self.begin.values(), time.monotonic()]
+        return {name: times[k + 1] - times[k] for k, name in enumerate(names)}
+
+
+def digest(folder: Path) -> str:
+    """Return a hash of what a run wrote for people and programs: fleet.json and the models."""
+    found = hashlib.sha256()
+    for file in sorted((folder / "robots").rglob("model.yaml")):
+        found.update(file.read_bytes())
+    found.update((folder / "fleet.json").read_bytes())
+    return found.hexdigest()[:16]
+
+
+def judged(run: FleetRun, faults: dict[str, str]) -> None:
+    """Print who stands out and in what, and whether that is right."""
+    named: dict[str, list[str]] = {}
+    for one in run.fleet.outliers:
+        named.setdefault(one.robot, []).append(f"{one.parameter} {one.sigmas:+.1f}")
+    for robot in sorted({*faults, *named}):
+        print(f"  {robot}: {faults.get(robot, 'nothing is wrong'):10s} {', '.join(named.get(robot, ['NOT FOUND'])[:6])}")
+    wrong = sorted(set(named) - set(faults)), sorted(set(faults) - set(named))
+    print(f"found {len(set(named) & set(faults))} of {len(faults)}; named without a fault: {wrong[0] or 'none'}")
+
+
+def main() -> int:
+    """Make the fleet and run over it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--robots", type=int, default=50)
+    parser.add_argument("--recordings", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--friction", default="viscous+coulomb")
+    parser.add_argument("--workers", default="1,2", help="numbers of workers to run with, one after the other")
+    parser.add_argument("--keep", type=Path, help="folder for recordings and results, used again")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.keep or Path(temporary)
+        faults = broken(args.robots)
+        for robot in range(args.robots):
+            for number in range(args.recordings):
+                if not (folder / "bags" / name(robot) / f"night{number:03d}.mcap").exists():
+                    record(folder, robot, number, args.seconds, faults.get(name(robot), ""))
+        file = folder / "fleet.yaml"
+        file.write_text(f"defaults: {{robot: demo3, options: {{friction: {args.friction}}}}}\nfolders: bags\n")
+        hours = args.robots * args.recordings * args.seconds / 3600
+        print(f"{args.robots * args.recordings} recordings of {args.robots} robots, {hours:.3g} h, {os.cpu_count()} cores")
+        totals, digests = {}, set()
+        for count in map(int, args.workers.split(",")):
+            out = Path(tempfile.mkdtemp(prefix=f"out{count}_", dir=folder))
+            watch = Watch()
+            run = run_fleet(file, out, count=count, progress=watch)
+            steps = watch.end()
+            work = sum(seconds for step, seconds in steps.items() if step != "finding recordings")
+            totals[count] = work
+            digests.add(digest(out))
+            print(f"{count} workers: {work:.1f} s, a worker has {watch.memory:.0f} MB at most")
+            for step, seconds in steps.items():
+                print(f"  {step:22s} {seconds:8.2f} s")
+            page = run.page.stat().st_size
+            print(f"  {run.work.mapped} recordings mapped, {len(run.fleet.failed)} failed, page {page / 1e3:.0f} kB")
+        judged(run, faults)
+        print(f"the same files by content: {'yes' if len(digests) == 1 else 'NO'}")
+        if {1, 2} <= totals.keys():
+            print(f"two workers against one: {totals[1] / totals[2]:.2f} times")
+        count = max(totals)
+        each = totals[count] * max(count, 1) / hours
+        print(f"{each:.1f} s of a core for an hour of recording: 10,000 h on 64 cores take {each * 1e4 / 64 / 3600:.2f} h")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
