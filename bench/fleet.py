@@ -141,7 +141,9 @@ def judged(run: FleetRun, faults: dict[str, str]) -> None:
     for one in run.fleet.outliers:
         named.setdefault(one.robot, []).append(f"{one.parameter} {one.sigmas:+.1f}")
     for robot in sorted({*faults, *named}):
-        print(f"  {robot}: {faults.get(robot, 'nothing is wrong'):10s} {', '.join(named.get(robot, ['NOT FOUND'])[:6])}")
+        print(
+            f"  {robot}: {faults.get(robot, 'nothing is wrong'):10s} {', '.join(named.get(robot, ['NOT FOUND'])[:6])}"
+        )
     wrong = sorted(set(named) - set(faults)), sorted(set(faults) - set(named))
     print(f"found {len(set(named) & set(faults))} of {len(faults)}; named without a fault: {wrong[0] or 'none'}")
 
@@ -166,7 +168,9 @@ def main() -> int:
         file = folder / "fleet.yaml"
         file.write_text(f"defaults: {{robot: demo3, options: {{friction: {args.friction}}}}}\nfolders: bags\n")
         hours = args.robots * args.recordings * args.seconds / 3600
-        print(f"{args.robots * args.recordings} recordings of {args.robots} robots, {hours:.3g} h, {os.cpu_count()} cores")
+        print(
+            f"{args.robots * args.recordings} recordings of {args.robots} robots, {hours:.3g} h, {os.cpu_count()} cores"
+        )
         totals, digests = {}, set()
         for count in map(int, args.workers.split(",")):
             out = Path(tempfile.mkdtemp(prefix=f"out{count}_", dir=folder))
@@ -187,7 +191,9 @@ def main() -> int:
             print(f"two workers against one: {totals[1] / totals[2]:.2f} times")
         count = max(totals)
         each = totals[count] * max(count, 1) / hours
-        print(f"{each:.1f} s of a core for an hour of recording: 10,000 h on 64 cores take {each * 1e4 / 64 / 3600:.2f} h")
+        print(
+            f"{each:.1f} s of a core for an hour of recording: 10,000 h on 64 cores take {each * 1e4 / 64 / 3600:.2f} h"
+        )
     return 0
 
 

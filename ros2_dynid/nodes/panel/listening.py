@@ -107,7 +107,7 @@ class Listening:
             return None
         points, start = sent
         now = 1e-9 * self._node.now_ns()
-        stamp = 1e-9 * self.measured.states.state.stamp_ns
+        stamp = 1e-9 * self.measured.states.state.stamp
         t = (stamp if abs(now - stamp) < FRESH_S else now) - start  # some drivers stamp with zero, or by another clock
         return None if t > points.duration + FRESH_S else np.asarray(points.at(t)[0])
 
