@@ -3,11 +3,11 @@
     ./dynid python bench/fleet.py [--robots 50] [--recordings 20] [--seconds 10] [--friction viscous+coulomb]
                                   [--workers 1,2] [--keep FOLDER]
 
-Makes RECORDINGS recordings (MCAP, 100 Hz, from the model, with noise) of each of ROBOTS three-joint arms whose parameters
-differ by 2 %. Three are broken: one has twice the friction in a joint, one a drive whose gain is another one's, one carries
-a load that nobody told of. Then `dynid fleet` runs over them once for each number of workers, each time into an empty
-folder. Printed are who stands out, the times of the steps as ratios in one run, the largest memory of a worker, whether
-the results are the same files, and what follows for 10,000 hours on 64 cores.
+Makes RECORDINGS recordings (MCAP, 100 Hz, from the model, with noise) of each of ROBOTS three-joint arms whose
+parameters differ by 2 %. Three are broken: one has twice the friction in a joint, one a drive whose gain is another
+one's, one carries a load that nobody told of. Then `dynid fleet` runs over them once for each number of workers, each
+time into an empty folder. Printed are who stands out, the times of the steps, the largest memory of
+a worker, whether the results are the same files, and what follows for 10,000 hours on 64 cores.
 """
 
 from __future__ import annotations
