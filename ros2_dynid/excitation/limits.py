@@ -106,7 +106,8 @@ def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = 
             )
         )
     lower_, upper_, velocity_, acceleration_, effort_ = np.array(rows).T
-    half = np.where(np.isfinite(upper_ - lower_), 0.5 * margin * (upper_ - lower_), 0.0)
+    wide = upper_ - lower_
+    half = 0.5 * margin * np.where(np.isfinite(wide), wide, 0.0)
     keep = 1.0 - margin
     effort_ = effort_[[j - 1 for j in robot.active]]
     return Bounds(
@@ -133,9 +134,10 @@ def use_of(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None)
 def use_by_joint(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None = None) -> dict[str, Array]:
     """Return the fraction used of each kind of limit, shape (n,), of effort (n_active,); 0 where no limit is known."""
     q, dq, ddq = all_joints(robot, curve).extrema()
-    middle, half = 0.5 * (bounds.upper + bounds.lower), 0.5 * (bounds.upper - bounds.lower)
+    half = 0.5 * (bounds.upper - bounds.lower)
     known = np.isfinite(half)
-    position = np.abs(q - np.where(known, middle, 0.0)) / np.where(known, half, np.inf)
+    middle = np.where(known, bounds.upper, 0.0) - np.where(known, half, 0.0)
+    position = np.abs(q - middle) / half
     use = {
         "position": np.max(position, axis=0),
         "velocity": np.max(np.abs(dq) / bounds.velocity, axis=0),

@@ -18,15 +18,25 @@ from ros2_dynid.excitation.collision import (
     collision_term,
     distances,
     make_shapes,
+    nearest,
     planes_of,
     random_poses,
+    segment_distance,
 )
 from ros2_dynid.excitation.criteria import column_norms, normalised, relative_std
-from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory, peak_effort, use_of
+from ros2_dynid.excitation.limits import (
+    Caps,
+    bounds_of,
+    check_trajectory,
+    known_parameters,
+    peak_effort,
+    use_by_joint,
+    use_of,
+)
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.robot import Limits
+from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
 
 DENSE_HZ = 2000.0
 OWN = (
@@ -120,9 +130,82 @@ def test_hardly_too_far_is_too_far(sign, excess):
     assert [p for p in problems if p.quantity != "effort"] == []
 
 
+def looped(narrow=None):
+    """Two motors and a passive joint between them, q_p = q_a - q_b, of which little is known unless `narrow`."""
+    own = (Limits(-1.0, 2.0, 1.5, 6.0, 40.0), narrow or Limits(), Limits(-2.5, 0.5, 2.5, 9.0, 90.0))
+    joints = [Joint(name, parent, limits=x) for parent, (name, x) in enumerate(zip(("a", "p", "b"), own, strict=True))]
+    return Robot("loop", tuple(joints), passive=(Passive(2, {1: 1.0, 3: -1.0}),))
+
+
+def test_a_passive_joint_needs_no_limits_and_keeps_those_it_has():
+    b = bounds_of(looped(), 0.1)
+    np.testing.assert_allclose(b.lower, [-1.0 + 0.15, -np.inf, -2.5 + 0.15])
+    np.testing.assert_allclose(b.upper, [2.0 - 0.15, np.inf, 0.5 - 0.15])
+    assert np.isinf(b.velocity[1]) and np.isinf(b.acceleration[1]) and b.notes == ()
+    np.testing.assert_allclose(b.effort, [36.0, 81.0])
+    q = np.array([[0.5, -0.5], [-0.5, -1.0]])
+    curve = through_points(np.array([0.0, 4.0]), q, 0 * q)
+    use = use_by_joint(looped(), curve, bounds_of(looped(), 0.0))
+    assert use["position"][1] == use["velocity"][1] == use["acceleration"][1] == 0.0
+    assert use["position"][0] == pytest.approx(1.0 / 1.5) and use["position"][2] == pytest.approx(0.5 / 1.5)
+    t = np.linspace(0.0, 4.0, 4001)
+    _, dq, ddq = curve.evaluate(t)
+    np.testing.assert_allclose(use["velocity"][[0, 2]], np.abs(dq).max(axis=0) / [1.5, 2.5], rtol=1e-4)
+    np.testing.assert_allclose(use["acceleration"][[0, 2]], np.abs(ddq).max(axis=0) / [6.0, 9.0], rtol=1e-3)
+    narrow = looped(Limits(-0.2, 0.9, 1.0, 5.0))
+    found = check_trajectory(narrow, Trajectory(("a", "b"), curve))
+    assert [(p.joint, p.quantity) for p in found] == [("p", "position")]
+    assert found[0].value == pytest.approx(1.0) and found[0].limit == 0.9
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.999])
+def test_margins_up_to_all_of_a_limit(margin):
+    b = bounds_of(uneven(), margin)
+    np.testing.assert_allclose(b.velocity, [(1 - margin) * x.velocity for x in OWN])
+    assert np.all(b.upper > b.lower)
+
+
+@pytest.mark.parametrize("joint", range(3))
+@pytest.mark.parametrize(("wrong", "words"), [
+    ({"lower": -np.inf}, "has no position limit.*max_position"), ({"upper": np.inf}, "has no position limit"),
+    ({"velocity": np.inf}, "has no velocity limit.*max_velocity"), ({"velocity": 0.0}, "cannot move"),
+    ({"lower": 0.5, "upper": 0.5}, "cannot move"), ({"acceleration": 0.0}, "cannot move"),
+])  # fmt: skip
+def test_every_joint_needs_its_own_limits(joint, wrong, words):
+    own = [replace(x, **wrong) if k == joint else x for k, x in enumerate(OWN)]
+    with pytest.raises(InputError, match=f"joint 'j{joint + 1}' {words}"):
+        bounds_of(uneven(own), 0.0)
+
+
+def test_parameters_to_predict_torques_with():
+    robot, other = three_dof(), np.arange(42.0)
+    assert known_parameters(robot, other) is other
+    np.testing.assert_array_equal(known_parameters(robot), standard_vector(robot))
+    assert known_parameters(robot, np.zeros(42)) is None
+
+
+def test_one_effort_limit_that_is_not_known_hides_no_other():
+    curve = random_motion(np.random.default_rng(3), 0.3)
+    peak = peak_effort(uneven(), curve, standard_vector(uneven()))
+    for known in range(3):
+        own = [replace(x, effort=0.9 * peak[j] if j == known else np.inf) for j, x in enumerate(OWN)]
+        found = [
+            p for p in check_trajectory(uneven(own), Trajectory(("j1", "j2", "j3"), curve)) if p.quantity == "effort"
+        ]
+        assert [p.joint for p in found] == [f"j{known + 1}"]
+        assert found[0].value == pytest.approx(peak[known]) and found[0].limit == pytest.approx(0.9 * peak[known])
+
+
+def test_the_first_joint_that_is_not_in_both_is_named():
+    curve = random_motion(np.random.default_rng(0), 0.1)
+    (found,) = check_trajectory(three_dof(), Trajectory(("j1", "j0", "j3"), curve))
+    assert (found.joint, found.quantity) == ("j0", "names") and "'j0'" in str(found)
+
+
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize(("speed", "acceleration", "seen"), [
-    (1e-5, 0.0, True), (-1e-5, 0.0, True), (0.0, 1e-3, True), (0.0, -1e-3, True), (0.0, 0.0, False),
+    (2e-6, 0.0, True), (-2e-6, 0.0, True), (0.0, 2e-4, True), (0.0, -2e-4, True), (0.0, 0.0, False),
+    (5e-7, 5e-5, False), (-5e-7, -5e-5, False),
 ])  # fmt: skip
 def test_both_ends_are_at_rest(end, speed, acceleration, seen):
     robot = three_dof()
@@ -131,6 +214,7 @@ def test_both_ends_are_at_rest(end, speed, acceleration, seen):
     dq[end, 2], ddq[end, 2] = speed, acceleration
     problems = check_trajectory(robot, Trajectory(robot.active_names, through_points(np.array([0, 5.0]), q, dq, ddq)))
     assert [(p.joint, p.quantity) for p in problems] == ([("j3", "rest")] if seen else [])
+    assert not seen or problems[0].value == pytest.approx(abs(speed), abs=1e-12)
 
 
 def test_torque_of_each_joint_is_held_to_its_own_limit():
@@ -211,6 +295,141 @@ def test_each_wall_keeps_the_whole_capsule_inside(wall):
     for gap, penalised in ((0.0235, True), (0.0245, False)):
         near = replace(one, planes=one.planes + np.array([0, 0, 0, wanted[wall] - 0.1 - gap]))
         assert (collision_term(robot, near, tight=1.15)(np.zeros((1, 3)))[0] > 0) == penalised
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_nearest_to_what_at_each_pose(seed):
+    robot, arm = three_dof(), capsules_of_the_arm()
+    box = [-0.6, 0.7, -0.8, 0.5, -0.9, 0.4]
+    shapes = make_shapes(robot, arm, planes=planes_of(None, box), margin=0.02)
+    q = random_poses(robot, 1100, np.random.default_rng(seed))  # more than a block
+    found = nearest(robot, shapes, q)
+    pair, plane = distances(robot, shapes, q)
+    each = np.concatenate((pair, plane.reshape(len(q), -1)), axis=1)
+    np.testing.assert_allclose(found.distance, each.min(axis=1), atol=1e-12)
+    T = np.concatenate((np.broadcast_to(np.eye(4), (len(q), 1, 4, 4)), frames(robot, q)), axis=1)
+    held, pairs = list(shapes.plane_shapes), [tuple(p) for p in shapes.pairs]
+    for k in range(0, len(q), 11):
+        i, j = int(found.first[k]), int(found.second[k])
+        at = pairs.index((i, j)) if j >= 0 else len(pairs) + (-1 - j) * len(held) + held.index(i)
+        assert each[k, at] == pytest.approx(found.distance[k], abs=1e-12)
+        way = found.r[k] - found.p[k]
+        assert np.linalg.norm(way) == pytest.approx(abs(found.distance[k]), abs=1e-9)
+        for c, point in ((i, found.p[k]), (j, found.r[k])):
+            if c >= 0:  # on the surface of its capsule
+                apart = np.linalg.norm(along(arm[c], T[k, arm[c][1]], 2001) - point, axis=1).min()
+                assert apart == pytest.approx(arm[c][4], abs=1e-5)
+            else:
+                assert shapes.planes[-1 - c, :3] @ point == pytest.approx(shapes.planes[-1 - c, 3], abs=1e-9)
+    assert (found.second < 0).any() and (found.second >= 0).any()
+
+
+def test_where_segments_are_nearest():
+    rng = np.random.default_rng(5)
+    a, b, c, d = rng.normal(size=(4, 300, 3))
+    b[:20], d[20:40] = a[:20], c[20:40]  # points
+    b[30:35] = a[30:35]  # both
+    distance, s, t = segment_distance(a, b, c, d)
+    assert np.all((s >= 0) & (s <= 1) & (t >= 0) & (t <= 1))
+    gap = a + s[:, None] * (b - a) - c - t[:, None] * (d - c)
+    np.testing.assert_allclose(np.linalg.norm(gap, axis=1), distance, atol=1e-12)
+    share = np.linspace(0, 1, 101)
+    p, r = (x[:, None] + share[:, None] * (y - x)[:, None] for x, y in ((a, b), (c, d)))
+    dense = np.array([np.linalg.norm(p[k][:, None] - r[k], axis=2).min() for k in range(300)])
+    assert np.all(distance <= dense + 1e-12) and np.all(dense - distance < 0.03)
+
+
+def test_the_penalty_is_the_sum_of_squares_of_what_is_missing():
+    """Balls, so that both ends of each are the same point; wanted are 1.15 margins and 1 mm, softened by 5 cm."""
+    robot = three_dof()
+    balls = [
+        ("base", 0, np.zeros(3), 0.15),
+        ("upper", 2, np.array([0.4, 0.1, 0.0]), 0.1),
+        ("fore", 3, np.array([0.3, 0.0, 0.1]), 0.12),
+    ]
+    shapes = make_shapes(robot, [(n, j, at, at, r) for n, j, at, r in balls], planes=planes_of(-0.2), margin=0.08)
+    q = random_poses(robot, 200, np.random.default_rng(2))
+    pair, plane = distances(robot, shapes, q)
+    wanted = 1.15 * 0.08 + 1e-3
+    missing = [np.maximum(wanted - x, 0.0) / 0.05 for x in (pair, plane)]
+    assert np.count_nonzero(missing[0]) > 3 and np.count_nonzero(missing[1]) > 3
+    value = collision_term(robot, shapes)(q)[0]
+    assert value == pytest.approx(np.sum(missing[0] ** 2) + 2 * np.sum(missing[1] ** 2))
+
+
+def test_the_penaltys_gradient_through_sliding_and_passive_joints():
+    joints = (
+        Joint("a", 0, alpha=0.3, limits=OWN[0]),
+        Joint("p", 1, alpha=1.2, d=0.3, limits=OWN[1]),
+        Joint("slide", 2, alpha=-0.7, d=0.2, sigma=PRISMATIC, limits=Limits(-0.3, 0.4, 1.0, 3.0)),
+        Joint("b", 3, alpha=0.9, d=0.2, limits=OWN[1]),
+    )
+    robot = Robot("mixed", joints, passive=(Passive(2, {1: 1.0, 4: -0.5}),))
+    capsules = [
+        ("base", 0, np.array([0.0, 0.0, -0.1]), np.array([0.2, 0.0, 0.3]), 0.1),
+        ("two", 2, np.zeros(3), np.array([0.3, 0.1, 0.0]), 0.05),
+        ("four", 4, np.zeros(3), np.array([0.2, 0.2, 0.1]), 0.05),
+        ("side", 3, np.array([0.1, 0.0, 0.0]), np.array([0.1, 0.3, 0.1]), 0.04),
+    ]
+    shapes = make_shapes(robot, capsules, planes=planes_of(-0.1, [-0.3, 0.4, -9, 9, -9, 9]), margin=0.1)
+    assert len(shapes.pairs) >= 3
+    term, rng = collision_term(robot, shapes), np.random.default_rng(8)
+    q = random_poses(robot, 40, rng)
+    _, gradient = term(q)
+    for joint in range(3):
+        D = np.zeros_like(q)
+        D[:, joint] = rng.normal(size=40)
+        change = (term(q + 1e-6 * D)[0] - term(q - 1e-6 * D)[0]) / 2e-6
+        assert abs(change) > 0.1 and np.sum(gradient * D) == pytest.approx(change, rel=1e-4)
+
+
+def test_shapes_that_do_not_fit_together_are_refused():
+    one, two = np.zeros((1, 3)), np.zeros((2, 3))
+    good = {"joint": np.array([1]), "a": one, "b": one, "radius": np.array([0.1]), "links": ("x",)}
+    rest = {"pairs": np.zeros((0, 2), int), "planes": np.zeros((0, 4)), "plane_shapes": np.array([0])}
+    assert Shapes(**good, **rest).margin == 0.02
+    for wrong in ({"joint": np.array([1, 2])}, {"a": two}, {"b": two}, {"links": ("x", "y")}):
+        with pytest.raises(InputError, match="do not fit"):
+            Shapes(**(good | wrong), **rest)
+    for wrong in (
+        {"a": one + np.nan},
+        {"b": one + np.inf},
+        {"radius": np.array([0.0])},
+        {"radius": np.array([np.nan])},
+    ):
+        with pytest.raises(InputError, match="no positive radius or no finite ends"):
+            Shapes(**(good | wrong), **rest)
+    for margin in (-1e-9, np.nan, np.inf):
+        with pytest.raises(InputError, match="margin"):
+            Shapes(**good, **rest, margin=margin)
+    assert Shapes(**good, **rest, margin=0.0).margin == 0.0
+
+
+def test_pairs_are_found_whatever_the_order_and_only_of_different_links_that_are_no_neighbours():
+    robot = three_dof()
+    arm = [*capsules_of_the_arm(), ("hand", 3, np.array([0.4, 0.0, 0.0]), np.array([0.5, 0.0, 0.1]), 0.03)]
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+        shapes = make_shapes(robot, [arm[k] for k in order])
+        named = {frozenset((shapes.links[i], shapes.links[k])) for i, k in shapes.pairs}
+        assert named == {frozenset(("base", x)) for x in ("upper", "fore", "hand")} and shapes.close == ()
+        assert sorted(shapes.links[k] for k in shapes.plane_shapes) == ["fore", "hand", "upper"]
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.85, True), (0.95, False)])
+def test_pairs_that_are_together_in_nearly_every_pose_belong_together(share, kept):
+    robot, arm = three_dof(), [c for c in capsules_of_the_arm() if c[0] != "fore"]
+    loose = make_shapes(robot, arm, margin=0.0)
+    pair = distances(robot, loose, random_poses(robot, 400, np.random.default_rng(0)))[0]
+    shapes = make_shapes(robot, arm, margin=float(np.quantile(pair[:, 0], share)))
+    assert len(shapes.pairs) == int(kept) and shapes.close == (() if kept else (("base", "upper"),))
+
+
+def test_random_poses_fill_the_limits_and_half_a_turn_where_there_are_none():
+    own = (OWN[0], Limits(-5.0, 4.0), Limits(), Limits(-np.inf, 1.0))
+    robot = Robot("r", tuple(Joint(f"j{k}", k, limits=x) for k, x in enumerate(own)))
+    q = random_poses(robot, 4000, np.random.default_rng(0))
+    np.testing.assert_allclose(q.min(axis=0), [-1.0, -np.pi, -np.pi, -np.pi], atol=0.01)
+    np.testing.assert_allclose(q.max(axis=0), [2.0, np.pi, np.pi, 1.0], atol=0.01)
 
 
 def test_a_floor_and_a_box_with_open_sides():
