@@ -291,7 +291,7 @@ def influence_of_rows(paper: Paper) -> None:
         ours[r] = (middle, best)
         theirs = printed[3]
         if best is None or theirs is None:
-            word, share = ("better: the paper's search fails" if best else "not tried"), ""
+            word, share = ("better: the paper's search fails" if best else "not comparable: neither has one"), ""
         else:
             word, share = verdict(best, theirs, equal=0.15), f"{best / theirs:.2f}"
         cells = []
@@ -327,18 +327,22 @@ def influence_of_rows(paper: Paper) -> None:
 def scaling(paper: Paper) -> None:
     """S beside cond."""
     paper.heading("Section 6.2: condition number and equilibrium together")
+
+    def both(cond: float, S: float, r: int) -> str:
+        return f"cond {verdict(cond, GOOD[r][0], equal=0.15)}, S {verdict(S, GOOD[r][1], equal=0.5)}"
+
     rows = []
     for r in (30, 15):
         for lambda2 in (0.0, 0.0003, 0.003, 0.03):
             W = model().W(*found(paper, r, lambda2))
             cond, S = condition_by(W), structural_equilibrium(W)
             rows.append((r, lambda2, f"{GOOD[r][0]:g}", f"{cond:.1f}", f"{cond / GOOD[r][0]:.2f}", f"{GOOD[r][1]:g}",
-                         f"{S:.2g}", f"{S / GOOD[r][1]:.2g}"))  # fmt: skip
+                         f"{S:.2g}", f"{S / GOOD[r][1]:.2g}", both(cond, S, r)))  # fmt: skip
     W = model().W(**paper.searched("fast", lambda: optimum(30, 0.06, 3, 100, np.pi, 3.0)))
     cond, S = condition_by(W), structural_equilibrium(W)
     rows.append((30, "0.06, +-180 deg, 3 rad/s", "11.16", f"{cond:.1f}", f"{cond / 11.16:.2f}", "175",
-                 f"{S:.2g}", f"{S / 175:.2g}"))  # fmt: skip
-    paper.table(("r", "lambda2", "cond, paper", "ours", "ratio", "S, paper", "ours", "ratio"), rows)
+                 f"{S:.2g}", f"{S / 175:.2g}", "not comparable: other limits"))  # fmt: skip
+    paper.table(("r", "lambda2", "cond, paper", "ours", "ratio", "S, paper", "ours", "ratio", "verdict"), rows)
     S = np.median([structural_equilibrium(w) for w in random_W(30, 400, 30)[2]])
     fast = np.mean(conditions(random_W(500, 20, 0, _range("", [-180] * 3, [180] * 3, [3.0] * 3))[2]))
     paper.say(

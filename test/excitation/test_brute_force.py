@@ -277,6 +277,28 @@ def test_clearance_is_that_of_dense_points(seed):
     assert seen == pytest.approx(least, abs=3e-5) and text == what
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_no_pair_is_passed_over_on_the_way_to_the_closest(seed):
+    """Capsules from balls to long sticks, thin and fat: what is known of their middles rules out only what it may."""
+    rng = np.random.default_rng(seed)
+    robot = three_dof()
+    a, b = rng.uniform(-0.4, 0.4, (2, 7, 3))
+    b[:2] = a[:2]
+    made = [
+        (f"c{k}", int(j), a[k], b[k], float(10 ** rng.uniform(-3, -0.7))) for k, j in enumerate([0, 0, 2, 2, 3, 3, 3])
+    ]
+    shapes = make_shapes(robot, made, margin=0.0)
+    q = random_poses(robot, 40, rng)
+    pair = distances(robot, shapes, q)[0]
+    k, number = np.unravel_index(np.argmin(pair), pair.shape)
+    i, j = shapes.pairs[number]
+    found, what = clearance(robot, shapes, q)
+    assert found == pytest.approx(pair[k, number], abs=1e-12) and what == f"c{i} and c{j}"
+    wanted = 1.15 * 0.1 + 1e-3
+    missing = np.maximum(wanted - pair, 0.0) / 0.05
+    assert collision_term(robot, replace(shapes, margin=0.1))(q)[0] == pytest.approx(np.sum(missing**2))
+
+
 @pytest.mark.parametrize("wall", range(6))
 def test_each_wall_keeps_the_whole_capsule_inside(wall):
     """A ball of radius 0.1 at a known place: its distance to every wall of the box, and the penalty near one."""
@@ -392,8 +414,10 @@ def test_shapes_that_do_not_fit_together_are_refused():
         with pytest.raises(InputError, match="do not fit"):
             Shapes(**(good | wrong), **rest)
     for wrong in (
-        {"a": one + np.nan},
-        {"b": one + np.inf},
+        {"a": np.array([[0.0, np.nan, 0.0]])},
+        {"a": np.array([[0.0, 0.0, np.inf]])},
+        {"b": np.array([[0.0, np.nan, 0.0]])},
+        {"b": np.array([[-np.inf, 0.0, 0.0]])},
         {"radius": np.array([0.0])},
         {"radius": np.array([np.nan])},
     ):
@@ -437,8 +461,18 @@ def test_a_floor_and_a_box_with_open_sides():
     assert list(normal) == [0.0, 0.0, 1.0] and offset == -0.25
     planes = planes_of(0.1, [-np.inf, 0.6, -0.7, np.inf, -np.inf, np.inf])
     assert [(list(n), d) for n, d in planes] == [([0, 0, 1], 0.1), ([-1, 0, 0], -0.6), ([0, 1, 0], -0.7)]
-    with pytest.raises(InputError, match="floor"):
-        planes_of(np.inf)
+    for floor in (np.inf, -np.inf, np.nan):
+        with pytest.raises(InputError, match="floor"):
+            planes_of(floor)
+    good = [-0.5, 0.6, -0.7, 0.8, -0.4, 0.9]
+    assert len(planes_of(None, good)) == 6
+    for bad in (good[:4], [*good, 1.0, 2.0], *(good[:k] + good[k : k + 2][::-1] + good[k + 2 :] for k in (0, 2, 4))):
+        with pytest.raises(InputError, match="a workspace of"):
+            planes_of(None, bad)
+    for k in range(6):
+        for value in (np.nan, good[k ^ 1]):
+            with pytest.raises(InputError, match="a workspace of"):
+                planes_of(None, [value if j == k else x for j, x in enumerate(good)])
 
 
 def test_columns_are_scaled_and_predicted_one_by_one():
