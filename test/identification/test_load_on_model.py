@@ -11,6 +11,7 @@ import pytest
 from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.loads.joint_agreement import _between
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.model.pseudo_inertia import pseudo_inertia
@@ -95,3 +96,18 @@ def test_command_takes_a_model(model, tmp_path, capsys):
     assert main(["payload", "demo6", "--loaded", first]) == 2
     assert "without the load" in capsys.readouterr().err
     assert main(["payload", str(folder / "model.yaml"), "--empty", empty, "--loaded", first]) == 2
+
+
+@pytest.mark.parametrize(
+    ("scale", "std", "named"),
+    [
+        ([1.0, 1.01, 1.1], [0.02, 0.02, 0.005], (2,)),  # narrow bars draw the mean of all to the wrong joint
+        ([1.1, 1.0, np.nan, 1.01], [0.01, 0.01, np.nan, 0.01], (0,)),
+        ([0.9, 1.1], [0.01, 0.01], (0, 1)),  # of two, nobody knows which
+        ([1.0, 1.3, 0.7, 1.01, 0.99], [0.02] * 5, (1, 2)),
+        ([1.0, 1.02, 0.98], [0.02] * 3, ()),
+    ],
+)
+def test_the_joint_is_named_without_which_the_others_agree(scale, std, named):
+    variance, found = _between(np.array(scale), np.array(std))
+    assert found == named and (variance > 0.0) == bool(named)

@@ -17,8 +17,6 @@ from ros2_dynid.model.robot import Array
 
 SIGNIFICANCE = 0.01
 """Joints are called contradictory where chance alone makes them differ as much in 1 of 100 cases."""
-FAR = 3.0
-"""A joint is named if it is this many of its standard deviations from the mean of all."""
 WEAK = 0.5
 """Joints that know the scale of the load worse than this are not asked."""
 
@@ -29,7 +27,7 @@ class Agreement:
 
     Each joint is asked for the mass alone: mass times centre and inertia about the frame are those of all joints.
     variance: of the mean of all joints, by what they differ beyond their bars; contradicting: numbers of the
-    joints far from the others, from 0.
+    joints that contradict the others, from 0.
     """
 
     scale: Array
@@ -78,15 +76,36 @@ def agreement(
 
 
 def _between(scale: Array, std: Array) -> tuple[float, tuple[int, ...]]:
-    """Return the variance of the mean scale by the scatter between joints, and the joints far from the others."""
-    asked = np.flatnonzero(np.isfinite(scale))
-    if len(asked) < 2:
+    """Return the variance of the mean scale by the scatter between joints, and the joints that contradict the rest.
+
+    The joint without which the others agree best is named, and so on until the rest agree: a joint with narrow bars
+    draws the mean of all to itself, so that the distance from that mean would blame the others. Of two joints that
+    contradict each other both are named.
+    """
+    rest = np.flatnonzero(np.isfinite(scale))
+    if len(rest) < 2 or _agree(scale[rest], std[rest]):
         return 0.0, ()
-    w = 1.0 / std[asked] ** 2
-    mean = float(w @ scale[asked] / w.sum())
-    statistic, free = float(w @ (scale[asked] - mean) ** 2), len(asked) - 1
-    if statistic <= chdtri(free, SIGNIFICANCE):
-        return 0.0, ()
-    between = (statistic - free) / (w.sum() - w @ w / w.sum())
-    far = asked[np.abs(scale[asked] - mean) > FAR * std[asked]]
-    return float(between * (w @ w) / w.sum() ** 2), tuple(int(j) for j in far)
+    w = 1.0 / std[rest] ** 2
+    between = (_scatter(scale[rest], std[rest]) - (len(rest) - 1)) / (w.sum() - w @ w / w.sum())
+    variance = float(between * (w @ w) / w.sum() ** 2)
+    named: list[int] = []
+    while not _agree(scale[rest], std[rest]):
+        if len(rest) == 2:
+            named += [int(j) for j in rest]
+            break
+        without = [np.delete(rest, k) for k in range(len(rest))]
+        best = int(np.argmin([_scatter(scale[others], std[others]) for others in without]))
+        named.append(int(rest[best]))
+        rest = without[best]
+    return variance, tuple(sorted(named))
+
+
+def _scatter(scale: Array, std: Array) -> float:
+    """Return the sum of squared distances from the weighted mean, in standard deviations."""
+    w = 1.0 / std**2
+    return float(w @ (scale - w @ scale / w.sum()) ** 2)
+
+
+def _agree(scale: Array, std: Array) -> bool:
+    """Return whether chance explains what the joints differ by."""
+    return len(scale) < 2 or bool(_scatter(scale, std) <= chdtri(len(scale) - 1, SIGNIFICANCE))
