@@ -3,42 +3,62 @@
 A least-squares estimate solves sum over rows of z (y - x . base) = 0 with z = weight times x (or instruments). With
 A_b = sum of z x^T and g_b = sum of z e over block b, leaving b out moves the estimate by -(A - A_b)^-1 g_b, and the
 scatter of these moves gives the covariance. Errors may be correlated within a block, across joints, and may differ in
-size along the motion; only blocks must be nearly independent. Neighbouring blocks are tapered into each other.
+size along the motion; only blocks must be nearly independent. Neighbouring blocks are tapered into each other, and
+joined as long as neighbours still have errors in common: blocks grow with the time over which errors are correlated.
+Errors of a motion that repeats come again with every period: there the larger of two covariances counts, that of blocks
+of time and that of blocks of the period.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.model.robot import Array
+
+FEWEST = 6
+"""Blocks are not joined to fewer than this."""
+CORRELATED = 1.5
+"""Neighbouring blocks are correlated if the mean over all parameters is this many standard deviations of one from 0."""
+LARGEST = 2.3
+"""How much larger the correlation of a single parameter must be: the largest of many is that by chance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """A (B, b, b) and g (B, b) of B blocks, and the recording each block is of, shape (B,)."""
+    """A (B, b, b) and g (B, b) of B blocks, and the recording each block is of, shape (B,).
+
+    phases: the same of blocks of the period, where a motion repeats.
+    """
 
     A: Array
     g: Array
     recording: Array
+    phases: Moments | None = None
 
 
 def block_moments(information: Information, value: Array, weights: Array) -> Moments:
     """Return the moments of weighted least squares: z = weight^2 x."""
-    B, b = len(information.blocks), information.size
+    phases = _block_moments(information, information.phases, value, weights) if information.phases else None
+    return replace(_block_moments(information, information.blocks, value, weights), phases=phases)
+
+
+def _block_moments(information: Information, blocks: Sequence[Block], value: Array, weights: Array) -> Moments:
+    B, b = len(blocks), information.size
     A, g = np.zeros((B, b, b)), np.zeros((B, b))
     for j, columns in enumerate(information.columns):
         square = np.ix_(columns, columns)
-        for k, block in enumerate(information.blocks):
+        for k, block in enumerate(blocks):
             R = weights[j] * block.R[j]
             W = R[:, :-1]
             A[k][square] += W.T @ W
             g[k, columns] += W.T @ (R[:, -1] - W @ value[columns])
-    return Moments(A, g, np.array([block.recording for block in information.blocks], dtype=float))
+    return Moments(A, g, np.array([block.recording for block in blocks], dtype=float))
 
 
 def jackknife(
@@ -50,6 +70,58 @@ def jackknife(
     block out overstates its errors where it holds much of what is known; with `half` only half of that correction is
     made, (E - H A^-1)^-1/2 in place of (E - H A^-1)^-1.
     """
+    moments, by_phase = _grown(moments), moments.phases
+    covariance, dof = _scatter(moments, identified, half=half)
+    if by_phase is None:
+        return covariance, dof
+    other, its_dof = _scatter(by_phase, identified, half=half)
+    ratio = np.diag(other) / np.maximum(np.diag(covariance), 1e-300)
+    grow = np.sqrt(np.maximum(ratio, 1.0))
+    return covariance * np.outer(grow, grow), its_dof if np.median(ratio) > 1.0 else dof
+
+
+def _grown(moments: Moments) -> Moments:
+    """Return the moments with neighbouring blocks joined in pairs as long as their errors are correlated.
+
+    The correlation is that of the scores of neighbours, over all parameters, each in units of its own scatter.
+    Independent scores that sum to zero have one of -1 / (B - 1), with a standard deviation of 1 / sqrt(B) or less.
+    """
+    while len(moments.g) >= 2 * FEWEST:
+        g = moments.g / np.maximum(np.sqrt(np.sum(moments.g**2, axis=0)), 1e-300)
+        same = moments.recording[1:] == moments.recording[:-1]
+        neighbours = np.sum(g[1:][same] * g[:-1][same], axis=0)
+        felt = np.any(moments.g != 0.0, axis=0)
+        limit = CORRELATED / np.sqrt(len(g))
+        if not felt.any() or max(np.mean(neighbours[felt]), np.max(neighbours[felt]) / LARGEST) <= limit:
+            break
+        pairs = _pairs(moments.recording)
+        moments = Moments(
+            np.array([moments.A[pair].sum(axis=0) for pair in pairs]),
+            np.array([moments.g[pair].sum(axis=0) for pair in pairs]),
+            np.array([moments.recording[pair[0]] for pair in pairs]),
+        )
+    return moments
+
+
+def _pairs(recording: Array) -> list[list[int]]:
+    """Return the numbers of neighbours of one recording in pairs; an odd one joins the pair before it."""
+    pairs: list[list[int]] = []
+    for k, number in enumerate(recording):
+        last = pairs[-1] if pairs else []
+        if len(last) == 1 and recording[last[0]] == number:
+            last.append(k)
+        else:
+            pairs.append([k])
+    for k in range(len(pairs) - 1, 0, -1):
+        if len(pairs[k]) == 1 and recording[pairs[k][0]] == recording[pairs[k - 1][0]]:
+            pairs[k - 1] += pairs.pop(k)
+    return pairs
+
+
+def _scatter(
+    moments: Moments, identified: NDArray[np.bool_] | None = None, *, half: bool = False
+) -> tuple[Array, float]:
+    """Return covariance and degrees of freedom of one set of blocks."""
     B, b = moments.g.shape
     A = moments.A.sum(axis=0)
     scale = np.sqrt(np.abs(np.diag(A)))

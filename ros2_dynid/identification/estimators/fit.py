@@ -36,6 +36,7 @@ from ros2_dynid.identification.estimators.sequential import sequential
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
 from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
+from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
@@ -85,7 +86,10 @@ class Problem:
         """Return the information of all recordings from other rows of theirs, in the same blocks."""
         layout, felt = self.information.layout, _felt(self.information)
         return combine(
-            [gather(rows(p), felt, row_count(p), layout, weight=weight, on_chunk=on_chunk) for p in self.prepared]
+            [
+                gather(rows(p), felt, row_count(p), layout, weight=weight, on_chunk=on_chunk, period=repetition(p))
+                for p in self.prepared
+            ]
         )
 
 
@@ -135,7 +139,8 @@ def informed(
             if every > 1:
                 before += sum(1 for _ in windows(part, rows_of_a_chunk(part)))
 
-    return gather(rows(), felt, -(-row_count(whole) // every), layout, on_chunk=on_chunk)
+    period = repetition(whole) if every == 1 else None
+    return gather(rows(), felt, -(-row_count(whole) // every), layout, on_chunk=on_chunk, period=period)
 
 
 def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
@@ -223,7 +228,7 @@ def _by_instruments(problem: Problem) -> Fit:
         refuse_shared_noise(prepared, robot.active_names)
         starts = np.array([block.start for block in information.blocks if block.recording == k])
         instruments = problem.rows(instrument_motion(robot, prepared))
-        moments.append(cross_moments(instruments, problem.rows(prepared), starts))
+        moments.append(cross_moments(instruments, problem.rows(prepared), starts, repetition(prepared)))
     together = joined_moments(moments)
     return lambda chosen: iv(information, together, problem.prior, chosen)
 

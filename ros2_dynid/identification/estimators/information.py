@@ -7,8 +7,9 @@ it: its triangle holds only the columns that it feels. Recordings are combined b
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -41,11 +42,15 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """Blocks of R factors; columns[j]: places, in the layout, of the k_j columns of W that joint j feels."""
+    """Blocks of R factors; columns[j]: places, in the layout, of the k_j columns of W that joint j feels.
+
+    phases: the same rows in blocks of the period of motions that repeat, for their error bars; empty where none does.
+    """
 
     blocks: tuple[Block, ...]
     columns: tuple[NDArray[np.intp], ...]
     layout: ColumnLayout
+    phases: tuple[Block, ...] = ()
 
     @property
     def size(self) -> int:
@@ -63,8 +68,11 @@ class Information:
         return np.asarray(np.sum([block.rows for block in self.blocks], axis=0), dtype=np.int64)
 
     def take(self, chosen: Iterable[int]) -> Information:
-        """Return the information of the blocks with these numbers."""
-        return Information(tuple(self.blocks[k] for k in chosen), self.columns, self.layout)
+        """Return the information of the blocks with these numbers; phases are those of all blocks only."""
+        numbers = list(chosen)
+        if numbers == list(range(len(self.blocks))):
+            return self
+        return Information(tuple(self.blocks[k] for k in numbers), self.columns, self.layout)
 
     @cached_property
     def _triangles(self) -> tuple[Array, ...]:
@@ -82,11 +90,14 @@ def combine(parts: Sequence[Information]) -> Information:
         same = part.layout == first.layout and part.n == first.n
         if not same or any(not np.array_equal(a, b) for a, b in zip(part.columns, first.columns, strict=True)):
             raise InputError("the recordings are of different robots", "identify each with its own robot")
-    shift, blocks = 0, []
+    shift, blocks, phases = 0, [], []
+    some = any(part.phases for part in parts)
     for part in parts:
-        blocks += [Block(block.R, block.rows, block.start, block.end, block.recording + shift) for block in part.blocks]
+        blocks += [replace(block, recording=block.recording + shift) for block in part.blocks]
+        if some:
+            phases += [replace(block, recording=block.recording + shift) for block in part.phases or part.blocks]
         shift = 1 + max(block.recording for block in blocks)
-    return Information(tuple(blocks), first.columns, first.layout)
+    return Information(tuple(blocks), first.columns, first.layout, tuple(phases))
 
 
 def compressed(A: Array) -> Array:
@@ -108,17 +119,16 @@ def restrict(information: Information, kept: Sequence[int], layout: ColumnLayout
         np.array([place[int(c)] for c in old[mask]], dtype=np.intp)
         for old, mask in zip(information.columns, masks, strict=True)
     )
-    blocks = tuple(
-        Block(
-            tuple(compressed(R[:, np.append(mask, True)]) for R, mask in zip(block.R, masks, strict=True)),
-            block.rows,
-            block.start,
-            block.end,
-            block.recording,
+    blocks, phases = (
+        tuple(
+            replace(
+                block, R=tuple(compressed(R[:, np.append(mask, True)]) for R, mask in zip(block.R, masks, strict=True))
+            )
+            for block in some
         )
-        for block in information.blocks
+        for some in (information.blocks, information.phases)
     )
-    return Information(blocks, columns, layout or ColumnLayout(len(kept)))
+    return Information(blocks, columns, layout or ColumnLayout(len(kept)), phases)
 
 
 def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
@@ -149,11 +159,13 @@ def gather(
     n_blocks: int = BLOCKS,
     weight: Callable[[Rows], Array] | None = None,
     on_chunk: Callable[[float], None] | None = None,
+    period: float | None = None,
 ) -> Information:
     """Return the information of chunks of rows: n_rows for each joint in all, in n_blocks equal stretches of time.
 
     felt: shape (n, size), True where a joint feels a column of W; layout: of these columns (None: all base parameters);
     weight: factor of each row, shape (n, m); on_chunk: called with the fraction done, and may raise to stop.
+    period: of the motion [s] if it repeats: its rows are kept by phase as well.
     """
     columns = tuple(np.flatnonzero(row) for row in felt)
     n = len(columns)
@@ -170,6 +182,7 @@ def gather(
             blocks.append(Block(R, rows, start, end))
         rows, in_block, pending = np.zeros(n, dtype=np.int64), 0, [[] for _ in range(n)]
 
+    by_phase = None if period is None else _Phases(n, n_blocks, period)
     for chunk in chunks:
         factor = None if weight is None else weight(chunk)
         at, m = 0, len(chunk.t)
@@ -188,10 +201,48 @@ def gather(
             at, in_block, done = at + take, in_block + take, done + take
             if in_block == length:
                 close()
+        if by_phase is not None:
+            by_phase.take(chunk, columns, factor)
         if on_chunk is not None:
             on_chunk(done / max(1, n_rows))
     close()
-    return Information(tuple(blocks), columns, layout)
+    return Information(tuple(blocks), columns, layout, () if by_phase is None else by_phase.blocks())
+
+
+class _Phases:
+    """Rows by the phase of a motion that repeats: as many blocks as there are of time."""
+
+    def __init__(self, n: int, n_blocks: int, period: float) -> None:
+        self._pending: list[list[list[Array]]] = [[[] for _ in range(n)] for _ in range(n_blocks)]
+        self._rows = np.zeros((n_blocks, n), dtype=np.int64)
+        self._period = period
+
+    def take(self, chunk: Rows, columns: Sequence[NDArray[np.intp]], factor: Array | None) -> None:
+        """Add the rows of a chunk, each to the block of its phase."""
+        places = phase_of(chunk.t, self._period, len(self._pending))
+        edges = [0, *(np.flatnonzero(np.diff(places)) + 1), len(places)]
+        for start, stop in itertools.pairwise(edges):
+            pending = self._pending[places[start]]
+            for j, own in enumerate(columns):
+                A = _joint_rows(chunk, j, own, slice(int(start), int(stop)), factor)
+                self._rows[places[start], j] += len(A)
+                pending[j].append(A)
+                if sum(map(len, pending[j])) > 8 * A.shape[1]:
+                    pending[j] = [compressed(np.vstack(pending[j]))]
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the blocks that have rows; start and end are phases [s]."""
+        width = self._period / len(self._pending)
+        return tuple(
+            Block(tuple(compressed(np.vstack(parts)) for parts in pending), rows, k * width, (k + 1) * width)
+            for k, (pending, rows) in enumerate(zip(self._pending, self._rows, strict=True))
+            if pending[0]
+        )
+
+
+def phase_of(t: Array, period: float, n_blocks: int = BLOCKS) -> NDArray[np.intp]:
+    """Return the number of the block of phase, of n_blocks, that times t [s] are of."""
+    return np.asarray(np.minimum((t % period) / period * n_blocks, n_blocks - 1), dtype=np.intp)
 
 
 def _joint_rows(chunk: Rows, j: int, columns: NDArray[np.intp], part: slice, factor: Array | None) -> Array:

@@ -8,15 +8,16 @@ has the true parameters as its solution whatever the noise of W and tau have in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError, Option, RankError, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.covariance import Moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.information import BLOCKS, Information, phase_of
 from ros2_dynid.identification.estimators.least_squares import TOLERANCE, error_levels, wls
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.robot import Array
@@ -24,10 +25,14 @@ from ros2_dynid.model.robot import Array
 
 @dataclass(frozen=True, eq=False)
 class CrossMoments:
-    """A = sum of Z^T W (B, n, size, size), y = sum of Z^T tau (B, n, size): B blocks, n joints with weight 1 each."""
+    """A = sum of Z^T W (B, n, size, size), y = sum of Z^T tau (B, n, size): B blocks, n joints with weight 1 each.
+
+    phases: the same in blocks of the period, where the motion repeats.
+    """
 
     A: Array
     y: Array
+    phases: CrossMoments | None = None
 
     def weighted(self, weights: Array, blocks: Sequence[int]) -> tuple[Array, Array]:
         """Return A (B, size, size) and y (B, size) of some blocks, joints added up by their squared weights."""
@@ -36,34 +41,49 @@ class CrossMoments:
         return np.einsum("j,kjab->kab", w, self.A[chosen]), np.einsum("j,kja->ka", w, self.y[chosen])
 
 
-def cross_moments(instruments: Iterable[Rows], rows: Iterable[Rows], starts: Array) -> CrossMoments:
+def cross_moments(
+    instruments: Iterable[Rows], rows: Iterable[Rows], starts: Array, period: float | None = None
+) -> CrossMoments:
     """Return the moments of one recording in blocks of time, from the rows of instruments and of the recording itself.
 
-    starts: times [s] at which the blocks begin, shape (B,).
+    starts: times [s] at which the blocks begin, shape (B,); period: of the motion [s] if it repeats.
     """
-    A: Array | None = None
-    y: Array | None = None
+    found: CrossMoments | None = None
     for first, second in zip(instruments, rows, strict=True):
-        b, n, _ = second.W.shape
-        if A is None or y is None:
-            A, y = np.zeros((len(starts), n, b, b)), np.zeros((len(starts), n, b))
-        keep = first.keep & second.keep
-        block = np.maximum(np.searchsorted(starts, second.t, side="right") - 1, 0)
-        for k in np.unique(block):
-            inside = block == k
-            for j in range(n):
-                chosen = inside & keep[j]
-                Z = first.W[:, j, chosen]
-                A[k, j] += Z @ second.W[:, j, chosen].T
-                y[k, j] += Z @ second.tau[j, chosen]
-    if A is None or y is None:
+        if found is None:
+            b, n, _ = second.W.shape
+            phases = None if period is None else _zero(BLOCKS, n, b)
+            found = replace(_zero(len(starts), n, b), phases=phases)
+        _add(found, np.maximum(np.searchsorted(starts, second.t, side="right") - 1, 0), first, second)
+        if period is not None and found.phases is not None:
+            _add(found.phases, phase_of(second.t, period), first, second)
+    if found is None:
         raise InputError("the recording gives no row", "record longer")
-    return CrossMoments(A, y)
+    return found
+
+
+def _zero(B: int, n: int, b: int) -> CrossMoments:
+    return CrossMoments(np.zeros((B, n, b, b)), np.zeros((B, n, b)))
+
+
+def _add(moments: CrossMoments, block: NDArray[np.intp], instruments: Rows, rows: Rows) -> None:
+    """Add rows to the moments of the blocks that they are of, shape (m,)."""
+    keep = instruments.keep & rows.keep
+    for k in np.unique(block):
+        inside = block == k
+        for j in range(len(keep)):
+            chosen = inside & keep[j]
+            Z = instruments.W[:, j, chosen]
+            moments.A[k, j] += Z @ rows.W[:, j, chosen].T
+            moments.y[k, j] += Z @ rows.tau[j, chosen]
 
 
 def joined_moments(parts: Sequence[CrossMoments]) -> CrossMoments:
     """Return the moments of several recordings together."""
-    return CrossMoments(np.concatenate([p.A for p in parts]), np.concatenate([p.y for p in parts]))
+    together = CrossMoments(np.concatenate([p.A for p in parts]), np.concatenate([p.y for p in parts]))
+    if not any(p.phases for p in parts):
+        return together
+    return replace(together, phases=joined_moments([replace(p.phases or p, phases=None) for p in parts]))
 
 
 def iv(
@@ -98,7 +118,11 @@ def iv(
     value /= scale
     g = y_b - np.einsum("kij,j->ki", A_b, value)
     recording = np.array([block.recording for block in part.blocks], dtype=float)
-    covariance, dof = jackknife(Moments(A_b, g, recording), excited)
+    phases = None
+    if chosen is None and moments.phases is not None:
+        A_p, y_p = moments.phases.weighted(weights, range(len(moments.phases.y)))
+        phases = Moments(A_p, y_p - np.einsum("kij,j->ki", A_p, value), np.zeros(len(y_p)))
+    covariance, dof = jackknife(Moments(A_b, g, recording, phases), excited)
     sigma = error_levels(part, value, weights)
     cond = float(np.sqrt(s[0] / s[-1]))
     return Estimate(information.layout, value, covariance, excited, sigma, cond, rank, Method.IV, dof)

@@ -6,6 +6,7 @@ A row whose error is beyond HUBER robust standard deviations of its joint gets t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,10 @@ def irls(information: Information, slopes: Information, weights: Array, prior: A
     found = solve(weighted_triangle(information, weights).R, prior)
     pull = block_moments(information, found.value, weights)
     hold = block_moments(slopes, found.value, weights)
-    covariance, dof = jackknife(Moments(hold.A, pull.g, pull.recording), found.identified)
+    phases = None
+    if hold.phases is not None and pull.phases is not None:
+        phases = replace(hold.phases, g=pull.phases.g)
+    covariance, dof = jackknife(Moments(hold.A, pull.g, pull.recording, phases), found.identified)
     sigma = error_levels(information, found.value, weights)
     layout = information.layout
     return Estimate(layout, found.value, covariance, found.identified, sigma, found.cond, found.rank, Method.IRLS, dof)

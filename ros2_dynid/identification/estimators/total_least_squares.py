@@ -63,9 +63,15 @@ def tls(information: Information, D_of: Information, prior: Array | None = None)
     small = scale[:-1]
     value = np.linalg.solve(A / np.outer(small, small), S[:-1, -1] / small) / small
     moments = block_moments(information, value, weights)
-    share = D / ratio / len(moments.g)
-    covariance, dof = jackknife(
-        Moments(moments.A - share, moments.g + share @ value, moments.recording), ordinary.identified
-    )
+    corrected = _less_noise(moments, D / ratio, value)
+    if moments.phases is not None:
+        corrected = replace(corrected, phases=_less_noise(moments.phases, D / ratio, value))
+    covariance, dof = jackknife(corrected, ordinary.identified)
     sigma = error_levels(information, value, weights)
     return replace(ordinary, value=value, covariance=covariance, sigma=sigma, method=Method.TLS, dof=dof)
+
+
+def _less_noise(moments: Moments, noise: Array, value: Array) -> Moments:
+    """Return the moments with the noise's, shape (b, b), taken off, the same share from each block."""
+    share = noise / len(moments.g)
+    return Moments(moments.A - share, moments.g + share @ value, moments.recording)
