@@ -1,4 +1,4 @@
-"""dynid export MODEL|ROBOT: generated C or NumPy code, a file for the C++ runtime, or the URDF with the parameters."""
+"""dynid export MODEL|ROBOT: generated C or NumPy code, a file for the C++ runtime, URDF or MJCF with the parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ros2_dynid.identification.model_file import IdentifiedModel
     from ros2_dynid.model.robot import Array, Robot
 
-TARGETS = ("c", "numpy", "urdf", "runtime")
+TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CodeOutcome:
 
 @dataclass(frozen=True)
 class UrdfOutcome:
-    """A URDF that was written: files, notes on links that cannot exist, and the parameters in it."""
+    """A URDF or MJCF that was written: files, notes on what is not in it or cannot exist, the parameters in it."""
 
     files: tuple[str, ...]
     notes: tuple[str, ...]
@@ -63,11 +63,12 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "export",
-        help="C or NumPy code of the dynamics, a file for the C++ runtime, or a URDF with the identified parameters",
+        help="C or NumPy code of the dynamics, a file for the C++ runtime, a URDF or MJCF with identified parameters",
         description="Generate the inverse dynamics of this robot with these parameters as C99 or NumPy code that needs "
         "nothing else, split into a background and a synchronous task as well; or write the standard parameters back "
         "into the URDF, keeping its formatting. The C folder has a CMakeLists.txt and a program that checks itself. "
-        "--to runtime writes one file that the C++ runtime and the ros2_control controllers read.",
+        "--to runtime writes one file that the C++ runtime and the ros2_control controllers read. --to mjcf writes a "
+        "model for MuJoCo: bodies, armature, damping, frictionloss, motors with effort limits, the URDF's meshes.",
     )
     text = "model.yaml of an identification, or a URDF or robot file with its a priori parameters"
     add_robot_arguments(parser, help_text=text)
@@ -96,7 +97,7 @@ def add_parser(subparsers: Subparsers) -> None:
     group.add_argument(
         "--effort", metavar="N", type=int, help="forms to count in the search for few operations (default 60)"
     )
-    group.add_argument("--urdf", metavar="FILE", help="--to urdf with a model: the URDF to update")
+    group.add_argument("--urdf", metavar="FILE", help="with a model: the URDF to update, or whose shapes go into MJCF")
 
 
 def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
@@ -106,6 +107,8 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
         return _runtime(args, robot, model)
     if args.to == "urdf":
         return _urdf(args, robot, model)
+    if args.to == "mjcf":
+        return _mjcf(args, robot, model)
     if args.float and args.to != "c":
         raise InputError("--float goes with C only", "use --to c")
     if args.effort is not None and args.effort < 1:
@@ -190,8 +193,10 @@ def _runtime(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | No
 
 
 def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
+    from ros2_dynid.codegen.left_out import left_out
     from ros2_dynid.codegen.urdf_export import updated_urdf
     from ros2_dynid.model.files import read_bytes
+    from ros2_dynid.model.parameters import standard_vector
     from ros2_dynid.model.urdf_xml import MAX_BYTES
 
     path = args.urdf or (args.robot if model is None else None)
@@ -199,14 +204,7 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
         raise InputError("a model does not hold the URDF", "give it: --urdf FILE")
     if Path(path).suffix.lower() not in (".urdf", ".xml"):
         raise InputError("only a URDF can be updated", "give a .urdf file (run xacro first)", str(path))
-    if model is None:
-        parameters = dict(robot.parameters)
-    else:
-        found = model.standard_served or model.consistent
-        if not found:
-            raise InputError("the model has no standard parameters", "identify with --standard or --consistent")
-        friction = {name: v for name, v in zip(model.leaders, model.served, strict=True) if name[:2] in ("Fv", "Fc")}
-        parameters = {**friction, **found}
+    parameters = _standard(robot, model)
     text, notes = updated_urdf(
         read_bytes(Path(path), MAX_BYTES),
         robot,
@@ -216,8 +214,41 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
         tip_link=args.tip_link,
         hold=parse_hold(args.hold),
     )
+    notes += left_out(robot, standard_vector(robot, parameters), "URDF", rotors=False)
     written = _write(Path(args.output), {Path(path).name: text}, source=Path(path))
     return UrdfOutcome(written, tuple(notes), parameters)
+
+
+def _mjcf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
+    from ros2_dynid.model.parameters import standard_vector
+    from ros2_dynid.usecases.mjcf import mjcf_files
+
+    parameters = _standard(robot, model)
+    path = args.urdf or (args.robot if model is None and Path(args.robot).suffix.lower() == ".urdf" else None)
+    made = mjcf_files(
+        robot,
+        standard_vector(robot, parameters),
+        name=args.name or "",
+        urdf=None if path is None else Path(path),
+        chain={"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)},
+    )
+    return UrdfOutcome(_write(Path(args.output), made.files), made.notes, parameters)
+
+
+def _standard(robot: Robot, model: IdentifiedModel | None) -> dict[str, float]:
+    """Return the standard parameters by name, those of the drives that only the base parameters tell included."""
+    from ros2_dynid.model.parameters import GROUPS, split_name
+
+    if model is None:
+        return dict(robot.parameters)
+    found = model.standard_served or model.consistent
+    if not found:
+        raise InputError("the model has no standard parameters", "identify with --standard or --consistent")
+    drives = {*GROUPS["friction"], *GROUPS["rotor"], *GROUPS["offset"]}
+    known = {
+        name: float(v) for name, v in zip(model.leaders, model.served, strict=True) if split_name(name)[0] in drives
+    }
+    return {**known, **found}
 
 
 def _write(folder: Path, files: Mapping[str, bytes], source: Path | None = None) -> tuple[str, ...]:
@@ -229,8 +260,8 @@ def _write(folder: Path, files: Mapping[str, bytes], source: Path | None = None)
     for path in (folder / name for name in files):
         if source is not None and path.exists() and path.samefile(source):
             raise InputError("this is the URDF that is read", "name another folder with -o", str(path))
-    folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_bytes(folder / name, data)
     return tuple(str(folder / name) for name in files)
 

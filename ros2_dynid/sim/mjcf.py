@@ -7,6 +7,8 @@ the joint's armature.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -18,6 +20,22 @@ from ros2_dynid.model.pseudo_inertia import central_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
+@dataclass(frozen=True, eq=False)
+class MjcfTree:
+    """The elements of a MuJoCo model: the root, its option, the world and bodies 1 ... n, and their joints."""
+
+    root: ET.Element
+    option: ET.Element
+    bodies: tuple[ET.Element, ...]
+    joints: tuple[ET.Element, ...]
+
+    @property
+    def text(self) -> str:
+        """The model as XML."""
+        ET.indent(self.root)
+        return ET.tostring(self.root, encoding="unicode") + "\n"
+
+
 def rigid_body(parameters: Array) -> tuple[float, Array, Array]:
     """Return mass [kg], centre of mass (3,) [m] and inertia about it (3, 3) [kg.m^2] from a link's ten parameters."""
     M, inertia = float(parameters[9]), central_inertia(parameters)
@@ -27,30 +45,52 @@ def rigid_body(parameters: Array) -> tuple[float, Array, Array]:
 
 
 def mjcf(robot: Robot, chi: Array, step: float) -> str:
-    """Return the MJCF text of the robot with standard parameters chi, integrated with `step` [s]."""
+    """Return the MJCF text of the simulated plant with standard parameters chi, integrated with `step` [s].
+
+    Bodies and rotors only: friction, drives and limits are simulated around it.
+    """
     if robot.passive or robot.coupling:
         raise InputError("closed loops and coupled motors cannot be simulated", "use a tree robot", robot.name)
+    numbers = range(1, robot.n + 1)
+    tree = body_tree(robot, chi, [f"link{j}" for j in numbers], [f"joint{j}" for j in numbers])
+    tree.option.set("timestep", f"{step:.17g}")
+    tree.option.set("integrator", "Euler")
+    ET.SubElement(tree.option, "flag", contact="disable", constraint="disable")
+    return tree.text
+
+
+def body_tree(robot: Robot, chi: Array, links: Sequence[str], joints: Sequence[str]) -> MjcfTree:
+    """Return bodies and joints of the robot with standard parameters chi, called by these names."""
     root = ET.Element("mujoco", model=robot.name)
     ET.SubElement(root, "compiler", angle="radian", balanceinertia="false", inertiafromgeom="false")
-    option = ET.SubElement(root, "option", timestep=f"{step:.17g}", gravity=_text(robot.gravity), integrator="Euler")
-    ET.SubElement(option, "flag", contact="disable", constraint="disable")
-    bodies = [ET.SubElement(root, "worldbody")]
-    rest = np.concatenate((np.eye(4)[None], frames(robot, np.zeros((1, robot.n)))[0]))  # world and frames 1 ... n
-    for j, joint in enumerate(robot.joints, start=1):
-        pose = np.linalg.inv(rest[joint.parent]) @ rest[j]
+    option = ET.SubElement(root, "option", gravity=mjcf_numbers(robot.gravity))
+    bodies, hinges = [ET.SubElement(root, "worldbody")], []
+    for j, (joint, pose) in enumerate(zip(robot.joints, rest_poses(robot), strict=True), start=1):
         x, y = pose[:3, 0], pose[:3, 1]
         body = ET.SubElement(
-            bodies[joint.parent], "body", name=f"link{j}", pos=_text(pose[:3, 3]), xyaxes=_text([*x, *y])
+            bodies[joint.parent],
+            "body",
+            name=links[j - 1],
+            pos=mjcf_numbers(pose[:3, 3]),
+            xyaxes=mjcf_numbers([*x, *y]),
         )
         parameters = by_joint(robot, chi)[j - 1]
         M, c, I = rigid_body(parameters)
         full = (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])
-        ET.SubElement(body, "inertial", pos=_text(c), mass=f"{M:.17g}", fullinertia=_text(full))
+        ET.SubElement(body, "inertial", pos=mjcf_numbers(c), mass=f"{M:.17g}", fullinertia=mjcf_numbers(full))
         kind = "slide" if joint.sigma == PRISMATIC else "hinge"
-        ET.SubElement(body, "joint", name=f"joint{j}", type=kind, axis="0 0 1", armature=f"{parameters[IA]:.17g}")
+        armature = f"{max(parameters[IA], 0.0):.17g}"
+        hinges.append(ET.SubElement(body, "joint", name=joints[j - 1], type=kind, axis="0 0 1", armature=armature))
         bodies.append(body)
-    return ET.tostring(root, encoding="unicode")
+    return MjcfTree(root, option, tuple(bodies), tuple(hinges))
 
 
-def _text(numbers: object) -> str:
+def rest_poses(robot: Robot) -> list[Array]:
+    """Return the pose of each joint's frame in its antecedent's where every joint's own position is 0, (4, 4) each."""
+    rest = np.concatenate((np.eye(4)[None], frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]))
+    return [np.linalg.inv(rest[joint.parent]) @ rest[j] for j, joint in enumerate(robot.joints, start=1)]
+
+
+def mjcf_numbers(numbers: object) -> str:
+    """Return numbers as MJCF writes them, with all their digits."""
     return " ".join(f"{x:.17g}" for x in np.asarray(numbers, dtype=float))

@@ -93,6 +93,7 @@ class SimulatedRobot:
         self._commands: deque[Array] = deque([np.zeros(robot.n)] * imperfections.latency)
         self._last = self._rounded()
         self._speed = np.zeros(robot.n)
+        self._press: tuple[int, Array, Array] | None = None
         self.stopped = False
         self.steps = 0
 
@@ -114,6 +115,8 @@ class SimulatedRobot:
             sign = np.tanh(dq / self._v0)
             left = applied - (self._Fv * dq + self._Fc * sign + self._off)
             data.qfrc_applied[:] = carried_torque(self.robot, left, dq, sign) if self.robot.friction else left
+            if self._press is not None:
+                self._press_on(*self._press)
             self._mujoco.mj_step(self._model, data)
         return self._measured(applied)
 
@@ -133,6 +136,15 @@ class SimulatedRobot:
         self._model, self._data = loaded, self._mujoco.MjData(loaded)
         self._data.qpos[:], self._data.qvel[:], self._data.time = state
 
+    def press(self, force: Array | None, at: Array | None = None, joint: int | None = None) -> None:
+        """Push the link of `joint` (default: the last) with a force (3,) [N] of the base frame until told otherwise.
+
+        at: the point of the link, in the frame of that joint (3,) [m], default its origin; force None: let go.
+        """
+        number = self.robot.n if joint is None else joint
+        self._data.xfrc_applied[:] = 0.0
+        self._press = None if force is None else (number, force.copy(), np.zeros(3) if at is None else at.copy())
+
     def measure(self) -> Measurement:
         """Return what the sensors say without advancing; the torque is that of the offsets alone."""
         return Measurement(float(self._data.time), self._last.copy(), self._speed.copy(), np.zeros(self.robot.n))
@@ -144,6 +156,13 @@ class SimulatedRobot:
         data.qpos[:] += self.period * data.qvel
         data.time += self.period
         return self._measured(np.zeros(self.robot.n))
+
+    def _press_on(self, joint: int, force: Array, at: Array) -> None:
+        """Apply the force where the point of the link is now; MuJoCo takes it at the link's centre of mass."""
+        data = self._data
+        point = data.xpos[joint] + data.xmat[joint].reshape(3, 3) @ at
+        data.xfrc_applied[joint, :3] = force
+        data.xfrc_applied[joint, 3:] = np.cross(point - data.xipos[joint], force)
 
     def _build(self, chi: Array) -> Any:
         """Return MuJoCo's model of the robot with standard parameters chi."""

@@ -1,0 +1,156 @@
+"""MuJoCo: a robot with its parameters becomes MJCF with the URDF's shapes, and a list of what MJCF cannot say."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+from ros2_dynid.codegen.left_out import left_out
+from ros2_dynid.codegen.text import identifier
+from ros2_dynid.model.parameters import Fc, Fv, by_joint
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.subchain import ChainOptions
+from ros2_dynid.preview.bodies import Body, urdf_bodies
+from ros2_dynid.preview.meshes import Mesh
+from ros2_dynid.sim.mjcf import MjcfTree, body_tree, mjcf_numbers
+
+VISUAL = {"contype": "0", "conaffinity": "0", "group": "2", "density": "0"}
+"""Shapes are to be seen: they neither collide nor weigh."""
+
+
+@dataclass(frozen=True)
+class MjcfFiles:
+    """Files by their path in the folder, the .xml first, and notes on what is not in them."""
+
+    files: Mapping[str, bytes]
+    notes: tuple[str, ...]
+
+
+def mjcf_files(
+    robot: Robot, chi: Array, *, name: str = "", urdf: Path | None = None, chain: ChainOptions | None = None
+) -> MjcfFiles:
+    """Return the robot with standard parameters chi, shape (n_standard,), as MJCF, with meshes of its URDF beside it.
+
+    Joints have armature, damping, frictionloss, range and a motor with the effort limit; joints that follow others are
+    tied by equality constraints; links of the robot are sites.
+    """
+    options: ChainOptions = chain or {"base_link": None, "tip_link": None, "hold": {}}
+    links = _link_names(robot)
+    tree = body_tree(robot, chi, links, [joint.name for joint in robot.joints])
+    tree.option.set("integrator", "implicitfast")
+    _drives(robot, chi, tree)
+    _sites(robot, tree)
+    _followers(robot, tree)
+    notes = left_out(robot, chi, "MJCF", rotors=True)
+    if robot.passive:
+        notes.append("MuJoCo holds joints that follow others by soft constraints: their torques are not exact")
+    files: dict[str, bytes] = {}
+    if urdf is not None:
+        bodies, missing = urdf_bodies(robot, urdf, **options)
+        files = _shapes(tree, bodies)
+        notes += missing
+    file = f"{identifier(name or robot.name)}.xml"
+    return MjcfFiles({file: tree.text.encode(), **files}, tuple(notes))
+
+
+def _link_names(robot: Robot) -> list[str]:
+    """Return a name for each joint's body: the first link that it carries, else one of its number."""
+    named = {carrier: link for link, (carrier, _) in reversed(list(robot.tools.items()))}
+    names = [f"{named[j]}_body" if j in named else f"link{j}" for j in range(1, robot.n + 1)]
+    return names if len(set(names)) == len(names) else [f"link{j}" for j in range(1, robot.n + 1)]
+
+
+def _drives(robot: Robot, chi: Array, tree: MjcfTree) -> None:
+    actuators = ET.SubElement(tree.root, "actuator")
+    following = {passive.joint for passive in robot.passive}
+    for j, (joint, element) in enumerate(zip(robot.joints, tree.joints, strict=True), start=1):
+        drive, limits = by_joint(robot, chi)[j - 1], joint.limits
+        element.set("damping", f"{max(drive[Fv], 0.0):.17g}")
+        element.set("frictionloss", f"{max(drive[Fc], 0.0):.17g}")
+        if np.isfinite(limits.lower) and np.isfinite(limits.upper) and limits.lower < limits.upper:
+            element.set("limited", "true")
+            element.set("range", mjcf_numbers((limits.lower, limits.upper)))
+        if j in following:
+            continue
+        motor = ET.SubElement(actuators, "motor", name=joint.name, joint=joint.name)
+        if np.isfinite(limits.effort) and limits.effort > 0:
+            bounds = mjcf_numbers((-limits.effort, limits.effort))
+            motor.set("ctrllimited", "true")
+            motor.set("ctrlrange", bounds)
+            motor.set("forcelimited", "true")
+            motor.set("forcerange", bounds)
+
+
+def _sites(robot: Robot, tree: MjcfTree) -> None:
+    for link, (carrier, pose) in robot.tools.items():
+        place = pose if carrier else robot.base @ pose
+        _placed(tree.bodies[carrier], "site", place, name=link)
+
+
+def _followers(robot: Robot, tree: MjcfTree) -> None:
+    """Tie joints that follow one other by equality constraints, and those that follow several by tendons."""
+    if not robot.passive:
+        return
+    equality = ET.SubElement(tree.root, "equality")
+    tendons: ET.Element | None = None
+    for passive in robot.passive:
+        own = robot.joints[passive.joint - 1].name
+        if len(passive.terms) == 1:
+            (leader, factor), *_ = passive.terms.items()
+            polynomial = mjcf_numbers((passive.offset, factor, 0.0, 0.0, 0.0))
+            ET.SubElement(equality, "joint", joint1=own, joint2=robot.joints[leader - 1].name, polycoef=polynomial)
+            continue
+        if tendons is None:
+            tendons = ET.SubElement(tree.root, "tendon")
+        fixed = ET.SubElement(tendons, "fixed", name=f"{own}_follows")
+        ET.SubElement(fixed, "joint", joint=own, coef="1")
+        for leader, factor in passive.terms.items():
+            ET.SubElement(fixed, "joint", joint=robot.joints[leader - 1].name, coef=f"{-factor:.17g}")
+        ET.SubElement(
+            equality, "tendon", tendon1=f"{own}_follows", polycoef=mjcf_numbers((passive.offset, 0.0, 0.0, 0.0, 0.0))
+        )
+
+
+def _shapes(tree: MjcfTree, bodies: list[Body]) -> dict[str, bytes]:
+    """Add the shapes to the bodies; return the mesh files."""
+    files: dict[str, bytes] = {}
+    assets: ET.Element | None = None
+    for k, body in enumerate(bodies):
+        at, rgba = tree.bodies[body.joint], mjcf_numbers(body.colour)
+        if body.mesh is not None:
+            if len(body.mesh.triangles) < 4:
+                continue
+            if assets is None:
+                assets = ET.Element("asset")
+                tree.root.insert(2, assets)
+            name = f"{identifier(body.link)}_{k}"
+            files[f"meshes/{name}.stl"] = _stl(body.mesh)
+            ET.SubElement(assets, "mesh", name=name, file=f"meshes/{name}.stl", inertia="shell")
+            _placed(at, "geom", body.pose, type="mesh", mesh=name, rgba=rgba, **VISUAL)
+        elif body.kind == "box":
+            _placed(at, "geom", body.pose, type="box", size=mjcf_numbers(np.array(body.size) / 2), rgba=rgba, **VISUAL)
+        elif body.kind == "sphere":
+            _placed(at, "geom", body.pose, type="sphere", size=mjcf_numbers(body.size[:1]), rgba=rgba, **VISUAL)
+        elif body.kind in ("cylinder", "capsule"):
+            radius, length = body.size
+            size = mjcf_numbers((radius, length / 2))
+            _placed(at, "geom", body.pose, type=body.kind, size=size, rgba=rgba, **VISUAL)
+    return files
+
+
+def _placed(parent: ET.Element, tag: str, pose: Array, **attributes: str) -> None:
+    axes = mjcf_numbers([*pose[:3, 0], *pose[:3, 1]])
+    ET.SubElement(parent, tag, {**attributes, "pos": mjcf_numbers(pose[:3, 3]), "xyaxes": axes})
+
+
+def _stl(mesh: Mesh) -> bytes:
+    """Return the mesh as binary STL: 80 bytes, the number of triangles, and for each normal, corners and two zeros."""
+    corners = mesh.vertices[mesh.triangles]
+    rows = np.zeros(len(corners), dtype=[("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("zero", "<u2")])
+    rows["corners"] = corners
+    return b"\0" * 80 + struct.pack("<I", len(rows)) + rows.tobytes()
