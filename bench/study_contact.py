@@ -4,8 +4,8 @@ python bench/study_contact.py [--minutes 10] [--pushes 60] [--robot demo6] [--se
 
 The arm is MuJoCo's with parameters that the identification does not know. Its torques carry the noise of a real
 recording (../shared/data/tx40: level and spectrum above 20 Hz while it moves, as a share of each joint's largest
-torque), its encoders have that robot's resolution, its velocities are filtered differences. The model and its error bars come
-from `identify` on 20 s of such data.
+torque), its encoders have that robot's resolution, its velocities are filtered differences. The model and its error
+bars come from `identify` on 20 s of such data.
 """
 
 from __future__ import annotations
