@@ -164,6 +164,21 @@ def through_points(t: Array, q: Array, dq: Array, ddq: Array | None = None) -> P
     return PiecewiseQuintic(t, hermite(q[:-1], q[1:], dq[:-1], dq[1:], np.diff(t), wa, wb))
 
 
+def accelerations_of(t: Array, q: Array, dq: Array) -> Array:
+    """Return accelerations, shape (K + 1, n), for states q, dq without them: what the cubics on either side agree on.
+
+    The cubic from A to B in u has the accelerations (6 (B - A) / u - 4 vA - 2 vB) / u at A and
+    (-6 (B - A) / u + 2 vA + 4 vB) / u at B. Their mean is exact to the second order in u; with zeros instead, every
+    interval would begin and end without acceleration. Where all joints rest, and at both ends, it is zero.
+    """
+    u = np.diff(t)[:, None]
+    slope, va, vb = 6.0 * np.diff(q, axis=0) / u, dq[:-1], dq[1:]
+    ddq = np.zeros_like(q)
+    ddq[1:-1] = 0.5 * ((2.0 * va + 4.0 * vb - slope) / u)[:-1] + 0.5 * ((slope - 4.0 * va - 2.0 * vb) / u)[1:]
+    ddq[np.all(dq == 0.0, axis=1)] = 0.0
+    return ddq
+
+
 def shortest_times(qa: Array, qb: Array, dqa: Array, dqb: Array, velocity: Array, acceleration: Array) -> Array:
     """Return the shortest u_f of each interval under |dq| <= velocity and |ddq| <= acceleration, shape (K,) [s].
 

@@ -22,7 +22,7 @@ from ros2_dynid.atomic import write_text
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.fourier import FourierSeries
-from ros2_dynid.excitation.quintic import PiecewiseQuintic, through_points
+from ros2_dynid.excitation.quintic import PiecewiseQuintic, accelerations_of, through_points
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array
 
@@ -229,7 +229,8 @@ def load_trajectory(path: str | Path) -> Trajectory:
         if q.shape == here.q.shape and np.allclose(q, here.q, atol=1e-8) and np.allclose(dq, here.dq, atol=1e-7):
             return trajectory
     rate_hz = (len(t) - 1) / t[-1]
-    return Trajectory(names, through_points(t, q, dq, ddq), "file", rate_hz)
+    known = accelerations_of(t, q, dq) if ddq is None else ddq
+    return Trajectory(names, through_points(t, q, dq, known), "file", rate_hz)
 
 
 def _our_lines(text: str) -> dict[str, object] | None:

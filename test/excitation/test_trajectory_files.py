@@ -11,7 +11,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.fourier import FourierSeries, rest_basis
-from ros2_dynid.excitation.quintic import through_points
+from ros2_dynid.excitation.quintic import accelerations_of, through_points
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, rehearsal, save_trajectory, to_message
 
 NAMES = ("shoulder.pan", "elbow")
@@ -83,7 +83,20 @@ def test_foreign_trajectory_without_accelerations(tmp_path):
         del p["accelerations"]
     (tmp_path / "t.json").write_text(json.dumps(message))
     again = load_trajectory(tmp_path / "t.json")
-    np.testing.assert_allclose(again.at(np.array([1.0])).q, quintic().at(np.array([1.0])).q, atol=1e-4)
+    between = np.arange(0.05, quintic().duration - 0.05, 0.013)
+    found, true = again.at(between), quintic().at(between)
+    np.testing.assert_allclose(found.q, true.q, atol=1e-5)
+    np.testing.assert_allclose(found.ddq, true.ddq, atol=0.02 * np.abs(true.ddq).max())
+
+
+def test_accelerations_of_a_parabola_are_exact_and_points_of_rest_have_none():
+    t = np.array([0.0, 0.3, 1.0, 1.2, 2.0])
+    q, dq = np.stack((t**2, -3 * t**2), axis=1), np.stack((2 * t, -6 * t), axis=1)
+    ddq = accelerations_of(t, q, dq)
+    np.testing.assert_allclose(ddq[1:-1], np.tile([2.0, -6.0], (3, 1)), atol=1e-12)
+    assert np.all(ddq[[0, -1]] == 0)
+    dq[2] = 0.0
+    assert np.all(accelerations_of(t, q, dq)[2] == 0) and np.any(accelerations_of(t, q, dq)[1] != 0)
 
 
 @pytest.mark.parametrize(

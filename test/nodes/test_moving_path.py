@@ -14,6 +14,7 @@ pytest.importorskip("ros2_dynid.srv")
 
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.srv import GetParameters
+from rclpy.qos import qos_profile_sensor_data
 from ros2_dynid.srv import PlanExcitation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -330,8 +331,34 @@ def test_long_plans_go_in_few_points_and_sensors_may_jitter(tmp_path):
             scene.state("aborted")
             scene.at_rest()
             assert json.dumps(made.client.excitation_state).count("stop was called") == 1
+            what_would_be_lost_is_refused(scene)
         finally:
             scene.relay.close()
+
+
+def what_would_be_lost_is_refused(scene):
+    """Item 21: a curve that needs thousands of points, and a listener that is not reliable, as real controllers are."""
+    t = np.linspace(0.0, 12 * np.pi, 4001)
+    q = START + ((1 - np.cos(t)) / 2)[:, None] * np.array([0.4, 0.3, 0.5])
+    dq = (np.sin(t) / 2)[:, None] * np.array([0.4, 0.3, 0.5])
+    dq[[0, -1]] = 0.0
+    curve = through_points(t, q, dq)  # without accelerations at the points: between them they come and go
+    save_trajectory(scene.made.folder / "trajectories" / "dense.yaml", Trajectory(scene.made.robot.active_names, curve))
+    scene.plan("dense.yaml")
+    scene.client.create_subscription(JointTrajectory, "joint_trajectory", lambda m: None, qos_profile_sensor_data)
+    count = len(scene.sent)
+
+    def refused():  # once the excitation has found the listener
+        try:
+            scene.client.call(Trigger, "excitation/start")
+        except ClientError as error:
+            return "set the parameter action" in str(error) and "points" in str(error)
+        scene.client.call(Trigger, "excitation/stop")
+        scene.state("aborted")
+        return False
+
+    scene.client.wait(refused, 20.0, "the refusal")
+    assert len(scene.sent) == count
 
 
 def long_motion(folder, robot):

@@ -43,7 +43,7 @@ class Caller(Node):
         time.sleep(MATCHING)  # the node may have been started anew
         return client
 
-    def call(self, kind: Any, name: str, timeout: float = 60.0, **fields: Any) -> Any:
+    def call(self, kind: Any, name: str, /, timeout: float = 60.0, **fields: Any) -> Any:
         """Call a service and return its response; a response without success raises."""
         client = self._server(kind, name)
         future = client.call_async(kind.Request(**fields))

@@ -95,8 +95,8 @@ class Excitation(ManagedNode):
         self._exciting.publish(Bool(data=False))
         self._state_out.publish(String(data="idle"))
         action = self.value("action")
-        self._sender = ActionSender(self, action, self._refused) if action else TopicSender(self, "joint_trajectory")
         self._controllers = Controllers(self, self.value("controller_manager"))
+        self._sender = ActionSender(self, action, self._refused) if action else TopicSender(self, "joint_trajectory")
         starting, stopping = MutuallyExclusiveCallbackGroup(), MutuallyExclusiveCallbackGroup()
         for name, act, group in (
             ("start", self._start, starting),
@@ -203,6 +203,8 @@ class Excitation(ManagedNode):
         if problem := sender.problem():
             raise InputError(problem, "start the controller, or remap its topic")
         self.get_logger().info(self._controllers.check(sender.name))
+        if advice := self._controllers.advice(sender.name):
+            self.get_logger().warning(advice)
         points = plan.points(chosen(plan.trajectory), self.value("point_rate"))
         q, limits = machine.where(self._now()), machine.limits
         assert limits is not None
@@ -250,7 +252,10 @@ class Excitation(ManagedNode):
         return now
 
     def _connection(self) -> str:
-        return "nobody is to be sent to" if self._sender is None else self._sender.problem()
+        sender = self._sender
+        return (
+            "nobody is to be sent to" if sender is None else sender.problem() or self._controllers.problem(sender.name)
+        )
 
     def _refused(self, number: int, text: str) -> None:
         self._owner.post(lambda now: GoalRefused(now, number, text))

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from rclpy.duration import Duration
 from rclpy.node import Node
+from rclpy.qos import ReliabilityPolicy
 from rclpy.serialization import serialize_message
 from rclpy.time import Time
 from trajectory_msgs.msg import JointTrajectory
@@ -20,6 +21,9 @@ from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
 
 Refused = Callable[[int, str], None]
 """Takes the number of a command and why the controller refused it or gave it up."""
+WHOLE_BYTES = 60_000
+"""What fits one datagram: longer messages travel in fragments, and a best-effort subscription, such as that of a joint
+trajectory controller, gets all of them or nothing."""
 _STAMP = {1: struct.Struct("<iI"), 0: struct.Struct(">iI")}
 
 
@@ -60,8 +64,20 @@ class TopicSender:
         return str(self._publisher.topic_name)
 
     def prepare(self, points: Reference) -> None:
-        """Build the message now, so that sending takes no time."""
-        self._ready[points] = bytes(serialize_message(trajectory_message(points)))
+        """Build the message now, so that sending takes no time; refuse one that would be lost on the way."""
+        data = bytes(serialize_message(trajectory_message(points)))
+        if len(data) > WHOLE_BYTES and self._best_effort():
+            raise InputError(
+                f"the trajectory takes {len(points.t)} points, {len(data) // 1000} kB, and who listens on {self.name}"
+                f" is sure of no more than {WHOLE_BYTES // 1000} kB",
+                "set the parameter action to the controller's follow_joint_trajectory, or lower point_rate",
+            )
+        self._ready[points] = data
+
+    def _best_effort(self) -> bool:
+        """Return whether a subscription of the topic is not reliable."""
+        found = self._node.get_subscriptions_info_by_topic(self.name)
+        return any(info.qos_profile.reliability is not ReliabilityPolicy.RELIABLE for info in found)
 
     def send(self, points: Reference, delay: float, number: int) -> None:
         """Publish; the stamp, the first field after four bytes of encapsulation, is that of this moment."""

@@ -98,6 +98,8 @@ class Recorder(ManagedNode):
         except WriteError as error:
             self._announce(error.path, error.kept)
             raise
+        for problem in summary.problems:
+            self.get_logger().warning(problem)
         self._announce(summary.path, summary.samples)
         return summary
 
