@@ -56,6 +56,12 @@ def motion() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return 0.3 * np.sin(phase), 0.3 * w * np.cos(phase), -0.3 * w * w * np.sin(phase)
 
 
+def torques(model: FeedforwardModel) -> np.ndarray:
+    """Return the torques of the motion that the node must answer with, shape (N, 6)."""
+    rows = [(model.rigid(*row), row[1]) for row in zip(*motion(), strict=True)]
+    return np.array([rigid + model.friction(dq, SMOOTHING, rigid) for rigid, dq in rows])
+
+
 class Bench:
     """The node before a stream of references."""
 
@@ -209,8 +215,7 @@ def main(seconds: float, count: int) -> dict[str, Any]:
         path = Path(name) / "model.yaml"
         save_model(model_of(robot, base, value, np.ones(len(base)), np.eye(len(base))), path)
         model = FeedforwardModel(robot, load_model(path).chi)
-        rows = zip(*motion(), strict=True)
-        expected = np.array([model.rigid(*row) + model.friction(row[1], SMOOTHING) for row in rows])
+        expected = torques(model)
         os.environ.update(environment)
         with Processes(Path(name), {**environment, "PYTHONPATH": _path()}) as processes:
             arguments = ["-p", f"model:={path}", "-p", "output:=effort", "-p", f"smoothing:={SMOOTHING}"]

@@ -11,16 +11,42 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from ros2_dynid.srv import PlanExcitation
+from trajectory_msgs.msg import JointTrajectory
 
 from browser import browser, need_browser, opened, sideways, until
 from motions import saved_motion
 from ros_graph import graph
 
 ASK = "dynid.ask('start', {anyway: true}).then(() => document.getElementById('log').textContent)"
+CLICKED = """document.getElementById('stop').addEventListener(
+  'click', () => { window.clicked = performance.timeOrigin + performance.now(); }, true)"""
+STOPS = 3
 STATE = "document.getElementById('state').textContent"
 
 
-@pytest.mark.timeout(240)
+def stops(made, page):
+    """Start and stop again and again; return the time from each click to the stop that the excitation sends [ms]."""
+    sent = []
+    made.client.create_subscription(
+        JointTrajectory, "joint_trajectory", lambda _, info: sent.append(info["source_timestamp"] * 1e-6), 10
+    )
+    page.evaluate(CLICKED)
+    took = []
+    for _ in range(STOPS):
+        made.client.wait(lambda: np.abs(made.client._live.dq).max() < 0.005, 20.0, "rest")
+        until(page, "!document.getElementById('start').disabled")
+        page.evaluate("dynid.ask('start', {anyway: true})")
+        until(page, f"{STATE} === 'exciting'")
+        made.client.wait(lambda: np.abs(made.client._live.dq).max() > 0.02, 20.0, "the motion")
+        page.click("#stop")
+        clicked = page.evaluate("window.clicked")
+        made.client.wait(lambda clicked=clicked: sent and sent[-1] > clicked, 10.0, "the stop")
+        took.append(next(t for t in sent if t > clicked) - clicked)
+        until(page, f"/^aborted/.test({STATE})")
+    return took
+
+
+@pytest.mark.timeout(400)
 def test_a_person_plans_starts_and_stops(tmp_path):
     need_browser()
     with graph(tmp_path) as made, browser() as chromium:
@@ -49,6 +75,7 @@ def test_a_person_plans_starts_and_stops(tmp_path):
             until(page, "dynid.state.ghost !== null")
             assert page.locator("#plan").is_disabled() and page.locator("#start").is_disabled()
             made.client.wait(lambda: np.abs(made.client.position() - before).max() > 0.05, 40.0, "the motion")
+            until(page, "dynid.state.error !== null && Math.max(...dynid.state.error.map(Math.abs)) < 0.2")
             until(page, f"Math.abs(dynid.state.q[0] - {before[0]}) > 0.03")
             watching.keyboard.press(" ")  # anyone may stop, by the space bar
             until(page, f"/^aborted/.test({STATE})")
@@ -58,6 +85,8 @@ def test_a_person_plans_starts_and_stops(tmp_path):
             line = watching.evaluate(ASK)
             assert "wrong token" in line, "a refused request shows its one line"
             assert made.client.excitation_state.startswith("aborted")
+            took = stops(made, page)
+            assert min(took) < 50.0, f"from the click to the stop on the wire [ms]: {took}"
             for one, width in ((page, 1280), (page, 400)):
                 one.set_viewport_size({"width": width, "height": 800})
                 assert sideways(one) <= 0, "nothing may stick out sideways"

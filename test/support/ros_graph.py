@@ -70,11 +70,9 @@ class Graph:
                     heard.update({pair.key: pair.value for pair in status.values})
 
         wanted = {"position": "known", "at_rest": "True", "controller": "connected"}
-        subscription = self.client.create_subscription(DiagnosticArray, "/diagnostics", take, 10)
-        try:
-            self.client.wait(lambda: wanted.items() <= heard.items(), 20.0, "a robot that the excitation can move")
-        finally:
-            self.client.destroy_subscription(subscription)
+        # It stays until the client closes: rclpy's executor, in its own thread, may be about to wait for it.
+        self.client.create_subscription(DiagnosticArray, "/diagnostics", take, 10)
+        self.client.wait(lambda: wanted.items() <= heard.items(), 20.0, "a robot that the excitation can move")
 
     def run(self, service: str = "start") -> None:
         """Start, as soon as the excitation sees the robot at rest; the state is empty until it says one anew."""
