@@ -40,12 +40,16 @@ LOOKED_AT = 120.0
 
 @dataclass(frozen=True)
 class Cutoffs:
-    """Cut-offs proposed or asked for [Hz]; step: samples between inner ones; row_step: inner samples between rows."""
+    """Cut-offs proposed or asked for [Hz]; step: samples between inner ones; row_step: inner samples between rows.
+
+    slow_rate: whether the rows would keep more, were there more samples a second.
+    """
 
     position: float
     row: float
     step: int
     row_step: int
+    slow_rate: bool = False
 
 
 def propose(found: Spectrum, n_samples: int, rate: float, options: PreparationOptions, source: str = "") -> Cutoffs:
@@ -54,7 +58,8 @@ def propose(found: Spectrum, n_samples: int, rate: float, options: PreparationOp
     motion = float(np.median(found.motion))
     visible = float(np.median(found.visible))
     lowest = max(float(np.clip(visible / ROWS_TO_POSITION, *FOR_FRICTION)), LOBES * rate / (SHARE_OF_ENDS * n_samples))
-    row = options.row_cutoff or min(max(MOTION_TO_ROWS * motion, lowest), highest / 2.2)
+    wished = options.row_cutoff or max(MOTION_TO_ROWS * motion, lowest)
+    row = options.row_cutoff or min(wished, highest / 2.2)
     position = options.position_cutoff or min(max(min(ROWS_TO_POSITION * row, visible), 2.2 * row), highest)
     for name, value in (("position", position), ("row", row)):
         if value > highest * 1.0001:
@@ -62,7 +67,7 @@ def propose(found: Spectrum, n_samples: int, rate: float, options: PreparationOp
             raise InputError(what, f"choose at most {highest:.4g} Hz", source)
     step = max(1, int(rate / (RATE_OVER_CUTOFF * position)))
     wanted = options.row_rate or ROW_RATE_OVER_CUTOFF * row
-    return Cutoffs(position, row, step, max(1, int(rate / step / wanted + 0.5)))
+    return Cutoffs(position, row, step, max(1, int(rate / step / wanted + 0.5)), wished > row)
 
 
 @dataclass(frozen=True)

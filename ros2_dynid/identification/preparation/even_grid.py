@@ -1,4 +1,4 @@
-"""Stretches on an even grid: repeated samples left out, short gaps bridged, long ones left open."""
+"""Stretches on an even grid: repeats left out, bursts interpolated, short gaps bridged, long ones left open."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation.bursts import bursts, smoothed_over
 from ros2_dynid.identification.preparation.clock import GAP, JITTER, clock_of, gap_edges, period_of
 from ros2_dynid.identification.preparation.cutoffs import Spectrum, looked_at, spectrum
 from ros2_dynid.identification.preparation.quantum import quantum_of
@@ -86,6 +87,8 @@ def even_grid(samples: Samples, like: FirstPiece | None = None) -> Grid:
         samples = samples.take(~stale)
         notes.append(repaired(f"{100 * share:.2g} % of the samples repeat the one before: left out"))
     notes += effort_notes
+    samples, burst_notes = _without_bursts(samples)
+    notes += burst_notes
     found = like.spectrum if like is not None else _provisional_spectrum(samples, period, quantum)
     limit = max(GAP * period, SHORT / max(float(np.median(found.motion)), SLOWEST_MOTION))
     parts, uneven = _parts(samples, period, limit)
@@ -95,7 +98,7 @@ def even_grid(samples: Samples, like: FirstPiece | None = None) -> Grid:
         text = f"{len(short)} gaps of at most {1e3 * float(short.max()):.3g} ms are bridged, rows near them left out"
         notes.append(repaired(text))
     if split:
-        notes.append(remark(f"{split} gaps split the recording"))
+        notes.append(remark(f"{split} gaps split the recording" if split > 1 else "a gap splits the recording"))
     if uneven:
         notes.append(repaired(f"uneven stamps: resampled to {1.0 / period:.5g} Hz"))
     if quantum is not None and np.any(coarse := quantum > COARSE * np.ptp(samples.q, axis=0)):
@@ -140,6 +143,22 @@ def _with_fresh_efforts(samples: Samples, stale: NDArray[np.bool_]) -> tuple[Sam
             f"{100 * share:.2g} % of the efforts repeat the one before although the positions do not: interpolated"
         )
     ]
+
+
+def _without_bursts(samples: Samples) -> tuple[Samples, list[Note]]:
+    """Return samples whose efforts are interpolated over bursts of noise."""
+    assert samples.tau is not None
+    noisy = bursts(samples.tau)
+    at = noisy.any(axis=1)
+    if not at.any():
+        return samples, []
+    count = int(np.count_nonzero(np.diff(at.astype(int), prepend=0) > 0))
+    named = [name for name, bad in zip(samples.joint_names, noisy.any(axis=0), strict=True) if bad]
+    efforts = "all efforts are" if len(named) == len(samples.joint_names) else f"the effort of {', '.join(named)} is"
+    arrays = samples.arrays() | {"tau": smoothed_over(samples.t, samples.tau, noisy)}
+    where = f"from {samples.t[at][0] - samples.t[0]:.4g} s on"
+    text = f"{efforts} noisy in short bursts, {count} in all, {where}: interpolated there"
+    return samples.with_arrays(samples.t, arrays), [repaired(text)]
 
 
 def _parts(samples: Samples, period: float, limit: float) -> tuple[list[Stretch], bool]:

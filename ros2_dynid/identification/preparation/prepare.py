@@ -18,7 +18,7 @@ from ros2_dynid.identification.preparation.preparation_options import Preparatio
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.usable import check_signals, finite
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.notes import Note
+from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
 
 
@@ -43,14 +43,17 @@ def prepare(
     grid = even_grid(samples, None if like is None else like.known)
     parts, rate = grid.parts, grid.known.rate
     longest = max(parts, key=lambda part: len(part.t))
-    velocity_notes: tuple[Note, ...] = ()
+    more_notes: tuple[Note, ...] = ()
     if like is not None and like.cutoffs is not None:
         cutoffs, sources = like.cutoffs, like.filter.velocity
     else:
         if filters is not None:
             options = options.with_filters(filters.position_cutoff, filters.row_cutoff, HIGHEST * rate)
         cutoffs = propose(grid.known.spectrum, len(longest.t), rate, options, samples.source)
-        sources, velocity_notes = velocity_sources(longest, rate, cutoffs, options.velocity, robot.active_names)
+        sources, more_notes = velocity_sources(longest, rate, cutoffs, options.velocity, robot.active_names)
+        if cutoffs.slow_rate:
+            what = f"{rate:.3g} samples a second show motion and friction up to {cutoffs.row:.2g} Hz only"
+            more_notes = (*more_notes, remark(f"{what}: accelerations are poor; record faster"))
     gains, step = options.gains_of(robot), cutoffs.step
     kernels = [lowpass_kernel(cutoffs.position, rate, k) for k in range(3)]
     late = round((options.delay or 0.0) * rate)  # in whole samples; the kernel takes the rest
@@ -103,7 +106,7 @@ def prepare(
             velocity=sources,
         ),
         source=samples.source,
-        notes=(*samples.notes, *grid.notes, *velocity_notes),
+        notes=(*samples.notes, *grid.notes, *more_notes),
         cutoffs=cutoffs,
         known=grid.known,
         reference=np.concatenate(references) if len(references) == len(segments) else None,
