@@ -153,7 +153,7 @@ def _without_bursts(samples: Samples) -> tuple[Samples, list[Note]]:
     if not at.any():
         return samples, []
     count = int(np.count_nonzero(np.diff(at.astype(int), prepend=0) > 0))
-    named = [name for name, bad in zip(samples.joint_names, noisy.any(axis=0), strict=True) if bad]
+    named = [samples.joint_names[j] for j in np.flatnonzero(noisy.any(axis=0))]
     efforts = "all efforts are" if len(named) == len(samples.joint_names) else f"the effort of {', '.join(named)} is"
     arrays = samples.arrays() | {"tau": smoothed_over(samples.t, samples.tau, noisy)}
     where = f"from {samples.t[at][0] - samples.t[0]:.4g} s on"
