@@ -6,8 +6,11 @@ import json
 import re
 
 import numpy as np
+import pytest
+from scipy.stats import linregress
+from scipy.stats import t as student
 
-from ros2_dynid.fleet.kinds import Own, compare_kind
+from ros2_dynid.fleet.kinds import Own, _distances, _mean_and_spread, compare_kind
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
 from ros2_dynid.fleet.summary import FailedRecording, summarise
@@ -63,6 +66,61 @@ def test_a_robot_is_drawn_to_the_mean_by_what_its_recordings_leave_open():
     np.testing.assert_allclose(found.shrunk[0], oracle, rtol=1e-6, atol=1e-6)
 
 
+def by_hand(x: np.ndarray, s: np.ndarray) -> tuple[float, float, float]:
+    """Return mean, its std and spread: the spread by a scan, as Paule and Mandel define it."""
+    squares = np.linspace(0.0, np.ptp(x) ** 2, 200_001)
+    w = 1.0 / (s**2 + squares[:, None])
+    mean = np.sum(w * x, axis=1) / np.sum(w, axis=1)
+    enough = np.flatnonzero(np.sum(w * (x - mean[:, None]) ** 2, axis=1) <= len(x) - 1)
+    k = int(enough[0])
+    return float(mean[k]), float(1 / np.sqrt(np.sum(w[k]))), float(np.sqrt(squares[k]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mean_and_spread_of_robots_with_unlike_errors(seed):
+    rng = np.random.default_rng(seed)
+    s = rng.uniform(0.05, 0.4, 6)
+    x = 3.0 + (0.5 if seed % 2 else 0.0) * rng.standard_normal(6) + s * rng.standard_normal(6)
+    found = _mean_and_spread(x, s)
+    np.testing.assert_allclose(found, by_hand(x, s), rtol=1e-3, atol=2e-3)
+    assert _mean_and_spread(x[:1], s[:1])[:2] == (x[0], s[0]) and np.isnan(_mean_and_spread(x[:1], s[:1])[2])
+    same = np.full(6, 2.5)
+    assert _mean_and_spread(same, s) == (pytest.approx(2.5), pytest.approx(1 / np.sqrt(np.sum(s**-2))), 0.0)
+
+
+def test_each_robot_is_compared_with_the_others_and_the_limit_is_students():
+    rng = np.random.default_rng(2)
+    x, s = 1.0 + 0.3 * rng.standard_normal(5), np.array([0.1, 0.2, 0.1, 0.3, 0.1])
+    inside = np.array([True, True, True, False, True])
+    z, limit = _distances(x, s, inside, 1e-3)
+    for i in range(5):
+        others = [k for k in range(5) if inside[k] and k != i]
+        mean, mean_std, spread = by_hand(x[others], s[others])
+        wanted = (x[i] - mean) / np.sqrt(mean_std**2 + spread**2 + s[i] ** 2)
+        assert z[i] == pytest.approx(wanted, rel=5e-3)
+        assert limit[i] == pytest.approx(student.isf(1e-3, len(others) - 1))
+    few, never = _distances(x[:2], s[:2], np.array([True, True]), 1e-3)
+    assert np.isnan(few).all() and np.isinf(never).all(), "two robots cannot tell which of them is different"
+    many = 1.0 + 0.3 * rng.standard_normal(60)
+    z, limit = _distances(many, np.full(60, 0.1), np.ones(60, dtype=bool), 1e-3)
+    mean, mean_std, spread = by_hand(many, np.full(60, 0.1))
+    np.testing.assert_allclose(z, (many - mean) / np.sqrt(mean_std**2 + spread**2 + 0.01), rtol=5e-3, atol=1e-3)
+    np.testing.assert_allclose(limit, student.isf(1e-3, 59))
+
+
+def test_a_robot_that_stands_out_either_way_is_named_in_its_parameter_only():
+    for change in (4.0, -4.0):
+        for k in range(4):
+            fleet = robots(12, 9)
+            fleet[3] = moved(fleet[3], k, change)
+            found = compare_kind(fleet)
+            assert [tuple(pair) for pair in np.argwhere(found.stands_out)] == [(3, k)]
+            assert np.sign(found.z[3, k]) == np.sign(change)
+    blind = [Own(r.value, r.covariance, np.array([True, False, True, True])) for r in robots(6, 4)]
+    found = compare_kind(blind)
+    assert np.isnan(found.mean[1]) and np.isnan(found.z[:, 1]).all() and not found.stands_out.any()
+
+
 def points(torque: np.ndarray, std: float = 0.02) -> list[FrictionPoint | None]:
     return [FrictionPoint(np.array([value]), np.array([std])) for value in torque]
 
@@ -81,6 +139,55 @@ def test_friction_that_grows_leaves_its_band_and_the_date_is_right():
     lonely[30] = 6.0  # one warm day
     assert trends(["elbow"], list(days), points(lonely))[0].left is None
     assert trends(["elbow"], [0.0] * 60, points(worn)) == []  # no dates
+
+
+def test_a_trend_in_figures():
+    """Band, slope and its std by formulas of their own, with points of unlike errors, half a day apart."""
+    rng = np.random.default_rng(4)
+    time = 1.7e9 + 43200.0 * np.arange(12)
+    torque, std = 2.0 + 0.01 * np.arange(12) + 0.05 * rng.standard_normal(12), rng.uniform(0.02, 0.3, 12)
+    each = [FrictionPoint(np.array([x]), np.array([e])) for x, e in zip(torque, std, strict=True)]
+    (found,) = trends(["elbow"], list(time), each)
+    assert (found.joint, found.time, found.torque, found.std) == ("elbow", tuple(time), tuple(torque), tuple(std))
+    first = torque[:4]  # a third of 12
+    spread = np.sqrt(np.var(first, ddof=1) * (1 + 1 / 4) + np.maximum(std**2 - np.mean(std[:4] ** 2), 0.0))
+    width = np.maximum(student.isf(0.01 / 24, 3) * spread, 0.1 * first.mean())
+    assert found.high == pytest.approx(first.mean() + np.median(width))
+    assert found.low == pytest.approx(first.mean() - np.median(width))
+    fit = linregress(np.arange(12) / 2, torque)
+    assert found.slope == pytest.approx(fit.slope / first.mean())
+    assert found.slope_std == pytest.approx(fit.stderr / first.mean())
+
+
+def test_when_a_band_is_left():
+    day, high = 86400.0, 5.0
+    base = np.array([3.0, 3.01, 2.99, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0])
+
+    def left(*outside, value=high):
+        torque = base.copy()
+        torque[list(outside)] = value
+        found = trends(["a"], [1e9 + day * k for k in range(9)], points(torque, 1e-3))[0].left
+        return None if found is None else round((found - 1e9) / day)
+
+    assert left() is None and left(6, 7) is None and left(4, 5, 7, 8) is None
+    assert left(6, 7, 8) == 6 and left(4, 5, 6) == 4 and left(4, 6, 7, 8) == 6
+    assert left(6, 7, 8, value=1.0) == 6, "less friction is a change, too"
+    assert left(6, 7, 8, value=3.25) is None, "by less than a tenth nobody has to act"
+    assert left(6, 7, 8, value=3.35) == 6
+    few = trends(["a"], [1e9, 2e9, 3e9], points(base[:3]))[0]
+    assert few.low is None and few.slope is None and len(few.time) == 3
+    same = trends(["a"], [1e9] * 6, points(base[:6]))[0]
+    assert same.slope is None and same.low is not None
+
+
+def test_points_that_are_missing_are_left_out_joint_by_joint():
+    one = FrictionPoint(np.array([1.0, np.nan]), np.array([0.1, 0.1]))
+    two = FrictionPoint(np.array([1.1, 4.0]), np.array([0.1, np.nan]))
+    three = FrictionPoint(np.array([1.2, 4.2]), np.array([0.1, 0.2]))
+    found = trends(["a", "b"], [3e9, 2e9, 1e9, 4e9], [one, two, three, None])
+    assert [(t.joint, t.time, t.torque) for t in found] == [
+        ("a", (1e9, 2e9, 3e9), (1.2, 1.1, 1.0)), ("b", (1e9,), (4.2,)),
+    ]  # fmt: skip
 
 
 def result(robot: str, own: Own, rows: int) -> RobotResult:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
+from dataclasses import replace
 
 import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.preview.desk import Desk, Situation, check_rehearsed, refusals
-from ros2_dynid.preview.panel_server import MOST_BYTES, Doors, PanelServer
+from ros2_dynid.preview.panel_server import MOST_BYTES, MOST_STREAMS, Doors, PanelServer
 
 ALL = frozenset({"excitation", "recorder", "identification", "feedforward"})
 
@@ -74,6 +76,128 @@ def test_other_sites_and_nonsense_are_refused(panel):
     assert panel.done == []
 
 
+def get(panel, path, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", panel.port, timeout=20)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read(), dict(answer.getheaders())
+
+
+def test_what_a_strangers_page_asks_for_is_refused_and_our_own_names_are_not(panel):
+    own = f"127.0.0.1:{panel.port}"
+    for path in ("/", "/robot", "/plan"):
+        assert get(panel, path, Host="evil.example")[0] == 403
+        assert get(panel, path, Host=own, Origin="http://evil.example")[0] == 403
+        assert get(panel, path, Host=f"127.0.0.1:{panel.port + 1}")[0] == 403
+    for host in (own, f"localhost:{panel.port}", f"LOCALHOST:{panel.port}"):
+        assert get(panel, "/", Host=host)[0] == 200
+    assert get(panel, "/", Host=own, Origin=f"http://{own}")[0] == 200
+    assert get(panel, "/", Host=own, Origin=f"http://localhost:{panel.port}")[0] == 403, "not the name it came under"
+    assert post(panel, {"action": "start"}, Origin=f"http://{own}")[0] == 200
+
+
+def test_no_page_of_ours_is_framed_guessed_at_or_kept(panel):
+    for path, status in (("/", 200), ("/robot", 404), ("/nowhere", 404)):
+        got, data, headers = get(panel, path)
+        assert got == status and int(headers["Content-Length"]) == len(data)
+        assert headers["X-Frame-Options"] == "DENY" and headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+
+
+def test_robot_and_plan_are_their_own():
+    doors = Doors(lambda: '{"robot": 1}', lambda: '{"plan": 2}', lambda *_: "", lambda _: None)
+    server = PanelServer("127.0.0.1", 0, Desk("secret"), doors)
+    try:
+        assert get(server, "/robot")[:2] == (200, b'{"robot": 1}') and get(server, "/plan")[:2] == (200, b'{"plan": 2}')
+    finally:
+        server.close()
+
+
+def test_a_server_for_all_addresses_cannot_know_its_names_but_knows_a_foreign_page():
+    server = PanelServer("0.0.0.0", 0, Desk("secret"), Doors(lambda: "", lambda: "", lambda *_: "", lambda _: None))
+    try:
+        assert server.hosts is None and get(server, "/", Host="robot.lan:1")[0] == 200
+        assert get(server, "/", Host="robot.lan:1", Origin="http://evil.example")[0] == 403
+    finally:
+        server.close()
+
+
+def test_commands_go_to_one_place_and_say_how_long_they_are(panel):
+    connection = http.client.HTTPConnection("127.0.0.1", panel.port, timeout=20)
+    headers = {"X-Dynid-Token": "secret", "X-Dynid-Client": "one"}
+    connection.request("POST", "/other", b'{"action": "start"}', headers)
+    assert connection.getresponse().status == 403
+    for length in (None, "-5", "1e3", str(MOST_BYTES + 1)):
+        with socket.create_connection(("127.0.0.1", panel.port), timeout=20) as line:
+            lines = ["POST /do HTTP/1.1", f"Host: 127.0.0.1:{panel.port}", "X-Dynid-Token: secret"]
+            lines += [] if length is None else [f"Content-Length: {length}"]
+            line.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+            assert line.recv(100).startswith(b"HTTP/1.1 413")
+    assert panel.done == []
+    exact = json.dumps({"action": "start"}).encode()
+    assert post(panel, exact + b" " * (MOST_BYTES - len(exact)))[0] == 200 and panel.done == ["start"]
+    for body in (b'{"action": 3}', b'{"do": "start"}', b'"start"', b"null"):
+        assert post(panel, body)[0] == 400
+
+
+def test_only_so_many_tabs_look_on_and_each_is_counted_out():
+    gone = []
+    desk = Desk("secret")
+    server = PanelServer("127.0.0.1", 0, desk, Doors(lambda: "", lambda: "", lambda *_: "", gone.append))
+    try:
+        assert all(server.join("a") for _ in range(MOST_STREAMS - 1)) and server.join("b") and not server.join("c")
+        assert server.watched == MOST_STREAMS == 16 and get(server, "/events")[0] == 503
+        desk.check("start", "a", "secret")
+        for _ in range(MOST_STREAMS - 2):
+            server.part("a")
+        assert gone == [] and server.watched == 2, "another tab of that name is still there"
+        server.part("b")
+        assert gone == [] and desk.commander == "a"
+        server.part("a")
+        assert gone == ["a"] and desk.commander == "" and server.watched == 0
+    finally:
+        server.close()
+    assert server.next_state(0, 5.0) is None, "closed: nobody waits"
+
+
+def test_the_newest_state_goes_out_and_nothing_if_there_is_none(panel):
+    assert panel.next_state(0, 0.01) == (0, b"")
+    for k in range(3):
+        panel.publish({"k": k})
+    assert panel.next_state(0, 5.0) == panel.next_state(2, 5.0) == (3, b'{"k":2}')
+    assert panel.next_state(3, 0.01) == (3, b"")
+    with pytest.raises(ValueError, match="JSON"):
+        panel.publish({"q": float("nan")})
+
+
+def test_the_desk_knows_who_commands_and_for_how_long(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("ros2_dynid.preview.desk.time.monotonic", lambda: now[0])
+    desk = Desk("secret")
+    desk.check("stop", "anybody", "")
+    assert desk.commander == "" and desk.silent() == ""
+    desk.check("alive", "one", "secret")
+    assert desk.commander == "", "a sign of life commands nothing"
+    desk.check("start", "one", "secret")
+    now[0] += 1.9
+    assert desk.silent() == ""
+    desk.check("alive", "two", "secret")
+    now[0] += 0.2
+    assert desk.silent() == "one", "only its own signs count"
+    desk.check("alive", "one", "secret")
+    assert desk.silent() == ""
+    now[0] += 1.9
+    desk.check("plan", "one", "secret")
+    now[0] += 1.9
+    assert desk.silent() == "", "a command is a sign, too"
+    with pytest.raises(InputError, match="another browser commands"):
+        desk.check("start", "two", "secret")
+    assert not desk.leave("two") and desk.commander == "one"
+    desk.check("take_over", "two", "secret")
+    assert desk.commander == "two" and desk.leave("two") and desk.commander == ""
+    assert len({Desk().token for _ in range(20)}) == 20 and len(Desk().token) >= 12
+
+
 def test_the_page_is_served_and_states_stream(panel):
     connection = http.client.HTTPConnection("127.0.0.1", panel.port, timeout=20)
     connection.request("GET", "/")
@@ -101,6 +225,29 @@ def test_buttons_are_refused_with_a_reason():
     nothing = refusals(Situation())
     assert nothing["stop"] == ""
     assert all(text for action, text in nothing.items() if action != "stop")
+    for node, needing in (
+        ("excitation", {"plan", "rehearse", "start"}),
+        ("recorder", {"record", "end_recording"}),
+        ("identification", {"identify", "load_model"}),
+        ("feedforward", {"payload"}),
+    ):
+        silent = refusals(Situation(ALL - {node}, "idle", plan=1, recorded="bag", recording=True))
+        assert {action for action, text in silent.items() if text == f"the node {node} does not answer"} == needing
+    for busy, words, refused in (
+        ({"planning": True}, "a plan is being made", {"plan", "rehearse", "start"}),
+        ({"plan": 0}, "there is no plan yet", {"rehearse", "start"}),
+        ({"recording": True}, "a recording is under way", {"record"}),
+        ({"recording": False}, "nothing is being recorded", {"end_recording"}),
+        ({"identifying": True}, "an identification is under way", {"identify", "load_model"}),
+        ({"loading": True}, "an identification is under way", {"identify", "load_model"}),
+        ({"recorded": ""}, "there is no recording yet", {"identify"}),
+        ({"identifying": False}, "no identification is under way", {"cancel"}),
+        *(({"excitation": f"{state}: words"}, "the robot moves", {"plan", "rehearse", "start", "load_model"})
+          for state in ("approach", "settle", "rehearsing", "exciting", "braking")),
+        *(({"excitation": state}, "the robot moves", set()) for state in ("idle", "done", "aborted: exciting", "")),
+    ):  # fmt: skip
+        found = refusals(replace(Situation(ALL, "idle", plan=1, recorded="bag"), **busy))
+        assert {action for action, text in found.items() if text == words} == refused
     ready = Situation(ALL, "idle", plan=1, recorded="bag")
     assert {action for action, text in refusals(ready).items() if text} == {"end_recording", "cancel"}
     moving = Situation(ALL, "exciting", plan=1, recorded="bag")
