@@ -1,0 +1,84 @@
+"""A model is used on its own robot only, and limits of a joint_limits.yaml are those that hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.joint_limits import with_joint_limits
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.robot import PRISMATIC
+from ros2_dynid.model.same_robot import check_same_robot
+
+ROBOT = load_robot("demo6")
+
+
+def with_joint(k, **changes):
+    joints = list(ROBOT.joints)
+    joints[k] = replace(joints[k], **changes)
+    return replace(ROBOT, joints=tuple(joints))
+
+
+@pytest.mark.parametrize("key", ["gamma", "b", "alpha", "d", "theta", "r"])
+@pytest.mark.parametrize("k", [0, 3, 5])
+def test_another_geometry_is_refused_and_rounding_is_not(key, k):
+    own = getattr(ROBOT.joints[k], key)
+    check_same_robot(ROBOT, with_joint(k, **{key: own + 5e-7}), "model.yaml")
+    for change in (1e-4, -1e-4):
+        with pytest.raises(InputError, match=rf"model\.yaml.*another geometry at joint '{ROBOT.joints[k].name}'"):
+            check_same_robot(ROBOT, with_joint(k, **{key: own + change}), "model.yaml")
+
+
+def test_other_joints_kinds_of_joints_and_trees_are_refused():
+    check_same_robot(ROBOT, load_robot("demo6"), "x")
+    with pytest.raises(InputError, match="another geometry at joint"):
+        check_same_robot(ROBOT, with_joint(2, sigma=PRISMATIC), "x")
+    with pytest.raises(InputError, match="another geometry at joint"):
+        check_same_robot(ROBOT, with_joint(3, parent=1), "x")
+    with pytest.raises(InputError, match=f"has the joints {', '.join(load_robot('demo3').active_names)}"):
+        check_same_robot(ROBOT, load_robot("demo3"), "x")
+    swapped = [replace(ROBOT.joints[k], name=ROBOT.joints[(0, 2, 1, 3, 4, 5)[k]].name) for k in range(6)]
+    with pytest.raises(InputError, match="has the joints"):
+        check_same_robot(ROBOT, replace(ROBOT, joints=tuple(swapped)), "x")
+    coupled = load_robot("tx40")
+    with pytest.raises(InputError, match="coupled motors"):
+        check_same_robot(coupled, replace(coupled, coupling=()), "x")
+
+
+def limited(tmp_path, text):
+    (tmp_path / "limits.yaml").write_text(text)
+    return with_joint_limits(ROBOT, tmp_path / "limits.yaml")
+
+
+def test_each_limit_goes_where_it_belongs_unless_it_is_switched_off(tmp_path):
+    name, own = ROBOT.joints[1].name, ROBOT.joints[1].limits
+    keys = {"max_acceleration": "acceleration", "max_velocity": "velocity", "max_effort": "effort"}
+    for key, field in keys.items():
+        flag = f"has_{field}_limits"
+        for text, taken in (("", True), (f"{flag}: true, ", True), (f"{flag}: false, ", False)):
+            robot = limited(tmp_path, f"joint_limits: {{{name}: {{{text}{key}: 1.25}}}}")
+            assert robot.joints[1].limits == (replace(own, **{field: 1.25}) if taken else own)
+            assert [j.limits for j in robot.joints if j.name != name] == [
+                j.limits for j in ROBOT.joints if j.name != name
+            ]
+    robot = limited(tmp_path, f"p: {{q: {{joint_limits: {{{name}: {{min_position: -0.3, max_position: 0.4}}}}}}}}")
+    assert (robot.joints[1].limits.lower, robot.joints[1].limits.upper) == (-0.3, 0.4)
+    off = limited(
+        tmp_path, f"joint_limits: {{{name}: {{has_position_limits: false, min_position: -0.3, max_position: 0.4}}}}"
+    )
+    assert off.joints[1].limits == own
+
+
+@pytest.mark.parametrize(("entry", "words"), [
+    ("{max_velocity: 0}", "max_velocity is 0; give a positive number"), ("{max_effort: -2}", "positive"),
+    ("{max_acceleration: .inf}", "finite"), ("{max_acceleration: true}", "finite"), ("{max_velocity: fast}", "finite"),
+    ("{min_position: 1, max_position: 0.5}", "exchange them"), ("[1, 2]", "not a mapping"),
+])  # fmt: skip
+def test_limits_that_are_none(tmp_path, entry, words):
+    with pytest.raises(InputError, match=words):
+        limited(tmp_path, f"joint_limits: {{{ROBOT.joints[1].name}: {entry}}}")
+    for text in ("a: {b: 1}", "a: {b: {}}", "a: {b: {c: 1}, d: {e: 1}}", "joint_limits: {nobody: {max_velocity: 1}}"):
+        with pytest.raises(InputError, match=r"no mapping joint_limits|none of its joints"):
+            limited(tmp_path, text)
