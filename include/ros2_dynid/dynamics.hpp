@@ -83,6 +83,7 @@ class Dynamics
 public:
   explicit Dynamics(const Model & model)
   : n_(model.joints.size()), links_(n_), active_(model.active()), n_active_(active_.size()), couplings_(model.couplings),
+    forces_(model.forces), world_(model.forces.empty() ? 0 : n_ + 1), slope_(n_),
     q_(n_), dq_(n_), ddq_(n_), tau_(n_), rigid_(n_active_), chi_(n_)
   {
     const auto & B = model.base;
@@ -119,6 +120,7 @@ public:
   bool set_parameters(const Model & model) noexcept
   {
     if (model.joints.size() != n_ || model.couplings.size() != couplings_.size()) return false;
+    if (model.forces.size() != forces_.size()) return false;
     if (model.friction.size() > terms_.capacity()) return false;
     for (std::size_t j = 0; j < n_; ++j) chi_[j] = model.joints[j].chi;
     for (std::size_t k = 0; k < couplings_.size(); ++k) {
@@ -126,6 +128,7 @@ public:
       couplings_[k].Fvm = model.couplings[k].Fvm;
       couplings_[k].Fcm = model.couplings[k].Fcm;
     }
+    for (std::size_t k = 0; k < forces_.size(); ++k) forces_[k].K = model.forces[k].K;
     terms_.resize(model.friction.size());
     for (std::size_t k = 0; k < terms_.size(); ++k) {
       terms_[k] = model.friction[k];
@@ -162,6 +165,7 @@ public:
     expand(dq, dq_.data());
     expand(ddq, ddq_.data());
     recursion(gravity_);
+    add_elastic();
     add_rotors(ddq_.data());
     reduce(tau);
   }
@@ -176,7 +180,7 @@ public:
     reduce(tau);
   }
 
-  /// Q(q): what holds the robot still, without friction and offset.
+  /// Q(q): what holds the robot still, springs included, without friction and offset.
   void gravity(const double * q, double * tau) noexcept
   {
     positions(q);
@@ -532,6 +536,47 @@ private:
       tau_[j] = links_[j].prismatic ? links_[j].f.z : links_[j].n.z;
       carry(links_[j]);
     }
+    add_elastic();
+  }
+
+  /// Springs, cylinders and cables, at the positions of all joints: added to tau_.
+  void add_elastic() noexcept
+  {
+    if (forces_.empty()) return;
+    for (std::size_t j = 0; j < n_; ++j) {  // frame j + 1 in frame 0
+      const Frame & before = world_[links_[j].parent];
+      world_[j + 1] = {before.R * links_[j].R, before.p + before.R.out(links_[j].p)};
+    }
+    for (const auto & force : forces_) {
+      for (auto & x : slope_) x = 0.0;
+      double x = 0.0;
+      if (force.has_pivots) {
+        std::array<Vec, 2> at;
+        for (std::size_t k = 0; k < 2; ++k) {
+          const auto & pivot = force.pivots[k];
+          at[k] = world_[pivot.joint].p + world_[pivot.joint].R.out({pivot.point[0], pivot.point[1], pivot.point[2]});
+        }
+        const Vec span = at[1] - at[0];
+        x = std::sqrt(dot(span, span));
+        if (!(x > 0.0)) continue;
+        const Vec u = (1.0 / x) * span;
+        for (std::size_t k = 0; k < 2; ++k) {
+          for (std::size_t i = force.pivots[k].joint; i; i = links_[i - 1].parent) {
+            const Vec & axis = world_[i].R.k;
+            const double moved = links_[i - 1].prismatic ? dot(u, axis) : dot(u, cross(axis, at[k] - world_[i].p));
+            slope_[i - 1] += k == 0 ? -moved : moved;
+          }
+        }
+      } else {
+        for (const auto & weight : force.weights) {
+          const std::size_t j = weight.joint - 1;
+          slope_[j] += weight.value;
+          x += weight.value * (G_.empty() ? q_[j] : q_[j] + offset_[j]);
+        }
+      }
+      const double s = x - force.rest, F = force.K[0] + s * (force.K[1] + s * (force.K[2] + s * force.K[3]));
+      for (std::size_t j = 0; j < n_; ++j) tau_[j] += slope_[j] * F;
+    }
   }
 
   /// Rotors and couplings: their inertia times x (accelerations, or speeds for the momentum), added to tau_.
@@ -602,6 +647,14 @@ private:
   std::vector<std::size_t> active_;
   std::size_t n_active_;
   std::vector<Coupling> couplings_;
+  std::vector<Force> forces_;
+  struct Frame
+  {
+    Rotation R;
+    Vec p;
+  };
+  std::vector<Frame> world_;  ///< frames 0 to n in frame 0; empty without forces
+  std::vector<double> slope_;
   std::vector<FrictionTerm> terms_;
   std::vector<double> q_, dq_, ddq_, tau_, rigid_;
   std::vector<std::array<double, PER_JOINT>> chi_;

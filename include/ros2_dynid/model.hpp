@@ -72,6 +72,26 @@ struct FrictionTerm
   double coefficient = 0.0, speed = 0.0;
 };
 
+/// A point [m] in the frame of joint `joint`; 0: frame 0, which is fixed to the base.
+struct Pivot
+{
+  std::size_t joint = 0;
+  std::array<double, 3> point{};
+};
+
+/// A spring, cable or cylinder: the drives feel (dx/dq)^T F(x) against it, F = sum of K[p] (x - rest)^p.
+///
+/// x is the sum of weights q_j, or, with pivots, their distance; F > 0 pulls these together.
+struct Force
+{
+  bool has_pivots = false;
+  std::vector<Weight> weights;
+  std::array<Pivot, 2> pivots;
+  double rest = 0.0;
+  std::array<double, 4> K{};          ///< Kf, Ks, Kq, Kc
+  std::array<bool, 4> has{};          ///< which of them are parameters
+};
+
 /// A link fixed to the frame of joint `joint`; rotation by rows and position of the link's frame in the joint's.
 struct Tool
 {
@@ -98,6 +118,7 @@ struct Model
   std::vector<Coupling> couplings;
   std::vector<Passive> passive;
   std::vector<FrictionTerm> friction;
+  std::vector<Force> forces;
   std::vector<Tool> tools;
   std::vector<ErrorBar> error_bars;                            ///< one for each active joint
 
@@ -132,6 +153,13 @@ inline bool set_parameter(Model & model, const std::string & name, double value)
   const std::string kind = name.substr(0, digits);
   std::size_t number = 0;
   for (std::size_t k = digits; k < name.size(); ++k) number = 10 * number + static_cast<std::size_t>(name[k] - '0');
+  static const char * const elastic[4] = {"Kf", "Ks", "Kq", "Kc"};
+  for (std::size_t p = 0; p < 4; ++p) {
+    if (kind != elastic[p]) continue;
+    if (number > model.forces.size() || !model.forces[number - 1].has[p]) return false;
+    model.forces[number - 1].K[p] = value;
+    return true;
+  }
   if (number > model.joints.size()) return false;
   for (std::size_t k = 0; k < PER_JOINT; ++k) {
     if (kind == kinds[k]) {
@@ -155,6 +183,7 @@ inline void clear_parameters(Model & model)
 {
   for (auto & joint : model.joints) joint.chi.fill(0.0);
   for (auto & coupling : model.couplings) coupling.Iam = coupling.Fvm = coupling.Fcm = 0.0;
+  for (auto & force : model.forces) force.K.fill(0.0);
 }
 
 namespace detail
@@ -283,7 +312,7 @@ inline void check_structure(const Model & model)
 }  // namespace detail
 
 constexpr char runtime_magic[8] = {'D', 'Y', 'N', 'I', 'D', 'R', 'T', '\n'};
-constexpr std::uint32_t runtime_version = 1;
+constexpr std::uint32_t runtime_version = 2;  // 1: without springs, cylinders and cables; still read
 
 /// Read a model from the bytes of a runtime file: magic, version, checksum, length, then the model, little endian.
 inline Model parse_model(const std::string & bytes)
@@ -297,7 +326,7 @@ inline Model parse_model(const std::string & bytes)
   Reader header(data + 8, 12);
   const std::uint32_t version = header.integer(), checksum = header.integer();
   const std::size_t size = header.integer();
-  if (version != runtime_version) {
+  if (version < 1 || version > runtime_version) {
     throw std::runtime_error("the runtime model has version " + std::to_string(version) + ", this program reads " +
                              std::to_string(runtime_version) + cure);
   }
@@ -348,6 +377,29 @@ inline Model parse_model(const std::string & bytes)
       term.kind = static_cast<FrictionKind>(kind);
       term.coefficient = in.number();
       term.speed = in.number();
+    }
+    if (version >= 2) {
+      model.forces.resize(in.count(4 + 4 + 8 + 4));
+      for (auto & force : model.forces) {
+        force.has_pivots = in.integer() != 0;
+        force.rest = in.number();
+        if (force.has_pivots) {
+          for (auto & pivot : force.pivots) {
+            pivot.joint = in.integer();
+            if (pivot.joint > n) throw std::runtime_error("it names a joint that the robot does not have");
+            for (auto & x : pivot.point) x = in.number();
+          }
+        } else {
+          force.weights = detail::weights(in, n);
+        }
+        const std::size_t powers = in.count(12);
+        for (std::size_t k = 0; k < powers; ++k) {
+          const std::uint32_t power = in.integer();
+          if (power >= 4) throw std::runtime_error("it has a force that this program does not know");
+          force.has[power] = true;
+          force.K[power] = in.number();
+        }
+      }
     }
     model.tools.resize(in.count(8 + 8 * 12));
     for (auto & tool : model.tools) {
@@ -432,6 +484,7 @@ inline std::string difference(const Model & a, const Model & b)
       return "a closed loop differs";
     }
   }
+  if (a.forces.size() != b.forces.size()) return "the springs, cylinders or cables differ";
   return "";
 }
 
@@ -447,6 +500,7 @@ inline Model with_parameters(const Model & robot, const Model & estimate)
     model.couplings[k].Fvm = estimate.couplings[k].Fvm;
     model.couplings[k].Fcm = estimate.couplings[k].Fcm;
   }
+  for (std::size_t k = 0; k < model.forces.size(); ++k) model.forces[k].K = estimate.forces[k].K;
   model.friction = estimate.friction;
   for (std::size_t a = 0; a < model.error_bars.size() && a < estimate.error_bars.size(); ++a) {
     const ErrorBar & bar = estimate.error_bars[a];

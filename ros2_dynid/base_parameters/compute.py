@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.base_parameters.closed_form import CLEAR, closed_form, doubts
+from ros2_dynid.base_parameters.elastic_columns import with_elastic
 from ros2_dynid.base_parameters.numeric import (
     Dependence,
     by_qr,
@@ -32,7 +33,7 @@ from ros2_dynid.base_parameters.scaling import scaled_points
 from ros2_dynid.base_parameters.selection import chosen_names, preference
 from ros2_dynid.base_parameters.transfer import units
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Robot
 
 METHODS = ("qr", "svd", "closed-form")
@@ -54,7 +55,7 @@ def base_parameters(
 
     source: model d ("torque"), d0 ("accel") or h ("energy").
     method: "qr" or "svd", both from random samples drawn with `seed`, or "closed-form".
-    groups: of inertial, rotor, friction, offset (all that the model shows if None).
+    groups: of inertial, rotor, friction, offset, force (all that the model shows if None).
     order: names, kinds, groups or joint numbers that lead before others.
     tolerance: relative limit below which a diagonal element counts as zero (default: number of rows times eps).
     scale: optimise the sample points always, never, or (None) where the gap is poor.
@@ -67,7 +68,16 @@ def base_parameters(
     if method == "closed-form" and robot.passive:
         notes.append("closed rules do not cover loops: computed numerically, by QR")
         method = "qr"
-    if method == "closed-form":
+    elastic = [name for name in names if group_of(name) == "force"]
+    if method == "closed-form" and elastic and order is not None:
+        notes.append("closed rules do not cover springs that lead before links: computed numerically, by QR")
+        method = "qr"
+    if method == "closed-form" and elastic:
+        rest = tuple(name for name in names if name not in elastic)
+        bare = replace(robot, forces=(), parameters={})
+        found = closed_form(bare, rest, range(len(rest)), source=source, tilting_base=tilting_base, tolerance=tolerance)
+        found = with_elastic(robot, found, names, source=source, seed=seed, tilting_base=tilting_base)
+    elif method == "closed-form":
         found = closed_form(robot, names, columns, source=source, tilting_base=tilting_base, tolerance=tolerance)
     else:
         found = _sampled(robot, names, columns, source, method, tolerance, seed, scale, tilting_base)

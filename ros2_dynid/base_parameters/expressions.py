@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.symbols import Polynomial
-from ros2_dynid.model.parameters import PER_JOINT, split_name
+from ros2_dynid.model.parameters import KINDS, split_name
 
-_KINDS = (*PER_JOINT, "Iam", "Fvm", "Fcm")
 PolynomialCoefficients = Mapping[tuple[int, int], Polynomial]
 
 
@@ -52,7 +51,7 @@ def _of_row(base: BaseParameters, k: int, symbolic: PolynomialCoefficients) -> d
 def _place(name: str, coefficient: float) -> tuple[int, float, int]:
     """Return where a term stands: by kind, larger coefficients first, then by joint."""
     kind, number = split_name(name)
-    return _KINDS.index(kind), -float(f"{abs(coefficient):.9g}"), number
+    return KINDS.index(kind), -float(f"{abs(coefficient):.9g}"), number
 
 
 def _factor(coefficient: float, polynomial: Polynomial | None, latex: bool) -> tuple[str, str]:

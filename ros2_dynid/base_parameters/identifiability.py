@@ -55,9 +55,9 @@ def _listed(names: list[str], most: int = 8) -> str:
 def _because(robot: Robot, name: str) -> str:
     """Return why a link's parameter moves to the link before it."""
     kind, j = split_name(name)
-    joint = robot.joints[j - 1]
-    if kind not in LINK or joint.parent == 0 or robot.passive:
+    if kind not in LINK or robot.passive or robot.joints[j - 1].parent == 0:
         return ""
+    joint = robot.joints[j - 1]
     if joint.sigma == REVOLUTE and kind in ("YY", "MZ", "M"):
         what = f"XX{j} + YY{j}" if kind == "YY" else "it"
         return f": link {joint.parent} feels {what} the same at every q{j}"

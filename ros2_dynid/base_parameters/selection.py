@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.model.parameters import GROUPS, PER_JOINT, group_of, select_groups, split_name
+from ros2_dynid.model.parameters import GROUPS, KINDS, group_of, select_groups, split_name
 from ros2_dynid.model.robot import Robot
 
 DISSIPATIVE = ("friction", "offset")
@@ -17,7 +17,9 @@ def chosen_names(robot: Robot, source: str, groups: Sequence[str] | None) -> tup
     if source == "torque":
         return select_groups(robot, groups), None
     if groups is None:
-        return select_groups(robot, ("inertial", "rotor")), f"friction and offset left out: not in the {source} model"
+        elastic = ("force",) if robot.forces else ()
+        note = f"friction and offset left out: not in the {source} model"
+        return select_groups(robot, ("inertial", "rotor", *elastic)), note
     wrong = [group for group in groups if group in DISSIPATIVE]
     if wrong:
         raise InputError(
@@ -55,8 +57,8 @@ def _expanded(item: str, names: Sequence[str]) -> list[str]:
         return [item]
     if item in GROUPS:
         return [name for name in names if group_of(name) == item]
-    if item in (*PER_JOINT, "Iam", "Fvm", "Fcm"):
+    if item in KINDS:
         return [name for name in names if split_name(name)[0] == item]
     if item.isascii() and item.isdigit():
-        return [name for name in names if split_name(name)[1] == int(item)]
+        return [name for name in names if split_name(name)[1] == int(item) and group_of(name) != "force"]
     return []

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import FIRST_MOMENT, INERTIA
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
 def _unit_pseudo_inertias() -> Array:
@@ -132,5 +133,10 @@ def units(robot: Robot, names: tuple[str, ...], length: float, gravity: float) -
     size = np.empty(len(names))
     for k, name in enumerate(names):
         kind = name.rstrip("0123456789")
+        if kind in SYMBOLS:
+            element, power = robot.forces[int(name[len(kind) :]) - 1], SYMBOLS.index(kind)
+            linear = bool(element.pivots) or robot.joints[min(element.weights) - 1].sigma == PRISMATIC
+            size[k] = force[linear] / (length**power if linear else 1.0)
+            continue
         size[k] = link[kind] if kind in link else drive[kind][robot.joints[int(name[len(kind) :]) - 1].sigma]
     return size

@@ -99,7 +99,10 @@ def _robot_text(robot: Robot) -> str:
     more = [float(x).hex() for x in (*robot.gravity, *robot.base.ravel())]
     coupling = [(c.motor, sorted(c.weights.items()), c.independent_inertia) for c in robot.coupling]
     passive = [(p.joint, sorted(p.terms.items()), p.offset) for p in robot.passive]
-    return repr((rows, more, coupling, passive))
+    forces = [
+        (f.powers, sorted(f.weights.items()), [(p.joint, p.point) for p in f.pivots], f.rest) for f in robot.forces
+    ]
+    return repr((rows, more, coupling, passive, *forces))
 
 
 @functools.cache

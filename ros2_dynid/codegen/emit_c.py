@@ -100,6 +100,7 @@ def _code(program: Program, function: str) -> Code:
         "sign": f"({real})(({{x}} > {zero}) - ({{x}} < {zero}))",
         "abs": f"fabs{suffix}({{x}})",
         "root": f"sqrt{suffix}(fabs{suffix}({{x}}))",
+        "inverse_root": f"(({real})1 / sqrt{suffix}(fabs{suffix}({{x}})))",
         "gauss": f"exp{suffix}(-({{x}}) * ({{x}}))",
     }
     outputs = list(zip(targets(program, function), generated.outputs, strict=True))

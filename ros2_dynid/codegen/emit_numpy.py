@@ -18,6 +18,7 @@ _STYLE = {
     "sign": "np.sign({x})",
     "abs": "np.abs({x})",
     "root": "np.sqrt(np.abs({x}))",
+    "inverse_root": "(1.0 / np.sqrt(np.abs({x})))",
     "gauss": "np.exp(-np.square({x}))",
 }
 _DOC = {

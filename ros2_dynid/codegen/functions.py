@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ros2_dynid.codegen.composite import composite_coefficients
+from ros2_dynid.codegen.elastic_expressions import elastic_torques
 from ros2_dynid.codegen.frames import Vector, expression_frames
 from ros2_dynid.codegen.graph import ABS, GAUSS, ROOT, Expr, Graph
 from ros2_dynid.codegen.newton_euler_expressions import (
@@ -113,6 +114,9 @@ def inertia_gravity(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPla
             for i in range(n):
                 M[i][j] = scale * M[i][j]
                 M[j][i] = M[i][j] if i != j else scale * M[j][j]
+    if robot.forces:
+        elastic = elastic_torques(graph, robot, recursion.frames, joint_values(graph, robot, "q"), plan.unit, slots)
+        Q = [a + b for a, b in zip(Q, elastic, strict=True)]
     for j in range(n):
         M[j][j] = M[j][j] + slots.get(("Ia", j + 1), graph.zero)
     for coupling in robot.coupling:
@@ -232,4 +236,8 @@ def _drives(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau: 
             if not Fcm.is_zero:
                 total = total + (weight * Fcm) * graph.sign(speed)
             result[j - 1] = total
+    if robot.forces and "g" in have:
+        frames = moving(graph, robot, plan, parts)[0].frames
+        elastic = elastic_torques(graph, robot, frames, joint_values(graph, robot, "q"), plan.unit, slots)
+        result = [a + b for a, b in zip(result, elastic, strict=True)]
     return result

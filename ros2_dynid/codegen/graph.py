@@ -14,9 +14,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NUM, PAR, VAR, SIN, COS, SIGN, ADD, MUL = "num", "par", "var", "sin", "cos", "sign", "add", "mul"
-ABS, ROOT, GAUSS = "abs", "root", "gauss"
-UNARY = (SIN, COS, SIGN, ABS, ROOT, GAUSS)
-"""Functions of one node: |x|, sqrt(|x|) and exp(-x^2) beside sine, cosine and sign."""
+ABS, ROOT, GAUSS, INVERSE_ROOT = "abs", "root", "gauss", "inverse_root"
+UNARY = (SIN, COS, SIGN, ABS, ROOT, GAUSS, INVERSE_ROOT)
+"""Functions of one node: |x|, sqrt(|x|), exp(-x^2) and 1 / sqrt(|x|) beside sine, cosine and sign."""
 Key = tuple[object, ...]
 
 
@@ -132,7 +132,7 @@ class Graph:
         return Expr(self, self._node((SIGN, x.node), False), x.sign)
 
     def even(self, function: str, x: Expr) -> Expr:
-        """Return |x| (ABS), sqrt(|x|) (ROOT) or exp(-x^2) (GAUSS)."""
+        """Return |x| (ABS), sqrt(|x|) (ROOT), exp(-x^2) (GAUSS) or 1 / sqrt(|x|) (INVERSE_ROOT)."""
         return Expr(self, self._node((function, x.node), False))
 
     def add(self, a: Expr, b: Expr) -> Expr:
@@ -252,6 +252,7 @@ _EVALUATE: Mapping[str, Callable[[float], float]] = {
     ABS: abs,
     ROOT: lambda x: math.sqrt(abs(x)),
     GAUSS: lambda x: math.exp(-x * x),
+    INVERSE_ROOT: lambda x: 1.0 / math.sqrt(abs(x)),
 }
 
 

@@ -27,7 +27,12 @@ BLOCK = 32
 """Samples in a block: a power of two, small enough for the block's arrays to stay in the nearest cache."""
 EFFORT = 25
 """Forms counted for the torque: enough to come near the fewest operations, and soon ready."""
-_STYLE = {"sin": "sin({x})", "cos": "cos({x})", "sign": "(double)(({x} > 0.0) - ({x} < 0.0))"}
+_STYLE = {
+    "sin": "sin({x})",
+    "cos": "cos({x})",
+    "sign": "(double)(({x} > 0.0) - ({x} < 0.0))",
+    "inverse_root": "(1.0 / sqrt(fabs({x})))",
+}
 Target = tuple[str, Expr]
 
 

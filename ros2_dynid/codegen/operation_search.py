@@ -16,9 +16,11 @@ from ros2_dynid.codegen.functions import Builder
 from ros2_dynid.codegen.graph import Count, Expr, Graph
 from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
 from ros2_dynid.codegen.representation import LARGEST, Slot, Space, exchanged, represent
+from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
 _COST = {"Ia": 2, "M": 6, "E11": 8, "E22": 8, "E12": 10, "E13": 10, "E23": 10, "MX": 16, "MY": 16, "MZ": 17, "E33": 18}
+_COST |= dict.fromkeys(SYMBOLS, 100)
 """What a slot costs, roughly, to start from; the counts decide."""
 _POWER = {"M": 2, "MX": 1, "MY": 1, "MZ": 1}
 """Powers of the unit of length that a constant carries."""

@@ -70,7 +70,7 @@ def chosen_parameters(robot: Robot, only: Sequence[str] | None) -> tuple[tuple[s
         return chosen, np.array([chi[names.index(name)] for name in chosen])
     if only is None:
         known = {group_of(name) for name, value in robot.parameters.items() if value != 0.0}
-        only = ["inertial", "rotor", *(group for group in ("friction", "offset") if group in known)]
+        only = ["inertial", "rotor", *(group for group in ("friction", "offset", "force") if group in known)]
     base = base_parameters(robot, groups=list(only))
     return base.leaders, base.values(robot, chi)
 

@@ -7,11 +7,12 @@ second moments are entries of G, and those of XX, YY, ZZ follow from E = tr(J)/2
 
 from __future__ import annotations
 
+from ros2_dynid.codegen.elastic_expressions import elastic_energy, elastic_torques
 from ros2_dynid.codegen.frames import Frame, Vector
 from ros2_dynid.codegen.functions import joint_values, moving, to_active
 from ros2_dynid.codegen.graph import Expr, Graph
 from ros2_dynid.codegen.newton_euler_expressions import Link, RecursionPlan
-from ros2_dynid.model.parameters import IA, JOINT, PER_JOINT, link_slice, standard_names
+from ros2_dynid.model.parameters import IA, JOINT, PER_JOINT, force_slice, link_slice, split_name, standard_names
 from ros2_dynid.model.robot import Robot
 
 
@@ -32,6 +33,9 @@ def regressor_columns(graph: Graph, robot: Robot) -> list[list[Expr]]:
             for k, entry in enumerate(_link_entries(graph, link, s_v, s_w)):
                 columns[JOINT * (j - 1) + k][i - 1] = entry
     _drive_columns(graph, robot, columns)
+    q, first = joint_values(graph, robot, "q"), force_slice(robot).start
+    for k, name in enumerate(standard_names(robot)[first:], start=first):
+        columns[k] = elastic_torques(graph, robot, recursion.frames, q, 1.0, {split_name(name): graph.one})
     return [to_active(graph, robot, column) for column in columns]
 
 
@@ -161,4 +165,7 @@ def energy_row(graph: Graph, robot: Robot) -> list[Expr]:
         ]
         row[inertia] = graph.sum((row[inertia], *terms))
         column += 2
+    q = joint_values(graph, robot, "q")
+    powers = [(force, power) for force in robot.forces for power in force.powers]
+    row[force_slice(robot)] = [elastic_energy(graph, recursion.frames, q, 1.0, *pair) for pair in powers]
     return row

@@ -14,10 +14,10 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind
-from ros2_dynid.model.parameters import JOINT, by_joint, standard_names
+from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
-MAGIC, VERSION = b"DYNIDRT\n", 1
+MAGIC, VERSION, WITH_FORCES = b"DYNIDRT\n", 1, 2
 KINDS = (
     FrictionKind.ASYMMETRIC,
     FrictionKind.CUBIC,
@@ -76,6 +76,21 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
     for term in robot.friction:
         _integers(out, term.joint, KINDS.index(term.kind))
         _numbers(out, term.coefficient, term.speed)
+    if robot.forces:
+        _integers(out, len(robot.forces))
+        coefficients = iter(chi[force_slice(robot)].tolist())
+        for force in robot.forces:
+            _integers(out, bool(force.pivots))
+            _numbers(out, force.rest)
+            for pivot in force.pivots:
+                _integers(out, pivot.joint)
+                _numbers(out, *pivot.point)
+            if not force.pivots:
+                _weights(out, dict(force.weights))
+            _integers(out, len(force.powers))
+            for power in force.powers:
+                _integers(out, power)
+                _numbers(out, next(coefficients))
     tools = [(link, carrier, pose) for link, (carrier, pose) in robot.tools.items() if carrier]
     _integers(out, len(tools))
     for link, carrier, pose in tools:
@@ -84,7 +99,7 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _numbers(out, *pose[:3, :3].ravel(), *pose[:3, 3])
     for sigma, std in zip(bars.sigma, bars.torque_std, strict=True):
         _numbers(out, sigma, std)
-    return MAGIC + struct.pack("<III", VERSION, zlib.crc32(out), len(out)) + bytes(out)
+    return MAGIC + struct.pack("<III", WITH_FORCES if robot.forces else VERSION, zlib.crc32(out), len(out)) + bytes(out)
 
 
 def _text(out: bytearray, text: str) -> None:

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ros2_dynid.dynamics.coupling import add_rotor_energy
+from ros2_dynid.dynamics.elastic import elastic_energies
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import Motion, motion_of
 from ros2_dynid.dynamics.spatial import cross, dot, place
-from ros2_dynid.model.parameters import JOINT, link_slice, standard_names
+from ros2_dynid.model.parameters import JOINT, force_slice, link_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
@@ -44,13 +45,15 @@ def kinetic_energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike) -> Array
 def potential_energy_regressor(robot: Robot, q: ArrayLike) -> Array:
     """Return the row of the potential energy, shape (N, n_standard), such that U = h_U chi [J], zero at the base.
 
-    U_j = -g . (M p + R m) with the origin p and the rotation R of frame j.
+    U_j = -g . (M p + R m) with the origin p and the rotation R of frame j; springs store their own.
     """
     T = frames(robot, q)
     h = np.zeros((T.shape[0], len(standard_names(robot))))
     for j in range(robot.n):
         h[:, JOINT * j + 6 : JOINT * j + 9] = -np.einsum("i,tik->tk", robot.gravity, T[:, j, :3, :3])
         h[:, JOINT * j + 9] = -T[:, j, :3, 3] @ robot.gravity
+    if robot.forces:
+        h[:, force_slice(robot)] = elastic_energies(robot, motion_of(robot, q)).T
     return h
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ros2_dynid.dynamics.coupling import drive_torque
+from ros2_dynid.dynamics.elastic import elastic_torque
 from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.dynamics.newton_euler import checked_standard, rigid_body_torque
 from ros2_dynid.model.robot import Array, Robot
@@ -30,9 +31,15 @@ def inertia_matrix(robot: Robot, chi: ArrayLike, q: ArrayLike) -> Array:
 
 
 def gravity_torque(robot: Robot, chi: ArrayLike, q: ArrayLike) -> Array:
-    """Return Q(q), shape (N, n_active) [N.m, N]: what holds the robot still, without friction and offset."""
-    motion = motion_of(robot, q)
-    return motion.to_active(rigid_body_torque(robot, checked_standard(robot, chi), motion)).T
+    """Return Q(q), shape (N, n_active) [N.m, N]: what holds the robot still, without friction and offset.
+
+    Springs, compensators and cables are part of it.
+    """
+    motion, chi = motion_of(robot, q), checked_standard(robot, chi)
+    tau = rigid_body_torque(robot, chi, motion)
+    if robot.forces:
+        tau += elastic_torque(robot, chi, motion)
+    return motion.to_active(tau).T
 
 
 def velocity_torque(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ros2_dynid.dynamics.coupling import drive_torque
+from ros2_dynid.dynamics.elastic import elastic_torque
 from ros2_dynid.dynamics.friction import friction_torque, without_friction
 from ros2_dynid.dynamics.friction_terms import terms_torque
 from ros2_dynid.dynamics.kinematics import link_motions, placements_of
@@ -25,6 +26,8 @@ def inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, 
     chi = checked_standard(robot, chi)
     motion = motion_of(robot, q, dq, ddq)
     tau = rigid_body_torque(robot, chi, motion)
+    if robot.forces:
+        tau += elastic_torque(robot, chi, motion)
     rotors = drive_torque(robot, without_friction(robot, chi), motion.dq, motion.ddq) if robot.friction else None
     carried = None if rotors is None else motion.to_active(tau + rotors).T
     tau += drive_torque(robot, chi, motion.dq, motion.ddq)

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ros2_dynid.dynamics.coupling import add_coupling_columns
+from ros2_dynid.dynamics.elastic import elastic_columns
 from ros2_dynid.dynamics.friction import add_friction_columns
 from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, motion_of
 from ros2_dynid.dynamics.spatial import chunks, cross, dot
-from ros2_dynid.model.parameters import JOINT, standard_names
+from ros2_dynid.model.parameters import JOINT, force_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
@@ -40,6 +41,8 @@ def loop_regressor(robot: Robot, motion: Motion) -> Array:
         _add_link_columns(robot, Y, part, motion)
     add_coupling_columns(robot, Y, motion.dq, motion.ddq)
     add_friction_columns(Y, motion.dq)
+    if robot.forces:
+        Y[force_slice(robot)] = elastic_columns(robot, motion)
     return motion.to_active(Y).transpose(2, 1, 0)
 
 

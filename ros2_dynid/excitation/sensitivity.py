@@ -12,13 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ros2_dynid.dynamics.coupling import add_coupling_columns, add_rotor_energy
+from ros2_dynid.dynamics.elastic import elastic_columns, elastic_energies, elastic_gradient
 from ros2_dynid.dynamics.energy import link_velocities
 from ros2_dynid.dynamics.friction import add_friction_columns
 from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, constraint, motion_of
 from ros2_dynid.dynamics.regressor import link_columns
 from ros2_dynid.dynamics.spatial import Placement, cross, dot, place
-from ros2_dynid.model.parameters import IA, JOINT, Fc, Fv, link_slice, standard_names
+from ros2_dynid.model.parameters import IA, JOINT, Fc, Fv, force_slice, link_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
 
 Index = list[int] | slice
@@ -48,6 +49,8 @@ def regressor_with_gradient(
             Y[JOINT * j + k, rows[j + 1]] = column
     add_coupling_columns(robot, Y, motion.dq, motion.ddq)
     add_friction_columns(Y, motion.dq)
+    if robot.forces:
+        Y[force_slice(robot)] = elastic_columns(robot, motion)
     if softness is not None:
         for j in range(n):
             Y[JOINT * j + Fc, j] = np.tanh(motion.dq[j] / softness[j])
@@ -58,6 +61,8 @@ def regressor_with_gradient(
             weights = np.einsum("jk,pkt->pjt", constraint(robot)[0], weights)
         gradients = _link_gradient(robot, motion, placements, links, rows, twists, weights)
         _add_drive_gradient(robot, weights, gradients[1], gradients[2])
+        if robot.forces:
+            gradients[0][:] += elastic_gradient(robot, motion, weights[force_slice(robot)])
         if softness is not None:
             for j in range(n):
                 gradients[1][j] += weights[JOINT * j + Fc, j] * (1.0 - Y[JOINT * j + Fc, j] ** 2) / softness[j]
@@ -89,6 +94,8 @@ def energy_with_gradient(robot: Robot, q: Array, dq: Array) -> tuple[Array, Ener
         h[JOINT * j + 6 : JOINT * j + 9] = cross(v, w) - gravity[-1]
         h[JOINT * j + 9] = 0.5 * dot(v, v) - height[-1]
     add_rotor_energy(robot, h, motion.dq)
+    if robot.forces:
+        h[force_slice(robot)] = elastic_energies(robot, motion)
 
     def back(C: Array) -> tuple[Array, Array]:
         weights = np.ascontiguousarray(C.T)
@@ -115,6 +122,8 @@ def energy_with_gradient(robot: Robot, q: Array, dq: Array) -> tuple[Array, Ener
                 g_bar[up] += gb + hb * p
                 height_bar[up] += hb
         _add_rotor_energy_gradient(robot, weights, motion.dq, gdq)
+        if robot.forces:
+            gq += np.einsum("ct,cjt->jt", weights[force_slice(robot)], elastic_columns(robot, motion))
         return motion.to_active(gq).T, motion.to_active(gdq).T
 
     return h.T, back

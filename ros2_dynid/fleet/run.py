@@ -149,7 +149,7 @@ def _plain(fleet: Fleet) -> Plain:
 
 def _geometry(robot: Robot) -> str:
     """Return a name for the robot's geometry: robots of one kind differ in their parameters only."""
-    return fingerprint(robot.joints, robot.gravity, robot.base, robot.coupling, robot.passive)[:8]
+    return fingerprint(robot.joints, robot.gravity, robot.base, robot.coupling, robot.passive, *robot.forces)[:8]
 
 
 def _identities(

@@ -1,7 +1,8 @@
 """Standard parameters: their order, names, units and groups (DESIGN conventions; seed 002, eq. 3).
 
 chi = [chi_1 ... chi_n, coupling], chi_j = [XX XY XZ YY YZ ZZ MX MY MZ M Ia Fv Fc off] of joint j, then for each coupled
-motor k: Iam_k (if independent), Fvm_k, Fcm_k.
+motor k: Iam_k (if independent), Fvm_k, Fcm_k, then for each spring, compensator or cable i its coefficients among
+Kf_i, Ks_i, Kq_i, Kc_i (model/forces.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.forces import SYMBOLS, ForceKind
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 INERTIA = ("XX", "XY", "XZ", "YY", "YZ", "ZZ")
 FIRST_MOMENT = ("MX", "MY", "MZ")
@@ -29,7 +31,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "rotor": ("Ia", "Iam"),
     "friction": ("Fv", "Fc", "Fvm", "Fcm"),
     "offset": ("off",),
+    "force": SYMBOLS,
 }
+KINDS = (*PER_JOINT, "Iam", "Fvm", "Fcm", *SYMBOLS)
+"""Every kind of standard parameter, in the order of chi."""
 _NAME = re.compile(r"([A-Za-z]+)([1-9][0-9]*)")
 
 
@@ -57,21 +62,33 @@ def standard_names(robot: Robot) -> tuple[str, ...]:
     for coupling in robot.coupling:
         kinds = ("Iam", "Fvm", "Fcm") if coupling.independent_inertia else ("Fvm", "Fcm")
         names += [f"{kind}{coupling.motor}" for kind in kinds]
+    names += [f"{SYMBOLS[power]}{i}" for i, force in enumerate(robot.forces, start=1) for power in force.powers]
     return tuple(names)
 
 
+def force_slice(robot: Robot) -> slice:
+    """Return the places in chi of the coefficients of springs, compensators and cables: the last ones."""
+    size = len(standard_names(robot))
+    return slice(size - sum(len(force.powers) for force in robot.forces), size)
+
+
 def group_of(name: str) -> str:
-    """Return "inertial", "rotor", "friction" or "offset" for a standard parameter's name."""
+    """Return "inertial", "rotor", "friction", "offset" or "force" for a standard parameter's name."""
     kind, _ = split_name(name)
     for group, kinds in GROUPS.items():
         if kind in kinds:
             return group
-    raise InputError(f"{name!r} is not a standard parameter", f"kinds are {' '.join(PER_JOINT)} Iam Fvm Fcm")
+    raise InputError(f"{name!r} is not a standard parameter", f"kinds are {' '.join(KINDS)}")
 
 
 def unit_of(robot: Robot, name: str) -> str:
     """Return the SI unit of a standard parameter, which for Ia, Fv, Fc and off depends on the joint's type."""
     kind, number = split_name(name)
+    if kind in SYMBOLS:
+        force, power = robot.forces[number - 1], SYMBOLS.index(kind)
+        angular = force.kind is not ForceKind.CYLINDER and robot.joints[min(force.weights) - 1].sigma != PRISMATIC
+        length = f"/{'rad' if angular else 'm'}{f'^{power}' if power > 1 else ''}" if power else ""
+        return f"{'N.m' if angular else 'N'}{length}"
     prismatic = robot.joints[number - 1].sigma == 1
     if kind in INERTIA:
         return "kg.m^2"

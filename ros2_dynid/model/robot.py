@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.forces import Force
 from ros2_dynid.model.friction_kinds import FrictionTerm
 
 Array = NDArray[np.float64]
@@ -92,7 +93,8 @@ class Robot:
     base: transform base link -> frame 0 (4, 4); tools: transform of the last frame -> link, by link name, with the
     number of the joint that carries it. gravity: acceleration of gravity in the base link's frame [m/s^2].
     parameters: a priori standard parameters by name (`ZZ1`, `Fv3`, ...), zero where absent. friction: terms beyond Fv,
-    Fc and off, with their coefficients: part of every complete torque, but not of chi.
+    Fc and off, with their coefficients: part of every complete torque, but not of chi. forces: springs, compensators
+    and cables, whose coefficients are part of chi.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Robot:
     passive: tuple[Passive, ...] = ()
     parameters: Mapping[str, float] = field(default_factory=dict)
     friction: tuple[FrictionTerm, ...] = ()
+    forces: tuple[Force, ...] = ()
     notes: tuple[str, ...] = ()
     """What the reader did or doubts, one line each, for the user."""
 
@@ -180,6 +183,11 @@ def _check(robot: Robot) -> None:
             raise InputError(f"friction term {term.name} is of no active joint", "name an active joint", robot.name)
         if names.count(term.name) > 1:
             raise InputError(f"friction term {term.name} occurs twice", "keep one of them", robot.name)
+    for force in robot.forces:
+        wrong = force.joints - numbers - {0} | (set(force.weights) & {0})
+        if wrong:
+            what = f"force {force.name!r} names joint {min(wrong)}"
+            raise InputError(what, f"name joints of 1 to {robot.n}, or 0 for the base of a pivot", robot.name)
     for constraint in robot.passive:
         wrong = set(constraint.terms) - (numbers - passive)
         if wrong:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import (
@@ -36,7 +37,7 @@ TYPES = {"revolute": REVOLUTE, "continuous": REVOLUTE, "prismatic": PRISMATIC}
 LIMITS = ("lower", "upper", "velocity", "acceleration", "effort")
 ROBOT_KEYS = (
     *("name", "urdf", "base_link", "tip_link", "hold", "joint_limits", "angle_unit", "gravity"),
-    *("base", "tools", "joints", "coupling", "passive", "parameters", "friction", "notes"),
+    *("base", "tools", "joints", "coupling", "passive", "forces", "parameters", "friction", "notes"),
 )
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
 JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols")
@@ -63,7 +64,8 @@ def robot_from_dict(
                 raise InputError(f"{key} without urdf", "name a URDF, or remove it", source)
         robot = _table(top, source, name, snap)
     robot = _with_names(robot, top, source)
-    parameters = dict(robot.parameters) | _parameters(robot, top, source)
+    robot, coefficients = _with_forces(robot, top, source)
+    parameters = dict(robot.parameters) | coefficients | _parameters(robot, top, source)
     try:
         return replace(robot, parameters=parameters, friction=_friction(robot, top, source))
     except InputError as error:
@@ -200,6 +202,72 @@ def _friction(robot: Robot, top: Mapping[object, object], source: str) -> tuple[
     return tuple(terms)
 
 
+def _with_forces(robot: Robot, top: Mapping[object, object], source: str) -> tuple[Robot, dict[str, float]]:
+    """Return the robot with the springs, cylinders and cables of the file, and their coefficients by name.
+
+    forces: - {name: balancer, type: cylinder, from: {joint: 0, point: [x, y, z]}, to: {joint: j2, point: [x, y, z]},
+    rest: 1.2, coefficients: {preload: 9000, stiffness: 4000}}, or - {name: s, type: spring, joints: {j2: 1, j3: -1}}.
+    """
+    entries = top.get("forces", [])
+    if not isinstance(entries, list):
+        raise InputError("forces is not a list", "write - {name: NAME, type: spring, joints: {NAME: 1}}", source)
+    kinds = {str(kind): kind for kind in ForceKind}
+    forces: list[Force] = []
+    values: dict[str, float] = {}
+    for i, entry in enumerate(entries, start=1):
+        entry = as_mapping(entry, "an entry of forces", source)
+        name = str(entry.get("name", f"force {i}"))
+        where = f"force {name!r}"
+        check_keys(entry, ("name", "type", "joints", "from", "to", "rest", "coefficients"), where, source)
+        kind = kinds.get(str(entry.get("type")))
+        if kind is None:
+            raise InputError(f"{where} has type {entry.get('type')!r}", f"use {', '.join(kinds)}", source)
+        given = entry.get("coefficients")
+        if isinstance(given, list):
+            given = dict.fromkeys(given, 0.0)
+        wanted = as_mapping(given or {}, f"coefficients of {where}", source)
+        check_keys(wanted, COEFFICIENTS, f"coefficients of {where}", source)
+        powers = tuple(p for p, key in enumerate(COEFFICIENTS) if key in wanted) or kind.usual
+        for power in powers:
+            value = as_number(wanted.get(COEFFICIENTS[power], 0.0), f"{where}, {COEFFICIENTS[power]}", source)
+            if value < 0.0 and power == 1 and kind is not ForceKind.CYLINDER:
+                raise InputError(f"{where} has stiffness {value:g}", "give one that is not negative", source)
+            values[f"{SYMBOLS[power]}{i}"] = value
+        weights = {
+            _joint_number(joint, robot.joints, where, source): as_number(value, where, source)
+            for joint, value in as_mapping(entry.get("joints", {}), f"joints of {where}", source).items()
+        }
+        pivots = tuple(_pivot(robot, entry[key], f"{where}, {key}", source) for key in ("from", "to") if key in entry)
+        rest = as_number(entry.get("rest", 0.0), f"{where}, rest", source)
+        try:
+            forces.append(Force(name, kind, powers, weights, pivots, rest))
+        except InputError as error:
+            raise InputError(error.what, error.cure, source) from None
+    return replace(robot, forces=tuple(forces)), values
+
+
+def _pivot(robot: Robot, entry: object, where: str, source: str) -> Pivot:
+    """Return the point of a cylinder: {joint: NAME, point: [x, y, z]}, joint 0: the base link, or {link: NAME, ...}."""
+    entry = as_mapping(entry, where, source)
+    check_keys(entry, ("joint", "link", "point"), where, source)
+    point = as_vector(entry.get("point"), f"{where}, point", source)
+    if "link" in entry:
+        link = str(entry["link"])
+        if link not in robot.tools:
+            raise InputError(f"{where}: unknown link {link!r}", suggest(link, list(robot.tools)), source)
+        number, pose = robot.tools[link]
+        if number == 0:  # links of the base are placed in the base link's frame
+            pose = np.linalg.inv(robot.base) @ pose
+        point = pose[:3, :3] @ point + pose[:3, 3]
+    elif entry.get("joint") == 0:
+        number = 0
+        point = robot.base[:3, :3].T @ (point - robot.base[:3, 3])
+    else:
+        number = _joint_number(entry.get("joint"), robot.joints, where, source)
+    x, y, z = (float(value) for value in point)
+    return Pivot(number, (x, y, z))
+
+
 def _joint(entry: object, before: list[Joint], unit: str, rounded: list[str] | None, source: str) -> Joint:
     number = len(before) + 1
     entry = as_mapping(entry, f"joint number {number}", source)
@@ -307,6 +375,8 @@ def robot_to_dict(robot: Robot) -> dict[str, Plain]:
             | {"offset": p.offset}
             for p in robot.passive
         }
+    if robot.forces:
+        data["forces"] = [_force_to_dict(robot, i, force) for i, force in enumerate(robot.forces, start=1)]
     if robot.friction:
         data["friction"] = [_term_to_dict(robot, term) for term in robot.friction]
     data["parameters"] = {name: float(value) for name, value in robot.parameters.items()}
@@ -328,6 +398,21 @@ def _term_to_dict(robot: Robot, term: FrictionTerm) -> dict[str, Plain]:
     if term.speed_std is not None:
         data["speed_std"] = float(term.speed_std)
     return data
+
+
+def _force_to_dict(robot: Robot, number: int, force: Force) -> dict[str, Plain]:
+    coefficients = {
+        COEFFICIENTS[power]: float(robot.parameters.get(f"{SYMBOLS[power]}{number}", 0.0)) for power in force.powers
+    }
+    data: dict[str, Plain] = {"name": force.name, "type": str(force.kind), "rest": float(force.rest)}
+    if force.weights:
+        data["joints"] = {robot.joints[j - 1].name: float(weight) for j, weight in force.weights.items()}
+    for key, pivot in zip(("from", "to"), force.pivots, strict=False):
+        # of the base, a point is given in the base link's frame, as it is read
+        point = np.array(pivot.point) if pivot.joint else robot.base[:3, :3] @ pivot.point + robot.base[:3, 3]
+        joint: Plain = robot.joints[pivot.joint - 1].name if pivot.joint else 0
+        data[key] = {"joint": joint, "point": point.tolist()}
+    return data | {"coefficients": dict(coefficients)}
 
 
 def _joint_to_dict(joint: Joint) -> dict[str, Plain]:

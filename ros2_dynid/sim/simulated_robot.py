@@ -1,7 +1,8 @@
 """A robot in MuJoCo behind the interface of real hardware: torques in, quantised positions and noisy torques out.
 
 One control period: the drives take the torque commanded `latency` periods ago, friction Fv dq + Fc tanh(dq / v0) + off
-and the robot's further friction terms act against it, and MuJoCo integrates the links, in steps of 1 ms at most. The
+and the robot's further friction terms, springs and compensators act against it, and MuJoCo integrates the links, in
+steps of 1 ms at most. The
 smoothed sign, with v0 wide enough for the step and the joint's inertia, keeps the integration stable at standstill.
 Encoders round positions; velocities are their filtered differences, as a drive computes them.
 """
@@ -14,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from ros2_dynid.dynamics.elastic import elastic_torque
 from ros2_dynid.dynamics.friction_terms import active_terms, carried_torque
 from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
+from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
@@ -114,7 +117,10 @@ class SimulatedRobot:
             dq = data.qvel
             sign = np.tanh(dq / self._v0)
             left = applied - (self._Fv * dq + self._Fc * sign + self._off)
-            data.qfrc_applied[:] = carried_torque(self.robot, left, dq, sign) if self.robot.friction else left
+            carried = carried_torque(self.robot, left, dq, sign) if self.robot.friction else left
+            if self.robot.forces:
+                carried = carried - elastic_torque(self.robot, self._chi, motion_of(self.robot, data.qpos[None]))[:, 0]
+            data.qfrc_applied[:] = carried
             if self._press is not None:
                 self._press_on(*self._press)
             self._mujoco.mj_step(self._model, data)

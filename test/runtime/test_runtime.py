@@ -149,7 +149,7 @@ def test_damaged_files_are_refused(program, tmp_path):
         assert "x.dynid" in read(good[:cut])
     for at in rng.integers(8, len(good), 20):
         assert read(good[:at] + bytes([good[at] ^ 4]) + good[at + 1 :])
-    assert "version 2" in read(good[:8] + struct.pack("<I", 2) + good[12:])
+    assert "version 9" in read(good[:8] + struct.pack("<I", 9) + good[12:])
     assert "bytes too many" in read(good + b"x")
     assert "no runtime model" in read(b"PK" + good)
     for at in rng.integers(20, len(good) - 4, 40):  # with a right checksum: never a crash

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from oracle import random_robot
+from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
@@ -26,6 +27,17 @@ def with_terms(robot, rng):
         for kind in list(FrictionKind)[k % 2 :: 2]
     ]
     return replace(robot, friction=tuple(terms))
+
+
+def with_forces(robot):
+    """Return the robot with a spring between joints, a cable, and cylinders from the base and between two links."""
+    forces = (
+        Force("spring", ForceKind.SPRING, (0, 1), {1: 1.0, 4: -0.5}, rest=0.2),
+        Force("cable", ForceKind.CABLE, (1, 3), {3: 1.0}),
+        Force("balancer", ForceKind.CYLINDER, (0, 1, 2), {}, (Pivot(0, (0.3, 0.1, 0.2)), Pivot(2, (0.1, 0.4, 0.0)))),
+        Force("strut", ForceKind.CYLINDER, (1,), {}, (Pivot(5, (0.1, 0.1, 0.2)), Pivot(6, (0.5, 0.2, 0.3))), 0.7),
+    )
+    return replace(robot, forces=forces)
 
 
 def coupled_loop(rng):
@@ -52,4 +64,6 @@ def robots():
     found["loop"] = coupled_loop(rng)
     found["terms"] = with_terms(random_robot(rng, 6), rng)
     found["loop with terms"] = with_terms(coupled_loop(rng), rng)
+    found["springs"] = with_forces(with_terms(random_robot(rng, 6, tree=True), rng))
+    found["loop with springs"] = with_forces(coupled_loop(rng))
     return found

@@ -147,6 +147,9 @@ def _parameters(
     out = []
     for k, (name, leader) in enumerate(zip(base.names, base.leaders, strict=True)):
         kind, number = split_name(leader)
+        if group_of(leader) == "force":
+            element = robot.forces[number - 1]
+            number = max(element.joints)  # the joint that feels it: of a cylinder, that of the outer pivot
         j = joint_of.get(number)
         effect = 0.0 if j is None else _effect(information, j, k)
         std = float(found.base_std[k]) if found.base_identified[k] else None

@@ -13,6 +13,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model import friction_kinds
+from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
 from ros2_dynid.model.same_robot import GEOMETRY
@@ -45,6 +46,9 @@ def model_id(model: IdentifiedModel) -> str:
     parts += [value for j in robot.joints for value in (j.parent, j.sigma, *(getattr(j, key) for key in GEOMETRY))]
     parts += [value for c in robot.coupling for pair in c.weights.items() for value in (c.motor, *pair)]
     parts += [value for p in robot.passive for pair in p.terms.items() for value in (p.joint, p.offset, *pair)]
+    for force in robot.forces:
+        parts += [*force.powers, *(value for pair in force.weights.items() for value in pair), force.rest]
+        parts += [value for pivot in force.pivots for value in (pivot.joint, *pivot.point)]
     text = ";".join([*(j.name for j in robot.joints), *model.leaders, *(f"{part:.9g}" for part in parts)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -103,6 +107,9 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
     )
     place = {name: k for k, name in enumerate(standard_names(robot))}
     chi = np.zeros(len(place))
+    if any(parameter.leader.startswith(SYMBOLS) for parameter in message.parameters):
+        cure = "load its model.yaml: the message does not carry their geometry"
+        raise InputError("the model has springs, cylinders or cables", cure)
     for parameter in message.parameters:
         if parameter.leader not in place or not math.isfinite(parameter.value):
             raise InputError(f"base parameter {parameter.name!r} is unknown or not finite", "publish a whole model")
