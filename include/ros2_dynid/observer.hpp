@@ -262,7 +262,7 @@ private:
 class WrenchEstimator
 {
 public:
-  explicit WrenchEstimator(std::size_t joints, double damping = 0.05) : n_(joints), damping_(damping), J_(6 * joints)
+  explicit WrenchEstimator(std::size_t joints, double damping = 0.02) : n_(joints), damping_(damping), J_(6 * joints)
   {
     if (!(damping > 0.0) || !std::isfinite(damping)) throw std::invalid_argument("the damping is not positive");
   }

@@ -7,7 +7,7 @@ import numpy as np
 from ros2_dynid.dynamics.jacobian import jacobian
 from ros2_dynid.model.robot import Array, Robot
 
-DAMPING = 0.05
+DAMPING = 0.02
 """Directions that the joints feel with less than this [m or 1], as near a singular position, come out smaller."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoefficients
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.reference import Reference
@@ -68,11 +69,15 @@ class FeedforwardSettings:
 
 @dataclass(frozen=True, eq=False)
 class NewModel:
-    """Use standard parameters chi, shape (n_standard,), of this robot; `source` names them in messages."""
+    """Use standard parameters chi, shape (n_standard,), of this robot; `source` names them in messages.
+
+    bars: how far its torques may be wrong, if known.
+    """
 
     robot: Robot
     chi: Array
     source: str
+    bars: ErrorBars | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +185,15 @@ class FeedforwardOutcome(NamedTuple):
     trajectory: Reference | None = None
     filler: Filler | None = None
     coefficients: TorqueCoefficients | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CarriedModel:
+    """What the robot weighs now, load included: standard parameters chi, shape (n_standard,), and their error bars."""
+
+    robot: Robot
+    chi: Array
+    bars: ErrorBars | None
 
 
 @dataclass(frozen=True)

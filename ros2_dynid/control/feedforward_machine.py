@@ -12,12 +12,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.feedforward import FeedforwardModel, Filler, TorqueCoefficients, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
     SENDING,
     ActivateFeedforward,
     AskFiller,
     Background,
+    CarriedModel,
     DeactivateFeedforward,
     FeedforwardEvent,
     FeedforwardOutcome,
@@ -111,6 +113,8 @@ class FeedforwardMachine:
         self._chi = np.zeros(0)
         self._load: Load | None = None
         self._model: FeedforwardModel | None = None
+        self._bars: ErrorBars | None = None
+        self.carried: CarriedModel | None = None
         self._retired = ""  # why the model only holds gravity, if it is one of another robot
         self._door: TorqueDoor | None = None
         self._poses = np.zeros((0, 0))
@@ -238,6 +242,8 @@ class FeedforwardMachine:
         load = None if self._retired else self._load
         model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
         self._robot, self._chi, self._load, self._model = robot, event.chi, load, model
+        self._bars = event.bars
+        self._carry()
         self._retired = ""
         if self._limits_of(robot) is robot:  # no description has given any
             self._keep_limits(robot)
@@ -280,6 +286,7 @@ class FeedforwardMachine:
             self._robot, self._chi, kept, now, "the payload", "give its true mass [kg] and centre [m]"
         )
         self._load = kept
+        self._carry()
         self._coefficients = None
         self._changed()
         self._news.append(News(f"payload of {load.mass:g} kg" if kept else "payload taken off"))
@@ -337,8 +344,14 @@ class FeedforwardMachine:
         else:
             self._drop_model()
 
+    def _carry(self) -> None:
+        """Tell what the robot weighs now: others read it at any time."""
+        assert self._robot is not None
+        chi = self._chi if self._load is None else self._chi + load_parameters(self._robot, self._load, len(self._chi))
+        self.carried = CarriedModel(self._robot, chi, self._bars)
+
     def _drop_model(self) -> None:
-        self._model = self._robot = self._door = self._load = self._coefficients = None
+        self._model = self._robot = self._door = self._load = self._coefficients = self.carried = None
         self._retired = ""
         self._forget_motion()
 

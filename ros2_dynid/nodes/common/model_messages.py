@@ -9,9 +9,12 @@ from collections.abc import Mapping
 import numpy as np
 from builtin_interfaces.msg import Time
 
+from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file
+from ros2_dynid.identification.error_bars import bars_of
 from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.model import friction_kinds
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
@@ -115,6 +118,17 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
             raise InputError(f"base parameter {parameter.name!r} is unknown or not finite", "publish a whole model")
         chi[place[parameter.leader]] = parameter.value
     return robot, chi
+
+
+def bars_of_message(message: BaseParameters, robot: Robot) -> ErrorBars | None:
+    """Return how far the model's torques may be wrong; None if the message does not tell its covariance and fit."""
+    b, rms = len(message.parameters), {row.joint: row.rms for row in message.fit}
+    sigma = np.array([rms.get(name, math.nan) for name in robot.active_names])
+    if len(message.covariance) != b * b or not np.any(np.isfinite(sigma)):
+        return None
+    std = np.array([parameter.std for parameter in message.parameters])
+    spread = TorqueScatter(np.array(message.covariance).reshape(b, b), np.isfinite(std), sigma)
+    return bars_of(robot, [parameter.leader for parameter in message.parameters], spread)
 
 
 def _friction_messages(robot: Robot) -> list[FrictionTerm]:

@@ -27,6 +27,7 @@ from ros2_dynid.control.feedforward_events import (
     OutputChanged,
 )
 from ros2_dynid.control.feedforward_machine import LONGEST_ENDING, FeedforwardMachine
+from ros2_dynid.identification.error_bars import error_bars
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.fast import NotForExecutors
@@ -35,6 +36,7 @@ from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.feedforward.external_effort import ExternalEffort, Feeling
 from ros2_dynid.nodes.feedforward.owner import FeedforwardOwner
 from ros2_dynid.nodes.feedforward.parameters import EFFORT, PARAMETERS
 from ros2_dynid.nodes.feedforward.services import FeedforwardServices, use_model
@@ -52,6 +54,7 @@ class FeedforwardNode(ManagedNode):
         super().__init__("feedforward", PARAMETERS)
         self.machine = FeedforwardMachine()
         self.owner: FeedforwardOwner | None = None
+        self.external: ExternalEffort | None = None
         self._heard: tuple[Any, Any] | None = None
         self.autostart()
 
@@ -61,8 +64,10 @@ class FeedforwardNode(ManagedNode):
         self.machine = FeedforwardMachine(self._settings({}), self.value("output") == EFFORT)
         self.output = TorqueOutput(self, self.now_ns if self.value("use_sim_time") else time.time_ns)
         self._predicted = Predicted(self, self.value("predicted_rate"))
+        self.external = ExternalEffort(self, lambda: self.machine.carried, lambda: self.robot)
+        self.external.use(self._feeling({}))
         owner = FeedforwardOwner(
-            self.machine, self.context, self.output, self._predicted, self.now_ns, self.get_logger()
+            self.machine, self.context, self.output, self._predicted, self.external, self.now_ns, self.get_logger()
         )
         owner.background_period = 1 / self.value("background_rate")
         self.owner = owner
@@ -70,7 +75,7 @@ class FeedforwardNode(ManagedNode):
         path = self.value("model")
         if path:
             model = load_model(path)
-            use_model(owner.ask, model.robot, model.chi, path)
+            use_model(owner.ask, model.robot, model.chi, path, error_bars(model))
 
     def on_robot(self, robot: Robot) -> None:
         """Take its limits; a description of another robot than the model's is refused, or ends in gravity."""
@@ -134,11 +139,14 @@ class FeedforwardNode(ManagedNode):
             "sent": status.sent,
             "limited": status.held_back,
             "joint states": "fresh" if status.fresh else "none or stale",
+            "external effort": "" if self.external is None else self.external.status,
         }
         return WARN if doubtful else OK, status.remark or status.state.value, values
 
     def check_parameters(self, changes: Mapping[str, Value]) -> None:
         """Refuse limits, rates and an order that do not fit the robot."""
+        if self.external is not None:
+            self.external.use(self._feeling(changes), try_only=True)
         if self.owner is not None:
             self.owner.ask(OptionsChanged(self._settings(changes), try_only=True))
 
@@ -148,6 +156,8 @@ class FeedforwardNode(ManagedNode):
             return
         self.owner.background_period = 1 / self.value("background_rate")
         self._predicted.rate = self.value("predicted_rate")
+        if self.external is not None:
+            self.external.use(self._feeling({}))
         self.owner.ask(OptionsChanged(self._settings({})))
         if "output" in changes:
             self.owner.ask(OutputChanged(self.value("output") == EFFORT))
@@ -179,10 +189,20 @@ class FeedforwardNode(ManagedNode):
             point_rate=value("point_rate"),
         )
 
+    def _feeling(self, changes: Mapping[str, Value]) -> Feeling:
+        """Return the observer's parameters as they are, or as they would be with `changes`."""
+        bandwidth, thresholds, link = (
+            changes.get(name, self.value(name)) for name in ("observer_bandwidth", "contact_thresholds", "wrench_link")
+        )
+        return Feeling(bandwidth, tuple(thresholds), link)
+
     def _end_owner(self) -> None:
         if self.owner is not None:
             self.owner.close()
             self.owner = None
+        if self.external is not None:
+            self.external.close()
+            self.external = None
 
 
 def _unused(message: bytes) -> None:

@@ -38,6 +38,7 @@ from ros2_dynid.nodes.common.fast import ending, unpacked
 from ros2_dynid.nodes.common.messages import ahead, reference_of
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.nodes.common.rclpy_private import Logger, Waiter, taken
+from ros2_dynid.nodes.feedforward.external_effort import ExternalEffort
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 from ros2_dynid.recording.live import LiveStates
 from ros2_dynid.recording.live_points import LivePoints
@@ -60,12 +61,13 @@ class FeedforwardOwner:
         context: Context,
         output: TorqueOutput,
         predicted: Predicted,
+        external: ExternalEffort,
         now_ns: Callable[[], int],
         logger: Logger,
     ) -> None:
         """Start; `now_ns` is the clock that headers are stamped by."""
         self._machine, self._context, self._output = machine, context, output
-        self._predicted, self._now_ns, self._logger = predicted, now_ns, logger
+        self._predicted, self._external, self._now_ns, self._logger = predicted, external, now_ns, logger
         self.background_period = 0.02
         self._states, self._points = LiveStates(()), LivePoints(())
         self._subscriptions: tuple[Any, Any] | None = None
@@ -232,12 +234,15 @@ class FeedforwardOwner:
         if not waited or not self._joints():
             return
         plotted = self._predicted.listened and self._machine.has_model
+        felt = self._external.listened and self._machine.has_model
         for k, data in enumerate(waited):
             state = self._states.take(data)
             if state is None:
                 continue
             if k == len(waited) - 1 or not plotted:
                 self._handled(MeasuredState(state.joint_names, state.q, state.dq, state.stamp))
+            if felt:
+                self._external.take(state)
             if plotted:
                 self._predicted.take(data, self._states, self._machine.predicted)
 

@@ -44,5 +44,14 @@ PARAMETERS = (
         0.0,
         1e9,
     ),
+    Described("observer_bandwidth", 100.0, "of the external torques found [rad/s]", 1.0, 1000.0),
+    Described(
+        "contact_thresholds",
+        [0.0],
+        "external torques that mean contact [N.m or N], one a joint or one; 0: from the model's error bars",
+        0.0,
+        1e6,
+    ),
+    Described("wrench_link", "", "link of ~/external_wrench; empty: the robot's last link"),
     Described("predicted_rate", 100.0, "of the predicted torque for plots on ~/predicted, at most [Hz]", 1.0, 1000.0),
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
+from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.feedforward_events import AskFiller, FeedforwardEvent, FeedforwardOutcome, NewModel, NewPayload
 from ros2_dynid.control.held_load import Load
@@ -13,17 +14,17 @@ from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.messages import LATCHED, inertia_of, reference_of, trajectory_message
-from ros2_dynid.nodes.common.model_messages import model_of_message
+from ros2_dynid.nodes.common.model_messages import bars_of_message, model_of_message
 from ros2_dynid.nodes.common.rclpy_private import Logger
 from ros2_dynid.srv import FillEfforts, SetPayload
 
 Ask = Callable[[FeedforwardEvent], FeedforwardOutcome]
 
 
-def use_model(ask: Ask, robot: Robot, chi: Array, source: str) -> None:
+def use_model(ask: Ask, robot: Robot, chi: Array, source: str, bars: ErrorBars | None = None) -> None:
     """Give the feedforward a model; its code is built here, so that the thread that sends does not wait for it."""
     FeedforwardModel(robot, chi)
-    ask(NewModel(robot, chi, source))
+    ask(NewModel(robot, chi, source, bars))
 
 
 class FeedforwardServices:
@@ -39,7 +40,8 @@ class FeedforwardServices:
 
     def _on_parameters(self, message: BaseParameters) -> None:
         try:
-            use_model(self._ask, *model_of_message(message), "base_parameters")
+            robot, chi = model_of_message(message)
+            use_model(self._ask, robot, chi, "base_parameters", bars_of_message(message, robot))
         except DynidError as error:
             self._logger.error(f"base_parameters refused: {error}")
 

@@ -71,7 +71,7 @@ class Listening:
             "joint_states": self.measured,
             "feedforward/predicted": self._predicted[0],
             "identification/predicted": self._predicted[1],
-            "external_effort": self.external,
+            "feedforward/external_effort": self.external,
         }
         self._streams = [
             Stream(node, JointState, topic, self._taker(heard), NEWEST, rest=period) for topic, heard in topics.items()
