@@ -34,16 +34,18 @@ def main(runs: int, seed: int, lanes: list[str], fault: str, index: int | None, 
     total, done, began = sum(map(len, plans.values())), Counter[str](), time.monotonic()
 
     def saw(run: Run) -> None:
-        done["bad" if run.violations else "good"] += 1
+        done["spoilt" if run.spoilt else "bad" if run.violations else "good"] += 1
         if run.violations or total < 100:
             print("\r" + described(run), flush=True)
         elif sys.stderr.isatty():
             print(f"\r{done.total()} of {total} runs, {done['bad']} with a violation", end="", file=sys.stderr)
 
     found = campaign(plans, seed, folder, saw)
-    bad = [run for run in found if run.violations]
+    bad = [run for run in found if run.violations and not run.spoilt]
+    spoilt = sum(run.spoilt for run in found)
     ends = Counter(run.ended.split(":")[0] for run in found)
     print(f"\n{len(found)} runs in {time.monotonic() - began:.0f} s, seed {seed}: {len(bad)} with a violation")
+    print(f"not judged, since a busy machine paused a process in every try: {spoilt}")
     print("ended: " + ", ".join(f"{count} {end or 'otherwise'}" for end, count in ends.most_common()))
     print(f"highest speed: {max(run.peak_speed for run in found):.2f} of the limit")
     for name, count in Counter(run.fault for run in bad).most_common():

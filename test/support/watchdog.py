@@ -46,6 +46,7 @@ class Watchdog:
         self._resting = 0
         self._last_efforts: Any = None
         self._worst: dict[str, float | None] = {}
+        self.endangered = False
         self.count, self._heard = 0, 0.0
         self.peak_speed = self.longest_gap = self._begun = 0.0
         self.sent: list[str] = []
@@ -54,13 +55,15 @@ class Watchdog:
     def begin(self) -> None:
         with self._lock:
             self._worst, self.peak_speed, self.longest_gap = {}, 0.0, 0.0
+            self.endangered = False
             self._heard = self._begun = time.monotonic()
             self.sent = []
             self._last_efforts = None
 
-    def note(self, what: str, value: float | None = None) -> None:
-        """Note a violation with its largest value."""
+    def note(self, what: str, value: float | None = None, *, danger: bool = False) -> None:
+        """Note a violation with its largest value; danger: a robot or a recording was at risk."""
         with self._lock:
+            self.endangered |= danger
             if value is None or abs(value) > abs(self._worst.get(what, 0.0) or 0.0):
                 self._worst[what] = value
 
@@ -104,19 +107,19 @@ class Watchdog:
         ):
             if wrong.any():
                 j = int(np.argmax(wrong))
-                self.note(f"{self._robot.active_names[j]} {what}", float(value[j]))
+                self.note(f"{self._robot.active_names[j]} {what}", float(value[j]), danger=True)
 
     def trajectory(self, message: Any) -> None:
         """Look at a trajectory that left the suite."""
         self.trajectories += 1
         self._tell(message)
         if why := refusal(message, self._robot.active_names, 0.0, effort_interface=True):
-            self.note(f"a trajectory that a controller refuses was sent: {why}")
+            self.note(f"a trajectory that a controller refuses was sent: {why}", danger=True)
             return
         try:
             points = reference_of(message, self._robot)
         except DynidError as error:
-            self.note(f"a trajectory that is none was sent: {error}")
+            self.note(f"a trajectory that is none was sent: {error}", danger=True)
             return
         t = np.linspace(points.t[0], points.t[-1], SAMPLING)
         q, dq, ddq = points.sampled(t)
@@ -126,7 +129,7 @@ class Watchdog:
             (np.abs(ddq) - 1.05 * self._acceleration, 1e-6, "acceleration"),
         ):
             if np.nanmax(values) > limit:
-                self.note(f"a trajectory beyond its {what} limit was sent", float(np.nanmax(values)))
+                self.note(f"a trajectory beyond its {what} limit was sent", float(np.nanmax(values)), danger=True)
         if time.monotonic() - self._heard < SILENT and not message.header.stamp.sec:
             self._check_way(points)
 
@@ -155,7 +158,9 @@ class Watchdog:
         fastest = np.abs(way.sampled(np.linspace(0, way.duration, 50))[1][1:-1]) / self._velocity
         if fastest.max() > 1.05:
             self.note(
-                "a trajectory was sent whose start is out of reach, at this share of the speed limit", fastest.max()
+                "a trajectory was sent whose start is out of reach, at this share of the speed limit",
+                fastest.max(),
+                danger=True,
             )
 
     def efforts(self, message: Any) -> None:
@@ -163,14 +168,20 @@ class Watchdog:
         tau = np.array(message.data)
         self.torques += 1
         if tau.shape != self._effort.shape or not np.all(np.isfinite(tau)):
-            self.note(f"torques {tau} were sent")
+            self.note(f"torques {tau} were sent", danger=True)
             return
         if np.any(np.abs(tau) > self._effort * (1 + 1e-9)):
             self.note(
-                "torques beyond their limits were sent, by this factor", float(np.max(np.abs(tau) / self._effort))
+                "torques beyond their limits were sent, by this factor",
+                float(np.max(np.abs(tau) / self._effort)),
+                danger=True,
             )
         if self._last_efforts is not None:
             step = np.abs(tau - self._last_efforts) / self._effort
             if step.max() > EFFORT_STEP:
-                self.note("a torque jumped from one command to the next, by this share of its limit", float(step.max()))
+                self.note(
+                    "a torque jumped from one command to the next, by this share of its limit",
+                    float(step.max()),
+                    danger=True,
+                )
         self._last_efforts = tau
