@@ -34,7 +34,13 @@ from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
 from ros2_dynid.identification.estimators.prior import Draw, Drawn, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
-from ros2_dynid.identification.loads import Gains, Payload, drive_gains, identify_load, identify_load_on_model
+from ros2_dynid.identification.loads import Gains, Payload, identify_load, identify_load_on_model
+from ros2_dynid.identification.loads.loaded_friction import (
+    drive_gains_with_law,
+    identify_load_on_model_with_law,
+    identify_load_with_law,
+    law_of,
+)
 from ros2_dynid.identification.model_file import (
     BASE,
     CONSISTENT,
@@ -301,10 +307,13 @@ def identify_payload(
     ten parameters are those of a body that exists unless `free`.
     """
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
-    plain = replace(options, friction=PLAIN)
-    without, with_load = (read_problem(robot, part, plain, report) for part in (empty, loaded))
+    without = read_problem(robot, empty, options, report)
+    with_load = read_problem(robot, loaded, replace(options, friction=PLAIN), report)
     report("estimating", 0.9)
     link = _load_link(robot, link)
+    terms = law_of(without)
+    if terms:
+        return identify_load_with_law(without, with_load, terms, link=link, free=free)
     return identify_load(robot, without.base, without.information, with_load.information, link=link, free=free)
 
 
@@ -321,12 +330,11 @@ def identify_payload_on_model(
 ) -> Payload:
     """Identify a load from recordings with it and the model of the robot without it; else as identify_payload."""
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
-    if model.robot.friction:
-        cure = Text("identify the empty robot with ", Option("friction", PLAIN))
-        raise InputError("the model has friction terms, which a load changes", cure)
     problem = read_problem(model.robot, loaded, replace(options, friction=PLAIN), report)
     report("estimating", 0.9)
     link = _load_link(model.robot, link)
+    if model.robot.friction:
+        return identify_load_on_model_with_law(model, problem, link=link, free=free)
     return identify_load_on_model(model, problem.base, problem.information, link=link, free=free)
 
 
@@ -355,7 +363,7 @@ def identify_gains(
     plain = replace(options, friction=PLAIN)
     without, with_load = (read_problem(robot, part, plain, report) for part in (empty, loaded))
     report("estimating", 0.9)
-    return drive_gains(robot, without.base, without.information, with_load.information, mass, load=load)
+    return drive_gains_with_law(without, with_load, options.friction, options.method, mass, load)
 
 
 def robot_or_model(

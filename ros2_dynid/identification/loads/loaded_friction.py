@@ -1,0 +1,157 @@
+"""Friction that grows with the load on the gears, while a load is identified: it changes what the gears carry.
+
+The law is found from the recordings without the load. Its columns for the recordings with it hang on the torque that
+links, rotors and load ask for, base + M_L phi, so the load is estimated in turns: phi gives the torque carried, which
+gives phi, until the mass stays. Friction is the same in both recordings, but for what the load does to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.carried_torque import with_carried
+from ros2_dynid.identification.estimators.fit import Problem, inform
+from ros2_dynid.identification.estimators.friction_law import with_law
+from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.friction.laws import PLAIN
+from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
+from ros2_dynid.identification.loads.from_model import identify_load_on_model
+from ros2_dynid.identification.loads.payload_fit import Payload, load_information, load_map, load_of
+from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.preparation.elsewhere import changed
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.robot import Array, Robot
+
+ROUNDS = 6
+GAIN_ROUNDS = 4
+SAME_GAIN = 1e-3
+"""Change of a gain, relative, below which the torque is that of the gains found."""
+SAME = 1e-4
+"""Change of the load, relative, below which the torque carried is that of the load found."""
+
+
+def law_of(problem: Problem) -> tuple[FrictionTerm, ...]:
+    """Return the terms that were found, at the Stribeck speeds tried last."""
+    return tuple(term for term in problem.terms if not term.of_speed)
+
+
+def identify_load_with_law(
+    empty: Problem, loaded: Problem, terms: Sequence[FrictionTerm], *, link: str | None = None, free: bool = False
+) -> Payload:
+    """Return the load on the last link from recordings without and with it, for a law found without it."""
+    robot, base = empty.robot, empty.base
+    M_L = load_map(robot, base, robot.n)
+    found = wls(load_information(robot, base, empty.plain().information, loaded.information))
+    value, load = found.base, found.load
+    delay = bool(empty.information.layout.n_delay)
+    for _ in range(ROUNDS):
+        before = load
+        bare = _informed(robot, base, empty.prepared, value, terms, delay)
+        with_load = _informed(robot, base, loaded.prepared, value + M_L @ load, terms, delay)
+        found = wls(load_information(robot, base, bare, with_load))
+        value, load = found.base, found.load
+        if np.linalg.norm(M_L @ (load - before)) <= SAME * np.linalg.norm(M_L @ load):
+            break
+    rest = without_terms(with_load, found.friction)
+    return load_of(robot, found, value, found.base_covariance, rest, M_L, link=link, free=free)
+
+
+def identify_load_on_model_with_law(
+    model: IdentifiedModel, loaded: Problem, *, link: str | None = None, free: bool = False
+) -> Payload:
+    """Return the load from recordings with it and a model, whose friction terms are taken as they are."""
+    robot, base = loaded.robot, loaded.base
+    M_L = load_map(robot, base, robot.n)
+    terms = model.robot.friction
+    coefficients = np.array([term.coefficient for term in terms])
+    delay = bool(loaded.information.layout.n_delay)
+    load = np.zeros(M_L.shape[1])
+    for _ in range(ROUNDS):
+        before = load
+        rows = _informed(robot, base, loaded.prepared, model.value + M_L @ load, terms, delay)
+        payload = identify_load_on_model(model, base, without_terms(rows, coefficients), link=link, free=free)
+        load = payload.parameters
+        if np.linalg.norm(M_L @ (load - before)) <= SAME * np.linalg.norm(M_L @ load):
+            break
+    return payload
+
+
+def drive_gains_with_law(
+    empty: Problem, loaded: Problem, friction: str, method: Method, mass: float, load: Array | None
+) -> Gains:
+    """Return the gains of all joints from problems with plain friction; friction: a law or auto (friction/laws.py).
+
+    Efforts times gains are torques, from which follow the law and the torque carried, from which follow the gains: in
+    turns, from the gains of plain friction on.
+    """
+    robot, base = empty.robot, empty.base
+    delay = bool(empty.information.layout.n_delay)
+    M_L = load_map(robot, base, robot.n)
+    gains = drive_gains(robot, base, empty.information, loaded.information, mass, load=load)
+    for _ in range(GAIN_ROUNDS if friction != PLAIN else 0):
+        known = np.where(np.isfinite(gains.value), gains.value, 1.0)
+        parts = [tuple(_scaled(p, known) for p in problem.prepared) for problem in (empty, loaded)]
+        bare, full = (inform(robot, base, part, delay=delay) for part in parts)
+        law = with_law(robot, base, parts[0], bare, friction, method)
+        terms = tuple(term for term in law.terms if not term.of_speed)
+        if not terms:
+            break
+        found = wls(load_information(robot, base, bare, full))
+        values = (found.base, found.base + M_L @ found.load)
+        bare, full = (_informed(robot, base, p, v, terms, delay) for p, v in zip(parts, values, strict=True))
+        again = drive_gains(robot, base, bare, full, mass, load=load)
+        value, std = again.value * known, again.std * np.abs(known)
+        gains = replace(again, value=value, std=std)
+        if np.all(np.abs(again.value[np.isfinite(value)] - 1.0) < SAME_GAIN):
+            break
+    return gains
+
+
+def without_terms(information: Information, coefficients: Array) -> Information:
+    """Return the information without the columns of friction terms, whose torque is taken off."""
+    layout = information.layout
+    at = layout.friction
+    value = np.zeros(layout.size)
+    value[at] = coefficients
+    kept = [(columns < at.start) | (columns >= at.stop) for columns in information.columns]
+    blocks = []
+    for block in information.blocks:
+        R = []
+        for triangle, columns, mask in zip(block.R, information.columns, kept, strict=True):
+            tau = triangle[:, -1] - triangle[:, :-1] @ value[columns]
+            R.append(np.column_stack((triangle[:, :-1][:, mask], tau)))
+        blocks.append(Block(tuple(R), block.rows, block.start, block.end, block.recording))
+    left = tuple(
+        np.where(c[mask] >= at.stop, c[mask] - layout.n_friction, c[mask])
+        for c, mask in zip(information.columns, kept, strict=True)
+    )
+    return Information(tuple(blocks), left, replace(layout, n_friction=0))
+
+
+def _informed(
+    robot: Robot,
+    base: BaseParameters,
+    prepared: Sequence[Prepared],
+    value: Array,
+    terms: Sequence[FrictionTerm],
+    delay: bool,
+) -> Information:
+    """Return the information with the columns of the terms, for gears that carry what `value`, shape (b,), asks for."""
+    carrying = [changed(partial(with_carried, robot, base, value), part, same_rows=True) for part in prepared]
+    return inform(robot, base, carrying, delay=delay, terms=terms)
+
+
+def _scaled(prepared: Prepared, gains: Array) -> Prepared:
+    return changed(partial(_times, gains), prepared, same_rows=True)
+
+
+def _times(gains: Array, prepared: Prepared) -> Prepared:
+    return replace(prepared, tau=prepared.tau * gains)

@@ -1,0 +1,89 @@
+"""Payload and drive gains of a robot whose friction grows with the load on its gears."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import link_slice
+from ros2_dynid.pipeline import identify, identify_gains, identify_payload, identify_payload_on_model
+from ros2_dynid.recording.samples import Samples
+from ros2_dynid.sim.truth import true_parameters
+
+MASS, COM = 2.8, np.array([0.02, -0.03, 0.1])
+J = 0.01 * np.eye(3) + MASS * (COM @ COM * np.eye(3) - np.outer(COM, COM))
+LOAD = np.array((J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(MASS * COM), MASS))
+
+
+@cache
+def plant():
+    """Return the robot without and with friction that grows with the load, and its true parameters."""
+    robot = load_robot("demo6")
+    terms = tuple(FrictionTerm(joint, FrictionKind.LOAD, 0.12) for joint in robot.active)
+    return robot, replace(robot, friction=terms), true_parameters(robot, 1)
+
+
+@cache
+def recorded(with_load, seed):
+    """Return 25 s of smooth motion at 200 Hz with noise in positions and efforts."""
+    robot, true, chi = plant()
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, 25.0, 1.0 / 200.0)
+    w = 2.0 * np.pi * np.array([0.1, 0.17, 0.29, 0.41, 0.53])
+    a, phase = rng.normal(0.0, 0.5, (5, 6)) / np.arange(1, 6)[:, None], rng.uniform(0.0, 2 * np.pi, (5, 6))
+    angle = w * t[:, None]
+    q = sum(a[k] * np.sin(angle[:, k, None] + phase[k]) for k in range(5))
+    dq = sum(a[k] * w[k] * np.cos(angle[:, k, None] + phase[k]) for k in range(5))
+    ddq = sum(-a[k] * w[k] ** 2 * np.sin(angle[:, k, None] + phase[k]) for k in range(5))
+    carried = chi.copy()
+    if with_load:
+        carried[link_slice(robot.n - 1)] += LOAD
+    tau = inverse_dynamics(true, carried, q, dq, ddq)
+    tau = tau + rng.normal(0.0, 0.01, tau.shape) * tau.std(axis=0)
+    return Samples(t, robot.active_names, q + rng.normal(0.0, 5e-6, q.shape), tau=tau, source="simulated")
+
+
+OPTIONS = IdentifyOptions(checks=False, prior="none")
+
+
+def test_payload_is_right_where_plain_friction_is_not():
+    robot = plant()[0]
+    empty, loaded = recorded(False, 1), recorded(True, 2)
+    plain = identify_payload(robot, [empty], [loaded], options=replace(OPTIONS, friction=PLAIN))
+    found = identify_payload(robot, [empty], [loaded], options=OPTIONS)
+    assert abs(plain.mass - MASS) > 0.02 * MASS
+    assert abs(found.mass - MASS) < 0.003 * MASS and abs(found.mass - MASS) < 4.0 * found.mass_std
+
+
+def test_payload_on_a_model_with_friction_terms():
+    robot = plant()[0]
+    model = identify(robot, [recorded(False, 1)], options=OPTIONS).model
+    assert {term.kind for term in model.robot.friction} == {FrictionKind.LOAD}
+    found = identify_payload_on_model(model, [recorded(True, 2)], options=OPTIONS)
+    assert abs(found.mass - MASS) < 0.005 * MASS
+
+
+def test_gains_are_right_too():
+    robot = plant()[0]
+    empty, loaded = recorded(False, 1), recorded(True, 2)
+    units = np.array([1.0, 2.0, 0.5, 1.0, 1.5, 1.0])
+    parts = [replace(s, tau=s.tau / units) for s in (empty, loaded)]
+    plain = identify_gains(robot, parts[:1], parts[1:], MASS, options=replace(OPTIONS, friction=PLAIN))
+    found = identify_gains(robot, parts[:1], parts[1:], MASS, options=OPTIONS)
+    told = np.isfinite(plain.value) & np.isfinite(found.value) & np.array(found.from_mass)
+    assert told.sum() >= 2
+    off = [float(np.max(np.abs(g.value[told] / units[told] - 1.0))) for g in (plain, found)]
+    assert off[1] < 0.03 and off[1] < 0.2 * off[0], off
+
+
+@pytest.mark.parametrize("friction", ["stribek", "nose=load"])
+def test_an_unknown_law_is_refused(friction):
+    robot = plant()[0]
+    with pytest.raises(Exception, match="friction"):
+        identify_payload(robot, [recorded(False, 1)], [recorded(True, 2)], options=replace(OPTIONS, friction=friction))
