@@ -1,0 +1,231 @@
+"""Small parts of the identification against figures made by hand: clocks, delays, pieces, solutions, errors, loads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.least_squares import check_rows, solve
+from ros2_dynid.identification.loads.joint_agreement import _between
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.clock import _even_times, gap_edges, period_of
+from ros2_dynid.identification.preparation.effort_delay import effort_later
+from ros2_dynid.identification.preparation.pieces import joined_prepared
+from ros2_dynid.identification.validation.torque_errors import Whiteness, error_table, folds, whiteness
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.notes import remark
+
+ROBOT = load_robot("demo3")
+
+# --- when samples were taken
+
+
+def test_the_period_of_even_rounded_gappy_and_jittering_stamps():
+    even = np.arange(4000) / 333.0
+    assert period_of(even) == pytest.approx(1 / 333.0, rel=1e-9)
+    rounded = np.round(even, 3)  # steps of 3 and 4 ms
+    assert period_of(np.unique(rounded)) == pytest.approx(1 / 333.0, rel=2e-3)
+    lost = np.delete(even, slice(None, None, 10))
+    assert period_of(lost) == pytest.approx(1 / 333.0, rel=1e-6), "a lost sample is two periods"
+    gappy = np.concatenate((even, even + 100.0, even + 500.0))
+    assert period_of(gappy) == pytest.approx(1 / 333.0, rel=1e-6)
+    late = even + np.random.default_rng(0).uniform(0.0, 1.5 / 333.0, 4000)
+    late = np.sort(np.concatenate((late, late + 60.0)))
+    assert np.median(np.diff(late)) < 0.97 / 333.0
+    assert period_of(late) == pytest.approx(1 / 333.0, rel=2e-3), "of the mean, not of the median"
+    with pytest.raises(InputError, match="do not advance"):
+        period_of(np.array([1.0, 1.0, 1.0, 2.0]))
+
+
+def test_stretches_without_a_pause():
+    t = np.array([0.0, 0.1, 0.2, 0.55, 0.65, 2.0])
+    assert list(gap_edges(t, 0.3)) == [0, 3, 5, 6]
+    assert list(gap_edges(t, 0.4)) == [0, 5, 6] and list(gap_edges(t, 5.0)) == [0, 6]
+
+
+def test_even_times_of_stamps_that_come_late():
+    rng = np.random.default_rng(1)
+    true = 5.0 + 0.01 * np.arange(300)
+    late = rng.uniform(0.0, 0.004, 300)
+    found = _even_times(true + late, 0.01)
+    np.testing.assert_allclose(found, true + late.mean(), atol=1e-9)
+    kept = np.delete(np.arange(300), [40, 41, 170])
+    found = _even_times((true + late)[kept], 0.01)
+    np.testing.assert_allclose(found, true[kept] + late[kept].mean(), atol=1e-9)
+
+
+# --- efforts that are late, and pieces
+
+
+def prepared(count=60, start=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    q, dq, ddq, tau = rng.normal(size=(4, count, 3))
+    return as_prepared(ROBOT, q, dq, ddq, tau, t=start + np.arange(count) / 100.0)
+
+
+@pytest.mark.parametrize("samples", [3, -4])
+def test_a_late_effort_is_taken_later_in_every_stretch(samples):
+    whole = replace(prepared(), segments=(slice(0, 25), slice(25, 27), slice(27, 60)))
+    rate = whole.filter.inner_rate
+    assert effort_later(whole, 0.4 / rate) is whole
+    found = effort_later(whole, samples / rate)
+    size = abs(samples)
+    rows = np.concatenate([np.arange(a, b - size) for a, b in ((0, 25), (27, 60))])
+    motion, effort = (rows, rows + size) if samples > 0 else (rows + size, rows)
+    for field in ("t", "q", "dq", "ddq", "sign"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(whole, field)[motion])
+    np.testing.assert_array_equal(found.tau, whole.tau[effort])
+    assert found.segments == (slice(0, 25 - size), slice(25 - size, 25 - size + 33 - size)), "2 samples are too short"
+    assert found.filter.delay == pytest.approx(samples / rate)
+    again = effort_later(found, 1 / rate)
+    assert again.filter.delay == pytest.approx((samples + 1) / rate)
+    with pytest.raises(InputError, match=r"longer than the effort's delay of .*record longer"):
+        effort_later(whole, 40 / rate)
+
+
+def test_pieces_are_joined_in_their_order():
+    a, b, c = (replace(prepared(30, 10.0 * k, k), notes=(remark("same"), remark(f"of {k}"))) for k in range(3))
+    b = replace(b, segments=(slice(0, 12), slice(15, 30)), top_speed=b.top_speed * np.array([9.0, 0.1, 1.0]))
+    found = joined_prepared([a, b, c], (remark("last"),))
+    for field in ("t", "q", "dq", "ddq", "tau", "sign", "bridged"):
+        joined = np.concatenate([getattr(x, field) for x in (a, b, c)])
+        np.testing.assert_array_equal(getattr(found, field), joined)
+    assert found.segments == (slice(0, 30), slice(30, 42), slice(45, 60), slice(60, 90))
+    np.testing.assert_array_equal(found.top_speed, np.max([x.top_speed for x in (a, b, c)], axis=0))
+    assert [note.text for note in found.notes] == ["same", "of 0", "of 1", "of 2", "last"]
+    assert found.reference is None
+    commanded = [replace(x, reference=x.q + 1.0) for x in (a, b, c)]
+    np.testing.assert_array_equal(joined_prepared(commanded).reference, found.q + 1.0)
+    assert joined_prepared([*commanded[:2], c]).reference is None, "not of all"
+    assert [note.text for note in joined_prepared([a], (remark("last"),)).notes] == ["same", "of 0", "last"]
+
+
+# --- solutions
+
+
+def test_what_the_data_leave_open_stays_with_the_prior():
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(40, 5)) * np.array([1.0, 1e3, 1e-3, 1.0, 1.0])
+    A[:, 4] = 0.0
+    A[:, 3] = 2.0 * A[:, 0]
+    truth, prior = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([0.5, 0.0, 0.0, 1.0, -7.0])
+    found = solve(np.column_stack((A, A @ truth)), prior)
+    assert found.rank == 3 and list(found.identified) == [False, True, True, False, False]
+    np.testing.assert_allclose(found.value[1:3], truth[1:3], rtol=1e-9)
+    assert found.value[0] + 2 * found.value[3] == pytest.approx(9.0) and found.value[4] == -7.0
+    # closest to the prior in columns of unit norm: the change is shared by both in proportion to their columns
+    change = found.value - prior
+    assert change[0] * 1.0 == pytest.approx(change[3] * 2.0)
+    s = np.linalg.svd(A[:, :4] / np.linalg.norm(A[:, :4], axis=0), compute_uv=False)
+    assert found.cond == pytest.approx(s[0] / s[2])
+    nothing = solve(np.zeros((4, 3)), np.array([1.0, 2.0]))
+    assert nothing.rank == 0 and nothing.cond == np.inf and list(nothing.value) == [1.0, 2.0]
+    good = rng.normal(size=(40, 3))
+    whole = solve(np.column_stack((good, good @ [1.0, -2.0, 0.5])))
+    np.testing.assert_allclose(whole.value, [1.0, -2.0, 0.5])
+    scaled = np.linalg.svd(good / np.linalg.norm(good, axis=0), compute_uv=False)
+    assert whole.cond == pytest.approx(scaled[0] / scaled[-1]) and whole.identified.all() and whole.rank == 3
+    few = solve(np.column_stack((good[:2], good[:2] @ [1.0, -2.0, 0.5])))
+    assert few.rank == 2 and not few.identified.all()
+
+
+def information(rows):
+    """Return two joints with two blocks of these numbers of rows each, three parameters."""
+    rng = np.random.default_rng(0)
+    blocks = tuple(
+        Block(tuple(rng.normal(size=(max(count, 1), 4)) for count in two), np.array(two), float(k), k + 1.0, 0)
+        for k, two in enumerate(rows)
+    )
+    return Information(blocks, (np.arange(3), np.arange(3)), ColumnLayout(3))
+
+
+def test_there_must_be_more_rows_than_parameters_and_some_of_every_joint():
+    check_rows(information([(2, 1), (0, 1)]))
+    with pytest.raises(InputError, match="3 rows for 3 base parameters"):
+        check_rows(information([(1, 1), (0, 1)]))
+    with pytest.raises(InputError, match="no row of joint number 2 is left"):
+        check_rows(information([(5, 0), (5, 0)]))
+
+
+# --- errors
+
+
+def test_errors_of_joints_and_of_all():
+    found = error_table(["a", "b"], np.array([3.0, 4.0]), np.array([30.0, 5.0]), np.array([9, 16]))
+    assert (found["a"].rms, found["a"].relative) == (1.0, 0.1) and (found["b"].rms, found["b"].relative) == (1.0, 0.8)
+    assert found["all"].rms == pytest.approx(5.0 / 5.0) and found["all"].relative == pytest.approx(5.0 / np.sqrt(925.0))
+    empty = error_table(["a"], np.zeros(1), np.zeros(1), np.array([0]))
+    assert empty["a"].rms == empty["a"].relative == empty["all"].relative == 0.0
+
+
+def test_folds_are_stretches_of_about_the_same_number_of_rows():
+    info = information([(10, 10)] * 6)
+    assert folds(info, 3) == [[0, 1], [2, 3], [4, 5]] and folds(info, 2) == [[0, 1, 2], [3, 4, 5]]
+    for k in (0, 1, 7):
+        with pytest.raises(InputError, match="choose 2 to 6"):
+            folds(info, k)
+    heavy = information([(60, 60), (10, 10), (10, 10), (10, 10), (10, 10), (20, 20)])
+    assert folds(heavy, 2) == [[0], [1, 2, 3, 4, 5]]
+
+
+@pytest.mark.parametrize(("correlation", "probability", "coloured"), [
+    (0.3, 0.001, True), (-0.3, 0.001, True), (0.19, 0.001, False), (0.3, 0.02, False), (0.21, 0.009, True),
+])  # fmt: skip
+def test_what_counts_as_coloured(correlation, probability, coloured):
+    assert Whiteness(correlation, probability).coloured == coloured
+
+
+def test_errors_that_hang_together_beyond_the_filter_are_seen():
+    """Noise filtered over 10 rows is white beyond them; a slow wave, of either sign one filter later, is not."""
+    rng = np.random.default_rng(2)
+    white = np.convolve(rng.normal(size=8009), np.ones(10) / 10, mode="valid")
+    t = np.arange(8000)
+    slow, turning = (white + 0.3 * np.sin(2 * np.pi * t / period) for period in (400.0, 20.0))
+    found = whiteness(["white", "slow", "turning"], np.column_stack((white, slow, turning)), 10)
+    assert not found["white"].coloured and found["slow"].coloured and found["turning"].coloured
+    assert found["slow"].correlation == pytest.approx(0.045 / (0.045 + 0.1), abs=0.1)
+    at = np.array([turning[k:] @ turning[:-k] / (turning @ turning) for k in (10, 20, 30, 40)])
+    assert found["turning"].correlation == pytest.approx(at[np.argmax(np.abs(at))], abs=0.01) and at.min() < -0.2
+    gaps = slow.copy()
+    gaps[::3] = np.nan
+    assert whiteness(["a"], gaps[:, None], 10)["a"].coloured
+    shifted = whiteness(["a"], (white + 100.0)[:, None], 10)["a"]
+    assert shifted.correlation == pytest.approx(found["white"].correlation), "an offset is none of its business"
+    for nothing in (np.zeros((100, 1)), np.full((100, 1), np.nan), white[:40, None]):
+        assert whiteness(["a"], nothing, 10)["a"] == Whiteness(0.0, 1.0)
+
+
+# --- do joints agree about a load?
+
+
+def by_dersimonian_and_laird(x, s):
+    w = s**-2.0
+    mean = np.sum(w * x) / np.sum(w)
+    Q = np.sum(w * (x - mean) ** 2)
+    between = (Q - (len(x) - 1)) / (np.sum(w) - np.sum(w**2) / np.sum(w))
+    return between * np.sum(w**2) / np.sum(w) ** 2
+
+
+@pytest.mark.parametrize(("scale", "std", "named"), [
+    ((1.0, 1.02, 0.97), (0.02, 0.03, 0.03), ()),
+    ((1.0, 1.0, 1.5), (0.02, 0.03, 0.03), (2,)),
+    ((0.5, 1.0, 1.0), (0.02, 0.03, 0.03), (0,)),
+    ((1.0, 1.6, 1.01, 0.3, 0.99), (0.03, 0.03, 0.03, 0.03, 0.03), (1, 3)),
+    ((1.0, 1.5, 1.0, 1.0), (0.05, 0.001, 0.05, 0.05), (1,)),  # its narrow bars draw the mean to itself
+    ((1.0, 1.5), (0.02, 0.02), (0, 1)),
+    ((1.0, np.nan, 1.5), (0.02, np.nan, 0.02), (0, 2)),
+    ((1.0, np.nan, np.nan), (0.02, np.nan, np.nan), ()),
+    ((1.0, 1.07), (0.02, 0.02), ()),  # 2.5 sigma: once in a hundred
+    ((1.0, 1.08), (0.02, 0.02), (0, 1)),
+])  # fmt: skip
+def test_joints_that_contradict_the_others_are_named(scale, std, named):
+    x, s = np.array(scale), np.array(std)
+    variance, found = _between(x, s)
+    assert found == named
+    known = np.isfinite(x)
+    assert variance == pytest.approx(by_dersimonian_and_laird(x[known], s[known]) if named else 0.0)
