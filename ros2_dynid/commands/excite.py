@@ -33,10 +33,11 @@ def add_parser(subparsers: Subparsers) -> None:
     group = parser.add_argument_group("trajectory")
     group.add_argument(
         "--method",
-        choices=("fourier", "points", "static", "ramps", "validation"),
+        choices=("fourier", "points", "static", "ramps", "friction", "validation"),
         default="fourier",
         help="fourier (default); points: optimum points and quintics; static: poses held for gravity; ramps: constant "
-        "velocities for friction; validation: another Fourier series than the one to identify with",
+        "velocities for friction; friction: the same at several gravity loads; validation: another Fourier series than "
+        "the one to identify with",
     )
     group.add_argument(
         "--only", metavar="GROUPS", type=items, help="parameters to excite, of inertial,rotor,friction,offset"

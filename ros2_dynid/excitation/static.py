@@ -43,11 +43,11 @@ def approach(
     if outside.any():
         name = robot.active_names[int(np.flatnonzero(outside.any(axis=0))[0])]
         raise InputError(f"joint {name!r} begins or ends outside its limits", "move it inside first", robot.name)
-    t = np.array([0.0, _time_between(bounds, index, ends[0], ends[1], speed)])
+    t = np.array([0.0, time_between(bounds, index, ends[0], ends[1], speed)])
     return Trajectory(robot.active_names, through_points(t, ends, np.zeros_like(ends)), "approach")
 
 
-def _time_between(bounds: Bounds, index: list[int], a: Array, b: Array, speed: float) -> float:
+def time_between(bounds: Bounds, index: list[int], a: Array, b: Array, speed: float) -> float:
     """Return the time [s] of a quintic from rest to rest: peaks are 15/8 of the mean velocity, 5.7735 A / u^2."""
     if not 0.0 < speed <= 1.0:
         raise InputError(f"speed {speed}", "give a fraction of the full speed, above 0 and at most 1")
@@ -107,7 +107,7 @@ def static_poses(
     states, times = [rest], [0.0]
     for a, b in zip(tour, [*tour[1:], rest], strict=True):
         states += [b, b]
-        times += [times[-1] + _time_between(bounds, index, a, b, speed), 0.0]
+        times += [times[-1] + time_between(bounds, index, a, b, speed), 0.0]
         times[-1] = times[-2] + hold_s
     q = np.array(states)
     return Trajectory(robot.active_names, through_points(np.array(times), q, np.zeros_like(q)), "static")
@@ -151,11 +151,11 @@ def ramps(
         times.append(times[-1] + u)
 
     for k, j in enumerate(robot.active):
-        low, high = _span(robot, bounds, shapes, rest, k, reach)
+        low, high = sweep_span(robot, bounds, shapes, rest, k, reach)
         unit = np.eye(len(rest))[k]
         v_max, a_max = bounds.velocity[j - 1], 0.5 * bounds.acceleration[j - 1]
         to_low = rest + (low - rest[k]) * unit
-        add(to_low, np.zeros_like(rest), _time_between(bounds, [i - 1 for i in robot.active], rest, to_low, SLOW))
+        add(to_low, np.zeros_like(rest), time_between(bounds, [i - 1 for i in robot.active], rest, to_low, SLOW))
         for fraction in values:
             # 1.5 v / u is the peak acceleration from 0 to v; speeding up and braking may take half of the way
             v = min(fraction * v_max, np.sqrt((high - low) * a_max / 3.0))
@@ -166,12 +166,12 @@ def ramps(
                 add(at[0], sign * v * unit, u)
                 add(at[1], sign * v * unit, (abs(b - a) - v * u) / v)
                 add(at[2], np.zeros_like(rest), u)
-        add(rest, np.zeros_like(rest), _time_between(bounds, [i - 1 for i in robot.active], to_low, rest, SLOW))
+        add(rest, np.zeros_like(rest), time_between(bounds, [i - 1 for i in robot.active], to_low, rest, SLOW))
     curve = through_points(np.array(times), np.array(states), np.array(speeds_))
     return Trajectory(robot.active_names, curve, "ramps")
 
 
-def _span(
+def sweep_span(
     robot: Robot, bounds: Bounds, shapes: Shapes | None, rest: Array, k: int, reach: float
 ) -> tuple[float, float]:
     """Return how low and how high joint k may go while the others rest: limits, reach and collision margin."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import DEFAULT_MARGIN_M, Shapes, clearance
 from ros2_dynid.excitation.exact import available, exact_clearance
+from ros2_dynid.excitation.friction_sweeps import friction_sweeps
 from ros2_dynid.excitation.gripper import gripper_notes
 from ros2_dynid.excitation.limits import (
     DEFAULT_MARGIN,
@@ -51,6 +52,8 @@ class PlanMethod(str, Enum):
     """Poses held, for gravity."""
     RAMPS = "ramps"
     """Constant velocities, for friction."""
+    FRICTION = "friction"
+    """The same at several gravity loads on each joint, for friction that depends on the load."""
     VALIDATION = "validation"
     """Another Fourier series than the one to identify with."""
 
@@ -170,7 +173,7 @@ def plan(
     began, report = time.perf_counter(), Reporter(progress, cancelled)
     _check(request)
     robot, shapes = robot_and_shapes(request.robot, request.surroundings, start=request.start)
-    if request.method in (PlanMethod.STATIC, PlanMethod.RAMPS):
+    if request.method in (PlanMethod.STATIC, PlanMethod.RAMPS, PlanMethod.FRICTION):
         trajectory, outcome = _slow(request, robot, shapes)
     else:
         found = _searched(request, robot, shapes, time.perf_counter() - began, report)
@@ -273,7 +276,7 @@ def _worth(request: PlanRequest, robot: Robot, found: Plan) -> PlanOutcome:
 
 
 def _slow(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Trajectory, PlanOutcome]:
-    """Return a trajectory of static poses or of ramps, and its use of the limits."""
+    """Return a trajectory of static poses, ramps or friction sweeps, and its use of the limits."""
     if request.method is PlanMethod.STATIC:
         trajectory = static_poses(
             robot,
@@ -286,7 +289,8 @@ def _slow(request: PlanRequest, robot: Robot, shapes: Shapes | None) -> tuple[Tr
             seed=request.seed,
         )
     else:
-        trajectory = ramps(
+        sweeps = friction_sweeps if request.method is PlanMethod.FRICTION else ramps
+        trajectory = sweeps(
             robot, margin=request.margin, caps=request.caps, start=request.start, shapes=shapes, seed=request.seed
         )
     problems = check_trajectory(robot, trajectory, margin=request.margin, caps=request.caps)

@@ -37,7 +37,7 @@ def run(capsys, *arguments):
     return code, out, err
 
 
-@pytest.mark.parametrize("method", ["points", "fourier", "static", "ramps", "validation"])
+@pytest.mark.parametrize("method", ["points", "fourier", "static", "ramps", "friction", "validation"])
 def test_json_and_files(capsys, tmp_path, robot, method):
     out = tmp_path / "out.yaml"
     options = ["--method", method, "--time-budget", "1", "--poses", "3", "--seed", "3", "-o", out, "--json"]
