@@ -10,6 +10,9 @@ STEP = 0.5
 """Longest step [s] between two messages of a simulated clock."""
 BACK = 0.1
 """Threads that ask at the same time may see the clock go back by this [s]."""
+AHEAD = 1.0
+"""A stamp of the simulated time that is ahead of its clock by less than this [s] shows how late the clock's messages
+are: they come ten times a second, or through a busy machine."""
 STANDS = 2.0
 """A clock that stands for longer than this [s] of real time has died, and the simulation with it."""
 
@@ -25,10 +28,19 @@ class SteadyTime:
         self._leapt = 0.0
         self._simulated = self._now = 0.0
         self._changed = self._real = 0.0
+        self._stamp = 0.0
+
+    def heard(self, stamp: float) -> None:
+        """Take the stamp [s] of a joint state: the simulated time is at least that."""
+        with self._lock:
+            if not -BACK <= stamp - self._stamp <= 0.0:  # jitter does not take time back, a clock that was set does
+                self._stamp = stamp
 
     def at(self, simulated: float, real: float) -> float:
         """Return the time [s] when the simulated clock says `simulated` and the machine's own one `real` [s]."""
         with self._lock:
+            if 0.0 < self._stamp - simulated < AHEAD:
+                simulated = self._stamp
             if simulated != self._simulated:
                 step = simulated - self._leapt - self._now
                 if self._simulated > 0 and not -BACK <= step <= STEP + FASTEST * (real - self._changed):

@@ -24,3 +24,20 @@ def test_a_clock_that_has_died_is_replaced_by_real_time():
     assert steady.at(100.0, 12.5) == 100.5
     assert steady.at(100.0, 14.5) == 102.5
     assert steady.at(100.25, 15.0) == 102.75, "it runs again"
+
+
+def test_stamps_show_how_late_the_clock_is_and_a_clock_that_was_set_is_not_outvoted():
+    steady = SteadyTime()
+    assert steady.at(100.0, 10.0) == 100.0
+    steady.heard(100.25)
+    assert steady.at(100.0, 10.25) == 100.25, "the clock is late"
+    steady.heard(100.2)
+    assert steady.at(100.0, 10.25) == 100.25, "jitter of the stamps"
+    assert steady.at(100.5, 10.5) == 100.5, "it has caught up"
+    steady.heard(1100.0)
+    assert steady.at(100.75, 10.75) == 100.75, "a stamp of another clock"
+    steady.heard(101.0)
+    assert steady.at(100.75, 11.0) == 101.0, "right again"
+    assert steady.at(20.0, 11.0) == 101.0, "the simulation begins anew"
+    steady.heard(20.25)
+    assert steady.at(20.0, 11.25) == 101.25

@@ -54,6 +54,11 @@ MATCHING = 0.1
 TRIES, STARVED = 3, 0.05
 """A run with a violation is made again if a busy machine paused a process for longer than this [s], a third of what the
 nodes must bear. What endangers the robot or a recording is excused by a pause of the robot or of the proxy only."""
+BRAKED, SLOW = 0.45, 0.3
+"""A robot of which nothing is known is slower than this [rad/s] so long [s] later: STALE, braking from the highest
+speed of the motion (0.1 s), and as much again for the way there."""
+SLOWLY = "frozen values"
+"""A fault that shows when the reference has moved on by the tracking tolerance only."""
 SIM_RATE = 250.0
 STALE = 0.15
 """Longest silence that the excitation accepts [s]."""
@@ -350,7 +355,10 @@ class Lane(Node):
     def _once(self, index: int, fault: str) -> Run:
         rng = random.Random(f"{self.seed} {self.kind} {index}")
         lasts = rng.choice((rng.uniform(0.02, 0.3), rng.uniform(0.3, 1.0), 10.0))
-        run = Run(self.kind, index, self.seed, fault, rng.uniform(-0.1, self.length()), lasts)
+        moment = rng.uniform(-0.1, self.length())
+        if fault in BLIND and rng.random() < 0.5:  # early enough for the motion to go on for long if nobody stops it
+            moment = self.length() - rng.uniform(BRAKED, 0.8)
+        run = Run(self.kind, index, self.seed, fault, moment, lasts)
         began = time.monotonic()
         self.watchdog.begin()
         self._bag_state = {}
@@ -448,6 +456,7 @@ class MotionLane(Lane):
         if self.sim_time:
             self._clock_out = self.create_publisher(Clock, "/clock", 10)
             self._clock_offset, self._clock_runs = 0, True
+            self._clock_count, self._clock_every = 0, 1
             self.create_subscription(Clock, "truth_clock", self._on_clock, 10)
         for node in ("sim_robot", "recorder", "excitation"):
             self.spares.start(node)
@@ -476,7 +485,8 @@ class MotionLane(Lane):
         return 0.4 + self.motion
 
     def _on_clock(self, message: Clock) -> None:
-        if self._clock_runs:
+        self._clock_count += 1
+        if self._clock_runs and self._clock_count % self._clock_every == 0:
             message.clock.sec += self._clock_offset
             self._clock_out.publish(message)
 
@@ -504,6 +514,7 @@ class MotionLane(Lane):
                 "clock ahead": lambda rng: self.clock(1000),
                 "clock back": lambda rng: self.clock(-1000),
                 "clock stands": self.clock_stands,
+                "clock at 10 Hz": self.clock_coarse,
                 "description again": lambda rng: self.describe(URDF),
                 "another description": lambda rng: self.describe(URDF.replace('"4.5"', '"4.4"')),
                 "a wrong description": lambda rng: self.describe("<robot>"),
@@ -517,6 +528,10 @@ class MotionLane(Lane):
     def clock_stands(self, _: random.Random) -> None:
         self._clock_runs = False
         self._healing.append(lambda: setattr(self, "_clock_runs", True))
+
+    def clock_coarse(self, _: random.Random) -> None:
+        self._clock_every = round(SIM_RATE / 10)
+        self._healing.append(lambda: setattr(self, "_clock_every", 1))
 
     def describe(self, text: str) -> None:
         publisher = self.create_publisher(String, "robot_description", LATCHED)
@@ -568,21 +583,24 @@ class MotionLane(Lane):
         if not early:
             while time.monotonic() < began + run.moment and not self.over():
                 time.sleep(0.005)
-            struck_in, left = self.state, began + self.length() - time.monotonic()
+            struck_in, struck = self.state, time.monotonic()
+            left = began + self.length() - struck
             strike()
+            blind = run.fault in BLIND and struck_in == "exciting" and min(run.lasts, left) > BRAKED
+            if blind and run.fault != SLOWLY:
+                self._brakes_in_time(struck)
         if not self.until(self.over, 12.0):
             self.watchdog.note(f"it neither ends nor aborts: {self.state}")
             self.asked("excitation/stop")
         run.ended = self.state
-        if (
-            not early
-            and run.fault in BLIND
-            and run.lasts > 0.5
-            and struck_in == "exciting"
-            and left > STALE + 0.4
-            and not self.state.startswith("aborted")
-        ):
+        if not early and blind and left > STALE + 0.4 and not self.state.startswith("aborted"):
             self.watchdog.note(f"the motion went on without knowing where the robot is: {self.state}")
+
+    def _brakes_in_time(self, struck: float) -> None:
+        """Look whether the robot itself rests soon after nothing is known of it any more."""
+        time.sleep(max(struck + BRAKED - time.monotonic(), 0.0))
+        if (speed := self.watchdog.speed) > SLOW:
+            self.watchdog.note("the motion goes on without knowing where the robot is, at this speed [rad/s]", speed)
 
     def over(self) -> bool:
         """Return whether nothing is to be waited for any more."""

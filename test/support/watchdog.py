@@ -79,6 +79,11 @@ class Watchdog:
         return self._resting >= REST_SAMPLES
 
     @property
+    def speed(self) -> float:
+        """The speed [rad/s] of the fastest joint, as the robot itself says."""
+        return float(np.abs(self._states.dq).max())
+
+    @property
     def q(self) -> Any:
         """The true positions, shape (n,)."""
         return self._states.q
@@ -95,7 +100,8 @@ class Watchdog:
             return
         self.count += 1
         now = time.monotonic()
-        self.longest_gap = max(self.longest_gap, now - self._heard)
+        late = 1e-9 * (time.time_ns() - state.stamp)
+        self.longest_gap = max(self.longest_gap, now - self._heard, late)
         self._heard = now
         q, speed = state.q, np.abs(state.dq)
         self._resting = self._resting + 1 if speed.max() < RESTING else 0

@@ -276,6 +276,8 @@ class Excitation(ManagedNode):
         if self._states.names != self._machine.joint_names:
             self._states = LiveStates(self._machine.joint_names)
         if (state := self._states.take(message)) is not None:
+            if self._simulated:
+                self._steady.heard(1e-9 * state.stamp)
             now = self._now()
             self._owner.state(JointStateArrived(now, state, self._stamps.time_of(state.stamp, now)))
 
