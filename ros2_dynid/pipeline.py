@@ -22,6 +22,8 @@ from ros2_dynid.atomic import write_text
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import Plain, encode
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter, inform
@@ -239,8 +241,11 @@ def identify(
         obtained["dof"] = found.dof
     if prior is not None:
         obtained["prior"] = encode(prior)
+    terms = identified_terms(problem.terms, found)
+    if terms:
+        obtained["used"] = _speeds_and_loads(robot, problem, values[served], fitted.data)
     model = model_of(
-        replace(robot, friction=identified_terms(problem.terms, found)),
+        replace(robot, friction=terms),
         problem.base,
         found.base,
         found.base_std,
@@ -711,6 +716,16 @@ def _physical_parameters(
             smallest_joint_inertia_imposed=smallest_joint_inertia(robot, imposed.chi),
         )
     return PhysicalParameters(standard, consistent, value, consistency)
+
+
+def _speeds_and_loads(robot: Robot, problem: Problem, value: Array, data: TorqueData) -> dict[str, Plain]:
+    """Return, by joint, the top speed [rad/s or m/s] and the mean torque that its gear carried [N.m or N]."""
+    chi = np.zeros(len(standard_names(robot)))
+    chi[problem.base.columns(robot)] = value[problem.information.layout.base]
+    load = np.mean(np.abs(inverse_dynamics(*frictionless(robot, chi), data.q, data.dq, data.ddq)), axis=0)
+    top = np.max(np.abs(data.dq), axis=0)
+    pairs = zip(robot.active_names, top.tolist(), load.tolist(), strict=True)
+    return {name: {"speed": speed, "load": carried} for name, speed, carried in pairs}
 
 
 def _elimination(problem: Problem, selection: Essential) -> Elimination:

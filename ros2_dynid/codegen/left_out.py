@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import IA, OFF, Fc, Fv, by_joint, split_name, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
@@ -34,6 +35,9 @@ def left_out(robot: Robot, chi: Array, form: str, *, rotors: bool) -> list[str]:
     if robot.friction:
         terms = ", ".join(f"{term.name} {term.coefficient:.4g}" for term in robot.friction)
         notes.append(f"{form} has viscous and Coulomb friction only: {terms} left out")
+    if robot.forces:
+        named = _listed(robot, chi, SYMBOLS)
+        notes.append(f"{form} has no springs, cylinders or cables: {named or 'those of the robot'} left out")
     return notes
 
 

@@ -204,7 +204,7 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
         raise InputError("a model does not hold the URDF", "give it: --urdf FILE")
     if Path(path).suffix.lower() not in (".urdf", ".xml"):
         raise InputError("only a URDF can be updated", "give a .urdf file (run xacro first)", str(path))
-    parameters = _standard(robot, model)
+    robot, parameters, said = _with_plain_friction(robot, model, _standard(robot, model), "URDF")
     text, notes = updated_urdf(
         read_bytes(Path(path), MAX_BYTES),
         robot,
@@ -215,6 +215,7 @@ def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
         hold=parse_hold(args.hold),
     )
     notes += left_out(robot, standard_vector(robot, parameters), "URDF", rotors=False)
+    notes += said
     written = _write(Path(args.output), {Path(path).name: text}, source=Path(path))
     return UrdfOutcome(written, tuple(notes), parameters)
 
@@ -223,7 +224,7 @@ def _mjcf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
     from ros2_dynid.model.parameters import standard_vector
     from ros2_dynid.usecases.mjcf import mjcf_files
 
-    parameters = _standard(robot, model)
+    robot, parameters, said = _with_plain_friction(robot, model, _standard(robot, model), "MJCF")
     path = args.urdf or (args.robot if model is None and Path(args.robot).suffix.lower() == ".urdf" else None)
     made = mjcf_files(
         robot,
@@ -232,7 +233,34 @@ def _mjcf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None)
         urdf=None if path is None else Path(path),
         chain={"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)},
     )
-    return UrdfOutcome(_write(Path(args.output), made.files), made.notes, parameters)
+    return UrdfOutcome(_write(Path(args.output), made.files), (*made.notes, *said), parameters)
+
+
+def _with_plain_friction(
+    robot: Robot, model: IdentifiedModel | None, parameters: dict[str, float], form: str
+) -> tuple[Robot, dict[str, float], list[str]]:
+    """Return the robot without friction terms, and parameters with the nearest Fv and Fc, and a note that says so.
+
+    Nearest over the speeds and at the mean load of the recordings; without a model all stays as it is.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    from ros2_dynid.dynamics.nearest_friction import nearest_plain
+    from ros2_dynid.model.parameters import standard_names, standard_vector
+
+    used = None if model is None else model.obtained.get("used")
+    if not robot.friction or not isinstance(used, dict) or set(used) != set(robot.active_names):
+        return robot, parameters, []
+    speed, load = (np.array([float(used[name][key]) for name in robot.active_names]) for key in ("speed", "load"))
+    chi = nearest_plain(robot, standard_vector(robot, parameters), speed, load)
+    terms = ", ".join(term.name for term in robot.friction)
+    note = f"{form} has plain friction only: Fv and Fc come closest to the law with {terms} over the speeds used"
+    found = dict(zip(standard_names(robot), chi.tolist(), strict=True))
+    named = {f"{kind}{term.joint}" for term in robot.friction for kind in ("Fv", "Fc")}
+    kept = parameters | {name: found[name] for name in named}
+    return replace(robot, friction=()), kept, [note]
 
 
 def _standard(robot: Robot, model: IdentifiedModel | None) -> dict[str, float]:

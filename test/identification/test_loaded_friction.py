@@ -1,11 +1,16 @@
 """Payload and drive gains of a robot whose friction grows with the load on its gears."""
 
+import json
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+import ros2_dynid
+from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
@@ -87,3 +92,37 @@ def test_an_unknown_law_is_refused(friction):
     robot = plant()[0]
     with pytest.raises(Exception, match="friction"):
         identify_payload(robot, [recorded(False, 1)], [recorded(True, 2)], options=replace(OPTIONS, friction=friction))
+
+
+def test_a_urdf_gets_the_nearest_plain_friction_and_says_so(tmp_path, capsys):
+    robot = plant()[0]
+    options = replace(OPTIONS, standard=True)
+    made = identify(robot, [recorded(False, 1)], options=options, output=tmp_path / "model")
+    used = made.model.obtained["used"]
+    assert set(used) == set(robot.active_names) and used[robot.active_names[1]]["load"] > 1.0
+    urdf = Path(ros2_dynid.__path__[0]).parent / "config" / "robots" / "demo6.urdf"
+    command = ["export", str(tmp_path / "model" / "model.yaml"), "--to", "urdf", "--urdf", str(urdf)]
+    assert main([*command, "-o", str(tmp_path / "out"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert any("come closest to the law with Fl1" in note for note in said["notes"])
+    tags = ElementTree.parse(tmp_path / "out" / "demo6.urdf").getroot().iter("dynamics")
+    written = [float(tag.get("friction")) for tag in tags]
+    plain = [made.model.chi[14 * k + 12] for k in range(6)]
+    loads = [used[name]["load"] for name in robot.active_names]
+    triples = zip(plain, made.model.robot.friction, loads, strict=True)
+    expected = [Fc + term.coefficient * load for Fc, term, load in triples]
+    assert np.allclose(sorted(written), sorted(expected), rtol=1e-3)
+
+
+def test_consistent_friction_dissipates_in_both_directions():
+    pytest.importorskip("clarabel")
+    robot, _, chi = plant()
+    samples = recorded(False, 1)
+    dq = np.gradient(samples.q, samples.t, axis=0)
+    tau = samples.tau.copy()
+    tau[:, 1] += 3.0 * np.abs(dq[:, 1]) - chi[14 + 11] * dq[:, 1]  # no viscous friction, but a difference of directions
+    options = replace(OPTIONS, consistent=True, friction=f"{robot.active_names[1]}=asymmetric")
+    model = identify(robot, [replace(samples, tau=tau)], options=options).model
+    term = next(term for term in model.robot.friction if term.kind is FrictionKind.ASYMMETRIC)
+    assert term.coefficient > 2.0
+    assert model.consistent["Fv2"] >= abs(term.coefficient) * (1.0 - 1e-6)

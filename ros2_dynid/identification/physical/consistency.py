@@ -5,6 +5,7 @@ A link exists if its pseudo-inertia (model/pseudo_inertia.py) is positive defini
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,12 +113,20 @@ class Consistent:
     loss: float
 
 
-def impose(robot: Robot, base: BaseParameters, T: Triangle, value: Array, reference: Array) -> Consistent:
+def impose(
+    robot: Robot,
+    base: BaseParameters,
+    T: Triangle,
+    value: Array,
+    reference: Array,
+    least: Mapping[str, float] | None = None,
+) -> Consistent:
     """Return the consistent parameters that fit best, by a semidefinite programme.
 
     Minimises |W M chi - tau|^2 with T the weighted triangle of [W tau], less what `value` says
     of its other columns (delay, friction terms), plus a trace of the distance to `reference`, under P_j >= FLOOR for
-    every link and rotor inertia and friction not negative.
+    every link and rotor inertia and friction not negative. least: parameters, by name, that are at least this large
+    instead: friction that differs between the directions dissipates in both if Fv >= |Fva|.
     """
     try:
         import clarabel
@@ -143,7 +152,8 @@ def impose(robot: Robot, base: BaseParameters, T: Triangle, value: Array, refere
     signless = np.zeros((len(signed), len(names)))
     signless[np.arange(len(signed)), signed] = -S[signed]
     rows.append(signless)
-    right.append(reference[signed])
+    floors = np.array([(least or {}).get(names[k], 0.0) for k in signed])
+    right.append(reference[signed] - floors)
     cones.append(clarabel.NonnegativeConeT(len(signed)))
     for j in range(robot.n):
         matrix = np.zeros((10, len(names)))

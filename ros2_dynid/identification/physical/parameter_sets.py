@@ -16,6 +16,7 @@ from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.prior import Draw, Drawn, joined
 from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent
 from ros2_dynid.identification.physical.essential import RELATIVE_STD, essential
+from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.parameters import standard_vector
 
 BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
@@ -65,7 +66,9 @@ def imposed_on(problem: Problem, information: Information, found: Estimate, draw
     triangle = weighted_triangle(information, 1.0 / found.sigma)
     if drawn is not None and drawn.weighing.weight > 0.0:
         triangle = joined(triangle, drawn.prior, drawn.weighing.weight)
-    return impose(problem.robot, problem.base, triangle, found.value, reference)
+    pairs = zip(problem.terms, found.friction.tolist(), strict=True)
+    least = {f"Fv{term.joint}": abs(value) for term, value in pairs if term.kind is FrictionKind.ASYMMETRIC}
+    return impose(problem.robot, problem.base, triangle, found.value, reference, least)
 
 
 def _taken(information: Information, chosen: Sequence[int] | None) -> Information:
