@@ -5,6 +5,7 @@ Dask sends tasks as pickles, which run code: a scheduler belongs on a trusted ne
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -158,6 +159,17 @@ def lost() -> InputError:
     return InputError(what, "start it again and repeat the command: what was done is kept")
 
 
+def quiet_logs() -> None:
+    """Keep what Dask's client logs of a scheduler that is gone off the terminal: `lost` says it in one line.
+
+    Dask gives its loggers levels of their own, so each is set; its thread logs on when the client is closed, so they
+    stay as they are.
+    """
+    for name in ("asyncio", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
 @contextmanager
 def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
     """Yield the workers: of a scheduler's cluster, `count` processes of this machine (None: one a core), or 0: here."""
@@ -180,6 +192,7 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
     with dask.config.set(settings):
         try:
             if scheduler is not None:
+                quiet_logs()
                 with Client(scheduler, timeout=CONNECT) as client:
                     if not client.scheduler_info(n_workers=-1)["workers"]:
                         what = "the scheduler has no workers"
