@@ -78,12 +78,16 @@ class RealControl:
         self._log = (made.folder / "control.log").open("w")
         command = [str(program), "--ros-args", "--params-file", str(file), "-r", "__node:=controller_manager"]
         self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT)
-        self._description = made.client.create_publisher(String, "robot_description", LATCHED)
-        self._description.publish(String(data=description(made.robot, q, effort=effort)))
-        for name in (BROADCASTER, CONTROLLER):
-            assert self._ask(LoadController, "load_controller", name=name).ok, name
-            assert self._ask(ConfigureController, "configure_controller", name=name).ok, name
-        self.switch(on=[BROADCASTER])
+        try:
+            self._description = made.client.create_publisher(String, "robot_description", LATCHED)
+            self._description.publish(String(data=description(made.robot, q, effort=effort)))
+            for name in (BROADCASTER, CONTROLLER):
+                assert self._ask(LoadController, "load_controller", name=name).ok, name
+                assert self._ask(ConfigureController, "configure_controller", name=name).ok, name
+            self.switch(on=[BROADCASTER])
+        except BaseException:
+            self.close()
+            raise
 
     def _ask(self, kind: Any, service: str, **fields: Any) -> Any:
         return self._made.client.call(kind, f"/controller_manager/{service}", **fields)

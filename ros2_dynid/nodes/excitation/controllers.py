@@ -7,7 +7,7 @@ from typing import Any
 
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import GetParameters
-from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 
 from ros2_dynid.errors import InputError
@@ -51,7 +51,7 @@ class Controllers:
             f"{self._manager}/activity",
             self._on_activity,
             LATCHED,
-            callback_group=self._group,
+            callback_group=MutuallyExclusiveCallbackGroup(),  # one after the other: the last one holds
         )
 
     def _on_activity(self, message: Any) -> None:
