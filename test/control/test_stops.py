@@ -108,6 +108,15 @@ def test_a_controller_of_positions_only_gets_dense_points():
     assert np.all(np.abs(np.diff(np.vstack((dq, straight)), axis=0)) < 0.25), "no step in speed"
 
 
+def test_a_stop_takes_from_a_twentieth_of_a_second_to_one():
+    still, wide = np.zeros(3), replace(LIMITS, lower=np.full(3, -9.0), upper=np.full(3, 9.0))
+    assert braking(wide, still, still, still, 0.0).points.t[-1] == pytest.approx(0.05)
+    assert start_time(wide, 0.0, 0.3) == pytest.approx(0.05)
+    doubtful = braking(wide, still, np.array([0.1, 0.0, 0.0]), still, 0.0, speed_error=np.full(3, 20.0))
+    assert doubtful.points.t[-1] == pytest.approx(1.0)
+    assert np.diff(braking(wide, still, np.ones(3), still, 0.0, dense=True).points.t)[:-1] == pytest.approx(0.02)
+
+
 def test_braking_time_is_the_root():
     T = braking_time(np.array([2.0, -2.0, 0.0]), np.array([5.0, 5.0, 5.0]), np.array([0.1, 0.1, 0.1]))
     assert 5 * T**2 - np.array([2.0, 2.0, 0.0]) * T - 6 * 0.1 == pytest.approx(np.zeros(3))

@@ -1,0 +1,215 @@
+"""External torques, contacts and wrenches in Python alone, against figures of their own."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ros2_dynid.codegen.runtime_export import ErrorBars
+from ros2_dynid.control.contact import ContactDetector, ContactEvent, ContactOptions
+from ros2_dynid.control.external_wrench import external_wrench
+from ros2_dynid.control.momentum_observer import MomentumObserver, ObserverOptions
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.jacobian import jacobian
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+
+ROBOT = load_robot("demo3")
+CHI = standard_vector(ROBOT)
+HERE, STILL = np.array([0.2, -0.8, 0.4]), np.zeros(3)
+PUSH = np.array([3.0, -5.0, 2.0])
+Fc, OFF = CHI.reshape(3, 14)[:, 12], CHI.reshape(3, 14)[:, 13]
+HELD = gravity_torque(ROBOT, CHI, HERE[None])[0] + OFF
+"""Motor torque that holds the robot where it is."""
+
+
+@pytest.mark.parametrize(("bandwidth", "dt"), [(100.0, 1e-3), (20.0, 0.004), (100.0, 0.04)])
+def test_a_push_is_followed_with_the_time_constant_of_the_bandwidth(bandwidth, dt):
+    observer = MomentumObserver(ROBOT, CHI, ObserverOptions(bandwidth=bandwidth))
+    assert not observer.update(HERE, STILL, HELD, dt), "the first sample begins a step"
+    for _ in range(20):
+        assert observer.update(HERE, STILL, HELD, dt)
+    np.testing.assert_allclose(observer.external, 0.0, atol=1e-9)
+    seen = []
+    for _ in range(30):
+        observer.update(HERE, STILL, HELD - PUSH, dt)  # the robot stays, since somebody holds it
+        seen.append(observer.external)
+    k = np.arange(30)[:, None]  # the first of these steps has half of the push, by the mean of its ends
+    a = np.exp(-bandwidth * dt)
+    np.testing.assert_allclose(seen, PUSH * (1 - a ** (k + 1) - 0.5 * (1 - a) * a**k), rtol=1e-9, atol=1e-9)
+
+
+def test_a_motion_alone_is_no_push():
+    t = np.arange(0.0, 1.0, 1e-3)[:, None]
+    w = np.array([3.0, 4.0, 5.0])
+    q, dq, ddq = 0.4 * np.sin(w * t), 0.4 * w * np.cos(w * t), -0.4 * w**2 * np.sin(w * t)
+    tau = inverse_dynamics(ROBOT, CHI, q, dq, ddq)
+    rough = np.abs(dq).min(axis=1) > 0.2  # where smoothed friction is that of the model
+    observer = MomentumObserver(ROBOT, CHI, ObserverOptions(smoothing=1e-3))
+    found = observer.take(q, dq, tau, np.full(len(q), 1e-3))
+    assert found.used[1:].all() and not found.used[0]
+    settled = np.convolve(rough, np.ones(60), mode="full")[: len(q)] >= 60
+    assert settled.sum() > 50
+    assert np.abs(found.external[settled]).max() < 0.02 * np.abs(tau).max()
+    pushed = MomentumObserver(ROBOT, CHI, ObserverOptions(smoothing=1e-3)).take(
+        q, dq, tau - PUSH, np.full(len(q), 1e-3)
+    )
+    np.testing.assert_allclose((pushed.external - found.external)[100:], np.broadcast_to(PUSH, (900, 3)), rtol=1e-4)
+
+
+def test_friction_whose_sign_is_in_doubt_is_told_at_rest_and_fades():
+    observer = MomentumObserver(ROBOT, CHI)
+    observer.update(HERE, STILL, HELD, 1e-3)
+    np.testing.assert_allclose(observer.undecided, Fc)
+    fast = np.full(3, 5.0)
+    for k in range(1, 6):
+        observer.update(HERE, fast, HELD, 1e-3)
+        np.testing.assert_allclose(observer.undecided, Fc * np.exp(-0.1 * k), rtol=1e-6)
+    slow = np.array([0.05, -0.05, 0.0])
+    observer.restart()
+    assert np.all(observer.undecided == 0) and np.all(observer.external == 0)
+    observer.update(HERE, slow, HELD, 1e-3)
+    np.testing.assert_allclose(observer.undecided, Fc * (1 - np.tanh([1.0, 1.0, 0.0])))
+
+
+def test_samples_that_cannot_be_used_begin_again():
+    def fresh():
+        observer = MomentumObserver(ROBOT, CHI)
+        observer.update(HERE, STILL, HELD, 1e-3)
+        assert observer.update(HERE, STILL, HELD - PUSH, 1e-3)
+        return observer
+
+    nan = np.array([np.nan, 0.0, 0.0])
+    for q, dq, tau, dt in (
+        (HERE + nan, STILL, HELD, 1e-3), (HERE, STILL + nan, HELD, 1e-3), (HERE, STILL, HELD + nan, 1e-3),
+        (HERE, STILL, HELD, np.nan), (HERE, STILL, HELD, -1e-3), (HERE, STILL, HELD, 0.041),
+    ):  # fmt: skip
+        observer = fresh()
+        before = observer.external
+        assert not observer.update(q, dq, tau, dt) and observer.external is before
+        late = dt == 0.041
+        assert observer.update(HERE, STILL, HELD, 1e-3) == late, "a late sample is good for the next step"
+    same = fresh()
+    assert not same.update(HERE, STILL, HELD, 0.0) and same.update(HERE, STILL, HELD, 1e-3), "told twice"
+    other = fresh()
+    other.set_model(ROBOT, 1.1 * CHI)
+    assert not other.update(HERE, STILL, HELD, 1e-3), "the momentum jumps with the model"
+
+
+# --- contacts
+
+BARS = ErrorBars(np.array([0.3, 0.6]), np.array([0.4, 0.8]))
+LEVEL = 6.0 * np.array([0.5, 1.0])
+
+
+def warmed(*given, bars=BARS, **options):
+    """A detector that has seen a second of nothing."""
+    contacts = ContactDetector(bars, given, ContactOptions(**options))
+    for _ in range(1000):
+        assert contacts.update(np.zeros(2), np.zeros(2), 1e-3) is ContactEvent.NONE
+    return contacts
+
+
+def test_thresholds_are_the_error_bars_and_the_friction_in_doubt():
+    contacts = warmed()
+    np.testing.assert_allclose(contacts.thresholds, LEVEL)
+    contacts.update(np.zeros(2), np.array([0.7, 0.0]), 1e-3)
+    np.testing.assert_allclose(contacts.thresholds, LEVEL + np.array([0.7, 0.0]))
+    np.testing.assert_allclose(warmed(2.0).thresholds, 2.0)
+    np.testing.assert_allclose(warmed(2.0, 0.0).thresholds, [2.0, LEVEL[1]])
+    np.testing.assert_allclose(warmed(width=3.0).thresholds, LEVEL / 2)
+    blind = warmed(bars=ErrorBars(np.array([np.nan, 0.6]), np.array([0.4, 0.8])))
+    assert np.isinf(blind.thresholds[0]) and blind.thresholds[1] == pytest.approx(LEVEL[1]) and blind.usable
+
+
+@pytest.mark.parametrize(("joint", "side"), list(itertools.product((0, 1), (-1, 1))))
+def test_a_contact_begins_and_ends_once(joint, side):
+    contacts = warmed()
+    push = np.zeros(2)
+    push[joint] = side * 0.99 * LEVEL[joint]
+    assert contacts.update(push, np.zeros(2), 1e-3) is ContactEvent.NONE
+    push[joint] = side * 1.01 * LEVEL[joint]
+    events = [contacts.update(push, np.zeros(2), 0.9e-3) for _ in range(5)]
+    assert events == [ContactEvent.NONE, ContactEvent.NONE, ContactEvent.BEGINS, ContactEvent.NONE, ContactEvent.NONE]
+    assert contacts.contact and list(contacts.beyond) == [joint == 0, joint == 1]
+    push[joint] = side * 0.51 * contacts.thresholds[joint]
+    assert {contacts.update(push, np.zeros(2), 1e-3) for _ in range(100)} == {ContactEvent.NONE}, "not yet released"
+    push[joint] = side * 0.49 * contacts.thresholds[joint]
+    events = [contacts.update(push, np.zeros(2), 1e-3) for _ in range(53)]
+    assert events.index(ContactEvent.ENDS) in (49, 50, 51) and events.count(ContactEvent.ENDS) == 1
+    assert not contacts.contact and not contacts.beyond.any()
+    short = warmed()
+    for size in (1.2, 1.2, 0.0, 1.2, 1.2, 0.0):  # never longer than 2 ms
+        push[joint] = side * size * LEVEL[joint]
+        assert short.update(push, np.zeros(2), 1e-3) is ContactEvent.NONE
+
+
+def test_nothing_is_said_before_the_noise_is_known_nor_without_time():
+    contacts = ContactDetector(BARS)
+    big = 50.0 * LEVEL
+    for _ in range(325):  # 5 and 3 and 25 times 10 ms
+        assert contacts.update(big, np.zeros(2), 1e-3) is ContactEvent.NONE
+    events = [contacts.update(big, np.zeros(2), 1e-3) for _ in range(30)]
+    assert events.count(ContactEvent.BEGINS) == 1
+    contacts = warmed()
+    for dt in (0.0, -1.0, np.nan, np.inf):
+        assert [contacts.update(big, np.zeros(2), dt) for _ in range(5)] == [ContactEvent.NONE] * 5
+
+
+def coloured(count, size, rng):
+    """Noise as the observer's filter leaves it, a sample each 1/K: correlated by exp(-1) from one to the next."""
+    a, x, out = np.exp(-1.0), np.zeros(2), []
+    for _ in range(count):
+        x = a * x + np.sqrt(1 - a**2) * rng.standard_normal(2)
+        out.append(size * x)
+    return np.array(out)
+
+
+def test_noise_is_measured_slow_torques_are_none_and_pushes_hardly():
+    rng = np.random.default_rng(0)
+    size = np.array([1.0, 0.2])
+    contacts = ContactDetector(ErrorBars(np.zeros(2), np.zeros(2)), options=ContactOptions(width=1e6))
+    for k, x in enumerate(coloured(6000, size, rng)):
+        contacts.update(x + 30.0 * np.sin(0.005 * k), np.zeros(2), 0.01)
+    np.testing.assert_allclose(contacts.thresholds, 1e6 * size, rtol=0.12)
+    before = contacts.thresholds.copy()
+    contacts.update(np.array([1e4, 1e4]), np.zeros(2), 0.01)
+    assert np.all(contacts.thresholds < 1.02 * before), "one sample counts for little, however large"
+
+
+def test_the_noise_is_averaged_over_five_seconds():
+    rng = np.random.default_rng(1)
+    contacts = ContactDetector(ErrorBars(np.zeros(2), np.zeros(2)), options=ContactOptions(width=1e9))
+    for x in coloured(3000, 1.0, rng):
+        contacts.update(x, np.zeros(2), 0.01)
+    loud = (contacts.thresholds / 1e9) ** 2
+    for _ in range(500):  # five seconds of silence
+        contacts.update(np.zeros(2), np.zeros(2), 0.01)
+    np.testing.assert_allclose((contacts.thresholds / 1e9) ** 2 / loud, np.exp(-1.0), rtol=0.05)
+
+
+# --- wrenches
+
+
+def test_a_wrench_is_that_of_the_damped_formula():
+    robot = load_robot("demo6")
+    link = list(robot.tools)[-1]
+    rng = np.random.default_rng(2)
+    q, external = rng.uniform(-1.5, 1.5, (2, 8, 6))
+    J = jacobian(robot, q, link)
+    for damping in (0.02, 0.3):
+        found = external_wrench(robot, q, external, link, damping)
+        for k in range(8):
+            wanted = np.linalg.solve(J[k] @ J[k].T + damping**2 * np.eye(6), J[k] @ external[k])
+            np.testing.assert_allclose(found[k], wanted, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        external_wrench(robot, q, external, link), external_wrench(robot, q, external, link, 0.02)
+    )
+    F = rng.uniform(-5.0, 5.0, (8, 6))
+    again = external_wrench(robot, q, np.einsum("tij,ti->tj", J, F), link, 1e-7)
+    regular = np.linalg.svd(J, compute_uv=False)[:, -1] > 0.05
+    np.testing.assert_allclose(again[regular], F[regular], atol=1e-4)
+    assert regular.sum() >= 3
