@@ -53,6 +53,10 @@ def drawings_of(data: PageData) -> list[Drawing]:
     drawings += [
         Drawing(f"friction_joint{j}", partial(friction_figure, joint)) for j, joint in enumerate(data.friction, start=1)
     ]
+    for j, joint in enumerate(data.friction, start=1):
+        if joint.load:
+            drawings.append(Drawing(f"friction_load_joint{j}", partial(friction_load_figure, joint)))
+            drawings.append(Drawing(f"residual_position_joint{j}", partial(position_figure, joint)))
     spread = [(row.name, row.percent) for row in data.base if row.percent is not None]
     if spread:
         drawings.append(Drawing("relative_std", partial(deviation_figure, spread)))
@@ -108,12 +112,38 @@ def torque_figure(t: Sequence[float | None], joint: TorqueCurves) -> Figure:
 
 
 def friction_figure(joint: FrictionPicture) -> Figure:
-    """Return a joint's friction over its speed, measured and identified."""
+    """Return a joint's friction over its speed, measured, coloured by the load on the gear, and identified."""
     figure, (axes,) = _new(4, 3)
-    axes.plot(_floats(joint.x), _floats(joint.y), ".", ms=2, color=COLOURS["measured"])
-    axes.plot(_floats(joint.curve.x), _floats(joint.curve.y), color=COLOURS["predicted"])
+    axes.scatter(_floats(joint.x), _floats(joint.y), s=2, c=_floats(joint.load) or None, cmap="coolwarm")
+    x, y, half = (_floats(values) for values in (joint.curve.x, joint.curve.y, joint.band))
+    if half:
+        below, above = zip(*((v - h, v + h) for v, h in zip(y, half, strict=True)), strict=True)
+        axes.fill_between(x, below, above, color=COLOURS["predicted"], alpha=0.2, lw=0)
+    for line in (joint.light, joint.heavy):
+        if line is not None:
+            axes.plot(_floats(line.x), _floats(line.y), color=COLOURS["prior"], lw=0.8, ls="--")
+    axes.plot(x, y, color=COLOURS["predicted"])
     axes.set_title(_plain(joint.name), y=1.0)
     axes.set(xlabel=f"speed [{joint.speed_unit}]", ylabel=f"friction [{joint.unit}]")
+    return figure
+
+
+def friction_load_figure(joint: FrictionPicture) -> Figure:
+    """Return a joint's friction against its motion over the load on its gear."""
+    figure, (axes,) = _new(4, 3)
+    against = [y if x > 0 else -y for x, y in zip(_floats(joint.x), _floats(joint.y), strict=True)]
+    axes.plot(_floats(joint.load), against, ".", ms=2, color=COLOURS["measured"])
+    axes.set_title(_plain(joint.name), y=1.0)
+    axes.set(xlabel=f"load on the gear [{joint.unit}]", ylabel=f"friction against the motion [{joint.unit}]")
+    return figure
+
+
+def position_figure(joint: FrictionPicture) -> Figure:
+    """Return what the model leaves of a joint's torque over its position: gears show as waves."""
+    figure, (axes,) = _new(4, 3)
+    axes.plot(_floats(joint.position), _floats(joint.residual), ".", ms=2, color="tab:purple")
+    axes.set_title(_plain(joint.name), y=1.0)
+    axes.set(xlabel=f"position [{joint.position_unit}]", ylabel=f"residual [{joint.unit}]")
     return figure
 
 

@@ -164,17 +164,26 @@ function histogram(box, { edges, counts, xlabel, sigma, height = 190 }) {
   });
 }
 
-function scatter(box, { x, y, curve, xlabel, ylabel, height = 190 }) {
+// shade: a number for each dot, drawn from blue (small) to red (large); more: further curves; band: half width of curve
+function scatter(box, { x, y, curve = { x: [], y: [] }, shade = [], band = [], more = [], xlabel, ylabel, height = 190 }) {
   picture(box, height, ylabel, (root, width) => {
     const { px, py } = axes(root, width, height, extent([x, curve.x]), extent([y, curve.y]), xlabel, ylabel);
-    const dots = svg("g", { class: "dots" }, root);
-    x.forEach((v, k) => svg("circle", { cx: px(v).toFixed(1), cy: py(y[k]).toFixed(1), r: 1.6 }, dots));
-    path(root, curve.x.map((v, k) => [px(v), py(curve.y[k])]));
+    const dots = svg("g", { class: "dots" }, root), top = Math.max(...shade.map((v) => v || 0), 1e-300);
+    x.forEach((v, k) => {
+      if (v === null || y[k] === null) return;
+      const colour = shade.length ? { style: `fill: hsl(${Math.round(220 * (1 - (shade[k] || 0) / top))} 70% 50%)` } : {};
+      svg("circle", { cx: px(v).toFixed(1), cy: py(y[k]).toFixed(1), r: 1.6, ...colour }, dots);
+    });
+    [-1, 1].forEach((side) => {
+      if (band.length) path(root, curve.x.map((v, k) => [px(v), py(curve.y[k] + side * (band[k] || 0))]), "series band");
+    });
+    more.forEach((line) => path(root, line.x.map((v, k) => [px(v), py(line.y[k])]), "series prior"));
+    if (curve.x.length) path(root, curve.x.map((v, k) => [px(v), py(curve.y[k])]));
   });
 }
 
-function path(root, points) {
-  svg("path", { class: "series predicted", d: "M" + points.map(([u, v]) => `${u.toFixed(1)} ${v.toFixed(1)}`).join("L") }, root);
+function path(root, points, kind = "series predicted") {
+  svg("path", { class: kind, d: "M" + points.map(([u, v]) => `${u.toFixed(1)} ${v.toFixed(1)}`).join("L") }, root);
 }
 
 // A table that sorts by a click on a header and filters by a search field above it.
@@ -294,9 +303,17 @@ function excitation() {
 
 function friction() {
   const room = html("div", { class: "charts" }, at("friction"));
-  (data.friction || []).forEach((joint) => scatter(
-    figure(room, joint.name, [["measured", "measured less the rest of the model"], ["predicted", "identified friction"]]),
-    { ...joint, xlabel: `speed [${joint.speed_unit}]`, ylabel: joint.unit }));
+  (data.friction || []).forEach((joint) => {
+    const lines = [joint.light, joint.heavy].filter((line) => line);
+    const keys = [["measured", "measured less the rest of the model, red where the gear carries much"], ["predicted", "identified friction"]];
+    scatter(figure(room, joint.name, lines.length ? [...keys, ["prior", "at a small and a large load"]] : keys),
+      { ...joint, shade: joint.load, more: lines, xlabel: `speed [${joint.speed_unit}]`, ylabel: joint.unit });
+    const against = joint.y.map((v, k) => (v === null ? null : v * Math.sign(joint.x[k])));
+    scatter(figure(room, `${joint.name}: against the load`, [["measured", "friction against the motion"]]),
+      { x: joint.load, y: against, xlabel: `load on the gear [${joint.unit}]`, ylabel: joint.unit });
+    scatter(figure(room, `${joint.name}: what is left, by position`, [["measured", "residual; waves are those of gears"]]),
+      { x: joint.position, y: joint.residual, xlabel: `position [${joint.position_unit}]`, ylabel: joint.unit });
+  });
 }
 
 function consistency() {

@@ -23,7 +23,7 @@ SECTIONS: Sequence[tuple[str, str, str]] = (
         "Excitation",
         "How well the motion excited each parameter, and how much of each joint's limits it used.",
     ),
-    ("friction", "Friction", "Fv dq + Fc sign(dq) + off, with the measured torque less everything else in the model."),
+    ("friction", "Friction", "The joint's law, with the measured torque less everything else in the model."),
     ("consistency", "Physical consistency", "Whether a real body can have these parameters, link by link."),
 )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import BASE, IdentifiedModel
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.torque_std import spread_of, torque_std
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
@@ -108,7 +109,11 @@ class LineData:
 
 @dataclass(frozen=True)
 class FrictionPicture:
-    """A joint's friction over its speed: measured dots x, y and the identified curve."""
+    """A joint's friction over its speed: measured dots x, y and the identified curve, with its 95 % band (half width).
+
+    load: torque that the gear carries at each dot; light, heavy: the curve at the 10 and 90 % quantiles of the load,
+    None for a law that does not depend on it. position, residual: of the same dots, measured less the whole model.
+    """
 
     name: str
     unit: str
@@ -116,6 +121,13 @@ class FrictionPicture:
     x: Numbers
     y: Numbers
     curve: LineData
+    band: Numbers = field(default_factory=list)
+    load: Numbers = field(default_factory=list)
+    light: LineData | None = None
+    heavy: LineData | None = None
+    position: Numbers = field(default_factory=list)
+    position_unit: str = ""
+    residual: Numbers = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -241,7 +253,9 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
     own = [split_name(name)[0] in ("Fv", "Fc", "off") for name in names]
     motion = rows.q, rows.dq, rows.ddq
     rest = rows.tau - inverse_dynamics(replace(robot, friction=()), np.where(own, 0.0, model.chi), *motion)
-    load = np.median(np.abs(inverse_dynamics(*frictionless(robot, model.chi), *motion)), axis=0)
+    carried = np.abs(inverse_dynamics(*frictionless(robot, model.chi), *motion))
+    light, load, heavy = np.quantile(carried, (0.1, 0.5, 0.9), axis=0)
+    residual = rows.tau - rows.predicted
     found = []
     for j, joint in zip(robot.active, active(robot), strict=True):
         k = robot.active.index(j)
@@ -249,9 +263,10 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
         pick = pick[:: max(1, len(pick) // DOTS)]
         top = float(np.abs(rows.dq[:, k]).max()) or 1.0
         x = np.concatenate((np.linspace(-top, -1e-9, 20), np.linspace(1e-9, top, 20)))
-        y = value[f"Fv{j}"] * x + value[f"Fc{j}"] * np.sign(x) + value[f"off{j}"]
-        for term in (term for term in robot.friction if term.joint == j):
-            y = y + term.coefficient * term_column(term, x, np.sign(x), np.full_like(x, load[k]))
+        terms = [term for term in robot.friction if term.joint == j]
+        plain = value[f"Fv{j}"] * x + value[f"Fc{j}"] * np.sign(x) + value[f"off{j}"]
+        curves = [plain + _of_terms(terms, x, level[k]) for level in (light, load, heavy)]
+        loaded = any(term.kind in (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS) for term in terms)
         found.append(
             FrictionPicture(
                 name=joint.name,
@@ -259,10 +274,37 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
                 speed_unit="m/s" if joint.sigma == PRISMATIC else "rad/s",
                 x=rounded(rows.dq[pick, k]),
                 y=rounded(rest[pick, k]),
-                curve=LineData(rounded(x), rounded(y)),
+                curve=LineData(rounded(x), rounded(curves[1])),
+                band=rounded(2.0 * _friction_std(model, j, terms, x, float(load[k]))),
+                load=rounded(carried[pick, k]),
+                light=LineData(rounded(x), rounded(curves[0])) if loaded else None,
+                heavy=LineData(rounded(x), rounded(curves[2])) if loaded else None,
+                position=rounded(rows.q[pick, k]),
+                position_unit="m" if joint.sigma == PRISMATIC else "rad",
+                residual=rounded(residual[pick, k]),
             )
         )
     return found
+
+
+def _of_terms(terms: Sequence[FrictionTerm], v: Array, load: float) -> Array:
+    """Return the torque of a joint's further terms at speeds v, any shape, for gears that carry `load`."""
+    columns = [term.coefficient * term_column(term, v, np.sign(v), np.full_like(v, load)) for term in terms]
+    return np.asarray(np.sum([np.zeros_like(v), *columns], axis=0))
+
+
+def _friction_std(model: IdentifiedModel, joint: int, terms: Sequence[FrictionTerm], v: Array, load: float) -> Array:
+    """Return the standard deviation of a joint's friction at speeds v, shape (N,), of what is known of it."""
+    columns = {f"Fv{joint}": v, f"Fc{joint}": np.sign(v), f"off{joint}": np.ones_like(v)}
+    place = {leader: k for k, leader in enumerate(model.leaders)}
+    known = [name for name in columns if name in place and np.isfinite(model.std[place[name]])]
+    at = [place[name] for name in known]
+    g = np.array([columns[name] for name in known]).reshape(len(known), len(v))
+    variance = np.einsum("iv,ij,jv->v", g, model.covariance[np.ix_(at, at)], g)
+    for term in terms:
+        column = term_column(term, v, np.sign(v), np.full_like(v, load))
+        variance = variance + ((term.std or 0.0) * column) ** 2
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
 
 def active(robot: Robot) -> list[Joint]:

@@ -17,6 +17,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import TorqueError, model_of, save_model
 from ros2_dynid.identification.torque_data import TorqueData, load_torque_data, save_torque_data
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.report.build import write_comparison, write_report
@@ -87,6 +88,23 @@ def test_the_page_stands_alone_and_holds_what_was_identified(tmp_path):
     rms = data["torque"]["validation"]["joints"][1]["rms"]
     assert 0.8 < rms < 1.2, "the rows carry unit noise"
     assert {path.suffix for path in (tmp_path / "a" / "figures").iterdir()} == {".png", ".pdf"}
+
+
+def test_friction_is_drawn_by_speed_load_and_position(tmp_path):
+    model = identified()
+    term = FrictionTerm(2, FrictionKind.LOAD, 0.3, std=0.02)
+    model = replace(model, robot=replace(model.robot, friction=(term,)))
+    plain, loaded, _ = data_of(write_report(folder_of(tmp_path / "a", model), figures=True).read_text())["friction"]
+    assert plain["light"] is None and plain["heavy"] is None
+    light, middle, heavy = (np.array(loaded[key]["y"]) for key in ("light", "curve", "heavy"))
+    x = np.array(loaded["curve"]["x"])
+    assert np.all((np.sign(x) * (heavy - middle) > 0) & (np.sign(x) * (middle - light) > 0))
+    assert np.all(np.array(loaded["band"], dtype=float) >= 2 * 0.02 * np.median(loaded["load"]) * 0.99)
+    assert len(loaded["load"]) == len(loaded["position"]) == len(loaded["residual"]) == len(loaded["x"])
+    residual = np.array(loaded["residual"], dtype=float)
+    assert 0.8 < residual.std() < 1.2, "the rows carry unit noise"
+    names = {path.stem for path in (tmp_path / "a" / "figures").iterdir()}
+    assert {"friction_joint2", "friction_load_joint2", "residual_position_joint2"} <= names
 
 
 def test_hostile_names_stay_text(tmp_path):
