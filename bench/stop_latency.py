@@ -39,10 +39,7 @@ def main() -> None:
         client.position()
         client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
         while len(took) < count:
-            client.wait(lambda: bool(np.all(np.abs(client._live.dq) < 0.01)), 20.0, "rest")
-            time.sleep(0.3)
-            client.excitation_state = ""
-            client.call(Trigger, "excitation/start")
+            made.run()
             client.wait(lambda: bool(np.max(np.abs(client._live.dq)) > 0.05), 20.0, "the motion")
             before = len(came)
             begin = time.monotonic()
