@@ -8,34 +8,40 @@ plain data are the use cases' (`ros2_dynid.usecases`). Progress is reported, and
 from __future__ import annotations
 
 import json
-import platform
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ros2_dynid.atomic import write_text
-from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import Plain, encode
-from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter, inform
-from ros2_dynid.identification.estimators.carried_torque import with_carried
-from ros2_dynid.identification.estimators.friction_law import identified_terms, with_law
-from ros2_dynid.identification.estimators.friction_selection import Trial
-from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.large_delay import without_large_delay
-from ros2_dynid.identification.estimators.least_squares import weighted_triangle
-from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
-from ros2_dynid.identification.estimators.prior import Draw, Drawn, drawn_fit
+from ros2_dynid.identification.account import (
+    coverage_remarks,
+    delay_of,
+    elimination_of,
+    friction_rows,
+    friction_trials,
+    notes_of,
+    prior_remarks,
+    prior_use,
+    provenance,
+    speeds_and_loads,
+)
+from ros2_dynid.identification.estimators import Fit, Problem, fitter
+from ros2_dynid.identification.estimators.friction_law import identified_terms
+from ros2_dynid.identification.estimators.prior import Draw, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
+from ros2_dynid.identification.judgement import (
+    held_out_level,
+    predicted_recordings,
+    refuse_wrong_data,
+    validation_of,
+    verdict_of,
+)
 from ros2_dynid.identification.loads import Gains, Payload, identify_load, identify_load_on_model
 from ros2_dynid.identification.loads.loaded_friction import (
     drive_gains_with_law,
@@ -55,60 +61,30 @@ from ros2_dynid.identification.model_file import (
 )
 from ros2_dynid.identification.options import PRIORS, IdentifyOptions
 from ros2_dynid.identification.outcome import (
-    Consistency,
-    Delay,
-    Elimination,
-    EliminationStep,
-    FrictionRow,
-    FrictionTrial,
     IdentifyOutcome,
-    PriorUse,
 )
-from ros2_dynid.identification.physical import Essential, closest, essential, made_consistent
-from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
-from ros2_dynid.identification.physical.consistency import table as consistent_counts
-from ros2_dynid.identification.physical.essential import largest_rows, share_of_largest
-from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, imposed_on, set_fits
+from ros2_dynid.identification.physical import essential
+from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, set_fits
 from ros2_dynid.identification.physical.prior_sources import described_prior, has_masses, model_prior
-from ros2_dynid.identification.physical.standard import essential_change, full_map, on_leaders, with_drives
-from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
-from ros2_dynid.identification.preparation.elsewhere import Distant, changed, over
-from ros2_dynid.identification.preparation.rows import row_chunks
+from ros2_dynid.identification.physical_parameters import physical_parameters
+from ros2_dynid.identification.read_problem import (
+    Recording,
+    read_problem,
+)
 from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
-from ros2_dynid.identification.torque_std import TorqueScatter, band_level
 from ros2_dynid.identification.validation import (
-    Comparison,
-    Errors,
-    HeldOut,
     Level,
     Remark,
-    ValidatedBy,
     compare_torques,
-    evidence_of,
-    held_out_in_folds,
     torque_errors,
-    verdict,
 )
-from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
-from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 from ros2_dynid.identification.validation.method_choice import method_choice
-from ros2_dynid.identification.validation.torque_errors import whiteness
-from ros2_dynid.model.friction_kinds import UNITS, FrictionTerm
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import standard_names, standard_vector
+from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot, with_gravity
-from ros2_dynid.notes import Note, remark
 from ros2_dynid.progress import Cancelled, Progress, Reporter
-from ros2_dynid.recording.ahead import ahead
-from ros2_dynid.recording.in_order import ClockSetBackError, in_order, joined_samples
-from ros2_dynid.recording.read import iter_samples
-from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.remote_file import RemoteFile
-from ros2_dynid.recording.samples import Samples
-from ros2_dynid.recording.streamed import streamed
 from ros2_dynid.report.build import DATA, MODEL, PAGE, write_page
 from ros2_dynid.results import check_place, committed, digest
-from ros2_dynid.version import __version__
 
 __all__ = [
     "Cancelled",
@@ -123,11 +99,6 @@ __all__ = [
     "robot_or_model",
 ]
 SUMMARY = "summary.json"
-COVERED = 0.9
-"""Share of held-out rows inside the 95 % band of the torque below which the error bars do not hold."""
-PIECE = 200_000
-"""Samples of a recording held at a time."""
-Recording = str | Path | Samples | Distant
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,19 +116,6 @@ class Identified:
         data = encode(self.outcome)
         assert isinstance(data, dict)
         return data
-
-
-@dataclass(frozen=True)
-class PhysicalParameters:
-    """Standard and consistent parameters by name, as far as asked for, and how many links are consistent.
-
-    value: base parameters and delay of the consistent ones.
-    """
-
-    standard: Mapping[str, float] | None = None
-    consistent: Mapping[str, float] | None = None
-    value: Array | None = None
-    consistency: Consistency | None = None
 
 
 @small_matrices
@@ -188,7 +146,7 @@ def identify(
     problem = read_problem(robot, recordings, options, report)
     fit = fitter(options.method, problem, lambda done: report("estimating", 0.7 + 0.1 * done))
     found = fit(None)
-    findings = _refuse_wrong_data(problem, found) if options.checks else ()
+    findings = refuse_wrong_data(problem, found) if options.checks else ()
     choice = method_choice(problem, found)
     draw, drawn = _draw(problem, fit, options), None
     if draw is not None:
@@ -202,7 +160,7 @@ def identify(
         found = selection.estimate
         values[ESSENTIAL] = found.value
     report("physical parameters", 0.84)
-    physical = _physical_parameters(problem, found, selection, options, drawn)
+    physical = physical_parameters(problem, found, selection, options, drawn)
     if physical.value is not None:
         values[CONSISTENT] = physical.value
     served = list(values)[-1]
@@ -217,10 +175,11 @@ def identify(
         essential_std=options.essential_std,
         draw=draw,
     )
-    level = _band_level(problem, found, fits[BASE])
-    held_out = _held_out(problem, validate, values, replace(found, sigma=level), options, report)
+    level = held_out_level(problem, found, fits[BASE])
+    held_out = predicted_recordings(problem, validate, values, replace(found, sigma=level), options, report)
     validations = {
-        name: _validation(problem, fits[name], None if held_out is None else held_out[name], options) for name in values
+        name: validation_of(problem, fits[name], None if held_out is None else held_out[name], options)
+        for name in values
     }
     validation = validations[served]
     sets = {
@@ -230,12 +189,12 @@ def identify(
 
     errors = sets[served].fit
     doubts = [Remark(Level.PROBLEM, Text(finding.what, "; ", finding.cure)) for finding in findings]
-    prior = None if drawn is None else _prior_use(problem, drawn)
+    prior = None if drawn is None else prior_use(problem, drawn)
     if choice.reason is not None:
         doubts.append(Remark(Level.WARNING, choice.reason))
-    remarks = [*doubts, *_verdict(problem, found, errors, validation, fitted), *_prior_remarks(prior)]
-    remarks += _coverage_remarks({} if held_out is None else held_out[served].coverage)
-    obtained = _provenance(options, problem, found, validation, remarks, command)
+    remarks = [*doubts, *verdict_of(problem, found, errors, validation, fitted), *prior_remarks(prior)]
+    remarks += coverage_remarks({} if held_out is None else held_out[served].coverage)
+    obtained = provenance(options, problem, found, validation, remarks, command)
     obtained["band_sigma"] = encode(level)
     if np.isfinite(found.dof):
         obtained["dof"] = found.dof
@@ -243,7 +202,7 @@ def identify(
         obtained["prior"] = encode(prior)
     terms = identified_terms(problem.terms, found)
     if terms:
-        obtained["used"] = _speeds_and_loads(robot, problem, values[served], fitted.data)
+        obtained["used"] = speeds_and_loads(robot, problem, values[served], fitted.data)
     model = model_of(
         replace(robot, friction=terms),
         problem.base,
@@ -272,17 +231,17 @@ def identify(
         rows=int(problem.information.rows.sum()),
         method=options.method,
         filter=problem.prepared[0].filter,
-        delay=_delay(problem, found),
+        delay=delay_of(problem, found),
         verdict=tuple(remarks),
-        notes=_notes(problem),
+        notes=notes_of(problem),
         seconds=time.perf_counter() - began,
-        elimination=None if selection is None else _elimination(problem, selection),
+        elimination=None if selection is None else elimination_of(problem, selection),
         consistency=physical.consistency,
         serve=model.serve,
         sets=sets,
         band_coverage={} if held_out is None else held_out[served].coverage,
-        friction=_friction_rows(model.robot),
-        friction_tried=_friction_trials(robot, problem.tried),
+        friction=friction_rows(model.robot),
+        friction_tried=friction_trials(robot, problem.tried),
         prior=prior,
         recommended=choice.method,
     )
@@ -292,6 +251,18 @@ def identify(
         outcome = write_result(target.parent, model, replace(outcome, model=str(target)), torques)
     report("done", 1.0)
     return Identified(model, outcome, torques, target)
+
+
+def _draw(problem: Problem, fit: Fit, options: IdentifyOptions) -> Draw | None:
+    """Return the estimator drawn towards the prior asked for; None without one."""
+    if options.prior == "none" or options.essential:
+        return None
+    if options.prior not in PRIORS:
+        prior = model_prior(problem, load_model(options.prior), options.prior)
+        return drawn_fit(problem.information, fit, prior, force=True)
+    if options.prior == "auto" and not has_masses(problem.robot):
+        return None
+    return drawn_fit(problem.information, fit, described_prior(problem), force=options.prior == "urdf")
 
 
 @small_matrices
@@ -412,427 +383,6 @@ def check_output(output: str | Path | None, recordings: Sequence[Recording], ove
     inputs = [recording for recording in recordings if isinstance(recording, str | Path)]
     check_place(Path(output), (MODEL, DATA, SUMMARY, PAGE), inputs=inputs, overwrite=overwrite)
     return Path(output) / MODEL
-
-
-@small_matrices
-def read_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
-    """Read and prepare the recordings, and gather what they say about the base parameters."""
-    base = base_parameters(robot, method="closed-form")
-    chosen = options.preparation
-
-    def read() -> list[Prepared]:
-        return _all_prepared(robot, recordings, options, report, (0.05, 0.3))
-
-    def informed(prepared: Sequence[Prepared]) -> Information:
-        on_chunk = partial(_regressor_done, report)
-        return inform(robot, base, prepared, on_chunk, delay=chosen.delay is None)
-
-    prepared = read()
-    information = informed(prepared)
-    if chosen.row_cutoff is None and chosen.position_cutoff is None:
-        lower = lower_cutoff(prepared, information, informed)
-        if lower is not None:
-            note = remark(f"the cut-off proposed lets too much noise in: rows are filtered at {lower:g} Hz instead")
-            options = replace(options, preparation=replace(chosen, row_cutoff=lower))
-            prepared = [replace(part, notes=(*part.notes, note)) for part in read()]
-            information = informed(prepared)
-    prepared, information = without_large_delay(prepared, information, informed)
-    law = with_law(robot, base, prepared, information, options.friction, options.method)
-    prior = law.information.layout.vector(base.values(robot, standard_vector(robot)))
-    return Problem(robot, base, law.prepared, law.information, prior, law.terms, law.tried)
-
-
-def _regressor_done(report: Progress, done: float) -> None:
-    report("regressor", 0.35 + 0.35 * done)
-
-
-def _all_prepared(
-    robot: Robot,
-    recordings: Sequence[Recording],
-    options: IdentifyOptions,
-    report: Progress,
-    span: tuple[float, float],
-    filters: Filter | None = None,
-) -> list[Prepared]:
-    """Return the recordings prepared; span: of the progress, where it begins and how long it is."""
-    distant = [recording for recording in recordings if isinstance(recording, Distant)]
-    if distant:
-        report("reading recordings", span[0])
-        found = distant[0].place.prepare(robot, distant, options.preparation, options.reading, filters)
-        return found if filters is None else [effort_later(p, filters.delay - p.filter.delay) for p in found]
-    return [
-        _prepared(robot, part, options, report, span[0] + span[1] * k / len(recordings), filters=filters)
-        for k, part in enumerate(recordings)
-    ]
-
-
-def _prepared(
-    robot: Robot,
-    recording: Recording,
-    options: IdentifyOptions,
-    report: Progress,
-    at: float,
-    filters: Filter | None = None,
-) -> Prepared:
-    """Return a recording prepared; a file is read once, in pieces, and twice if its clock was set back.
-
-    filters: of the recordings fitted to, which those held out pass too, and whose efforts were as late.
-    """
-    report("reading recordings", at)
-    found = _prepared_as_recorded(robot, recording, options, report, at, filters)
-    return found if filters is None else effort_later(found, filters.delay - found.filter.delay)
-
-
-def _prepared_as_recorded(
-    robot: Robot,
-    recording: Recording,
-    options: IdentifyOptions,
-    report: Progress,
-    at: float,
-    filters: Filter | None,
-) -> Prepared:
-    assert not isinstance(recording, Distant)
-    if isinstance(recording, Samples):
-        return prepare(robot, recording, options.preparation, filters=filters)
-    for pieces in (pieces_read_once, pieces_read_twice):
-        notes: list[Note] = []
-        reading = pieces(robot, recording, options.reading, notes)
-        try:
-            found = prepare_pieces(robot, _reported(ahead(reading), report, at), options.preparation, filters=filters)
-        except ClockSetBackError:
-            continue
-        return replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
-    raise AssertionError("a recording read twice is always in order")
-
-
-def pieces_read_once(
-    robot: Robot, path: str | Path | RemoteFile, reading: Reading, notes: list[Note]
-) -> Generator[Samples]:
-    """Yield a recording in order, PIECE samples at a time; ClockSetBackError if that takes two readings."""
-    yield from in_order(
-        lambda found: iter_samples(path, robot, reading=reading, notes=found),
-        notes,
-        reading.start,
-        reading.end,
-        size=PIECE,
-    )
-
-
-def pieces_read_twice(
-    robot: Robot, path: str | Path | RemoteFile, reading: Reading, notes: list[Note]
-) -> Generator[Samples]:
-    """Yield the same where the clock was set back: the longest stretch of it."""
-    recording = streamed(
-        lambda found: iter_samples(path, robot, reading=reading, notes=found), reading.start, reading.end
-    )
-    waiting: list[Samples] = []
-    for chunk in recording.pieces:
-        waiting.append(chunk)
-        if sum(map(len, waiting)) >= PIECE:
-            yield joined_samples(waiting)
-            waiting = []
-    if waiting:
-        yield joined_samples(waiting)
-    notes += recording.outline.notes
-
-
-def _reported(pieces: Iterator[Samples], report: Progress, at: float) -> Iterator[Samples]:
-    for piece in pieces:
-        report("reading recordings", at)
-        yield piece
-
-
-def _friction_rows(robot: Robot) -> tuple[FrictionRow, ...]:
-    return tuple(
-        FrictionRow(
-            name=term.name,
-            joint=robot.joints[term.joint - 1].name,
-            term=str(term.kind),
-            value=term.coefficient,
-            std=term.std,
-            unit=UNITS[term.kind][robot.joints[term.joint - 1].sigma],
-            speed=term.speed or None,
-            speed_std=term.speed_std,
-        )
-        for term in robot.friction
-    )
-
-
-def _friction_trials(robot: Robot, tried: Sequence[Trial]) -> tuple[FrictionTrial, ...]:
-    return tuple(
-        FrictionTrial(
-            name="+".join(term.name for term in trial.terms),
-            joint=robot.joints[trial.joint - 1].name,
-            term="+".join(str(term.kind) for term in trial.terms),
-            gain=trial.gain,
-            scatter=trial.scatter,
-            chosen=trial.chosen,
-            speed=max(term.speed for term in trial.terms) or None,
-        )
-        for trial in tried
-    )
-
-
-def _refuse_wrong_data(problem: Problem, found: Estimate) -> tuple[Finding, ...]:
-    """Refuse what is certainly wrong with the recordings; return what is likely."""
-    sources = [prepared.source for prepared in problem.prepared]
-    findings = diagnose(problem).findings
-    refuse(findings, sources[0])
-    refuse_contradictions(problem.information, found.value, sources)
-    return findings
-
-
-def _draw(problem: Problem, fit: Fit, options: IdentifyOptions) -> Draw | None:
-    """Return the estimator drawn towards the prior asked for; None without one."""
-    if options.prior == "none" or options.essential:
-        return None
-    if options.prior not in PRIORS:
-        prior = model_prior(problem, load_model(options.prior), options.prior)
-        return drawn_fit(problem.information, fit, prior, force=True)
-    if options.prior == "auto" and not has_masses(problem.robot):
-        return None
-    return drawn_fit(problem.information, fit, described_prior(problem), force=options.prior == "urdf")
-
-
-def _prior_use(problem: Problem, drawn: Drawn) -> PriorUse:
-    shares = drawn.share[problem.information.layout.base]
-    return PriorUse(
-        source=drawn.prior.source,
-        weight=drawn.weighing.weight,
-        gain=drawn.weighing.gain,
-        scatter=drawn.weighing.scatter,
-        share=drawn.base_share,
-        parameters=dict(zip(problem.base.names, shares.tolist(), strict=True)),
-    )
-
-
-def _prior_remarks(prior: PriorUse | None) -> list[Remark]:
-    """Say how much of the model is not the data's."""
-    if prior is None or prior.weight == 0.0:
-        return []
-    most = [name for name, share in prior.parameters.items() if share > 0.5]
-    text = (
-        f"{100 * prior.share:.0f} % of what is said about the base parameters comes from {prior.source}, which lowers "
-        f"the held-out error by {100 * prior.gain:.0f} +- {100 * prior.scatter:.0f} %; mostly from there: "
-        f"{', '.join(most) or 'none'}"
-    )
-    return [Remark(Level.NOTE, text)]
-
-
-def _held_out(
-    problem: Problem,
-    recordings: Sequence[Recording],
-    values: Mapping[str, Array],
-    found: Estimate,
-    options: IdentifyOptions,
-    report: Progress,
-) -> dict[str, Comparison] | None:
-    """Return how the value of each parameter set predicts recordings that it was not fitted to.
-
-    The band of the prediction is that of the estimate `found`.
-    """
-    if not recordings:
-        return None
-    filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
-    prepared = _all_prepared(problem.robot, recordings, options, report, (0.85, 0.0), filters)
-    spread = TorqueScatter(found.covariance, found.identified, found.sigma, found.dof)
-    compared = {}
-    for name, value in values.items():
-        if problem.terms:
-            own = value[problem.information.layout.base]
-            carrying = partial(with_carried, problem.robot, problem.base, own)
-            prepared = [changed(carrying, part, same_rows=True) for part in prepared]
-        compared[name] = compare_torques(
-            problem.robot, problem.base, prepared, value, problem.prior, spread=spread, terms=problem.terms
-        )
-    return compared
-
-
-def _band_level(problem: Problem, found: Estimate, fit: Fit) -> Array:
-    """Return the level of errors that the band of predictions allows for: that of stretches left out in turn."""
-    names = problem.robot.active_names
-    tested = held_out_in_folds(names, problem.information, None, fit).errors
-    return band_level(problem.information, found, np.array([tested[name].rms for name in names]) if tested else None)
-
-
-def _coverage_remarks(coverage: Mapping[str, float]) -> list[Remark]:
-    """Say whether the 95 % band of the prediction holds on data that were not used."""
-    if "all" not in coverage:
-        return []
-    share = coverage["all"]
-    text = f"the 95 % band of the torque holds {100 * share:.0f} % of the held-out rows"
-    if share >= COVERED:
-        return [Remark(Level.GOOD, text)]
-    low = [name for name, one in coverage.items() if one < COVERED and name != "all"]
-    text += f", too few at {', '.join(low)}: the error bars do not hold there; record longer, and more varied motion"
-    return [Remark(Level.WARNING, text)]
-
-
-def _validation(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> HeldOut:
-    if held_out is not None:
-        return HeldOut(held_out.errors, ValidatedBy.RECORDINGS)
-    return held_out_in_folds(problem.robot.active_names, problem.information, options.cross_validate, fit)
-
-
-def _physical_parameters(
-    problem: Problem,
-    found: Estimate,
-    selection: Essential | None,
-    options: IdentifyOptions,
-    drawn: Drawn | None = None,
-) -> PhysicalParameters:
-    """Return the standard and consistent parameters asked for, and how many links are consistent (Table III)."""
-    if not (options.standard or options.consistent):
-        return PhysicalParameters()
-    robot, base, names = problem.robot, problem.base, standard_names(problem.robot)
-    a_priori = standard_vector(robot)
-    reference, weights = made_consistent(robot, a_priori), 1.0 / found.sigma
-    consistency = Consistency(a_priori=consistent_counts(robot, a_priori))
-    standard = consistent = value = None
-    if options.standard:
-        full = found if selection is None else fitter(Method.WLS, problem)(None)
-        chi = closest(robot, base, full.base, reference, options.distance)
-        consistency = replace(consistency, base=consistent_counts(robot, chi))
-        if selection is not None:
-            known = with_drives(robot, chi, reference)
-            change = essential_change(robot, base, problem.information, weights, selection.kept, known, found.value)
-            if options.distance == "euclidean":
-                chi = on_leaders(robot, base, change - full_map(robot, base) @ known, known)
-            else:
-                chi = closest(robot, base, change, known)
-            consistency = replace(consistency, essential=consistent_counts(robot, chi))
-        standard = dict(zip(names, chi.tolist(), strict=True))
-        consistency = replace(consistency, smallest_joint_inertia=smallest_joint_inertia(robot, chi))
-    if options.consistent:
-        information = problem.information
-        imposed = imposed_on(problem, information, found, drawn)
-        value = found.with_base(imposed.value).value
-        consistent = dict(zip(names, imposed.chi.tolist(), strict=True))
-        consistency = replace(
-            consistency,
-            imposed=consistent_counts(robot, imposed.chi),
-            fit=torque_errors(robot.active_names, information, value),
-            loss=imposed.loss,
-            smallest_joint_inertia_imposed=smallest_joint_inertia(robot, imposed.chi),
-        )
-    return PhysicalParameters(standard, consistent, value, consistency)
-
-
-def _speeds_and_loads(robot: Robot, problem: Problem, value: Array, data: TorqueData) -> dict[str, Plain]:
-    """Return, by joint, the top speed [rad/s or m/s] and the mean torque that its gear carried [N.m or N]."""
-    chi = np.zeros(len(standard_names(robot)))
-    chi[problem.base.columns(robot)] = value[problem.information.layout.base]
-    load = np.mean(np.abs(inverse_dynamics(*frictionless(robot, chi), data.q, data.dq, data.ddq)), axis=0)
-    top = np.max(np.abs(data.dq), axis=0)
-    pairs = zip(robot.active_names, top.tolist(), load.tolist(), strict=True)
-    return {name: {"speed": speed, "load": carried} for name, speed, carried in pairs}
-
-
-def _elimination(problem: Problem, selection: Essential) -> Elimination:
-    """Return the steps of the elimination, and the largest share of a joint's torque that each parameter makes."""
-    names, found = problem.base.names, selection.estimate
-    columns, delay = problem.base.columns(problem.robot), bool(problem.information.layout.n_delay)
-    largest = over(partial(_largest_rows, problem.robot, columns, delay, problem.terms), problem.prepared)
-    W, tau = (np.max(part, axis=0) for part in zip(*(one for one in largest if one is not None), strict=True))
-    share = share_of_largest(W, tau, found.value)
-    steps = tuple(
-        EliminationStep(
-            parameter=names[step.parameter],
-            relative_std=step.relative_std if np.isfinite(step.relative_std) else None,
-            statistic=step.statistic,
-            limit=step.limit,
-            dropped=step.dropped,
-        )
-        for step in selection.steps
-    )
-    return Elimination(steps, dict(zip(names, share[found.layout.base].tolist(), strict=True)))
-
-
-def _largest_rows(
-    robot: Robot,
-    columns: Sequence[int],
-    delay: bool,
-    terms: Sequence[FrictionTerm],
-    whole: Prepared,
-    parts: Iterable[Prepared],
-) -> tuple[Array, Array] | None:
-    return largest_rows(rows for part in parts for rows in row_chunks(robot, part, columns, delay=delay, terms=terms))
-
-
-def _verdict(problem: Problem, found: Estimate, fit: Errors, validation: HeldOut, fitted: Comparison) -> list[Remark]:
-    robot, base, information = problem.robot, problem.base, problem.information
-    names = robot.active_names
-    prior_error = None
-    if np.any(problem.prior):
-        prior_error = torque_errors(names, information, problem.prior)["all"].relative
-    settings = problem.prepared[0].filter
-    lag = 1 if settings.row_cutoff is None else max(1, round(settings.row_rate / settings.row_cutoff))
-    return verdict(
-        evidence_of(
-            robot,
-            base,
-            information,
-            found,
-            fit,
-            validation,
-            prior_error=prior_error,
-            whiteness=whiteness(names, fitted.residual, lag),
-            seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
-            terms=problem.terms,
-        )
-    )
-
-
-def _provenance(
-    options: IdentifyOptions,
-    problem: Problem,
-    found: Estimate,
-    validation: HeldOut,
-    remarks: Sequence[Remark],
-    command: str,
-) -> dict[str, Plain]:
-    """Return how the model was obtained, for the model file."""
-    prepared = problem.prepared
-    return {
-        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "method": found.method.value,
-        "options": encode(options),
-        "data": [
-            {"source": p.source, "seconds": float(p.t[-1] - p.t[0]), "rate": p.filter.rate, "segments": len(p.segments)}
-            for p in prepared
-        ],
-        "filter": encode(prepared[0].filter),
-        "rows": int(problem.information.rows.sum()),
-        "cond": encode(found.cond),
-        "singular_values": _singular_values(problem, found),
-        "rank": found.rank,
-        "sigma": encode(found.sigma),
-        "delay": encode(_delay(problem, found)),
-        "validated_by": {"data": validation.by.value, "folds": validation.folds},
-        "verdict": [encode(remark) for remark in remarks],
-        "notes": list(_notes(problem)),
-        "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},
-        **({"command": command} if command else {}),
-    }
-
-
-def _delay(problem: Problem, found: Estimate) -> Delay:
-    """Return how late the effort was in all: what it was moved by, and what was estimated of the rest."""
-    estimated = bool(found.layout.n_delay) and np.isfinite(found.delay_std)
-    return Delay(problem.prepared[0].filter.delay + found.delay, found.delay_std if estimated else None)
-
-
-def _notes(problem: Problem) -> tuple[str, ...]:
-    return tuple(note.text for prepared in problem.prepared for note in prepared.notes)
-
-
-def _singular_values(problem: Problem, found: Estimate) -> list[float]:
-    """Return the singular values of the weighted W with columns scaled to unit norm; the effort's delay is left out."""
-    known = found.sigma.shape == (problem.information.n,) and bool(np.all(found.sigma > 0.0))
-    weights = 1.0 / found.sigma if known else np.ones(problem.information.n)
-    W = weighted_triangle(problem.information, weights).base
-    norms = np.linalg.norm(W, axis=0)
-    return [float(s) for s in np.linalg.svd(W / np.where(norms > 0.0, norms, 1.0), compute_uv=False)]
 
 
 def write_result(

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ros2_dynid import pipeline
 from ros2_dynid.errors import InputError
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.recordings import readable
 from ros2_dynid.identification.preparation import Filter, PreparationOptions, Prepared
 from ros2_dynid.identification.preparation.elsewhere import outline_of
 from ros2_dynid.identification.preparation.pieces import prepare_each
+from ros2_dynid.identification.read_problem import pieces_read_once, pieces_read_twice
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note
 from ros2_dynid.recording.in_order import ClockSetBackError
@@ -175,8 +175,8 @@ class Counted:
 
 
 def _read(source: Source, notes: list[Note], starts: list[int], *, twice: bool) -> Iterator[Prepared]:
-    """Yield the parts of a recording as `pipeline` reads it; at the end, append what there is to note."""
-    pieces = pipeline.pieces_read_twice if twice else pipeline.pieces_read_once
+    """Yield the parts of a recording as `identify` reads it; at the end, append what there is to note."""
+    pieces = pieces_read_twice if twice else pieces_read_once
     refused: list[Note] = []
     with readable(source.place) as file:
         samples = _noting_start(pieces(source.robot, file, source.reading, notes), starts)

@@ -20,6 +20,7 @@ import pytest
 
 from recordings import study
 from ros2_dynid import pipeline
+from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError
@@ -33,8 +34,10 @@ from ros2_dynid.fleet.recordings import identity
 from ros2_dynid.fleet.run import KINDS, run_fleet
 from ros2_dynid.fleet.store import Store
 from ros2_dynid.fleet.workers import workers
+from ros2_dynid.identification.estimators import inform
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.read_problem import all_prepared
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples
@@ -197,9 +200,9 @@ def test_a_long_recording_is_read_in_parts_and_gives_the_same(tmp_path, monkeypa
     outcome = map_recording(one)
     assert isinstance(outcome, Outcome) and outcome.long
     assert not parts._kept.get(parts.fingerprint(one))  # its samples are never together
-    (whole,) = pipeline._all_prepared(ROBOT, [bag], IdentifyOptions(), lambda stage, done: None, (0.0, 0.0))
-    base = pipeline.base_parameters(ROBOT, method="closed-form")
-    theirs = pipeline.inform(ROBOT, base, [whole])
+    (whole,) = all_prepared(ROBOT, [bag], IdentifyOptions(), lambda stage, done: None, (0.0, 0.0))
+    base = base_parameters(ROBOT, method="closed-form")
+    theirs = inform(ROBOT, base, [whole])
     for a, b in zip(outcome.information.blocks, theirs.blocks, strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a.R, b.R, strict=True))
     known = {one.place: replace(one, long=True, twice=outcome.twice)}

@@ -1,0 +1,112 @@
+"""How good an estimate is: what is wrong with its data, errors on data not used, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from ros2_dynid.identification.estimators import Estimate, Fit, Problem
+from ros2_dynid.identification.estimators.carried_torque import with_carried
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation.elsewhere import changed
+from ros2_dynid.identification.read_problem import (
+    Recording,
+    all_prepared,
+)
+from ros2_dynid.identification.torque_std import TorqueScatter, band_level
+from ros2_dynid.identification.validation import (
+    Comparison,
+    Errors,
+    HeldOut,
+    Remark,
+    ValidatedBy,
+    compare_torques,
+    evidence_of,
+    held_out_in_folds,
+    torque_errors,
+    verdict,
+)
+from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
+from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
+from ros2_dynid.identification.validation.torque_errors import whiteness
+from ros2_dynid.model.robot import Array
+from ros2_dynid.progress import Progress
+
+
+def refuse_wrong_data(problem: Problem, found: Estimate) -> tuple[Finding, ...]:
+    """Refuse what is certainly wrong with the recordings; return what is likely."""
+    sources = [prepared.source for prepared in problem.prepared]
+    findings = diagnose(problem).findings
+    refuse(findings, sources[0])
+    refuse_contradictions(problem.information, found.value, sources)
+    return findings
+
+
+def predicted_recordings(
+    problem: Problem,
+    recordings: Sequence[Recording],
+    values: Mapping[str, Array],
+    found: Estimate,
+    options: IdentifyOptions,
+    report: Progress,
+) -> dict[str, Comparison] | None:
+    """Return how the value of each parameter set predicts recordings that it was not fitted to.
+
+    The band of the prediction is that of the estimate `found`.
+    """
+    if not recordings:
+        return None
+    filters = max(problem.prepared, key=lambda fitted: len(fitted.t) / fitted.filter.inner_rate).filter
+    prepared = all_prepared(problem.robot, recordings, options, report, (0.85, 0.0), filters)
+    spread = TorqueScatter(found.covariance, found.identified, found.sigma, found.dof)
+    compared = {}
+    for name, value in values.items():
+        if problem.terms:
+            own = value[problem.information.layout.base]
+            carrying = partial(with_carried, problem.robot, problem.base, own)
+            prepared = [changed(carrying, part, same_rows=True) for part in prepared]
+        compared[name] = compare_torques(
+            problem.robot, problem.base, prepared, value, problem.prior, spread=spread, terms=problem.terms
+        )
+    return compared
+
+
+def held_out_level(problem: Problem, found: Estimate, fit: Fit) -> Array:
+    """Return the level of errors that the band of predictions allows for: that of stretches left out in turn."""
+    names = problem.robot.active_names
+    tested = held_out_in_folds(names, problem.information, None, fit).errors
+    return band_level(problem.information, found, np.array([tested[name].rms for name in names]) if tested else None)
+
+
+def validation_of(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> HeldOut:
+    """Return the held-out errors: on the recordings given, else on blocks of time left out in turn."""
+    if held_out is not None:
+        return HeldOut(held_out.errors, ValidatedBy.RECORDINGS)
+    return held_out_in_folds(problem.robot.active_names, problem.information, options.cross_validate, fit)
+
+
+def verdict_of(problem: Problem, found: Estimate, fit: Errors, validation: HeldOut, fitted: Comparison) -> list[Remark]:
+    """Return what is to be said about the estimate, from all the evidence."""
+    robot, base, information = problem.robot, problem.base, problem.information
+    names = robot.active_names
+    prior_error = None
+    if np.any(problem.prior):
+        prior_error = torque_errors(names, information, problem.prior)["all"].relative
+    settings = problem.prepared[0].filter
+    lag = 1 if settings.row_cutoff is None else max(1, round(settings.row_rate / settings.row_cutoff))
+    return verdict(
+        evidence_of(
+            robot,
+            base,
+            information,
+            found,
+            fit,
+            validation,
+            prior_error=prior_error,
+            whiteness=whiteness(names, fitted.residual, lag),
+            seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
+            terms=problem.terms,
+        )
+    )
