@@ -1,35 +1,60 @@
 """Identification while the robot works: every joint state counts, estimates follow, and drift is noticed.
 
-Joint states at their own rate go through the same low-pass filters as a recording's (positions, their derivatives and
-torques alike), are taken down to a slower rate, and become rows of the sequential estimator, which forgets with a time
-constant. Drift is a torque error of the served model well above the one it had on its own data: a payload picked up or
-changed friction shows at once, before the estimates have moved.
+Joint states become rows as those of a recording do (`preparation`): positions and efforts through the same filters,
+the delay of the effort as a column, slow rows left out. Their R factors are kept in blocks of time that count less the
+older they are, so that the estimate is weighted least squares with weights that follow the data, and its error bars are
+those of the blocks (`covariance`). Drift is a torque error of the served model well above what its own data and its
+error bars allow for: a payload picked up or changed friction shows at once, before the estimates have moved.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ros2_dynid.base_parameters.compute import base_parameters
-from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
-from ros2_dynid.identification.estimators.sequential import FilterState, start, update
+from ros2_dynid.codegen.backend import fast_inverse_dynamics
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.information import Block, Information, compressed, gather
+from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
-from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.identification.preparation.cutoffs import (
+    RATE_OVER_CUTOFF,
+    ROW_RATE_OVER_CUTOFF,
+    Cutoffs,
+    Spectrum,
+)
+from ros2_dynid.identification.preparation.even_grid import FirstPiece
+from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, half_length, lowpass_kernel
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
+from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks
+from ros2_dynid.identification.torque_std import spread_of, torque_std
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.recording.samples import Samples
 
 DRIFT_SECONDS = 1.0
 """Time constant of the torque error that drift is judged by."""
 STILL = 0.02
-"""Rows of joints slower than this [rad/s or m/s] are left out: Coulomb friction has no known sign there."""
+"""Torque errors of joints slower than this [rad/s or m/s] are left out: Coulomb friction has no known sign there."""
+MOTION_OVER_ROWS = 2.2
+"""Cut-off of the positions over that of the rows."""
+MOST = 60
+"""Blocks kept: then pairs are joined, or the oldest forgotten."""
+LONGEST = 0.1
+"""Longest block, as a share of the memory: within a block nothing is forgotten."""
+CLOCK_SET = 0.5
+"""A stamp that steps back by more than this [s] is a clock that was set: the stream begins anew."""
+SLOW = 0.02
+"""Share of a joint's top speed below which its rows are left out."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """For each joint: torque error of the reference model now over the one on its own data; worst joint and verdict."""
+    """For each joint: torque error of the reference model now over what was to be expected; worst joint and verdict."""
 
     ratio: Array
     joint: str
@@ -37,106 +62,233 @@ class Drift:
 
 
 class OnlineEstimator:
-    """The sequential estimator behind a stream of joint states at `rate` [Hz], rows at `row_rate` [Hz]."""
+    """The estimator behind a stream of joint states at `rate` [Hz], rows at most at `row_rate` [Hz]."""
 
     def __init__(
-        self, robot: Robot, rate: float, *, row_rate: float = 100.0, cutoff: float = 15.0, memory: float = 30.0
+        self,
+        robot: Robot,
+        rate: float,
+        *,
+        row_rate: float = 100.0,
+        cutoff: float = 15.0,
+        memory: float = 30.0,
+        block: float = 1.0,
     ) -> None:
-        """Start knowing nothing; `cutoff` of the filters [Hz], `memory` [s] after which rows count 1/e."""
-        self.robot, self._rate = robot, rate
-        self._base = base_parameters(robot, method="closed-form")
-        self._columns = self._base.columns(robot)
-        self._step = max(1, round(rate / row_rate))
-        self._kernels = [lowpass_kernel(cutoff, rate, derivative) for derivative in range(3)]
+        """Start knowing nothing; `cutoff` of the positions [Hz], `memory` [s] after which rows count 1/e.
+
+        block: length [s] of a block of rows at first.
+        """
+        self.robot = replace(robot, friction=())
+        self._rate, self._memory, self._block = rate, memory, block
+        self.base = base_parameters(robot, method="closed-form")
+        self._columns = self.base.columns(robot)
         n = len(robot.active)
-        self._forgetting = float(np.exp(-self._step / rate / memory / n))
-        self._terms: tuple[FrictionTerm, ...] = ()
-        self._pending: list[tuple[Array, Array]] = []
-        self._tail = np.empty((0, 2 * n))
-        self._weights: Array | None = None
-        self.state: FilterState = start(len(self._base))
-        self._error = np.zeros(n)
+        self.layout = ColumnLayout(len(self.base), n_delay=1)
+        self._felt = np.ones((n, self.layout.size), dtype=bool)
+        self._felt[:, self.layout.base] = felt_by(robot, self._columns)
+        position = min(cutoff, HIGHEST * rate)
+        self._like = _like(robot, rate, position, row_rate)
+        assert self._like.cutoffs is not None
+        self._margin = self._like.filter.dropped
+        # drift is judged as the samples come
+        self._step = max(1, round(rate / row_rate))
+        self._kernels = [lowpass_kernel(position, rate, derivative) for derivative in range(3)]
+        self._tail = np.empty((0, 2 * n + 1))
+        self._pending: deque[tuple[float, Array, Array]] = deque()  # one thread may take while another works
+        self._waiting: list[Array] = []
+        self._last_row = -np.inf
+        self._length = block
+        self.blocks: list[Block] = []
+        self._terms = robot.friction
+        self._error, self._variance = np.zeros(n), np.zeros(n)
+        self._top_speed = np.zeros(n)
         self.samples = 0
 
-    def take(self, q: Array, tau: Array) -> None:
-        """Take one joint state: positions and torques, shape (n,); one with NaN breaks the stream."""
+    def take(self, q: Array, tau: Array, t: float | None = None) -> None:
+        """Take one joint state: positions and torques, shape (n,), at time t [s]; one with NaN breaks the stream."""
+        self._pending.append((self.samples / self._rate if t is None else t, q.copy(), tau.copy()))
         self.samples += 1
-        self._pending.append((q.copy(), tau.copy()))
+
+    @property
+    def newest(self) -> float:
+        """Time of the newest joint state that was worked on [s]."""
+        return float(self._waiting[-1][-1, 0]) if self._waiting else -np.inf
 
     def work(self, reference: IdentifiedModel | None = None) -> int:
         """Turn what came into rows and update the estimate; return the number of rows used."""
-        if not self._pending:
+        came = [self._pending.popleft() for _ in range(len(self._pending))]
+        if not came:
             return 0
-        new = np.array([np.concatenate(pair) for pair in self._pending])
-        self._pending = []
-        if not np.all(np.isfinite(new)):
-            self._tail = self._tail[:0]
+        new = np.array([(t, *q, *tau) for t, q, tau in came])
+        before = self._waiting[-1][-1, 0] if self._waiting else -np.inf
+        if not np.all(np.isfinite(new)) or np.any(
+            np.diff(new[:, 0], prepend=max(before, new[0, 0] - 1.0)) < -CLOCK_SET
+        ):
+            self._tail, self._waiting, self._last_row = self._tail[:0], [], -np.inf
             return 0
+        if reference is not None:
+            self._watch(new, reference)
+        self._waiting.append(new)
+        first, last = self._waiting[0][0, 0], self._waiting[-1][-1, 0]
+        if last - first < self._block + 2.0 * self._margin:
+            return 0
+        data = np.concatenate(self._waiting)
+        self._waiting = [data[data[:, 0] > last - 2.0 * self._margin - 2.0 / self._like.filter.row_rate]]
+        return self._use(data, reference)
+
+    def _use(self, data: Array, reference: IdentifiedModel | None) -> int:
+        """Make a block of rows of samples [t q tau], shape (N, 2 n + 1); return how many rows it has."""
+        n = len(self.robot.active)
+        samples = Samples(data[:, 0], self.robot.active_names, data[:, 1 : n + 1], tau=data[:, n + 1 :])
+        try:
+            prepared = prepare(self.robot, samples, like=self._like)
+        except InputError:  # the robot stands still, or samples were lost
+            return 0
+        self._top_speed = np.maximum(self._top_speed, np.quantile(np.abs(prepared.dq), 0.99, axis=0))
+        prepared = replace(prepared, top_speed=self._top_speed)
+        if reference is not None:
+            self._terms = reference.robot.friction  # are taken as they are: only what is linear is followed
+            prepared = _without_terms(reference, prepared)
+        chunks = [self._new(rows) for rows in row_chunks(self.robot, prepared, self._columns, delay=True)]
+        if not any(rows.keep.any() for rows in chunks):
+            return 0
+        n_rows = sum(len(rows.t) for rows in chunks)
+        found = gather(chunks, self._felt, n_rows, self.layout, n_blocks=1).blocks[0]
+        self._last_row = float(chunks[-1].t[-1])
+        self._add(found)
+        return int(found.rows.sum())
+
+    def _new(self, rows: Rows) -> Rows:
+        """Return the rows with those left out that were used before."""
+        return replace(rows, keep=rows.keep & (rows.t > self._last_row + 1e-9))
+
+    def _add(self, block: Block) -> None:
+        if self.blocks and self.blocks[-1].end - self.blocks[-1].start < 0.6 * self._length:
+            self.blocks[-1] = self._joined(self.blocks[-1], block)
+        else:
+            self.blocks.append(block)
+        if len(self.blocks) <= MOST:
+            return
+        if 2.0 * self._length <= LONGEST * self._memory:
+            self._length *= 2.0
+            pairs = [self.blocks[k : k + 2] for k in range(0, len(self.blocks), 2)]
+            self.blocks = [pair[0] if len(pair) == 1 else self._joined(*pair) for pair in pairs]
+        else:
+            del self.blocks[0]
+
+    def _joined(self, older: Block, newer: Block) -> Block:
+        """Return two neighbouring blocks as one, as old as the newer of them."""
+        faded = self._faded(older, newer.end)
+        R = tuple(compressed(np.vstack(pair)) for pair in zip(faded.R, newer.R, strict=True))
+        return Block(R, faded.rows + newer.rows, older.start, newer.end)
+
+    def _faded(self, block: Block, now: float) -> Block:
+        """Return a block as it counts at time `now` [s]."""
+        share = np.exp(-max(now - block.end, 0.0) / self._memory)
+        R = tuple(np.sqrt(share) * triangle for triangle in block.R)
+        return Block(R, np.rint(share * block.rows).astype(np.int64), block.start, block.end)
+
+    def information(self, since: float = -np.inf) -> Information | None:
+        """Return what the blocks that began at `since` [s] or later say, the older the less; None before the first."""
+        chosen = [block for block in self.blocks if block.start >= since]
+        if not chosen:
+            return None
+        columns = tuple(np.flatnonzero(row) for row in self._felt)
+        return Information(tuple(self._faded(block, chosen[-1].end) for block in chosen), columns, self.layout)
+
+    def estimate(self) -> IdentifiedModel | None:
+        """Return the estimate with its standard deviations, or None before the data determine every parameter."""
+        return self.estimate_of(self.information())
+
+    def estimate_of(self, information: Information | None) -> IdentifiedModel | None:
+        """Return the estimate from `information`, as above; it touches nothing else that changes."""
+        if information is None or len(information.blocks) < 3:
+            return None
+        try:
+            found = wls(information)
+        except DynidError:  # too few rows yet
+            return None
+        if not np.all(found.base_identified):
+            return None
+        return model_of(
+            replace(self.robot, friction=self._terms),
+            self.base,
+            found.base,
+            found.base_std,
+            found.base_covariance,
+            obtained={
+                "method": "sequential",
+                "sigma": found.sigma.tolist(),
+                "dof": found.dof,
+                "delay": {"seconds": found.delay, "std": found.delay_std},
+            },
+        )
+
+    def _watch(self, new: Array, reference: IdentifiedModel) -> None:
+        """Follow the torque error of the reference, and the variance that its error bars give it."""
         data = np.concatenate((self._tail, new))
-        length = len(self._kernels[0])
+        length, n = len(self._kernels[0]), len(self.robot.active)
         usable = (len(data) - length) // self._step if len(data) >= length else 0
         if usable <= 0:
             self._tail = data
-            return 0
+            return
         # Outputs at every step-th sample from where the kernel first fits; the tail keeps what later ones need.
         count = usable * self._step
         stretch = data[: length - 1 + count]
         self._tail = data[count:]
-        n = len(self.robot.active)
-        q, tau = stretch[:, :n], stretch[:, n:]
-        q_f, dq, ddq = (_inside(q, kernel, self._step) for kernel in self._kernels)
-        return self._use(q_f, dq, ddq, _inside(tau, self._kernels[0], self._step), reference)
-
-    def _use(self, q: Array, dq: Array, ddq: Array, tau: Array, reference: IdentifiedModel | None) -> int:
-        Y = np.asarray(fast_regressor(self.robot, q, dq, ddq))
-        if reference is not None:
-            plain = Y @ reference.chi
-            self._terms = reference.robot.friction  # are taken as they are: only what is linear is followed
-            if self._terms:
-                tau = tau - (fast_inverse_dynamics(reference.robot, reference.chi, q, dq, ddq) - plain)
-            self._judge(tau - plain, dq)
-        W = Y[:, :, self._columns]
-        moving = np.abs(dq) > STILL
-        if self._weights is None:
-            scale = np.sqrt(np.mean(tau**2, axis=0))
-            self._weights = 1 / np.where(scale > 0, scale, 1.0)
-        rows = np.concatenate((W, tau[:, :, None]), axis=2) * self._weights[:, None]
-        chosen = rows[moving]
-        if len(chosen):
-            self.state = update(self.state, chosen, self._forgetting)
-        return len(chosen)
-
-    def _judge(self, error: Array, dq: Array) -> None:
+        q, dq, ddq = (_inside(stretch[:, 1 : n + 1], kernel, self._step) for kernel in self._kernels)
+        tau = _inside(stretch[:, n + 1 :], self._kernels[0], self._step)
+        error = tau - fast_inverse_dynamics(reference.robot, reference.chi, q, dq, ddq)
+        std = torque_std(reference, q, dq, ddq)
         share = np.exp(-self._step / self._rate / DRIFT_SECONDS)
-        for row, speed in zip(error**2, np.abs(dq), strict=True):
+        for square, spread, speed in zip(error**2, np.where(np.isfinite(std), std, 0.0) ** 2, np.abs(dq), strict=True):
             fast = speed > STILL
-            self._error[fast] = share * self._error[fast] + (1 - share) * row[fast]
-
-    def estimate(self) -> IdentifiedModel | None:
-        """Return the estimate with its standard deviations, or None before the data determine every parameter."""
-        if len(self.state.R) < len(self._base) + 1:
-            return None
-        found = self.state.solution
-        if found.rank < len(self._base):
-            return None
-        b = len(self._base)
-        inverse = solve_triangular(self.state.R[:b, :b], np.eye(b))
-        covariance = self.state.variance * inverse @ inverse.T
-        return model_of(
-            replace(self.robot, friction=self._terms),
-            self._base,
-            found.value,
-            np.sqrt(np.diag(covariance)),
-            covariance,
-            obtained={"method": "sequential"},
-        )
+            self._error[fast] = share * self._error[fast] + (1 - share) * square[fast]
+            self._variance[fast] = share * self._variance[fast] + (1 - share) * spread[fast]
 
     def drift(self, reference: IdentifiedModel, ratio: float) -> Drift:
-        """Compare the recent torque error with that of the reference on its own data."""
+        """Compare the recent torque error with what the reference's own data and its error bars allow for."""
         usual = np.array([reference.fit[name].rms for name in self.robot.active_names])
-        now = np.sqrt(self._error) / np.where(usual > 0, usual, 1.0)
+        level = np.maximum(usual, spread_of(reference).sigma)
+        expected = np.sqrt(level**2 + self._variance)
+        now = np.sqrt(self._error) / np.where(expected > 0, expected, 1.0)
         worst = int(np.argmax(now))
         return Drift(now, self.robot.active_names[worst], bool(now[worst] > ratio))
+
+
+def _like(robot: Robot, rate: float, position: float, row_rate: float) -> Prepared:
+    """Return an empty piece of a recording whose grid and filters all later ones take."""
+    n = len(robot.active)
+    row = position / MOTION_OVER_ROWS
+    step = max(1, int(rate / (RATE_OVER_CUTOFF * position)))
+    row_step = max(1, int(rate / step / min(row_rate, ROW_RATE_OVER_CUTOFF * row) + 0.5))
+    none = np.zeros((2, n))
+    dropped = (half_length(position, rate) + step * half_length(row, rate / step)) / rate
+    empty = as_prepared(robot, none, none, none, none, np.array([0.0, 1.0 / rate]))
+    settings = replace(
+        empty.filter,
+        position_cutoff=position,
+        row_cutoff=row,
+        inner_rate=rate / step,
+        row_rate=rate / step / row_step,
+        slow=SLOW,
+        dropped=dropped,
+        velocity=("position",) * n,
+    )
+    known = FirstPiece(rate, Spectrum(np.zeros(n), np.ones(n), np.full(n, position)))
+    return replace(empty, filter=settings, cutoffs=Cutoffs(position, row, step, row_step), known=known)
+
+
+def _without_terms(reference: IdentifiedModel, prepared: Prepared) -> Prepared:
+    """Return the piece without the torque of the reference's friction terms."""
+    if not reference.robot.friction:
+        return prepared
+    motion = (prepared.q, prepared.dq, prepared.ddq)
+    plain = replace(reference.robot, friction=())
+    terms = fast_inverse_dynamics(reference.robot, reference.chi, *motion) - fast_inverse_dynamics(
+        plain, reference.chi, *motion
+    )
+    return replace(prepared, tau=prepared.tau - terms)
 
 
 def _inside(x: Array, kernel: Array, step: int) -> Array:

@@ -81,7 +81,7 @@ def test_blocks_next_to_each_other_share_errors_and_blocks_of_two_recordings_do_
     products = sum(moves[k] * moves[k + 1] for k in (0, 2, 4, 6))
     assert paired[0, 0] == pytest.approx(np.sum(moves**2) + products), "half of both neighbours' products"
     swinging, _ = jackknife(moments([1.0, -1.0] * 4, [0] * 8))
-    assert swinging[0, 0] == pytest.approx(8 * (1.0 / 28) ** 2), "a product that is negative shrinks nothing"
+    assert swinging[0, 0] == pytest.approx(4 * (1.0 / 28) ** 2), "opposite errors of neighbours halve it at most"
     half, _ = jackknife(moments(g, range(B)), half=True)
     assert half[0, 0] == pytest.approx(np.sum((np.array(g) / (4.0 * B)) ** 2) / (1 - 1 / B))
     none, _ = jackknife(moments(g, range(B)), np.array([False]))

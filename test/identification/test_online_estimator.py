@@ -57,7 +57,7 @@ def run():
                 base = base_parameters(ROBOT)
                 value, size = base.values(ROBOT, chi), len(base)
                 usual = {name: TorqueError(0.4, 0.01) for name in (*ROBOT.active_names, "all")}
-                reference_model = model_of(ROBOT, base, value, np.ones(size), np.eye(size), fit=usual)
+                reference_model = model_of(ROBOT, base, value, np.full(size, 1e-3), 1e-6 * np.eye(size), fit=usual)
             if reference_model is not None:
                 verdicts.append((k, estimator.drift(reference_model, 3.0)))
     return found, verdicts
@@ -70,6 +70,53 @@ def test_the_estimate_has_the_torques_of_the_truth(run):
     q, dq, ddq = (rng.uniform(-1, 1, (200, 3)) for _ in range(3))
     truth = inverse_dynamics(ROBOT, true_parameters(ROBOT, 2), q, dq, ddq)
     assert np.linalg.norm(found.torque(q, dq, ddq) - truth) < 0.05 * np.linalg.norm(truth)
+
+
+def test_the_bars_of_the_estimate_hold_the_truth(run):
+    found, _ = run
+    base = base_parameters(ROBOT)
+    z = (found.value - base.values(ROBOT, true_parameters(ROBOT, 2))) / found.std
+    assert np.mean(np.abs(z) < 3.0) >= 0.95
+    assert 0.3 < np.sqrt(np.mean(z**2)) < 2.0
+
+
+def test_blocks_are_joined_and_the_old_forgotten():
+    """A stream far longer than the memory: a bounded number of blocks, and only what is recent counts."""
+    rng = np.random.default_rng(0)
+    estimator = OnlineEstimator(ROBOT, 100.0, memory=20.0)
+    base = base_parameters(ROBOT)
+    chi = true_parameters(ROBOT, 2)
+    t = np.arange(0.0, 240.0, 0.01)
+    phase = 2 * np.pi * np.array([0.31, 0.43, 0.59]) * t[:, None]
+    size = np.array([0.9, 0.6, 0.8])
+    w = 2 * np.pi * np.array([0.31, 0.43, 0.59])
+    q, dq, ddq = size * np.sin(phase), size * w * np.cos(phase), -size * w**2 * np.sin(phase)
+    changed = chi.copy()
+    changed[12] += 5.0  # Coulomb friction of the first joint, from the first minute on
+    tau = np.where(
+        (t < 60.0)[:, None], inverse_dynamics(ROBOT, chi, q, dq, ddq), inverse_dynamics(ROBOT, changed, q, dq, ddq)
+    )
+    tau += 0.05 * rng.standard_normal(tau.shape)
+    for k in range(len(t)):
+        estimator.take(q[k], tau[k], float(t[k]))
+        if k % 100 == 99:
+            estimator.work()
+    assert len(estimator.blocks) <= 60 and estimator.blocks[-1].end - estimator.blocks[-1].start <= 2.5
+    found = estimator.estimate()
+    k = list(base.leaders).index("Fc1")
+    assert abs(found.value[k] - base.values(ROBOT, changed)[k]) < 0.1
+
+
+def test_a_clock_that_is_set_back_begins_anew():
+    estimator = OnlineEstimator(ROBOT, 1000.0)
+    for k in range(4000):
+        estimator.take(np.full(3, 0.3 * np.sin(k / 100)), np.full(3, np.cos(k / 100)), 1e-3 * k)
+    assert estimator.work() > 0
+    estimator.take(np.zeros(3), np.zeros(3), 0.0)
+    assert estimator.work() == 0
+    for k in range(4000):
+        estimator.take(np.full(3, 0.3 * np.sin(k / 100)), np.full(3, np.cos(k / 100)), 1.0 + 1e-3 * k)
+    assert estimator.work() > 0
 
 
 def test_a_payload_is_noticed_within_two_seconds_and_not_before(run):

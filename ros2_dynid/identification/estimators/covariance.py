@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.model.robot import Array
 
+OPPOSITE = 0.5
+"""Share of a variance that is left at least where neighbouring blocks have opposite errors, which few blocks tell."""
 FEWEST = 6
 """Blocks are not joined to fewer than this."""
 CORRELATED = 1.5
@@ -62,22 +64,22 @@ def _block_moments(information: Information, blocks: Sequence[Block], value: Arr
 
 
 def jackknife(
-    moments: Moments, identified: NDArray[np.bool_] | None = None, *, half: bool = False
+    moments: Moments, identified: NDArray[np.bool_] | None = None, *, half: bool = False, grow: bool = True
 ) -> tuple[Array, float]:
     """Return the covariance, shape (b, b), and the degrees of freedom behind it.
 
     identified: shape (b,), False for parameters that the data leave open, which then have no covariance. Leaving a
     block out overstates its errors where it holds much of what is known; with `half` only half of that correction is
-    made, (E - H A^-1)^-1/2 in place of (E - H A^-1)^-1.
+    made, (E - H A^-1)^-1/2 in place of (E - H A^-1)^-1. grow: whether blocks with correlated errors are joined.
     """
-    moments, by_phase = _grown(moments), moments.phases
+    moments, by_phase = _grown(moments) if grow else moments, moments.phases
     covariance, dof = _scatter(moments, identified, half=half)
     if by_phase is None:
         return covariance, dof
     other, its_dof = _scatter(by_phase, identified, half=half)
     ratio = np.diag(other) / np.maximum(np.diag(covariance), 1e-300)
-    grow = np.sqrt(np.maximum(ratio, 1.0))
-    return covariance * np.outer(grow, grow), its_dof if np.median(ratio) > 1.0 else dof
+    larger = np.sqrt(np.maximum(ratio, 1.0))
+    return covariance * np.outer(larger, larger), its_dof if np.median(ratio) > 1.0 else dof
 
 
 def _grown(moments: Moments) -> Moments:
@@ -137,8 +139,8 @@ def _scatter(
     same = moments.recording[1:] == moments.recording[:-1]
     neighbours = moves[1:][same].T @ moves[:-1][same]
     tapered = covariance + 0.5 * (neighbours + neighbours.T)
-    # Blocks that neighbour each other can share an error; never let their product shrink a variance.
-    grow = np.maximum(np.diag(tapered), np.diag(covariance)) / np.maximum(np.diag(covariance), 1e-300)
+    # Neighbours share errors, or have opposite ones at the edge between them, as accelerations of encoder noise are.
+    grow = np.maximum(np.diag(tapered), OPPOSITE * np.diag(covariance)) / np.maximum(np.diag(covariance), 1e-300)
     covariance = covariance * np.sqrt(np.outer(grow, grow))
     covariance = covariance / np.outer(scale, scale)
     if identified is not None:

@@ -36,7 +36,7 @@ def identify_load_on_model(
     M_L = load_map(robot, base, robot.n)
     full = widened(loaded, M_L)
     _refuse_open(model, full)
-    found = wls(_without_base(full, model.value))
+    found = wls(without_base(full, model.value))
     triangle = weighted_triangle(full, 1.0 / found.sigma)
     X = triangle.W[:, full.layout.n_base :]
     G = np.linalg.lstsq(X, triangle.base, rcond=None)[0]
@@ -56,7 +56,7 @@ def _refuse_open(model: IdentifiedModel, loaded: Information) -> None:
         raise InputError(what, "identify the robot without the load from a motion of all joints", model.robot.name)
 
 
-def _without_base(information: Information, value: Array) -> Information:
+def without_base(information: Information, value: Array) -> Information:
     """Return the information about delay and load alone: the torque of the base parameters is taken off."""
     old = information.layout
     layout = ColumnLayout(0, old.n_delay, old.n_load)

@@ -14,6 +14,7 @@ from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information, combine
 from ros2_dynid.identification.estimators.least_squares import wls
@@ -84,7 +85,10 @@ def identify_load(
     together = load_information(robot, base, empty, loaded, number)
     found = wls(together)
     M_L = load_map(robot, base, number)
-    return load_of(robot, found, found.base, found.base_covariance, loaded, M_L, joint=number, link=link, free=free)
+    # joints that contradict each other also make errors that last: bars that grow with those would hide them
+    moments = block_moments(together, found.value, 1.0 / found.sigma)
+    C = jackknife(moments, found.identified, grow=False)[0][found.layout.base, found.layout.base]
+    return load_of(robot, found, found.base, C, loaded, M_L, joint=number, link=link, free=free)
 
 
 def load_of(

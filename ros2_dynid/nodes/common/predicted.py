@@ -25,10 +25,15 @@ class Predicted:
     model does not know have NaN.
     """
 
-    def __init__(self, node: Node, rate: float) -> None:
-        """Advertise the topic of `node`; it is sent at most `rate` times a second [Hz]."""
+    def __init__(self, node: Node, rate: float, *, band: bool = False) -> None:
+        """Advertise the topic of `node`; it is sent at most `rate` times a second [Hz].
+
+        band: ~/predicted_upper and ~/predicted_lower too, between which 95 % of the measured torques are.
+        """
         self.rate = rate
         self.publisher = node.create_publisher(JointState, "~/predicted", PLOTTED)
+        names = ("~/predicted_lower", "~/predicted_upper") if band else ()
+        self.edges = tuple(node.create_publisher(JointState, name, PLOTTED) for name in names)
         self._window = MotionWindow()
         self._joints: tuple[str, ...] = ()
         self._last = 0
@@ -36,10 +41,19 @@ class Predicted:
     @property
     def listened(self) -> bool:
         """Whether somebody listens."""
-        return bool(self.publisher.get_subscription_count())
+        return any(publisher.get_subscription_count() for publisher in (self.publisher, *self.edges))
 
-    def take(self, data: bytes, states: LiveStates, torque: Callable[[Array, Array, Array], Array] | None) -> None:
-        """Take a serialized JointState with what it says; torque(q, dq, ddq), shape (n,), is the model's."""
+    def take(
+        self,
+        data: bytes,
+        states: LiveStates,
+        torque: Callable[[Array, Array, Array], Array] | None,
+        band: Callable[[Array, Array, Array], Array] | None = None,
+    ) -> None:
+        """Take a serialized JointState with what it says; torque(q, dq, ddq), shape (n,), is the model's.
+
+        band(q, dq, ddq): half width of its band, shape (n,).
+        """
         if torque is None or not self.listened:
             return
         if states.names != self._joints:
@@ -60,6 +74,12 @@ class Predicted:
             _spread(values, place, len(names)) for values in (found.q, found.dq, tau)
         )
         self.publisher.publish(message)
+        if band is None or not any(edge.get_subscription_count() for edge in self.edges):
+            return
+        width = band(found.q, found.dq, found.ddq)
+        for edge, side in zip(self.edges, (-1.0, 1.0), strict=True):
+            message.effort = _spread(tau + side * width, place, len(names))
+            edge.publish(message)
 
 
 def _names(data: bytes, known: Sequence[str]) -> list[str]:

@@ -79,7 +79,9 @@ class Identification(ManagedNode):
         if self.value("online"):
             self._online = Online(
                 self,
-                OnlineSettings(*map(self.value, ("online_rate", "online_cutoff", "online_memory", "predicted_rate"))),
+                OnlineSettings(
+                    *map(self.value, ("online_rate", "online_cutoff", "online_memory", "predicted_rate", "payload"))
+                ),
                 robot=lambda: self.robot,
                 model=lambda: self._model,
                 drift_ratio=lambda: self.value("drift_ratio"),

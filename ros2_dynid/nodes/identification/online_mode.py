@@ -6,17 +6,22 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from geometry_msgs.msg import InertiaStamped
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ros2_dynid.control.feedforward import FeedforwardModel
+from ros2_dynid.errors import DynidError
+from ros2_dynid.identification.loads.quick_load import quick_load
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.online import Drift, OnlineEstimator
+from ros2_dynid.identification.torque_std import spread_of, torque_std
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.fast import Stream
-from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED, inertia_message
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.recording.live import LiveStates, LiveStatistics
 
@@ -29,12 +34,16 @@ MEASURING = 500
 
 @dataclass(frozen=True)
 class OnlineSettings:
-    """Rows per second and joint [Hz], cutoff of the filter [Hz], time constant of forgetting [s], plots [Hz]."""
+    """Rows per second and joint [Hz], cutoff of the filter [Hz], time constant of forgetting [s], plots [Hz].
+
+    payload: publish the load that the stream shows.
+    """
 
     row_rate: float
     cutoff: float
     memory: float
     predicted_rate: float
+    payload: bool = False
 
 
 class Online:
@@ -61,7 +70,13 @@ class Online:
         self._estimates = node.create_publisher(BaseParameters, "online_parameters", LATCHED)
         self._verdict = node.create_publisher(Bool, "drift", LATCHED)
         self._told: bool | None = None
-        self._predicted = Predicted(node, settings.predicted_rate)
+        self._predicted = Predicted(node, settings.predicted_rate, band=True)
+        self._payload = node.create_publisher(InertiaStamped, "~/payload", LATCHED) if settings.payload else None
+        self._payload_std = (
+            node.create_publisher(InertiaStamped, "~/payload_std", LATCHED) if settings.payload else None
+        )
+        self._since = -np.inf
+        self._first_stamp: int | None = None
         self._plotted: tuple[IdentifiedModel, FeedforwardModel] | None = None
         self._stream = Stream(node, JointState, "joint_states", self._on_state, JOINT_STATES, rest=0.004)
         self._timer = node.create_timer(WORK_SECONDS, self._work)
@@ -70,8 +85,16 @@ class Online:
         """Stop listening."""
         self._stream.close()
         self._node.destroy_timer(self._timer)
-        for publisher in (self._estimates, self._verdict, self._predicted.publisher):
-            self._node.destroy_publisher(publisher)
+        for publisher in (
+            self._estimates,
+            self._verdict,
+            self._predicted.publisher,
+            *self._predicted.edges,
+            self._payload,
+            self._payload_std,
+        ):
+            if publisher is not None:
+                self._node.destroy_publisher(publisher)
 
     def _on_state(self, message: bytes) -> None:
         robot = self._robot()
@@ -91,33 +114,73 @@ class Online:
                         memory=settings.memory,
                     )
             elif self._states.take(message):
-                self._estimator.take(self._states.q, self._states.tau)
-                self._predicted.take(message, self._states, None if self._plotted is None else self._torque)
+                self._estimator.take(self._states.q, self._states.tau, self._seconds(self._states.stamp))
+                plotting = self._plotted is not None
+                self._predicted.take(
+                    message, self._states, self._torque if plotting else None, self._band if plotting else None
+                )
+
+    def _seconds(self, stamp: int) -> float | None:
+        """Return the time of a stamp [ns] since the first one [s]; None for a driver that does not stamp."""
+        if stamp == 0:
+            return None
+        if self._first_stamp is None:
+            self._first_stamp = stamp
+        return 1e-9 * (stamp - self._first_stamp)
 
     def _work(self) -> None:
-        if self._estimator is None:
+        estimator, reference = self._estimator, self._model()
+        if estimator is None:
             return
-        self._plot(self._model())
-        with self._lock:
-            reference = self._model()
-            if not self._estimator.work(reference):
-                return
-            found = self._estimator.estimate()
-            if reference is not None and reference.fit:
-                self.drift = self._estimator.drift(reference, self._drift_ratio())
-        if found is not None:
-            self._plot(self._model() or found)
-            self._estimates.publish(self._message_of(found))
+        self._plot(reference)
+        rows = estimator.work(reference)
+        if reference is not None and reference.fit:
+            self.drift = estimator.drift(reference, self._drift_ratio())
         if self.drift is not None and self.drift.drifting != self._told:
             self._told = self.drift.drifting
+            self._since = estimator.newest
             self._verdict.publish(Bool(data=self._told))
             if self._told:
                 self._node.get_logger().warning(f"drift at joint {self.drift.joint}: payload or friction has changed")
+        if rows:
+            found = estimator.estimate()
+            if found is not None:
+                self._plot(reference or found)
+                self._estimates.publish(self._message_of(found))
+            if reference is not None:
+                self._weigh(estimator, reference)
+
+    def _weigh(self, estimator: OnlineEstimator, reference: IdentifiedModel) -> None:
+        """Publish the load that the rows since the last change of drift show."""
+        information = estimator.information(self._since)
+        if self._payload is None or self._payload_std is None or information is None:
+            return
+        robot = reference.robot
+        link = next((name for name, (number, _) in robot.tools.items() if number == robot.n), None)
+        try:
+            found = quick_load(reference, estimator.base, information, link=link)
+        except DynidError as error:
+            self._node.get_logger().warning(f"payload: {error}", throttle_duration_sec=10.0)
+            return
+        if found is None:
+            return
+        message = InertiaStamped(inertia=inertia_message(found.mass, found.com.tolist(), found.inertia.tolist()))
+        message.header.frame_id, message.header.stamp = found.frame, self._node.get_clock().now().to_msg()
+        self._payload.publish(message)
+        message.inertia = inertia_message(found.mass_std, found.com_std.tolist(), found.inertia_std.tolist())
+        self._payload_std.publish(message)
 
     def _plot(self, model: IdentifiedModel | None) -> None:
         """Predict with this model from now on: the one served, or the estimate as long as there is none."""
         if model is not None and (self._plotted is None or self._plotted[0] is not model):
             self._plotted = model, FeedforwardModel(model.robot, model.chi)
+
+    def _band(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return the half width of the band that 95 % of the measured torques are in."""
+        assert self._plotted is not None
+        model = self._plotted[0]
+        std = torque_std(model, q[None], dq[None], ddq[None], measured=True)[0]
+        return np.asarray(spread_of(model).width * std)
 
     def _torque(self, q: Array, dq: Array, ddq: Array) -> Array:
         assert self._plotted is not None

@@ -31,8 +31,20 @@ PARAMETERS = (
         settable=Settable.INACTIVE,
     ),
     Described("online_cutoff", 15.0, "cutoff of the online filter [Hz]", 0.5, 200.0, settable=Settable.INACTIVE),
+    Described(
+        "payload",
+        False,
+        "publish the load that joint states show, as ~/payload and ~/payload_std; needs online and a model served",
+        settable=Settable.INACTIVE,
+    ),
     Described("online_memory", 30.0, "time constant of forgetting [s]", 0.5, 3600.0, settable=Settable.INACTIVE),
-    Described("drift_ratio", 3.0, "drift: torque error over this many times that of the model's own data", 1.1, 100.0),
+    Described(
+        "drift_ratio",
+        3.0,
+        "drift: torque error over this many times what the model's data and error bars allow for",
+        1.1,
+        100.0,
+    ),
     Described(
         "predicted_rate",
         100.0,
