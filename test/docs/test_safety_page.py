@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 NAMED = re.compile(r"`(test/[\w/]+\.py)(?:::(\w+))?`")
 
 
-def tests_in(file: Path) -> set[str]:
+def functions_of(file: Path) -> set[str]:
     """Return the names of the test functions of a file."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
@@ -20,7 +20,7 @@ def test_every_test_that_is_named_exists():
     page = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")
     named = NAMED.findall(page)
     assert len(named) > 15
-    missing = [f"{file}::{name}" for file, name in named if name and name not in tests_in(ROOT / file)]
+    missing = [f"{file}::{name}" for file, name in named if name and name not in functions_of(ROOT / file)]
     assert not missing
     guarantees = page[page.index("## What is guaranteed") : page.index("## When a part dies")]
     rows = [line for line in guarantees.splitlines() if line.startswith("|")][2:]
