@@ -137,6 +137,11 @@ def payload_of(robot: Robot, found: Estimate, joint: int, link: str | None) -> P
         if link not in carried:
             raise InputError(f"link {link!r} is not on joint {joint}", f"choose from {', '.join(carried) or 'none'}")
         pose, frame = np.asarray(np.linalg.inv(carried[link])), link
+    return payload_in(found, pose, frame, joint)
+
+
+def payload_in(found: Estimate, pose: Array, frame: str, joint: int) -> Payload:
+    """Return the load from the estimate of its ten parameters, moved by `pose` (4, 4) to a frame, with error bars."""
     parameters, covariance = found.load, found.load_covariance
     figures = physical(parameters, pose)
     step = 1e-6 * np.maximum(np.abs(parameters), np.sqrt(np.diag(covariance)))

@@ -1,0 +1,76 @@
+"""dynid tool: mass, centre of mass and inertia beyond a wrist force-torque sensor, and its bias."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
+from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
+from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
+from ros2_dynid.commands.shared.terminal import progress_bar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ros2_dynid.commands.shared.command import Subparsers
+    from ros2_dynid.usecases.tool import ToolOutcome
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "tool",
+        help="identify the tool beyond a wrist force-torque sensor, and the sensor's bias",
+        description="Mass, centre of mass and inertia of what lies beyond a wrist force-torque sensor, the sensor's "
+        "bias and drift, with error bars, from one recording with joint states and wrenches. Turn the sensor about two "
+        "axes that are not vertical; the inertia needs quick motion.",
+    )
+    add_robot_arguments(parser)
+    parser.add_argument("recording", metavar="BAG", help="recording with joint states and wrenches")
+    parser.add_argument(
+        "--wrench",
+        metavar="TOPIC",
+        required=True,
+        help="topic of geometry_msgs/WrenchStamped; of a csv the prefix of the columns (PREFIX.force.x ... "
+        "PREFIX.torque.z), of an npz the array (N, 6)",
+    )
+    parser.add_argument(
+        "--sensor-link", metavar="LINK", help="link in whose frame the wrenches are given (default: the last link)"
+    )
+    parser.add_argument("--free", action="store_true", help="inertia that fits best, even if no body can have it")
+    add_preparation_arguments(parser)
+    add_reading_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> ToolOutcome:
+    """Identify the tool."""
+    from ros2_dynid.identification.options import IdentifyOptions
+    from ros2_dynid.usecases.tool import ToolRequest, tool
+
+    options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args))
+    request = ToolRequest(robot_source(args), args.recording, args.wrench, args.sensor_link, options, args.free)
+    with progress_bar(no_color=args.no_color) as progress:
+        return tool(request, progress)
+
+
+def show(outcome: ToolOutcome, console: Console) -> None:
+    """Print the tool and the sensor's bias."""
+    std = outcome.std
+    console.print(f"tool beyond the sensor, in the frame of {outcome.frame}, +- one standard deviation", markup=False)
+    console.print(f"  mass     {outcome.mass:.4f} +- {std.mass:.4f} kg")
+    for axis, value, error in zip("xyz", outcome.com, std.com, strict=True):
+        console.print(f"  com {axis}    {value:.5f} +- {error:.5f} m")
+    for i, k in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)):
+        name = f"I{'xyz'[i]}{'xyz'[k]}"
+        console.print(f"  {name}      {outcome.inertia[i][k]:.6f} +- {std.inertia[i][k]:.6f} kg.m^2")
+    console.print("bias of the sensor, and its drift in a minute")
+    names = ("fx", "fy", "fz", "tx", "ty", "tz")
+    for k, name in enumerate(names):
+        unit = "N" if k < 3 else "N.m"
+        bias, error = outcome.bias[k], outcome.sensor_std.bias[k]
+        console.print(f"  {name}       {bias:.4f} +- {error:.4f} {unit}, {60 * outcome.drift[k]:+.4f}")
+    for note in outcome.notes:
+        console.print(note, markup=False)
+    if not outcome.significant:
+        console.print("the tool's mass does not differ significantly from zero")

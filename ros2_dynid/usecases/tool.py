@@ -1,0 +1,139 @@
+"""Tool: wrenches of a wrist force-torque sensor and joint states give the tool beyond it, and the sensor's bias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.loads.tool_fit import Tool, identify_tool
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation.prepare import prepare
+from ros2_dynid.model.robot import Robot
+from ros2_dynid.progress import Progress, Reporter
+from ros2_dynid.recording.read import read_samples
+from ros2_dynid.recording.wrench import read_wrenches
+from ros2_dynid.usecases.payload import HalfWidths, Matrix, Three
+from ros2_dynid.usecases.robot_source import RobotSource
+
+Six = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ToolRequest:
+    """A recording (path) with joint states and wrenches, the topic or columns of these, and the sensor's link.
+
+    link: the link whose frame the sensor's wrenches are given in (None: the robot's last). free: ten parameters that
+    fit best, even if no body has them.
+    """
+
+    robot: RobotSource
+    recording: str
+    wrench: str
+    link: str | None = None
+    options: IdentifyOptions = field(default_factory=IdentifyOptions)
+    free: bool = False
+
+
+@dataclass(frozen=True)
+class SensorError:
+    """Standard deviations of a sensor's mean bias [N, N.m] and of its drift in a second, six each, force first."""
+
+    bias: Six
+    drift: Six
+
+
+@dataclass(frozen=True)
+class ToolOutcome:
+    """Mass [kg], centre of mass [m] and inertia about it [kg.m^2] of the tool in `frame`; significant: there is one.
+
+    std: standard deviations; interval95: half widths of the 95 % confidence intervals. bias, drift: of the sensor, six
+    each, force first [N, N.m and those a second]. sensor_std: their standard deviations. residual: level of each axis.
+    delay: how late wrenches come against joint states [s]. sign: -1 if the sensor shows what the tool exerts on it.
+    """
+
+    mass: float
+    com: Three
+    inertia: Matrix
+    std: HalfWidths
+    interval95: HalfWidths
+    frame: str
+    significant: bool
+    bias: Six
+    drift: Six
+    sensor_std: SensorError
+    residual: Six
+    delay: float
+    sign: int
+    rows: int
+    notes: tuple[str, ...] = ()
+
+
+def tool(
+    request: ToolRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
+) -> ToolOutcome:
+    """Identify the tool beyond the sensor."""
+    report = Reporter(progress, cancelled)
+    robot, options = request.robot.load(), request.options
+    link = _sensor_link(robot, request.link)
+    report("reading", 0.0)
+    samples = read_samples(request.recording, robot, options.reading)
+    wrenches = read_wrenches(request.recording, request.wrench, samples.start_ns, options.reading)
+    report("preparing", 0.4)
+    # the joints' own efforts play no part: positions stand in for them, so that a recording without any will do
+    prepared = prepare(robot, replace(samples, tau=samples.q), options.preparation)
+    report("estimating", 0.8)
+    found = identify_tool(robot, prepared, wrenches, link, free=request.free)
+    notes = [note.text for note in samples.notes]
+    if wrenches.frame and wrenches.frame != link:
+        notes.append(f"the wrenches are of frame {wrenches.frame!r}: it is taken to be that of link {link!r}")
+    if found.sign < 0:
+        notes.append("the sensor shows what the tool exerts on it: forces and torques with the opposite sign")
+    report("done", 1.0)
+    return _outcome(found, tuple(notes))
+
+
+def _outcome(found: Tool, notes: tuple[str, ...]) -> ToolOutcome:
+    load = found.load
+    mass, com, inertia = load.interval
+    return ToolOutcome(
+        mass=load.mass,
+        com=_three(load.com),
+        inertia=_matrix(load.inertia),
+        std=HalfWidths(load.mass_std, _three(load.com_std), _matrix(load.inertia_std)),
+        interval95=HalfWidths(mass, _three(com), _matrix(inertia)),
+        frame=load.frame,
+        significant=load.significant,
+        bias=tuple(found.bias.tolist()),
+        drift=tuple(found.drift.tolist()),
+        sensor_std=SensorError(tuple(found.bias_std.tolist()), tuple(found.drift_std.tolist())),
+        residual=tuple(found.sigma.tolist()),
+        delay=found.delay,
+        sign=found.sign,
+        rows=found.rows,
+        notes=notes,
+    )
+
+
+def _sensor_link(robot: Robot, link: str | None) -> str:
+    moving = [name for name, (joint, _) in robot.tools.items() if joint]
+    if link is None:
+        last = [name for name in moving if robot.tools[name][0] == robot.n] or moving
+        if not last:
+            raise InputError("the robot has no link behind its last joint", "name the tip link", robot.name)
+        return last[0]
+    if link not in moving:
+        raise InputError(f"there is no link {link!r} behind a joint", f"choose from {', '.join(moving)}", robot.name)
+    return link
+
+
+def _three(values: np.ndarray) -> Three:
+    x, y, z = map(float, values)
+    return x, y, z
+
+
+def _matrix(rows: np.ndarray) -> Matrix:
+    first, second, third = (_three(row) for row in rows)
+    return first, second, third
