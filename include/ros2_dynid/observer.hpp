@@ -125,7 +125,7 @@ struct ContactOptions
   double width = 6.0;        ///< threshold in standard deviations
   double release = 0.5;      ///< a contact ends below this share of the threshold ...
   double hold = 0.05;        ///< ... held for this time [s]
-  double confirm = 0.002;    ///< a contact begins when the torque is beyond the threshold for this time [s]
+  double confirm = 0.001;    ///< a contact begins when the torque is beyond the threshold for this time [s]
 };
 
 enum class ContactEvent { none, begins, ends };

@@ -46,7 +46,7 @@ class ContactOptions:
     width: float = 6.0
     release: float = 0.5
     hold: float = 0.05
-    confirm: float = 0.002
+    confirm: float = 0.001
 
 
 DEFAULT = ContactOptions()
