@@ -200,7 +200,9 @@ def identify(
         obtained["dof"] = found.dof
     if prior is not None:
         obtained["prior"] = encode(prior)
-    terms = identified_terms(problem.terms, found)
+    terms, tried = identified_terms(problem.terms, found), friction_trials(robot, problem.tried)
+    if tried:
+        obtained["friction_tried"] = encode(tried)
     if terms:
         obtained["used"] = speeds_and_loads(robot, problem, values[served], fitted.data)
     model = model_of(
@@ -241,7 +243,7 @@ def identify(
         sets=sets,
         band_coverage={} if held_out is None else held_out[served].coverage,
         friction=friction_rows(model.robot),
-        friction_tried=friction_trials(robot, problem.tried),
+        friction_tried=tried,
         prior=prior,
         recommended=choice.method,
     )

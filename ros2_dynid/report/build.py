@@ -72,6 +72,9 @@ def write_page(
     )
     if len(model.sets) > 1:
         after += definitions("Torque errors of each parameter set", _sets(model), "s-sets")
+    laws = _laws_tried(model)
+    if laws:
+        after += definitions("Friction laws tried on data left out", laws, "s-laws")
     after += definitions("How it was obtained", _how(model), "s-how")
     command = model.obtained.get("command")
     if command:
@@ -84,6 +87,22 @@ def write_page(
     if figures:
         write_figures(folder / "figures", data)
     return target
+
+
+def _laws_tried(model: IdentifiedModel) -> list[tuple[str, str]]:
+    """Return, by joint, each law tried, what it gained on data left out, and whether it was taken."""
+    tried = model.obtained.get("friction_tried")
+    rows = []
+    for trial in tried if isinstance(tried, list) else []:
+        if isinstance(trial, dict):
+            gain, scatter = (trial.get(key) for key in ("gain", "scatter"))
+            if isinstance(gain, int | float) and isinstance(scatter, int | float):
+                verdict = "taken" if trial.get("chosen") else "not taken"
+                change = f"{'lowers' if gain >= 0 else 'raises'} the squared error by {abs(100 * gain):.1f}"
+                rows.append(
+                    (f"{trial.get('joint')}: {trial.get('term')}", f"{change} ± {100 * scatter:.1f} %, {verdict}")
+                )
+    return rows
 
 
 @dataclass(frozen=True)
@@ -174,9 +193,8 @@ def _sets(model: IdentifiedModel) -> list[tuple[str, str]]:
 
 def _how(model: IdentifiedModel) -> list[tuple[str, str]]:
     """Return what was done to the data and with which versions, as rows of text."""
-    return [
-        (str(key), _text(value)) for key, value in model.obtained.items() if key not in ("verdict", "singular_values")
-    ]
+    shown_elsewhere = ("verdict", "singular_values", "friction_tried", "used")
+    return [(str(key), _text(value)) for key, value in model.obtained.items() if key not in shown_elsewhere]
 
 
 def _floats(values: object) -> list[float]:

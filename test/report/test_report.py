@@ -107,6 +107,13 @@ def test_friction_is_drawn_by_speed_load_and_position(tmp_path):
     assert {"friction_joint2", "friction_load_joint2", "residual_position_joint2"} <= names
 
 
+def test_the_laws_that_were_tried_are_listed(tmp_path):
+    tried = [{"name": "Fl2", "joint": "elbow", "term": "load", "gain": 0.31, "scatter": 0.04, "chosen": True}]
+    model = replace(identified(), obtained={"friction_tried": tried})
+    text = write_report(folder_of(tmp_path / "a", model), figures=False).read_text()
+    assert "elbow: load" in text and "lowers the squared error by 31.0 ± 4.0 %, taken" in text
+
+
 def test_hostile_names_stay_text(tmp_path):
     folder = folder_of(tmp_path / "a", identified(name=HOSTILE))
     text = write_report(folder, figures=False, trials={HOSTILE: [("ratio", "7"), (HOSTILE, HOSTILE)]}).read_text()
