@@ -43,6 +43,8 @@ def encode(value: object) -> Plain:
     if isinstance(value, np.ndarray | np.generic):
         return encode(value.tolist())
     if isinstance(value, list | tuple):
+        if all(type(item) is float for item in value):  # most data are long rows of numbers
+            return [item if math.isfinite(item) else None for item in value]
         return [encode(item) for item in value]
     if isinstance(value, Path):
         return str(value)

@@ -11,8 +11,8 @@ from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import fitter
-from ros2_dynid.identification.estimators.least_squares import weighted_triangle
-from ros2_dynid.identification.estimators.prior import Weighing, drawn, weigh
+from ros2_dynid.identification.estimators.least_squares import solve, weighted_triangle
+from ros2_dynid.identification.estimators.prior import WEIGHTS, Prior, Weighing, drawn, drawn_values, weigh
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.parameter_sets import imposed_on
 from ros2_dynid.identification.physical.prior_sources import described_prior, entropic_metric
@@ -67,6 +67,22 @@ def test_a_drawn_estimate_minimises_the_joint_cost_and_its_bars_shrink(problem):
     assert np.median(result.estimate.base_std / found.base_std) < 1.0
     none = drawn(problem.information, found, prior, Weighing(0.0, 0.0, 0.0))
     assert none.estimate is found and not none.share.any()
+
+
+def test_one_factorisation_serves_all_weights(problem):
+    """The oracle is a fit of the stacked rows for each weight; with columns that nobody knows, both leave them out."""
+    found, prior = fitter(Method.WLS, problem)(None), described_prior(problem)
+    R = weighted_triangle(problem.information, 1.0 / found.sigma).R
+    rank_deficient = R.copy()
+    rank_deficient[:, 3] = 0.0
+    unknown = Prior(prior.mean * (np.arange(len(prior.mean)) != 3), np.diag(np.arange(len(prior.mean)) != 3) * 1.0, "")
+    for data, belief in ((R, prior), (rank_deficient, unknown)):
+        values = drawn_values(data, belief, belief.root, WEIGHTS)
+        for value, weight in zip(values, WEIGHTS, strict=True):
+            rows = np.sqrt(weight) * np.column_stack((belief.root, belief.root @ belief.mean))
+            stacked = solve(np.vstack((data, rows)), belief.mean).value
+            assert np.allclose(data[:, :-1] @ value, data[:, :-1] @ stacked, rtol=1e-6, atol=1e-6 * np.abs(data).max())
+            assert np.allclose(value, stacked, rtol=1e-4, atol=1e-5 * np.abs(stacked).max())
 
 
 def test_a_short_recording_predicts_better_with_the_description_and_says_so(short):

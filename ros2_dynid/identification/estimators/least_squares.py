@@ -79,10 +79,11 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
 
 
 def joint_errors(information: Information, value: Array) -> Array:
-    """Return the norm of tau_j - W_j base of each joint, shape (n,)."""
-    return np.array(
-        [np.linalg.norm(residual(information.triangle(j), columns, value)) for j, columns in _each(information)]
-    )
+    """Return the norm of tau_j - W_j base of each joint, shape (n,), or of each of several values, (..., n)."""
+    errors = [
+        np.linalg.norm(residual(information.triangle(j), columns, value), axis=-1) for j, columns in _each(information)
+    ]
+    return np.stack(errors, axis=-1)
 
 
 def joint_torques(information: Information) -> Array:
@@ -91,8 +92,8 @@ def joint_torques(information: Information) -> Array:
 
 
 def residual(R: Array, columns: Array, value: Array) -> Array:
-    """Return R [base; -1] with the sign of tau - W base: its norm is that of the errors."""
-    return np.asarray(R[:, -1] - R[:, :-1] @ value[columns])
+    """Return R [base; -1] with the sign of tau - W base: its norm is that of the errors; value (..., size)."""
+    return np.asarray(R[:, -1] - value[..., columns] @ R[:, :-1].T)
 
 
 def ols(information: Information, prior: Array | None = None) -> Estimate:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrcon
 
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information, block_folds, compressed
-from ros2_dynid.identification.estimators.least_squares import joint_errors, solve, weighted_triangle
+from ros2_dynid.identification.estimators.least_squares import TOLERANCE, joint_errors, solve, weighted_triangle
 from ros2_dynid.model.robot import Array
 
 FOLDS = (3, 5)
@@ -91,9 +93,8 @@ def weigh(information: Information, found: Estimate, prior: Prior, *, force: boo
     for f, fold in enumerate(folds):
         rest = [b for b in range(len(information.blocks)) if b not in set(fold)]
         triangle, left_out = weighted_triangle(information.take(rest), weights), information.take(fold)
-        plain = solve(triangle.R, prior.mean).value
-        values = [plain, *(solve(_stacked(triangle.R, prior, root, w), prior.mean).value for w in WEIGHTS)]
-        errors[:, f] = [np.linalg.norm(joint_errors(left_out, value) * weights) for value in values]
+        values = [solve(triangle.R, prior.mean).value, *drawn_values(triangle.R, prior, root, WEIGHTS)]
+        errors[:, f] = np.linalg.norm(joint_errors(left_out, np.array(values)) * weights, axis=1)
     logs = np.log(np.maximum(errors, 1e-300))
     best = int(np.argmin(logs[1:].mean(axis=1)))
     gains = logs[0] - logs[1 + best]
@@ -131,6 +132,24 @@ def drawn(information: Information, found: Estimate, prior: Prior, weighing: Wei
         identified=found.identified | solution.identified,
     )
     return Drawn(estimate, prior, weighing, share)
+
+
+def drawn_values(R: Array, prior: Prior, root: Array, weights: Sequence[float]) -> Array:
+    """Return the estimates from the R factor [W tau] drawn with each of the weights, shape (weights, size).
+
+    One factorisation serves all weights: [W; K] = [Q1; Q2] T and Q1 = U diag(c) V^T give Q2^T Q2 = V diag(1 - c^2) V^T,
+    so that x = mean + T^-1 V diag(c / (c^2 + weight (1 - c^2))) U^T (tau - W mean).
+    """
+    W, left = R[:, :-1], R[:, -1] - R[:, :-1] @ prior.mean
+    both = np.vstack((W, root))
+    scale = np.linalg.norm(both, axis=0)
+    T = np.asarray(np.linalg.qr(both / np.where(scale > 0.0, scale, 1.0), mode="r"))
+    if np.any(scale <= 0.0) or dtrcon(T)[0] < 100.0 * TOLERANCE:  # neither data nor prior tell some of it
+        return np.array([solve(_stacked(R, prior, root, weight), prior.mean).value for weight in weights])
+    U, c, Vt = np.linalg.svd(solve_triangular(T, (W / scale).T, trans="T").T, full_matrices=False)
+    c = np.minimum(c, 1.0)
+    shrunk = c / (c**2 + np.array(weights)[:, None] * (1.0 - c**2)) * (U.T @ left)
+    return np.asarray(prior.mean + solve_triangular(T, Vt.T @ shrunk.T).T / scale)
 
 
 def joined(triangle: Triangle, prior: Prior, weight: float) -> Triangle:

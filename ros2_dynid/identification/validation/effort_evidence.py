@@ -10,12 +10,12 @@ zero or poor; friction and inertia do, which do not depend on these, but only if
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
-from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.validation.sampled_motion import SampledMotion
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
@@ -70,7 +70,7 @@ def effort_evidence(robot: Robot, motion: SampledMotion) -> list[EffortEvidence]
     Q = gravity_torque(robot, standard_vector(robot), q)
     heaviest = float(np.max(np.std(Q, axis=0)))
     bodies = [k for k, name in enumerate(standard_names(robot)) if group_of(name) in ("inertial", "rotor")]
-    Y = regressor(robot, q, dq, ddq)[:, :, bodies]
+    Y, resting = (np.asarray(fast_regressor(robot, q, *m))[:, :, bodies] for m in ((dq, ddq), (0.0 * q, 0.0 * q)))
     found = []
     for j in range(n):
         known = np.isfinite(tau[:, j])
@@ -84,7 +84,7 @@ def effort_evidence(robot: Robot, motion: SampledMotion) -> list[EffortEvidence]
         if np.std(Q[:, j]) > 0.02 * heaviest:
             r, scale = _gravity(Q[known, j], np.hstack((np.ones((len(effort), 1)), friction, ddq[known])), effort)
         friction_r = _friction(Y[known, j], friction, dq[known, j], effort)
-        own = _own_inertia(robot, q[known], j)[:, bodies]
+        own = (_accelerated(robot, q, j)[:, bodies] - resting[:, j])[known]
         inertia = _inertia_sign(Y[known, j], friction, own, ddq[known, j], effort)
         found.append(EffortEvidence(r, scale, friction_r, inertia))
     return found
@@ -114,13 +114,11 @@ def _friction(Y: Array, friction: Array, dq: Array, effort: Array) -> float:
     return float(np.sign(fitted @ dq)) * float(np.linalg.norm(fitted) / np.linalg.norm(rest))
 
 
-def _own_inertia(robot: Robot, q: Array, j: int) -> Array:
-    """Return the regressor of M_jj(q), shape (N, n_standard): the torque of a unit acceleration without gravity."""
+def _accelerated(robot: Robot, q: Array, j: int) -> Array:
+    """Return the regressor of M_jj(q) and gravity, shape (N, n_standard): the torque of a unit acceleration."""
     unit = np.zeros_like(q)
     unit[:, j] = 1.0
-    weightless = replace(robot, gravity=np.zeros(3))
-    own: Array = regressor(weightless, q, np.zeros_like(q), unit)[:, j]
-    return own
+    return np.asarray(fast_regressor(robot, q, np.zeros_like(q), unit))[:, j]
 
 
 def _inertia_sign(Y: Array, friction: Array, own: Array, ddq: Array, effort: Array) -> float:
