@@ -135,6 +135,14 @@ def shipped_robots() -> dict[str, Path]:
     return found | {file.stem: file for file in sorted(folder.glob("*.yaml"))}
 
 
+def shipped_file(name: str) -> Path:
+    """Return a file of the folder config that comes with the package."""
+    folder = _config_folder()
+    if folder is None or not (folder.parent / name).is_file():
+        raise InputError(f"the package's file config/{name} is not installed", "give a file of your own")
+    return folder.parent / name
+
+
 def _config_folder() -> Path | None:
     for parent in Path(__file__).resolve().parents:
         if (parent / "package.xml").is_file() and (parent / "config" / "robots").is_dir():

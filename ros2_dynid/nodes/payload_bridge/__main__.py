@@ -1,0 +1,7 @@
+"""`python -m ros2_dynid.nodes.payload_bridge`."""
+
+import sys
+
+from ros2_dynid.nodes.payload_bridge.node import main
+
+sys.exit(main())
