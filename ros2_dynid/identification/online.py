@@ -18,7 +18,7 @@ from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.information import Block, Information, compressed, gather
+from ros2_dynid.identification.estimators.information import BLOCKS, Block, Information, compressed, gather, phase_of
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
 from ros2_dynid.identification.preparation.cutoffs import (
@@ -31,6 +31,7 @@ from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, half_length, lowpass_kernel
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
+from ros2_dynid.identification.preparation.repetition import period_of
 from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks
 from ros2_dynid.identification.torque_std import spread_of, torque_std
 from ros2_dynid.model.robot import Array, Robot
@@ -46,6 +47,10 @@ MOST = 60
 """Blocks kept: then pairs are joined, or the oldest forgotten."""
 LONGEST = 0.1
 """Longest block, as a share of the memory: within a block nothing is forgotten."""
+REMEMBERED = 20
+"""Positions that are kept of a second, to see whether the motion repeats."""
+FEWEST_PHASES = 6
+"""Blocks of the period from which on they tell something."""
 CLOCK_SET = 0.5
 """A stamp that steps back by more than this [s] is a clock that was set: the stream begins anew."""
 SLOW = 0.02
@@ -97,6 +102,7 @@ class OnlineEstimator:
         self._pending: deque[tuple[float, Array, Array]] = deque()  # one thread may take while another works
         self._waiting: list[Array] = []
         self._last_row = -np.inf
+        self._history: deque[Array] = deque(maxlen=int(REMEMBERED * 4.0 * memory) + 1)
         self._length = block
         self.blocks: list[Block] = []
         self._terms = robot.friction
@@ -128,6 +134,7 @@ class OnlineEstimator:
             return 0
         if reference is not None:
             self._watch(new, reference)
+        self._remember(new)
         self._waiting.append(new)
         first, last = self._waiting[0][0, 0], self._waiting[-1][-1, 0]
         if last - first < self._block + 2.0 * self._margin:
@@ -194,7 +201,36 @@ class OnlineEstimator:
         if not chosen:
             return None
         columns = tuple(np.flatnonzero(row) for row in self._felt)
-        return Information(tuple(self._faded(block, chosen[-1].end) for block in chosen), columns, self.layout)
+        blocks = tuple(self._faded(block, chosen[-1].end) for block in chosen)
+        return Information(blocks, columns, self.layout, self._phases(blocks))
+
+    def _remember(self, new: Array) -> None:
+        """Keep some of the positions, from which it is seen whether the motion repeats."""
+        last = self._history[-1][0] if self._history else -np.inf
+        if new[0, 0] < last:
+            self._history.clear()
+        for row in new:
+            if row[0] - last >= 1.0 / REMEMBERED:
+                last = row[0]
+                self._history.append(row[: len(self.robot.active) + 1])
+
+    def _phases(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+        """Return the blocks joined by their phase if the motion repeats: then its own errors come again."""
+        if len(self._history) < REMEMBERED:
+            return ()
+        history = np.array(self._history)
+        grid = np.arange(history[0, 0], history[-1, 0], 1.0 / REMEMBERED)
+        period = period_of(np.column_stack([np.interp(grid, history[:, 0], q) for q in history.T[1:]]), REMEMBERED)
+        count = 0 if period is None else min(BLOCKS, int(period / self._length))
+        if period is None or count < FEWEST_PHASES:
+            return ()
+        places = phase_of(np.array([0.5 * (block.start + block.end) for block in blocks]), period, count)
+        together = []
+        for k in np.unique(places):
+            same = [block for block, place in zip(blocks, places, strict=True) if place == k]
+            R = tuple(compressed(np.vstack(parts)) for parts in zip(*(block.R for block in same), strict=True))
+            together.append(Block(R, np.sum([block.rows for block in same], axis=0), float(k), float(k + 1)))
+        return tuple(together)
 
     def estimate(self) -> IdentifiedModel | None:
         """Return the estimate with its standard deviations, or None before the data determine every parameter."""

@@ -42,7 +42,7 @@ def test_period_is_found_between_samples(period):
 
 
 def test_motion_that_does_not_repeat_has_no_period():
-    assert repeating(*motion(30.0, 12.0)) is None, "too few periods"
+    assert repeating(*motion(20.0, 12.0)) is None, "too few periods"
     assert repeating(*motion(200.0, 7.0, drift=0.2)) is None
     t, q = motion(200.0, 7.0)
     assert repeating(t, q + 0.1 * np.random.default_rng(0).standard_normal(q.shape).cumsum(axis=0) / 30) is None

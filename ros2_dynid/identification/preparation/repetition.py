@@ -13,8 +13,8 @@ from ros2_dynid.model.robot import Array
 
 SAME = 0.02
 """A motion repeats if the difference after a period is below this share of the motion, rms over all joints."""
-FEWEST = 4
-"""Periods from which on a motion is taken as one that repeats: fewer are as different as other stretches of time."""
+FEWEST = 2
+"""Periods from which on a motion is taken as one that repeats."""
 SHORTEST = 1.0
 """Shortest period [s]: faster ones are vibrations."""
 LOOKED_AT = 50.0
@@ -27,8 +27,11 @@ def repetition(prepared: Prepared) -> float | None:
         return None
     segment = max(prepared.segments, key=lambda part: part.stop - part.start)
     step = max(1, int(prepared.filter.inner_rate / LOOKED_AT))
-    q = prepared.q[segment][::step]
-    rate = prepared.filter.inner_rate / step
+    return period_of(prepared.q[segment][::step], prepared.filter.inner_rate / step)
+
+
+def period_of(q: Array, rate: float) -> float | None:
+    """Return the period [s] of positions, shape (N, n), at `rate` [Hz]; None if they do not repeat FEWEST times."""
     first, last = int(SHORTEST * rate), len(q) // FEWEST
     if last <= first + 2:
         return None

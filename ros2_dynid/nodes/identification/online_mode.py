@@ -152,6 +152,8 @@ class Online:
 
     def _weigh(self, estimator: OnlineEstimator, reference: IdentifiedModel) -> None:
         """Publish the load that the rows since the last change of drift show."""
+        if estimator.newest < self._since:  # the clock was set back
+            self._since = -np.inf
         information = estimator.information(self._since)
         if self._payload is None or self._payload_std is None or information is None:
             return

@@ -1,0 +1,72 @@
+"""Node identification with `payload`: the load that joint states show is streamed, and the torque has its band."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("ros2_dynid.srv")
+
+from geometry_msgs.msg import InertiaStamped
+from sensor_msgs.msg import JointState
+
+from perfect import perfect_model
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification.model_file import load_model
+from ros2_dynid.model.parameters import link_slice
+from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.common.predicted import PLOTTED
+from ros_graph import graph
+
+RATE, MASS, CENTRE = 200.0, 2.0, np.array([0.0, 0.2, 0.05])
+
+
+def motion(robot, chi, seconds=60.0):
+    """Return t, q and tau of a lively motion with the load."""
+    t = np.arange(0.0, seconds, 1 / RATE)
+    w = 2 * np.pi * np.array([0.31, 0.43, 0.59])
+    size = np.array([0.9, 0.6, 0.8])
+    q = size * np.sin(w * t[:, None]) + np.array([0.0, -0.8, 0.3])
+    dq, ddq = size * w * np.cos(w * t[:, None]), -size * w**2 * np.sin(w * t[:, None])
+    J = MASS * (CENTRE @ CENTRE * np.eye(3) - np.outer(CENTRE, CENTRE)) + 0.005 * MASS * np.eye(3)
+    loaded = chi.copy()
+    loaded[link_slice(2)] += (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(MASS * CENTRE), MASS)
+    return t, q, inverse_dynamics(robot, loaded, q, dq, ddq)
+
+
+@pytest.mark.timeout(120)
+def test_a_load_is_streamed_with_bars_and_the_torque_with_its_band(tmp_path):
+    with graph(tmp_path) as made:
+        client, robot = made.client, made.robot
+        perfect_model(robot, tmp_path / "model.yaml")
+        model = load_model(tmp_path / "model.yaml")
+        made.start("identification", online=True, payload=True, model=tmp_path / "model.yaml")
+        made.ready("identification")
+        loads, stds, bands = [], [], {"predicted": [], "predicted_lower": [], "predicted_upper": []}
+        client.create_subscription(InertiaStamped, "identification/payload", loads.append, LATCHED)
+        client.create_subscription(InertiaStamped, "identification/payload_std", stds.append, LATCHED)
+        for name, into in bands.items():
+            client.create_subscription(JointState, f"identification/{name}", into.append, PLOTTED)
+        out = client.create_publisher(JointState, "joint_states", 100)
+        t, q, tau = motion(robot, model.chi)
+        sent = [0]
+
+        def send() -> None:
+            k = sent[0] % len(t)
+            message = JointState(name=list(robot.active_names), position=q[k].tolist(), effort=tau[k].tolist())
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(int((100.0 + t[k]) * 1e9), 1_000_000_000)
+            out.publish(message)
+            sent[0] += 1
+
+        client.create_timer(1 / RATE, send)
+        client.wait(lambda: len(stds) > 2 and all(bands.values()), 25.0, "the load and the band")
+        load, std = loads[-1], stds[-1]
+        assert load.header.frame_id and abs(load.inertia.m - MASS) < max(0.05 * MASS, 3 * std.inertia.m)
+        assert 0.0 < std.inertia.m < 0.2 and 0.0 < std.inertia.com.x < 0.2
+        lower, upper = (
+            {(m.header.stamp.sec, m.header.stamp.nanosec): m.effort for m in bands[n]}
+            for n in ("predicted_lower", "predicted_upper")
+        )
+        both = lower.keys() & upper.keys()
+        assert both and all(np.all(np.array(lower[s]) < np.array(upper[s])) for s in both)
