@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -91,3 +94,40 @@ def test_a_person_plans_starts_and_stops(tmp_path):
                 one.set_viewport_size({"width": width, "height": 800})
                 assert sideways(one) <= 0, "nothing may stick out sideways"
                 assert one.locator("#stop").is_visible()
+
+
+class FrozenPage:
+    """A page that starts a motion and whose signs of life end, while its connection stays open."""
+
+    def __init__(self, port):
+        self._stream, self._other = (http.client.HTTPConnection("127.0.0.1", port, timeout=30) for _ in range(2))
+        self._stream.request("GET", "/events?client=frozen")
+        self.answer = self._stream.getresponse()
+
+    def ask(self, action, **fields):
+        body = json.dumps({"action": action, **fields})
+        self._other.request("POST", "/do", body, {"X-Dynid-Token": "secret", "X-Dynid-Client": "frozen"})
+        answer = self._other.getresponse()
+        return answer.status, json.loads(answer.read())["line"]
+
+
+@pytest.mark.timeout(300)
+def test_a_frozen_page_stops_the_motion_if_that_is_wanted(tmp_path):
+    with graph(tmp_path) as made:
+        saved_motion(tmp_path / "trajectories", made.robot, seconds=40.0)
+        made.start("sim_robot", start=[0.0, -1.0, 0.0])
+        made.start("excitation")
+        made.start("panel", port=0, token="secret", stop_on_disconnect="true")
+        made.ready("sim_robot", "excitation", "panel")
+        made.client.wait(lambda: "http://" in made.log("panel"), 20.0, "the panel's address")
+        page = FrozenPage(int(re.search(r"http://127\.0\.0\.1:(\d+)/", made.log("panel"))[1]))
+        made.client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+        made.client.wait(lambda: page.ask("start")[1].startswith("this plan has not"), 20.0, "the plan in the panel")
+        made.client.wait(lambda: page.ask("start", anyway=True)[0] == 200, 20.0, "a robot at rest")
+        made.client.wait(lambda: made.client.excitation_state == "exciting", 40.0, "the motion")
+        for _ in range(8):
+            assert page.ask("alive")[0] == 200
+            time.sleep(0.4)
+        assert made.client.excitation_state == "exciting", "a page that gives signs of life keeps its motion"
+        made.client.wait(lambda: made.client.excitation_state.startswith("aborted"), 20.0, "the stop")
+        assert "the browser that commanded is gone" in made.log("panel")

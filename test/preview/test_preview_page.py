@@ -10,6 +10,8 @@ import pytest
 
 from browser import browser, need_browser, opened, sideways, until
 from excitation_robots import example_urdf
+from motions import recorded_motion
+from ros2_dynid.cli import main
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.model.load import load_robot
@@ -111,3 +113,16 @@ def test_the_command_saves_a_page_and_a_picture(tmp_path):
     assert '"clearance"' in done.stdout
     assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
     assert "http" not in (tmp_path / "p.html").read_text().replace("http-equiv", ""), "it asks nobody for anything"
+
+
+def test_a_plan_saves_its_preview_and_the_report_links_it(tmp_path, capsys):
+    plan, page, result = (str(tmp_path / name) for name in ("plan.yaml", "plan.html", "result"))
+    excite = ["excite", "demo3", "--method", "fourier", "--duration", "4", "--time-budget", "1", "--seed", "1"]
+    assert main([*excite, "-o", plan, "--save-preview", page, "--json"]) == 0
+    recording = tmp_path / recorded_motion(tmp_path, load_robot("demo3"))
+    assert main(["identify", "demo3", str(recording), "-o", result, "--preview", page, "--json"]) == 0
+    assert (tmp_path / "result/preview.html").read_bytes() == (tmp_path / "plan.html").read_bytes()
+    assert 'href="preview.html"' in (tmp_path / "result/report.html").read_text()
+    capsys.readouterr()
+    assert main(["identify", "demo3", str(recording), "-o", f"{result}2", "--preview", "none.html", "--json"]) == 2
+    assert "none.html" in capsys.readouterr().out
