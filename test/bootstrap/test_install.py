@@ -20,7 +20,7 @@ from ros2_dynid.version import __version__
 
 ROOT = Path(__file__).parents[2]
 SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-NODES = ("excitation", "recorder", "identification", "feedforward", "sim_robot", "panel")
+NODES = ("excitation", "recorder", "identification", "feedforward", "sim_robot", "panel", "payload_bridge")
 
 
 def run(*command: str | Path, **variables: str) -> str:

@@ -133,7 +133,7 @@ def test_a_contact_begins_and_ends_once(joint, side):
     assert contacts.update(push, np.zeros(2), 1e-3) is ContactEvent.NONE
     push[joint] = side * 1.01 * LEVEL[joint]
     events = [contacts.update(push, np.zeros(2), 0.9e-3) for _ in range(5)]
-    assert events == [ContactEvent.NONE, ContactEvent.NONE, ContactEvent.BEGINS, ContactEvent.NONE, ContactEvent.NONE]
+    assert events == [ContactEvent.NONE, ContactEvent.BEGINS, *[ContactEvent.NONE] * 3]
     assert contacts.contact and list(contacts.beyond) == [joint == 0, joint == 1]
     push[joint] = side * 0.51 * contacts.thresholds[joint]
     assert {contacts.update(push, np.zeros(2), 1e-3) for _ in range(100)} == {ContactEvent.NONE}, "not yet released"
@@ -142,7 +142,7 @@ def test_a_contact_begins_and_ends_once(joint, side):
     assert events.index(ContactEvent.ENDS) in (49, 50, 51) and events.count(ContactEvent.ENDS) == 1
     assert not contacts.contact and not contacts.beyond.any()
     short = warmed()
-    for size in (1.2, 1.2, 0.0, 1.2, 1.2, 0.0):  # never longer than 2 ms
+    for size in (1.2, 0.0, 1.2, 0.0):  # never longer than 1 ms
         push[joint] = side * size * LEVEL[joint]
         assert short.update(push, np.zeros(2), 1e-3) is ContactEvent.NONE
 

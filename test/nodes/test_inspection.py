@@ -31,7 +31,7 @@ def parameters_of(node):
     return (*parameters.COMMON, *own)
 
 
-@pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("node", (*NODES, "payload_bridge"))
 def test_the_yaml_of_a_node_is_its_parameters(node):
     table = {p.name: p.default for p in parameters_of(node)}
     assert yaml.safe_load((CONFIG / f"{node}.yaml").read_text()) == {"/**": {"ros__parameters": table}}
