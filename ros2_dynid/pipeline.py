@@ -36,6 +36,7 @@ from ros2_dynid.identification.estimators.friction_law import identified_terms
 from ros2_dynid.identification.estimators.prior import Draw, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.judgement import (
+    essential_remarks,
     held_out_level,
     predicted_recordings,
     refuse_wrong_data,
@@ -193,6 +194,7 @@ def identify(
     if choice.reason is not None:
         doubts.append(Remark(Level.WARNING, choice.reason))
     remarks = [*doubts, *verdict_of(problem, found, errors, validation, fitted), *prior_remarks(prior)]
+    remarks += essential_remarks(sets)
     remarks += coverage_remarks({} if held_out is None else held_out[served].coverage)
     obtained = provenance(options, problem, found, validation, remarks, command)
     obtained["band_sigma"] = encode(level)

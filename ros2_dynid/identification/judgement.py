@@ -7,9 +7,12 @@ from functools import partial
 
 import numpy as np
 
+from ros2_dynid.errors import Option, Text
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem
 from ros2_dynid.identification.estimators.carried_torque import with_carried
+from ros2_dynid.identification.model_file import BASE, SetErrors
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL
 from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.read_problem import (
     Recording,
@@ -20,6 +23,7 @@ from ros2_dynid.identification.validation import (
     Comparison,
     Errors,
     HeldOut,
+    Level,
     Remark,
     ValidatedBy,
     compare_torques,
@@ -33,6 +37,9 @@ from ros2_dynid.identification.validation.effort_scale import refuse_contradicti
 from ros2_dynid.identification.validation.torque_errors import whiteness
 from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
+
+WORSE = 1.05
+"""Parameters left out that make the held-out error larger by less are rightly left out: that is its scatter."""
 
 
 def refuse_wrong_data(problem: Problem, found: Estimate) -> tuple[Finding, ...]:
@@ -85,6 +92,18 @@ def validation_of(problem: Problem, fit: Fit, held_out: Comparison | None, optio
     if held_out is not None:
         return HeldOut(held_out.errors, ValidatedBy.RECORDINGS)
     return held_out_in_folds(problem.robot.active_names, problem.information, options.cross_validate, fit)
+
+
+def essential_remarks(sets: Mapping[str, SetErrors]) -> list[Remark]:
+    """Say so where the essential parameters alone predict held-out data worse than all of them."""
+    if ESSENTIAL not in sets or not sets[ESSENTIAL].validation:
+        return []
+    every, few = (sets[name].validation["all"].relative for name in (BASE, ESSENTIAL))
+    if few <= WORSE * every:
+        return []
+    text = f"the essential parameters alone have {100 * few:.1f} % on held-out data, all of them {100 * every:.1f} %"
+    cure = Text(text, ": too few are left; identify without ", Option("essential", True))
+    return [Remark(Level.WARNING, cure)]
 
 
 def verdict_of(problem: Problem, found: Estimate, fit: Errors, validation: HeldOut, fitted: Comparison) -> list[Remark]:

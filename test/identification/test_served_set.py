@@ -13,7 +13,8 @@ from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.model_file import load_model, save_model
+from ros2_dynid.identification.judgement import essential_remarks
+from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, save_model
 from ros2_dynid.identification.physical.consistency import fully_consistent_links, smallest_joint_inertia
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.pipeline import IdentifyOptions, identify, robot_or_model
@@ -107,3 +108,23 @@ def test_files_without_the_entry_serve_base_and_wrong_ones_are_refused(short, tm
         path.write_text(yaml.safe_dump({**data, **damage}))
         with pytest.raises(InputError):
             load_model(path)
+
+
+def test_essential_parameters_that_predict_worse_are_said_to():
+    def errors(relative):
+        return {"all": TorqueError(1.0, relative)}
+
+    def remarks(few):
+        return essential_remarks(
+            {
+                "base": SetErrors(errors(0.02), errors(0.023)),
+                "essential": SetErrors(errors(0.02), errors(few)),
+            }
+        )
+
+    (said,) = remarks(0.198)
+    assert said.level == "warning" and "19.8 %" in said.text and "2.3 %" in said.text
+    assert remarks(0.0235) == [] and remarks(0.02) == []
+    assert essential_remarks({"base": SetErrors(errors(0.02), errors(0.023))}) == []
+    untested = {"base": SetErrors(errors(0.02), {}), "essential": SetErrors(errors(0.3), {})}
+    assert essential_remarks(untested) == []
