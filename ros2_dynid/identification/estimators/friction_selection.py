@@ -28,7 +28,8 @@ SCATTER = 1.5
 """A law must gain more than this many standard errors of its gain over the folds: one in ten by chance ..."""
 EVIDENCE = {FrictionKind.CUBIC: 3.0, FrictionKind.ASYMMETRIC: 4.0}
 """... and more where a term of this kind is new, one in a hundred and one in a thousand: such terms take over forces
-that are not in the model: a cubic one those of the fastest moves, an asymmetric one all that is even in speed ..."""
+that are not in the model: a cubic one those of the fastest moves, an asymmetric one all that is even in speed. Both are
+measured against the best smaller law; over another law of its size, a doubtful one must gain as any other ..."""
 WORTH = 0.07
 """... and for each further term lower the squared held-out error by this share of its joint's, 3.5 % of the error: the
 speeds that a Stribeck term is tried with miss the true one by up to a quarter, which costs as much."""
@@ -176,8 +177,9 @@ def _law(
         tried, coefficients, possible = given.laws(np.array(sets))
         must = np.array([[terms[k].positive for k in one] for one in sets])
         possible &= np.all((coefficients[:, -1] > 0.0) | ~must, axis=1)
+        smaller, before = law, errors
         for strict in (False,) if force else (False, True):
-            held = {terms[k].kind for k in law}
+            held = {terms[k].kind for k in smaller}
             new = [
                 [EVIDENCE[kind] for k in one if (kind := terms[k].kind) in EVIDENCE and kind not in held]
                 for one in sets
@@ -186,10 +188,12 @@ def _law(
             if not asked.any():
                 continue
             best = int(np.argmin(np.where(asked, tried[:, :parts].sum(axis=1), np.inf)))
-            gains, left = errors - tried[best], max(given.own(own, law), 1e-300)
-            gain, scatter = float(gains[:parts].sum()), float(gains[:parts].std(ddof=1) * np.sqrt(parts))
-            enough = gain > max([SCATTER, *new[best]]) * scatter and gain > WORTH * (size - len(law)) * left
-            elsewhere = len(gains) == parts or bool(gains[parts:].sum() > 0.0)
+            left = max(given.own(own, smaller), 1e-300)
+            gain, scatter, elsewhere = _gain(before - tried[best], parts)
+            enough = gain > max([SCATTER, *new[best]]) * scatter and gain > WORTH * (size - len(smaller)) * left
+            if law != smaller:  # one of this size was taken: the doubtful one must be better, not only good
+                more, spread, there = _gain(errors - tried[best], parts)
+                enough, elsewhere = enough and more > SCATTER * spread, elsewhere and there
             join = force or (enough and elsewhere)
             trials.append(Trial(tuple(terms[k] for k in sets[best]), joint, gain / left, scatter / left, join))
             if join:
@@ -197,6 +201,12 @@ def _law(
         if force and law:
             break
     return law, trials
+
+
+def _gain(gains: Array, parts: int) -> tuple[float, float, bool]:
+    """Return the sum of gains over the parts, its scatter, and whether recordings left out as a whole gain too."""
+    scatter = float(gains[:parts].std(ddof=1) * np.sqrt(parts))
+    return float(gains[:parts].sum()), scatter, len(gains) == parts or bool(gains[parts:].sum() > 0.0)
 
 
 def _recordings(information: Information) -> list[list[int]]:
