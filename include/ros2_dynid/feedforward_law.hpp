@@ -53,15 +53,26 @@ public:
   {
     if (!all_finite(q, n_)) return false;
     for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
-    dynamics_.inverse_dynamics(q, zero_.data(), zero_.data(), hold_.data());
+    dynamics_.inverse_dynamics(q, zero_.data(), zero_.data(), tau_.data());
+    if (!output_.start(tau_.data())) return false;
+    hold_ = tau_;
     mode_ = FeedforwardMode::hold;
     fresh_ = has_reference_ = false;
     lost_ = 0.0;
-    return output_.start(hold_.data());
+    return true;
+  }
+
+  /// Leave gravity's torque, at q or, if that is not finite, where the robot was last seen.
+  void end(const double * q) noexcept
+  {
+    if (!start(q) && !start(q_.data())) output_.start(hold_.data());
   }
 
   /// Follow this reference until the next. False, and the last one goes on until its timeout, if it is not finite.
-  bool set_reference(const double * q, const double * dq, const double * ddq) noexcept
+  ///
+  /// lead [s]: the reference is of this time after the update, as of a controller that writes where the robot shall be at the end of
+  /// the period; the state measured now is compared with where the reference is now.
+  bool set_reference(const double * q, const double * dq, const double * ddq, double lead = 0.0) noexcept
   {
     if (!all_finite(q, n_) || !all_finite(dq, n_) || !all_finite(ddq, n_)) return false;
     for (std::size_t a = 0; a < n_; ++a) {
@@ -69,6 +80,7 @@ public:
       dq_r_[a] = dq[a];
       ddq_r_[a] = ddq[a];
     }
+    lead_ = lead;
     fresh_ = has_reference_ = true;
     return true;
   }
@@ -115,7 +127,8 @@ public:
     if (seen && follow) {
       dynamics_.inverse_dynamics(q_r_.data(), dq_r_.data(), ddq_r_.data(), tau_.data());
       for (std::size_t a = 0; a < n_; ++a) {
-        tau_[a] += gains_.kp[a] * (q_r_[a] - q[a]) + gains_.kd[a] * (dq_r_[a] - dq[a]);
+        const double dq_now = dq_r_[a] - lead_ * ddq_r_[a], q_now = q_r_[a] - 0.5 * lead_ * (dq_r_[a] + dq_now);
+        tau_[a] += gains_.kp[a] * (q_now - q[a]) + gains_.kd[a] * (dq_now - dq[a]);
       }
       sent = put(FeedforwardMode::follow, dt);
     }
@@ -158,7 +171,7 @@ private:
   std::vector<double> q_, q_r_, dq_r_, ddq_r_, zero_, tau_, hold_;
   FeedforwardMode mode_ = FeedforwardMode::hold;
   bool has_reference_ = false, fresh_ = false;
-  double age_ = 0.0, lost_ = 0.0;
+  double age_ = 0.0, lost_ = 0.0, lead_ = 0.0;
 };
 
 }  // namespace ros2_dynid

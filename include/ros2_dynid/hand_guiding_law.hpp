@@ -79,11 +79,16 @@ public:
   {
     if (!all_finite(q, n_) || outside(q) != n_) return false;
     for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
-    dynamics_.inverse_dynamics(q, zero_.data(), zero_.data(), hold_.data());
+    dynamics_.inverse_dynamics(q, zero_.data(), zero_.data(), tau_.data());
+    if (!output_.start(tau_.data())) return false;
+    hold_ = tau_;
     mode_ = HandGuidingMode::guide;
     lost_ = rest_ = 0.0;
-    return output_.start(hold_.data());
+    return true;
   }
+
+  /// Leave gravity's torque, as it was when the robot was last seen.
+  void end() noexcept { output_.start(hold_.data()); }
 
   bool set_parameters(const Model & model) noexcept
   {

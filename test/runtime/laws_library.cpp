@@ -124,6 +124,12 @@ bool follow_reference(FeedforwardLaw * law, const double * q, const double * dq,
   Counted c;
   return law->set_reference(q, dq, ddq);
 }
+bool follow_reference_of(FeedforwardLaw * law, const double * q, const double * dq, const double * ddq, double lead)
+{
+  Counted c;
+  return law->set_reference(q, dq, ddq, lead);
+}
+void follow_end(FeedforwardLaw * law, const double * q) { Counted c; law->end(q); }
 bool follow_update(FeedforwardLaw * law, const double * q, const double * dq, double dt) { Counted c; return law->update(q, dq, dt); }
 int follow_mode(FeedforwardLaw * law) { return static_cast<int>(law->mode()); }
 const double * follow_command(FeedforwardLaw * law) { return law->command(); }

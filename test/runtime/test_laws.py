@@ -49,7 +49,7 @@ def laws(tmp_path_factory):
     for kind in ("follow", "guide"):
         getattr(library, f"{kind}_new").restype = ctypes.c_void_p
         getattr(library, f"{kind}_command").restype = ctypes.POINTER(ctypes.c_double)
-    for name in ("start", "reference", "update", "gains", "parameters", "payload"):
+    for name in ("start", "reference", "reference_of", "update", "gains", "parameters", "payload"):
         getattr(library, f"follow_{name}").restype = ctypes.c_bool
     for name in ("guide_start", "guide_update", "guide_friction", "guide_parameters"):
         getattr(library, name).restype = ctypes.c_bool
@@ -136,6 +136,21 @@ def test_the_command_is_the_models_torque_and_the_gains_of_the_error(laws, model
     assert law.mode() == FOLLOW
     expected = reference_torque(arm()[1], q_r, dq_r, ddq_r) + 100 * (q_r - q) + 10 * (dq_r - dq)
     assert np.allclose(law.torque, expected, rtol=1e-11, atol=1e-9)
+
+
+def test_a_reference_of_the_periods_end_is_compared_with_where_it_is_now(laws, model):
+    rng = np.random.default_rng(9)
+    law = follower(laws, model, limits=1e6, rates=1e12)
+    q, dq, q_r, dq_r, ddq_r = rng.uniform(-1, 1, (5, 6))
+    assert law.start(q)
+    lead = 0.01
+    for _ in range(200):
+        assert law.reference_of(q_r, dq_r, ddq_r, ctypes.c_double(lead)) and law.step(q, dq)
+    now, speed = q_r - lead * dq_r + lead**2 / 2 * ddq_r, dq_r - lead * ddq_r
+    expected = reference_torque(arm()[1], q_r, dq_r, ddq_r) + 100 * (now - q) + 10 * (speed - dq)
+    assert np.allclose(law.torque, expected, rtol=1e-11, atol=1e-9)
+    law.end(np.full(6, np.nan))
+    assert np.allclose(law.torque, held(q), rtol=1e-12, atol=1e-12)  # what stays behind
 
 
 def test_limits_and_rates_hold_whatever_comes(laws, model):
