@@ -67,6 +67,36 @@ def test_the_approach_takes_its_share_of_the_limits():
         assert 0.9 * share < use <= 1.01 * share
 
 
+def test_a_start_says_when_the_trajectory_begins():
+    made = Follower(ROBOT, settings=MotionSettings(settle=0.7, tracking=0.1))
+    said, begin = made.start().answer, made.now
+    made.until(Phase.RUNNING)
+    assert float(said.split()[-2]) == pytest.approx(made.now - begin, abs=0.07)
+
+
+def test_positions_that_have_jumped_are_trusted_again_after_five_seconds():
+    made = Follower(ROBOT)
+    made.tampered = lambda s: replace(s, q=s.q + np.array([0.0, 0.5, 0.0]))
+    made.step()
+    made.tampered = lambda s: s
+    made.run(4.9)
+    refused = made.start()
+    assert not refused.accepted and "have just jumped" in refused.answer
+    made.run(0.2)
+    assert made.start().accepted
+
+
+def test_a_part_is_over_when_the_robot_is_seen_to_have_had_its_time():
+    """Joint states that are 80 ms old say nothing yet about the end of a motion that is due now."""
+    made = Follower(ROBOT, settings=MotionSettings(settle=0.1, tracking=0.3))
+    made.tampered = lambda s: replace(s, stamp=s.stamp - 80_000_000)
+    made.run(0.5)
+    assert made.start().accepted
+    ends = made.machine._until
+    made.until(Phase.SETTLE)
+    assert 0.08 - 1e-6 <= made.now - ends <= 0.08 + 3 * PERIOD
+
+
 @pytest.mark.parametrize("phase", [Phase.APPROACH, Phase.RUNNING])
 def test_silence_before_a_delayed_motion_begins_stops_it(phase):
     made = Follower(ROBOT, settings=MotionSettings(settle=0.1, tracking=0.1, delay=1.0))

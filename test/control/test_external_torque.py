@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ros2_dynid.control.momentum_observer import MomentumObserver, ObserverOptio
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.jacobian import jacobian
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 
@@ -73,6 +75,15 @@ def test_friction_whose_sign_is_in_doubt_is_told_at_rest_and_fades():
     assert np.all(observer.undecided == 0) and np.all(observer.external == 0)
     observer.update(HERE, slow, HELD, 1e-3)
     np.testing.assert_allclose(observer.undecided, Fc * (1 - np.tanh([1.0, 1.0, 0.0])))
+
+
+@pytest.mark.parametrize("push", [-50.0, 50.0])
+def test_friction_of_the_load_and_at_standstill_is_in_doubt_too(push):
+    terms = (FrictionTerm(2, FrictionKind.LOAD, 0.2), FrictionTerm(3, FrictionKind.STRIBECK, 1.5, speed=0.1))
+    observer = MomentumObserver(replace(ROBOT, friction=(*terms, FrictionTerm(1, FrictionKind.CUBIC, 9.0))), CHI)
+    carried = HELD - OFF + np.array([0.0, push, 0.0])
+    observer.update(HERE, STILL, HELD + np.array([0.0, push, 0.0]), 1e-3)
+    np.testing.assert_allclose(observer.undecided, Fc + np.array([0.0, 0.2 * abs(carried[1]), 1.5]))
 
 
 def test_samples_that_cannot_be_used_begin_again():

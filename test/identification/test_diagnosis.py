@@ -195,6 +195,7 @@ def test_scaled_information_is_that_of_scaled_efforts_and_two_wrong_joints_are_f
         ((1.0, 1.0, 0.1, 1.0), (2,)),
         ((1.0, 30.0, 1.0, 1.0, 6.0), (1, 4)),
         ((-5.0, 1, 1), (0,)),
+        ((1.0, 1.0, 3.0, 0.03), (2, 3)),  # without any one of them the others do not agree: the farthest off first
     ],
 )
 def test_the_joint_that_is_wrong_is_blamed_not_those_that_it_makes_look_wrong(monkeypatch, spoiled, wrong):
