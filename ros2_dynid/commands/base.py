@@ -82,9 +82,9 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "base",
-        help="which combinations of parameters the robot's torques can tell",
-        description="Compute the base parameters: what of the standard parameters affects the model, what only in "
-        "combination, and how the combinations read. Each base parameter has a leader with coefficient 1; "
+        help="which combinations of parameters can be identified from the robot's torques",
+        description="Compute the base parameters: which standard parameters affect the model, which only in "
+        "combination, and what the combinations are. Each base parameter has a leader with coefficient 1; "
         "W chi = W[:, leaders] base for every motion.",
     )
     add_robot_arguments(parser)
@@ -113,7 +113,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--order",
         metavar="NAMES",
         type=items,
-        help="who leads first, separated by commas: parameters (ZZ1), kinds (Ia), groups (rotor), joint numbers (6); "
+        help="preferred leaders, separated by commas: parameters (ZZ1), kinds (Ia), groups (rotor), joint numbers (6); "
         "the rest follows in the standard order. rotor,6,5,4,3,2,1 keeps rotors, then the last link's parameters",
     )
     group.add_argument(

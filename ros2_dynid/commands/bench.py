@@ -38,9 +38,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "bench",
         help="speed compared with other libraries",
-        description="Run the benchmarks in the folder bench. Each runs ros2_dynid and a peer in turn, medians count; "
-        "a ratio is the peer's time over ours. Peers that are not installed are left out; ./dynid bench in a checkout "
-        "installs them.",
+        description="Run the benchmarks in the folder bench. Each runs ros2_dynid and a peer in turn and compares "
+        "medians; a ratio is the peer's time over ours. Peers that are not installed are left out; "
+        "./dynid bench in a checkout installs them.",
     )
     parser.add_argument("--only", metavar="NAMES", help="benchmarks to run, separated by commas, such as dynamics")
 

@@ -65,13 +65,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "--optimiser",
         choices=("gradient", "nelder-mead", "quasi-newton", "powell"),
         default="gradient",
-        help="for points: exact gradients over points and times (default), or one of seed 001's over points alone",
+        help="for points: exact gradients over points and times (default), or one of the paper's, over points alone",
     )
     group.add_argument(
         "--measure",
         choices=("svd", "qr", "frobenius"),
         default="svd",
-        help="for points with an optimiser of seed 001: which condition number it minimises (default svd)",
+        help="for points with an optimiser of the paper: which condition number it minimises (default svd)",
     )
     group.add_argument("--poses", metavar="N", type=int, default=20, help="static: how many (default 20)")
     group.add_argument("--hold-time", metavar="S", type=float, default=2.0, help="static: time at each pose [s]")

@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "fleet",
-        help="models of many robots from many recordings, and who stands out",
+        help="models of many robots from many recordings, and which robots stand out",
         description="Identify every robot of a fleet file from its recordings, compare robots of one kind, and follow "
         "their friction over time. A second run computes only what is new or changed.",
     )

@@ -73,7 +73,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE.html",
         help="page of the trajectory that was run (dynid preview --save), to be linked",
     )
-    parser.add_argument("--no-checks", action="store_true", help="take efforts that look wrong in sign or unit, too")
+    parser.add_argument("--no-checks", action="store_true", help="accept recordings that the checks refuse")
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
 

@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "replay",
         help="play a recording into the running nodes",
-        description="Publish the joint states of a recording when their time has come, on the topic they were recorded "
+        description="Publish the joint states of a recording at their recorded times, on the topic they were recorded "
         "on. With --clock the time of the recording goes to /clock, for nodes with use_sim_time.",
     )
     parser.add_argument("recording", metavar="BAG", help="rosbag2 folder or file, ROS 1 bag, CSV or npz file")
