@@ -34,6 +34,7 @@ from ros2_dynid.fleet.recordings import identity
 from ros2_dynid.fleet.run import KINDS, run_fleet
 from ros2_dynid.fleet.store import Store
 from ros2_dynid.fleet.workers import workers
+from ros2_dynid.identification import read_problem
 from ros2_dynid.identification.estimators import inform
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
@@ -194,7 +195,7 @@ def source(place: Path | str, options: IdentifyOptions | None = None) -> Source:
 
 def test_a_long_recording_is_read_in_parts_and_gives_the_same(tmp_path, monkeypatch):
     bag = record(tmp_path / "long.mcap", 4, 0, seconds=40.0)
-    monkeypatch.setattr(pipeline, "PIECE", 3000)
+    monkeypatch.setattr(read_problem, "PIECE", 3000)
     monkeypatch.setitem(iter_samples.__kwdefaults__, "chunk", 1000)
     one = source(bag)
     outcome = map_recording(one)

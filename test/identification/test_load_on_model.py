@@ -53,12 +53,13 @@ def test_bars_hold_those_of_the_model(model):
 def test_joints_that_contradict_each_other_are_named_and_widen_the_bars(model):
     gains = np.array([1.0, 1.0, 1.1, 1.0, 1.0, 1.0])
     empty, full = (replace(s, tau=s.tau * gains) for s in (simulated(), loaded()))
-    spoilt = identify(model.robot, [empty], options=IdentifyOptions(checks=False, friction="viscous+coulomb")).model
+    plain = IdentifyOptions(checks=False, friction="viscous+coulomb")
+    spoilt = identify(model.robot, [empty], options=plain).model
     found, straight = identify_payload_on_model(spoilt, [full]), identify_payload_on_model(model, [loaded()])
     assert model.robot.active_names[2] in found.contradicting and straight.contradicting == ()
     assert abs(found.mass - MASS) > 20 * straight.mass_std  # without the joints' word the bars would be wrong
     assert abs(found.mass - MASS) < 2 * found.mass_std
-    together = identify_payload(model.robot, [empty], [full])
+    together = identify_payload(model.robot, [empty], [full], options=plain)
     assert together.contradicting and together.mass_std > 10 * straight.mass_std
 
 
