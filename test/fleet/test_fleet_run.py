@@ -350,7 +350,7 @@ def test_a_killed_scheduler_is_one_line_and_what_was_done_is_kept(site, tmp_path
     try:
         hand = subprocess.Popen(worker, **quiet, cwd=tmp_path)
         end = time.monotonic() + 120
-        while not where.is_file() or not _has_workers(json.loads(where.read_text())["address"]):
+        while not _written(where) or not _has_workers(json.loads(where.read_text())["address"]):
             assert time.monotonic() < end
         begun = started(file, out, "--scheduler", json.loads(where.read_text())["address"])
         wait_for_an_outcome(begun, out)
@@ -368,6 +368,11 @@ def test_a_killed_scheduler_is_one_line_and_what_was_done_is_kept(site, tmp_path
     assert "the scheduler is gone" in lines[-1] and "repeat the command" in lines[-1]
     again = run_fleet(file, out, count=0)
     assert again.work.mapped < 4 and again.result.read_bytes() == run.result.read_bytes()
+
+
+def _written(file):
+    """Whether a scheduler's file is there as a whole: it is empty for a moment."""
+    return file.is_file() and file.read_text().rstrip().endswith("}")
 
 
 def _has_workers(address: str) -> bool:
