@@ -317,8 +317,11 @@ class ExcitationMachine:
             under_way = f"a motion is under way ({self._name()})", "wait for its end or stop it"
             return ExcitationOutcome(False, str(InputError(*_WHY.get(self.phase, under_way))))
         if event.now < self._clock - SET_BACK and self._watch is not None:
-            self._clock = event.now
-            self._watch.rewind(event.now)
+            shift, self._clock = self._clock - event.now, event.now
+            self._watch.rewind(event.now, shift)
+            self._until, self._braked_at, self._stopping_at = (
+                at - shift for at in (self._until, self._braked_at, self._stopping_at)
+            )
             if self.phase in MOVING:
                 self._stop("the clock was set back", event.now)
                 return ExcitationOutcome(False, "the clock was set back", tuple(self._announced))
@@ -355,6 +358,7 @@ class ExcitationMachine:
             case ActivateExcitation():
                 self._enter(Phase.NO_ROBOT if self.robot is None else Phase.IDLE)
             case DeactivateExcitation():
+                self.stops += 1  # a start that is being prepared is void, even if the node is activated again
                 self._after = Phase.INACTIVE
                 if self.phase in MOVING:
                     self._stop("the node was deactivated", now)
@@ -479,8 +483,9 @@ class ExcitationMachine:
     # --- braking
 
     def _stop(self, reason: str, now: float) -> None:
-        self._reason, self._motion, self._stopping_at = reason, None, now
+        self._reason, self._motion = reason, None
         self._send_brake(now)
+        self._stopping_at = self._until  # the patience with a robot that does not rest begins when it should
         self._enter(Phase.BRAKING)
 
     def _send_brake(self, now: float) -> None:

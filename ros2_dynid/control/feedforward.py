@@ -16,7 +16,11 @@ from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.torque_door import EffortLimits, through_door
 from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array, Robot
+
+MOST_POINTS = 100_000
+"""Points of a filled trajectory, at most: times in a wrong unit must not fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,8 @@ class Filler:
         points = points.ordered(self.limits.joint_names)
         t = points.t
         if rate is not None and len(t) > 1 and np.max(np.diff(t)) > 1.5 / rate:
+            if (t[-1] - t[0]) * rate > MOST_POINTS:
+                raise InputError(f"the trajectory takes {t[-1] - t[0]:g} s", "give a shorter one, or lower point_rate")
             t = np.unique(np.concatenate((t, np.arange(t[0], t[-1], 1 / rate))))
             t = t[np.append(np.diff(t) > 1e-6, True)]
         q, dq, ddq = points.sampled(t)

@@ -591,7 +591,7 @@ class FeedforwardMachine:
         model, options = self._model, self._settings.options
         assert model is not None
         measured = self._measured.q if fresh and self._measured is not None else None
-        self._place = (now, q)
+        before, self._place = self._place, (now, q)
         found = self._coefficients
         if options.split and not options.gravity_only and found is not None and now - found[0] <= self._settings.stale:
             tau = split_torque(model, options, found[1], dq, ddq, measured)
@@ -600,7 +600,8 @@ class FeedforwardMachine:
         try:
             return self._let_out(tau, now)
         except InputError:
-            self._points = self._pending = self._place = self._offset = None
+            self._points = self._pending = self._offset = None
+            self._place = before  # where the reference was last that had a torque: the ending needs a place
             if self._where(now) is not None and self._door is not None and self._door.last is not None:
                 self._go_over(FeedforwardState.FADING, now)
                 self._due = now

@@ -13,6 +13,8 @@ from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 POSES = 64
 """Random positions within the joint limits that stand for all the robot can reach."""
+LARGEST_RADIUS = 10.0
+"""Radius of gyration [m] beyond which an inertia is a mistake of units: no arm holds a load of that size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,10 @@ def checked_load(load: Load) -> Load:
         raise InputError("the payload's centre or inertia is not finite", "give finite numbers, 0 where not known")
     if load.mass == 0 and np.any(load.inertia):
         raise InputError("the payload has inertia but no mass", "give its mass, or zeros to take it off")
-    moments = np.linalg.eigvalsh((load.inertia + load.inertia.T) / 2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = np.linalg.eigvalsh(load.inertia / 2 + load.inertia.T / 2)
+    if not np.isfinite(moments).all() or moments[2] > LARGEST_RADIUS**2 * load.mass:
+        raise InputError("no body of the payload's mass has its inertia", "give it in kg.m^2, zeros where not known")
     slack = 1e-9 * max(float(np.abs(moments).max()), 1e-12)
     if moments[0] < -slack:
         raise InputError("the payload's inertia has a negative principal moment", "give zeros where it is not known")

@@ -167,9 +167,13 @@ class Supervisor:
                 break
         return newest.measured_at - first.measured_at, newest.state.q - first.state.q
 
-    def rewind(self, now: float) -> None:
-        """Forget times of a clock that was set back to `now` [s]; joint states must come anew."""
+    def rewind(self, now: float, shift: float) -> None:
+        """Forget times of a clock that was set back by `shift` to `now` [s]; joint states must come anew.
+
+        The reference goes on from where it was.
+        """
         self._history.clear()
+        self._begin -= shift
         self.heard, self.jumped_at = min(self.heard, now), min(self.jumped_at, now)
 
     # --- what is wrong with the motion

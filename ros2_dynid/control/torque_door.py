@@ -127,6 +127,8 @@ class TorqueDoor:
 
     def streamed(self, tau: Array, now: float) -> LimitedTorque:
         """Return the torque that may leave at `now` [s]; one that is not finite is refused."""
+        if not math.isfinite(tau.sum()):  # before the limits, which would make a number of what is infinite
+            raise InputError("the torque is not finite", "send a reference with reasonable numbers")
         lower, upper = self._lower, self._upper
         if self.last is not None:
             step = self.limits.rate * min(max(now - self._when, 0.0), LONGEST_STEP)
@@ -143,9 +145,9 @@ class TorqueDoor:
 
 def through_door(limits: EffortLimits, t: Array, tau: Array) -> Array:
     """Return the torques, shape (K, n), of a trajectory with points at t, shape (K,) [s], as they may leave."""
-    out = np.minimum(np.maximum(tau, -limits.effort), limits.effort)
-    if not np.isfinite(out).all():
+    if not np.isfinite(tau).all():
         raise InputError("a torque along the trajectory is not finite", "give a trajectory with reasonable numbers")
+    out = np.minimum(np.maximum(tau, -limits.effort), limits.effort)
     for k in range(1, len(out)):
         step = limits.rate * (t[k] - t[k - 1])
         out[k] = np.minimum(np.maximum(out[k], out[k - 1] - step), out[k - 1] + step)

@@ -274,9 +274,10 @@ def test_a_robot_that_cannot_be_stopped_or_seen_is_said_to_be():
     made.lost, begin = (lambda k: True), made.now
     made.tampered = lambda s: replace(s, q=s.q + 0.05 * (made.now - begin))
     made.do(Stop(made.now))
+    ends = made.machine._until
     made.until(Phase.ABORTED)
     assert "does not come to rest" in made.reason
-    assert 10.0 <= made.now - begin <= 10.05, "it has tried for long enough"
+    assert ends > begin and 10.0 <= made.now - ends <= 10.05, "it has tried for long enough, after the stop's own time"
     made = running()
     made.silent = True
     made.until(Phase.BRAKING)
@@ -309,6 +310,13 @@ def test_a_stop_during_the_preparation_of_a_start_holds():
     assert made.do(Stop(made.now)).answer == "nothing was moving"
     refused = made.do(Start(made.now, motion))
     assert not refused.accepted and "stop was called" in refused.answer and not made.sent
+    motion = checked_motion(
+        "exciting", ROBOT, run, machine.where(made.now), machine.settings, machine.limits, machine.stops
+    )
+    made.do(DeactivateExcitation(made.now))
+    made.do(ActivateExcitation(made.now))
+    made.run(1.0)
+    assert not made.do(Start(made.now, motion)).accepted and not made.sent, "nor does one from before a deactivation"
 
 
 def test_a_start_needs_fresh_joint_states_at_rest_of_this_robot():
@@ -439,6 +447,16 @@ def test_simulated_time_that_starts_again_stops_the_robot():
     made.step()
     assert made.machine.phase is Phase.BRAKING and "clock was set back" in made.reason
     made.until(Phase.ABORTED)
+
+
+def test_a_clock_that_is_set_back_does_not_bring_the_robot_back_to_the_start():
+    made = running()
+    made.run(0.6)
+    q, first = made.desired[0].copy(), made.sent[-1][2].q[0]
+    assert np.abs(q - first).max() > 0.05, "the robot is on its way"
+    made.do(ExcitationTick(made.now - 0.5))
+    assert made.machine.phase is Phase.BRAKING and "clock was set back" in made.reason
+    assert np.abs(made.sent[-1][2].q[-1] - q).max() < 0.25 * np.abs(q - first).max(), "it stops where it is"
 
 
 def test_a_robot_without_limits_is_known_but_not_moved():

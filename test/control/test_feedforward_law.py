@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -93,6 +95,9 @@ def test_efforts_of_a_whole_trajectory():
     for k in (0, len(dense.t) // 2, -1):
         assert np.allclose(dense.tau[k], expected(CHI, dense.q[k], dense.dq[k], dense.ddq[k]), atol=1e-3)
     assert len(filler.filled(way).t) == 5
+    long = replace(way, t=way.t * 5e8)
+    with pytest.raises(InputError, match="takes 5e\\+08 s"):
+        filler.filled(long, 100.0)
     # split is for streamed torques: a trajectory has the complete torque of its own positions
     split = Filler(MODEL, FeedforwardOptions(split=True), WIDE).filled(way, 100.0)
     assert np.allclose(split.tau, dense.tau)
@@ -173,6 +178,8 @@ def test_a_load_is_that_body_in_pinocchio():
         (Load(1.0, np.zeros(3), np.diag([1.0, np.inf, 1.0]), 3), "not finite"),
         (Load(1.0, np.zeros(3), np.diag([0.1, -0.1, 0.1]), 3), "negative principal moment"),
         (Load(1.0, np.zeros(3), np.diag([0.1, 0.1, 0.21]), 3), "triangle"),
+        (Load(1.0, np.zeros(3), np.diag([1e4, 1e4, 1e4]), 3), "kg.m"),  # given in kg.mm^2
+        (Load(1.0, np.zeros(3), np.diag([1.7e308, 1.7e308, 1.7e308]), 3), "kg.m"),
         (Load(0.0, np.zeros(3), np.diag([0.1, 0.1, 0.1]), 3), "no mass"),
     ],
 )

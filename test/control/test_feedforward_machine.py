@@ -577,6 +577,15 @@ def test_a_reference_whose_torque_is_not_finite_is_refused_and_ends_in_gravity()
     assert np.allclose(run.sent[-1], gravity())
 
 
+def test_a_reference_whose_torque_is_not_finite_ends_in_gravity_without_joint_states_too():
+    run = Run(DESCRIBED, MODEL, ActivateFeedforward())
+    run.run(0.1, q=None, point=(HERE, STILL, np.full(3, 2.0)))
+    assert "not finite" in run.give(StreamedPoint(NAMES, HERE, np.full(3, 1e200), STILL)).refused
+    assert run.state is FeedforwardState.FADING
+    run.run(0.5, q=None)
+    assert np.allclose(run.sent[-1], gravity()), "where the reference was last"
+
+
 def test_settings_that_do_not_fit_are_refused_and_nothing_changes():
     run = ready()
     good = FeedforwardSettings(timeout=0.07, hold=False)

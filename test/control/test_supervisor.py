@@ -169,7 +169,7 @@ def test_rest_needs_the_whole_window():
 def test_a_clock_that_was_set_back_starts_again():
     made = Watched().still()
     made.now -= 10.0
-    made.watch.rewind(made.now)
+    made.watch.rewind(made.now, 0.0)
     assert made.watch.heard <= made.now and not made.watch.known(made.now)
     made.still(2)
     assert made.watch.known(made.now) and not made.watch.at_rest()

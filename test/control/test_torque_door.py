@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.control.torque_door import LONGEST_STEP, TorqueDoor, effort_limits, known_efforts
+from ros2_dynid.control.torque_door import LONGEST_STEP, TorqueDoor, effort_limits, known_efforts, through_door
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 
@@ -69,7 +69,12 @@ def test_what_is_not_finite_does_not_leave_and_what_has_left_is_read_only():
     assert door.last is first
     with pytest.raises(ValueError, match="read-only"):
         first.tau[0] = 5.0
-    assert np.isfinite(door.streamed(np.array([np.inf, -np.inf, 0.0]), 0.002).tau).all()
+    for tau in ([np.inf, 0.0, 0.0], [0.0, -np.inf, 0.0], [np.inf, -np.inf, 0.0]):
+        with pytest.raises(InputError, match="not finite"):  # and not as the limit, which would be the largest torque
+            door.streamed(np.array(tau), 0.002)
+        with pytest.raises(InputError, match="not finite"):
+            through_door(LIMITS, np.array([0.0, 1.0]), np.array([np.zeros(3), tau]))
+    assert door.last is first
 
 
 def test_commands_are_in_their_own_order():

@@ -118,6 +118,7 @@ def test_nothing_moves_unwatched(tmp_path):
             a_controller_that_does_not_follow(scene)
             stops_at_any_time(scene)
             deactivated_in_motion(scene)
+            shut_down_in_motion(scene)
         finally:
             scene.relay.close()
 
@@ -287,6 +288,17 @@ def deactivated_in_motion(scene):
         scene.client.call(Trigger, "excitation/start")
     time.sleep(0.5)
     assert len(scene.sent) == count
+    scene.at_rest()
+
+
+def shut_down_in_motion(scene):
+    """A node that is shut down by its lifecycle has stopped its robot too, and starts nothing any more."""
+    transition(scene, "activate", 3)
+    scene.moving()
+    transition(scene, "shutdown", 7)
+    over = time.time_ns()
+    scene.client.wait(lambda: scene.client._live.stamp >= over, 10.0, "what the robot does then")
+    assert np.all(np.abs(scene.client._live.dq) < 0.05), "at rest when the transition is over"
     scene.at_rest()
 
 

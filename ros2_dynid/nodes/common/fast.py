@@ -55,16 +55,11 @@ class NotForExecutors(CallbackGroup):
         """Nothing to end."""
 
 
-def newest(messages: list[bytes]) -> list[bytes]:
-    """Choose the last message."""
-    return messages[-1:]
-
-
 class Stream:
     """Calls back with every serialized message of a topic, as soon as it comes.
 
     rest: time [s] slept after the messages there were are taken, so that the next ones come together: 1 kHz in pieces
-    of 4 ms costs a quarter of single messages. chosen: which of the messages that came together are passed on.
+    of 4 ms costs a quarter of single messages.
     """
 
     def __init__(
@@ -76,10 +71,9 @@ class Stream:
         qos: QoSProfile,
         *,
         rest: float = 0.0,
-        chosen: Callable[[list[bytes]], list[bytes]] | None = None,
     ) -> None:
         """Subscribe and start the thread."""
-        self._callback, self._rest, self._chosen, self._node = callback, rest, chosen, node
+        self._callback, self._rest, self._node = callback, rest, node
         self._subscription = node.create_subscription(
             kind, topic, lambda message: None, qos, raw=True, callback_group=NotForExecutors()
         )
@@ -98,14 +92,8 @@ class Stream:
             waiter = Waiter(self._node.context)
             while self._running and self._node.context.ok():
                 waiter.wait(self._subscription, STOP_SECONDS)
-                waited: list[bytes] = []
                 while self._running and (message := taken(self._subscription)) is not None:
-                    if self._chosen is None:
-                        self._callback(message)
-                    else:
-                        waited.append(message)
-                for data in self._chosen(waited) if self._chosen is not None and waited else ():
-                    self._callback(data)
+                    self._callback(message)
                 if self._rest:
                     time.sleep(self._rest)
 

@@ -190,6 +190,13 @@ class ManagedNode(LifecycleNode):
         self.raise_priority()
         return super().on_activate(state)
 
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop acting, safely, also when it is shut down while active: rclpy itself would not deactivate it."""
+        if self.active:
+            self.deactivate()
+            self.active = False
+        return super().on_shutdown(state)
+
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop acting, safely."""
         self.deactivate()

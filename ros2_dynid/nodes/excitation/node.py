@@ -37,7 +37,7 @@ from ros2_dynid.excitation.trajectory import Trajectory, rehearsal
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
-from ros2_dynid.nodes.common.fast import Stream, newest
+from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
 from ros2_dynid.nodes.common.parameters import Value
@@ -115,9 +115,7 @@ class Excitation(ManagedNode):
         self._simulated = bool(self.value("use_sim_time"))
         self._stamps = StampClock(same=self._simulated)
         period = self._owner.period = self.value("control_period")
-        self._stream = Stream(
-            self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period, chosen=newest
-        )
+        self._stream = Stream(self, JointState, "joint_states", self._on_state, JOINT_STATES, rest=period)
         self._send_event(ActivateExcitation)
         self._activated_at = time.monotonic()
 

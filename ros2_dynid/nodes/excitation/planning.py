@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,7 @@ class Planner:
         self._logger, self._value, self._robot, self._robot_source = node.get_logger(), value, robot, robot_source
         self._folder = Folder(value("folder"))
         self._job = OneJob("planning")
+        self._one_request = threading.Lock()
         self.plan: SafePlan | None = None
         self._planned = node.create_publisher(JointTrajectory, "~/planned", LATCHED)
         node.create_service(PlanExcitation, "~/plan", self._on_plan, callback_group=self._job.group)
@@ -85,7 +88,7 @@ class Planner:
         self._job.cancel()
 
     def _on_plan(self, request: PlanExcitation.Request, response: PlanExcitation.Response) -> PlanExcitation.Response:
-        with answering(response, self._logger):
+        with answering(response, self._logger), self._alone():
             robot = self._robot()
             path, cond = self._found(request)
             planned = load_trajectory(path).ordered(robot.active_names)
@@ -97,6 +100,16 @@ class Planner:
             self.plan = plan
             self._planned.publish(response.trajectory)
         return response
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse a second request: requests that wait here would keep the threads that a stop needs."""
+        if not self._one_request.acquire(blocking=False):
+            raise InputError("planning is under way already", "wait for its end")
+        try:
+            yield
+        finally:
+            self._one_request.release()
 
     def _checked(self, robot: Robot, planned: Trajectory) -> SafePlan:
         """Refuse a trajectory that breaks a limit or leads into a collision."""

@@ -121,11 +121,9 @@ class FeedforwardNode(ManagedNode):
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """End in gravity, also when it is shut down while active."""
-        if self.active:
-            self.deactivate()
-            self.active = False
+        done = super().on_shutdown(state)
         self._end_owner()
-        return super().on_shutdown(state)
+        return done
 
     def status(self) -> NodeStatus:
         """Tell what it does."""

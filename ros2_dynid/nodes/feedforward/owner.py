@@ -235,16 +235,20 @@ class FeedforwardOwner:
             return
         plotted = self._predicted.listened and self._machine.has_model
         felt = self._external.listened and self._machine.has_model
-        for k, data in enumerate(waited):
+        newest = None
+        for data in waited:
             state = self._states.take(data)
-            if state is None:
+            if state is None:  # of other joints, which another driver publishes
                 continue
-            if k == len(waited) - 1 or not plotted:
-                self._handled(MeasuredState(state.joint_names, state.q, state.dq, state.stamp))
+            newest = MeasuredState(state.joint_names, state.q, state.dq, state.stamp)
+            if not plotted:
+                self._handled(newest)
             if felt:
                 self._external.take(state)
             if plotted:
                 self._predicted.take(data, self._states, self._machine.predicted)
+        if plotted and newest is not None:
+            self._handled(newest)
 
     def _background(self) -> None:
         if self._subscriptions is not None and (self._output.wants_coefficients or self._machine.splitting):
