@@ -70,6 +70,7 @@ inline bool load_exists(const Load & load) noexcept
   if (!std::isfinite(load.mass) || load.mass < 0.0) return false;
   if (!std::isfinite(load.centre.x) || !std::isfinite(load.centre.y) || !std::isfinite(load.centre.z)) return false;
   if (load.mass == 0.0) return size == 0.0;
+  if (size > 3.0 * 10.0 * 10.0 * load.mass) return false;  // a radius of gyration above 10 m is a mistake of units
   // the second moments S = tr(I)/2 - I are those of a density >= 0 if all their principal minors are not negative
   const double t = 0.5 * (I[0] + I[3] + I[5]), slack = 1e-9 * size;
   const double a = t - I[0], b = -I[1], c = -I[2], d = t - I[3], e = -I[4], f = t - I[5];

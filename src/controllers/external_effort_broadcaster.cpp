@@ -86,7 +86,8 @@ public:
         wrench_ = std::make_unique<WrenchEstimator>(n_);
         geometry_ = std::make_unique<Dynamics>(model);
       }
-      live_ = std::make_unique<LiveModel>(get_node(), model, std::vector<double>{}, p.parameters_topic);
+      live_ = std::make_shared<LiveModel>(get_node(), model, std::vector<double>{});
+      live_->listen(p.parameters_topic);
       period_ = 1.0 / p.publish_rate;
     } catch (const std::exception & error) {
       RCLCPP_ERROR(get_node()->get_logger(), "%s", error.what());
@@ -106,17 +107,17 @@ public:
     if (wrench_) wrench_publisher_ = node->create_publisher<Wrench>("~/wrench", rclcpp::SystemDefaultsQoS());
     shared_ = told_ = Snapshot{rclcpp::Time(0, 0, RCL_ROS_TIME), false, std::vector<double>(n_, 0.0), std::vector<double>(n_, 0.0)};
     timer_ = node->create_wall_timer(std::chrono::duration<double>(period_), [this] { publish(); });
-    on_set_ = node->add_on_set_parameters_callback([this](const std::vector<rclcpp::Parameter> & changed) {
+    on_set_ = node->add_on_set_parameters_callback([live = live_](const std::vector<rclcpp::Parameter> & changed) {
       rcl_interfaces::msg::SetParametersResult result;
       for (const auto & parameter : changed) {
-        if (parameter.get_name() == "model") result.reason = live_->take_file(parameter.as_string(), true);
+        if (parameter.get_name() == "model") result.reason = live->take_file(parameter.as_string(), true);
       }
       result.successful = result.reason.empty();
       return result;
     });
-    post_set_ = node->add_post_set_parameters_callback([this](const std::vector<rclcpp::Parameter> & changed) {
+    post_set_ = node->add_post_set_parameters_callback([live = live_](const std::vector<rclcpp::Parameter> & changed) {
       for (const auto & parameter : changed) {
-        if (parameter.get_name() == "model") live_->take_file(parameter.as_string(), false);
+        if (parameter.get_name() == "model") live->take_file(parameter.as_string(), false);
       }
     });
     return CallbackReturn::SUCCESS;
@@ -263,7 +264,7 @@ private:
   std::shared_ptr<external_effort_broadcaster::ParamListener> listener_;
   std::vector<std::string> names_;
   std::size_t n_ = 0;
-  std::unique_ptr<LiveModel> live_;
+  std::shared_ptr<LiveModel> live_;
   std::unique_ptr<MomentumObserver> observer_;
   std::unique_ptr<ContactDetector> contacts_;
   std::unique_ptr<WrenchEstimator> wrench_;

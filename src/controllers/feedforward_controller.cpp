@@ -69,7 +69,8 @@ public:
       FeedforwardOptions options;
       options.smoothing = p.smoothing;
       options.timeout = p.timeout;
-      live_ = std::make_unique<LiveModel>(get_node(), model, bounds.limits, p.parameters_topic);
+      live_ = std::make_shared<LiveModel>(get_node(), model, bounds.limits);
+      live_->listen(p.parameters_topic);
       law_ = std::make_unique<FeedforwardLaw>(model, gains_.gains, bounds, options);
     } catch (const std::exception & error) {
       RCLCPP_ERROR(get_node()->get_logger(), "%s", error.what());
@@ -84,9 +85,9 @@ public:
     subscription_ = get_node()->create_subscription<Point>(
       "~/reference", rclcpp::SystemDefaultsQoS(), [this](const Point & point) { take_point(point); });
     on_set_ = get_node()->add_on_set_parameters_callback(
-      [this](const std::vector<rclcpp::Parameter> & changed) { return check_change(changed); });
+      [this, live = live_](const std::vector<rclcpp::Parameter> & changed) { return check_change(changed, *live); });
     post_set_ = get_node()->add_post_set_parameters_callback(
-      [this](const std::vector<rclcpp::Parameter> & changed) { take_change(changed); });
+      [this, live = live_](const std::vector<rclcpp::Parameter> & changed) { take_change(changed, *live); });
     return CallbackReturn::SUCCESS;
   }
 
@@ -121,7 +122,9 @@ public:
     // Hardware keeps the last command: leave what holds the arm, not what the motion needed.
     measure();
     law_->end(q_.data());
-    write(command_interfaces_, law_->command());
+    if (!write_surely(command_interfaces_, law_->command())) {
+      RCLCPP_ERROR(get_node()->get_logger(), "the torque against gravity could not be left at every joint");
+    }
     return CallbackReturn::SUCCESS;
   }
 
@@ -194,7 +197,7 @@ private:
     return gains;
   }
 
-  rcl_interfaces::msg::SetParametersResult check_change(const std::vector<rclcpp::Parameter> & changed)
+  rcl_interfaces::msg::SetParametersResult check_change(const std::vector<rclcpp::Parameter> & changed, LiveModel & live)
   {
     rcl_interfaces::msg::SetParametersResult result;
     result.successful = true;
@@ -204,7 +207,7 @@ private:
         if (parameter.get_name() == "kp") p.kp = parameter.as_double_array();
         if (parameter.get_name() == "kd") p.kd = parameter.as_double_array();
         if (parameter.get_name() == "damping") p.damping = parameter.as_double_array();
-        if (parameter.get_name() == "model") result.reason = live_->take_file(parameter.as_string(), true);
+        if (parameter.get_name() == "model") result.reason = live.take_file(parameter.as_string(), true);
       }
       const Gains gains = gains_of(p);
       for (const auto * list : {&gains.kp, &gains.kd, &gains.damping}) {
@@ -217,13 +220,13 @@ private:
     return result;
   }
 
-  void take_change(const std::vector<rclcpp::Parameter> & changed)
+  void take_change(const std::vector<rclcpp::Parameter> & changed, LiveModel & live)
   {
     bool new_gains = false;
     for (const auto & parameter : changed) {
       const std::string & name = parameter.get_name();
       new_gains = new_gains || name == "kp" || name == "kd" || name == "damping";
-      if (name == "model") live_->take_file(parameter.as_string(), false);
+      if (name == "model") live.take_file(parameter.as_string(), false);
     }
     if (!new_gains) return;
     gains_.gains = gains_of(listener_->get_params());
@@ -274,7 +277,7 @@ private:
   std::vector<std::size_t> places_;
   std::size_t n_ = 0;
   double period_ = 0.0, lead_ = 0.0;
-  std::unique_ptr<LiveModel> live_;
+  std::shared_ptr<LiveModel> live_;
   std::unique_ptr<FeedforwardLaw> law_;
   NumberedGains gains_;
   realtime_tools::RealtimeBuffer<NumberedGains> gain_buffer_;

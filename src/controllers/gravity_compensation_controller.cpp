@@ -70,7 +70,8 @@ public:
       options.wall = p.wall;
       options.time = p.brake_seconds;
       options.timeout = p.timeout;
-      live_ = std::make_unique<LiveModel>(get_node(), model, bounds.limits, p.parameters_topic);
+      live_ = std::make_shared<LiveModel>(get_node(), model, bounds.limits);
+      live_->listen(p.parameters_topic);
       law_ = std::make_unique<HandGuidingLaw>(model, options, bounds);
       friction_ = p.friction;
       friction_taken_ = p.friction;
@@ -80,17 +81,17 @@ public:
     }
     q_.assign(n_, unknown);
     dq_.assign(n_, unknown);
-    on_set_ = get_node()->add_on_set_parameters_callback([this](const std::vector<rclcpp::Parameter> & changed) {
+    on_set_ = get_node()->add_on_set_parameters_callback([live = live_](const std::vector<rclcpp::Parameter> & changed) {
       rcl_interfaces::msg::SetParametersResult result;
       for (const auto & parameter : changed) {
-        if (parameter.get_name() == "model") result.reason = live_->take_file(parameter.as_string(), true);
+        if (parameter.get_name() == "model") result.reason = live->take_file(parameter.as_string(), true);
       }
       result.successful = result.reason.empty();
       return result;
     });
-    post_set_ = get_node()->add_post_set_parameters_callback([this](const std::vector<rclcpp::Parameter> & changed) {
+    post_set_ = get_node()->add_post_set_parameters_callback([this, live = live_](const std::vector<rclcpp::Parameter> & changed) {
       for (const auto & parameter : changed) {
-        if (parameter.get_name() == "model") live_->take_file(parameter.as_string(), false);
+        if (parameter.get_name() == "model") live->take_file(parameter.as_string(), false);
         if (parameter.get_name() == "friction") friction_ = parameter.as_double();
       }
     });
@@ -130,7 +131,9 @@ public:
   CallbackReturn on_deactivate(const rclcpp_lifecycle::State &) override
   {
     law_->end();  // leave gravity's torque, not a guard's
-    write(command_interfaces_, law_->command());
+    if (!write_surely(command_interfaces_, law_->command())) {
+      RCLCPP_ERROR(get_node()->get_logger(), "the torque against gravity could not be left at every joint");
+    }
     return CallbackReturn::SUCCESS;
   }
 
@@ -169,7 +172,7 @@ private:
   std::shared_ptr<gravity_compensation_controller::ParamListener> listener_;
   std::vector<std::string> names_;
   std::size_t n_ = 0;
-  std::unique_ptr<LiveModel> live_;
+  std::shared_ptr<LiveModel> live_;
   std::unique_ptr<HandGuidingLaw> law_;
   std::atomic<double> friction_{0.0};
   double friction_taken_ = 0.0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "controller_interface/controller_interface_base.hpp"
@@ -34,6 +35,17 @@ bool write(Interfaces & interfaces, const double * values)
   bool all = true;
   for (std::size_t a = 0; a < interfaces.size(); ++a) all = interfaces[a].set_value(values[a]) && all;
   return all;
+}
+
+/// The last command of a deactivation: no update follows that would make up for one that was not taken.
+template <typename Interfaces>
+bool write_surely(Interfaces & interfaces, const double * values)
+{
+  for (int tries = 0; tries < 100; ++tries) {
+    if (write(interfaces, values)) return true;
+    std::this_thread::yield();
+  }
+  return false;
 }
 
 }  // namespace ros2_dynid

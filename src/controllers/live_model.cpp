@@ -57,38 +57,50 @@ std::vector<double> or_limits(const std::vector<double> & given, const Model & m
 }
 
 LiveModel::LiveModel(
-  rclcpp_lifecycle::LifecycleNode::SharedPtr node, Model model, std::vector<double> effort, const std::string & topic)
+  rclcpp_lifecycle::LifecycleNode::SharedPtr node, Model model, std::vector<double> effort)
 : node_(std::move(node)), effort_(std::move(effort)), q_(model.active().size())
 {
   current_.model = std::move(model);
   const std::string why = refusal(current_.model, current_.load);
   if (!why.empty()) throw std::runtime_error("the model is refused: " + why);
   buffer_.initRT(current_);
+}
+
+void LiveModel::listen(const std::string & topic)
+{
+  const std::weak_ptr<LiveModel> weak = weak_from_this();
   service_ = node_->create_service<srv::SetPayload>(
-    "~/set_payload", [this](srv::SetPayload::Request::SharedPtr request, srv::SetPayload::Response::SharedPtr response) {
-      const std::lock_guard<std::mutex> guard(mutex_);
+    "~/set_payload", [weak](srv::SetPayload::Request::SharedPtr request, srv::SetPayload::Response::SharedPtr response) {
+      response->success = false;
+      const auto self = weak.lock();
+      if (!self) {
+        response->message = "the controller is being cleaned up; configure it";
+        return;
+      }
+      const std::lock_guard<std::mutex> guard(self->mutex_);
       try {
-        const Load load = load_of(current_.model, *request);
-        response->message = refusal(current_.model, load);
+        const Load load = load_of(self->current_.model, *request);
+        response->message = self->refusal(self->current_.model, load);
         response->success = response->message.empty();
-        if (response->success) give(current_.model, load);
+        if (response->success) self->give(self->current_.model, load);
       } catch (const std::runtime_error & error) {
-        response->success = false;
         response->message = error.what();
       }
     });
   if (topic.empty()) return;
   subscription_ = node_->create_subscription<msg::BaseParameters>(
-    topic, rclcpp::QoS(1).reliable().transient_local(), [this](const msg::BaseParameters & message) {
-      const std::lock_guard<std::mutex> guard(mutex_);
+    topic, rclcpp::QoS(1).reliable().transient_local(), [weak](const msg::BaseParameters & message) {
+      const auto self = weak.lock();
+      if (!self) return;
+      const std::lock_guard<std::mutex> guard(self->mutex_);
       try {
-        const Model estimate = with_parameters(current_.model, model_of(message));
-        const std::string why = refusal(estimate, current_.load);
+        const Model estimate = with_parameters(self->current_.model, model_of(message));
+        const std::string why = self->refusal(estimate, self->current_.load);
         if (!why.empty()) throw std::runtime_error(why);
-        give(estimate, current_.load);
-        RCLCPP_INFO(node_->get_logger(), "new parameters of %s", message.robot.c_str());
+        self->give(estimate, self->current_.load);
+        RCLCPP_INFO(self->node_->get_logger(), "new parameters of %s", message.robot.c_str());
       } catch (const std::runtime_error & error) {
-        RCLCPP_ERROR(node_->get_logger(), "new parameters are refused, the old ones stay: %s", error.what());
+        RCLCPP_ERROR(self->node_->get_logger(), "new parameters are refused, the old ones stay: %s", error.what());
       }
     });
 }

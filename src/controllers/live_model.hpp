@@ -38,11 +38,15 @@ struct ModelNews
 };
 
 /// New parameters (a file, a BaseParameters topic) and payloads (service ~/set_payload), checked, then handed to update().
-class LiveModel
+class LiveModel : public std::enable_shared_from_this<LiveModel>
 {
 public:
-  /// effort: limits that the robot must be able to hold a new model with; empty: not checked. topic: of BaseParameters, "": none.
-  LiveModel(rclcpp_lifecycle::LifecycleNode::SharedPtr node, Model model, std::vector<double> effort, const std::string & topic);
+  /// effort: limits that the robot must be able to hold a new model with; empty: not checked.
+  LiveModel(rclcpp_lifecycle::LifecycleNode::SharedPtr node, Model model, std::vector<double> effort);
+
+  /// Offer the service, and subscribe to `topic` of BaseParameters, "": none. A request in work keeps the object alive:
+  /// a controller may be cleaned up meanwhile.
+  void listen(const std::string & topic);
 
   /// What the last request left.
   Model model() const;
