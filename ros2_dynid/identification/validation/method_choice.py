@@ -40,15 +40,15 @@ def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
     noise = _noise(problem)
     if noise is None or noise < NOISY or found.method is Method.IV:
         return MethodChoice(found.method, noise)
-    told = f"encoder noise makes {100 * noise:.2g} % of the power of a joint's accelerations"
+    share = f"encoder noise makes {100 * noise:.2g} % of the power of a joint's accelerations"
     try:
         unbiased = fitter(Method.IV, problem)(None)
     except RankError:
         return MethodChoice(found.method, noise)
     except InputError as error:
-        return MethodChoice(
-            found.method, noise, Text(f"{told}: the parameters may be biased; ", error.what, "; ", error.cure)
-        )
+        # the refusal's own cure is a method without instruments, which this one already is
+        cure = "; record the commanded positions too, or faster motion"
+        return MethodChoice(found.method, noise, Text(f"{share}: the parameters may be biased; ", error.what, cure))
     std = unbiased.base_std
     well = (found.base_std < WELL * np.abs(unbiased.base)) & unbiased.base_identified
     z = np.where(well, (found.base - unbiased.base) / std, 0.0)
@@ -56,7 +56,7 @@ def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
     if abs(z[worst]) <= FAR:
         return MethodChoice(found.method, noise)
     reason = Text(
-        f"{told}, which biases {found.method}: {problem.base.names[worst]} is off by {abs(z[worst]):.1f} standard "
+        f"{share}, which biases {found.method}: {problem.base.names[worst]} is off by {abs(z[worst]):.1f} standard "
         "deviations; use ",
         Option("method", Method.IV.value),
     )
