@@ -105,7 +105,7 @@ class Planner:
     def _alone(self) -> Iterator[None]:
         """Refuse a second request: requests that wait here would keep the threads that a stop needs."""
         if not self._one_request.acquire(blocking=False):
-            raise InputError("planning is under way already", "wait for its end")
+            raise InputError("planning is already going on", "wait for it or cancel it")
         try:
             yield
         finally:
