@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ros2_dynid.commands.shared.body import print_body
 from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
 from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
@@ -51,14 +52,8 @@ def run(args: argparse.Namespace) -> PayloadOutcome:
 
 def show(outcome: PayloadOutcome, console: Console) -> None:
     """Print the payload."""
-    std = outcome.std
     console.print(f"payload in the frame of {outcome.frame}, +- one standard deviation", markup=False)
-    console.print(f"  mass     {outcome.mass:.4f} +- {std.mass:.4f} kg")
-    for axis, value, error in zip("xyz", outcome.com, std.com, strict=True):
-        console.print(f"  com {axis}    {value:.5f} +- {error:.5f} m")
-    for i, k in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)):
-        name = f"I{'xyz'[i]}{'xyz'[k]}"
-        console.print(f"  {name}      {outcome.inertia[i][k]:.6f} +- {std.inertia[i][k]:.6f} kg.m^2")
+    print_body(outcome, console)
     if outcome.contradicting:
         masses = ", ".join(f"{name} {row.mass:.3f} +- {row.std:.3f}" for name, row in outcome.joint_mass.items())
         names = ", ".join(outcome.contradicting)

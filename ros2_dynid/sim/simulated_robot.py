@@ -66,7 +66,7 @@ class SimulatedRobot:
         chi: Array,
         *,
         period: float = 1e-3,
-        imperfections: Imperfections = Imperfections(),  # noqa: B008  frozen
+        imperfections: Imperfections = Imperfections(),
         start: Array | None = None,
         seed: int = 0,
     ) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ros2_dynid.identification.model_file import TorqueError
-
-Three = tuple[float, float, float]
-Matrix = tuple[Three, Three, Three]
+from ros2_dynid.usecases.payload import Matrix, Three
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads import Payload
 from ros2_dynid.identification.model_file import is_model_file, load_model
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
 from ros2_dynid.usecases.robot_source import RobotSource
 
@@ -78,10 +79,10 @@ def payload(
     mass, com, inertia = found.interval
     return PayloadOutcome(
         mass=found.mass,
-        com=_three(found.com.tolist()),
-        inertia=_matrix(found.inertia.tolist()),
-        std=HalfWidths(found.mass_std, _three(found.com_std.tolist()), _matrix(found.inertia_std.tolist())),
-        interval95=HalfWidths(mass, _three(com.tolist()), _matrix(inertia.tolist())),
+        com=three(found.com),
+        inertia=matrix(found.inertia),
+        std=HalfWidths(found.mass_std, three(found.com_std), matrix(found.inertia_std)),
+        interval95=HalfWidths(mass, three(com), matrix(inertia)),
         frame=found.frame,
         significant=found.significant,
         joint_mass={
@@ -127,11 +128,13 @@ def _found(
     return found, robot.active_names
 
 
-def _three(values: list[float]) -> Three:
-    x, y, z = values
+def three(values: Array) -> Three:
+    """Return a vector (3,) as plain numbers."""
+    x, y, z = map(float, values)
     return x, y, z
 
 
-def _matrix(rows: list[list[float]]) -> Matrix:
-    first, second, third = (_three(row) for row in rows)
+def matrix(rows: Array) -> Matrix:
+    """Return a matrix (3, 3) as plain numbers."""
+    first, second, third = (three(row) for row in rows)
     return first, second, third

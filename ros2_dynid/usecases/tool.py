@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.tool_fit import Tool, identify_tool
 from ros2_dynid.identification.options import IdentifyOptions
@@ -15,7 +13,7 @@ from ros2_dynid.model.robot import Robot
 from ros2_dynid.progress import Progress, Reporter
 from ros2_dynid.recording.read import read_samples
 from ros2_dynid.recording.wrench import read_wrenches
-from ros2_dynid.usecases.payload import HalfWidths, Matrix, Three
+from ros2_dynid.usecases.payload import HalfWidths, Matrix, Three, matrix, three
 from ros2_dynid.usecases.robot_source import RobotSource
 
 Six = tuple[float, ...]
@@ -100,10 +98,10 @@ def _outcome(found: Tool, notes: tuple[str, ...]) -> ToolOutcome:
     mass, com, inertia = load.interval
     return ToolOutcome(
         mass=load.mass,
-        com=_three(load.com),
-        inertia=_matrix(load.inertia),
-        std=HalfWidths(load.mass_std, _three(load.com_std), _matrix(load.inertia_std)),
-        interval95=HalfWidths(mass, _three(com), _matrix(inertia)),
+        com=three(load.com),
+        inertia=matrix(load.inertia),
+        std=HalfWidths(load.mass_std, three(load.com_std), matrix(load.inertia_std)),
+        interval95=HalfWidths(mass, three(com), matrix(inertia)),
         frame=load.frame,
         significant=load.significant,
         bias=tuple(found.bias.tolist()),
@@ -127,13 +125,3 @@ def _sensor_link(robot: Robot, link: str | None) -> str:
     if link not in moving:
         raise InputError(f"there is no link {link!r} behind a joint", f"choose from {', '.join(moving)}", robot.name)
     return link
-
-
-def _three(values: np.ndarray) -> Three:
-    x, y, z = map(float, values)
-    return x, y, z
-
-
-def _matrix(rows: np.ndarray) -> Matrix:
-    first, second, third = (_three(row) for row in rows)
-    return first, second, third
