@@ -54,12 +54,13 @@ def _block_moments(information: Information, blocks: Sequence[Block], value: Arr
     B, b = len(blocks), information.size
     A, g = np.zeros((B, b, b)), np.zeros((B, b))
     for j, columns in enumerate(information.columns):
-        square = np.ix_(columns, columns)
-        for k, block in enumerate(blocks):
-            R = weights[j] * block.R[j]
-            W = R[:, :-1]
-            A[k][square] += W.T @ W
-            g[k, columns] += W.T @ (R[:, -1] - W @ value[columns])
+        left = np.append(-value[columns], 1.0)
+        for rows in sorted({len(block.R[j]) for block in blocks}):
+            same = np.array([k for k, block in enumerate(blocks) if len(block.R[j]) == rows])
+            R = weights[j] * np.stack([blocks[k].R[j] for k in same])
+            Wt = R[:, :, :-1].swapaxes(1, 2)
+            A[np.ix_(same, columns, columns)] += Wt @ R[:, :, :-1]
+            g[np.ix_(same, columns)] += (Wt @ (R @ left)[:, :, None])[:, :, 0]
     return Moments(A, g, np.array([block.recording for block in blocks], dtype=float))
 
 

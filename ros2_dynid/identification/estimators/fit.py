@@ -258,5 +258,7 @@ def identify_arrays(
     """
     base = base or base_parameters(robot, method="closed-form")
     prepared = as_prepared(robot, q, dq, ddq, tau)
-    chunks = row_chunks(robot, prepared, base.columns(robot))
-    return base, wls(gather(chunks, felt_by(robot, base.columns(robot)), row_count(prepared)))
+    columns, n_rows = base.columns(robot), row_count(prepared)
+    whole = min(rows_of_a_chunk(prepared), block_length(n_rows))  # a chunk is a block, if that is not too long
+    chunks = row_chunks(robot, prepared, columns, n_rows=whole)
+    return base, wls(gather(chunks, felt_by(robot, columns), n_rows))

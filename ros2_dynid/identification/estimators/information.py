@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from ros2_dynid.model.robot import Array
 
 BLOCKS = 30
 """Blocks of time for each recording: enough for an error bar, long enough to be nearly independent of each other."""
+PENDING = 1000
+"""Rows of a joint that wait for their R factor at least: few factorisations, and still in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,15 +102,28 @@ def combine(parts: Sequence[Information]) -> Information:
     return Information(tuple(blocks), first.columns, first.layout, tuple(phases))
 
 
-def compressed(A: Array) -> Array:
-    """Return R, upper triangular with as many columns as A, with R^T R = A^T A; A itself if it has no more rows."""
+def compressed(A: Array, *, overwrite: bool = False) -> Array:
+    """Return R, upper triangular with as many columns as A, with R^T R = A^T A; A itself if it has no more rows.
+
+    overwrite: A is not needed any more.
+    """
     k = A.shape[1]
     if len(A) <= k:
         return A
-    factored, _, _, info = dgeqrf(A, lwork=64 * k)
+    factored, _, _, info = dgeqrf(A, lwork=64 * k, overwrite_a=overwrite)
     if info != 0:
         raise ValueError(f"dgeqrf: argument {-info} has an illegal value")
-    return np.asarray(np.triu(factored[:k]))
+    return np.asarray(np.where(_upper(k), factored[:k], 0.0))
+
+
+@cache
+def _upper(k: int) -> NDArray[np.bool_]:
+    return np.triu(np.ones((k, k), dtype=bool))
+
+
+def _stacked(parts: Sequence[Array]) -> Array:
+    """Return the R factor of rows in parts that are not needed any more."""
+    return compressed(parts[0] if len(parts) == 1 else np.vstack(parts), overwrite=True)
 
 
 def restrict(information: Information, kept: Sequence[int], layout: ColumnLayout | None = None) -> Information:
@@ -178,7 +193,7 @@ def gather(
     def close() -> None:
         nonlocal rows, in_block, pending
         if in_block:
-            R = tuple(compressed(np.vstack(parts)) for parts in pending)
+            R = tuple(_stacked(parts) for parts in pending)
             blocks.append(Block(R, rows, start, end))
         rows, in_block, pending = np.zeros(n, dtype=np.int64), 0, [[] for _ in range(n)]
 
@@ -196,8 +211,8 @@ def gather(
                 A = _joint_rows(chunk, j, columns[j], part, factor)
                 rows[j] += len(A)
                 pending[j].append(A)
-                if sum(map(len, pending[j])) > 8 * A.shape[1]:
-                    pending[j] = [compressed(np.vstack(pending[j]))]
+                if sum(map(len, pending[j])) > max(8 * A.shape[1], PENDING):
+                    pending[j] = [_stacked(pending[j])]
             at, in_block, done = at + take, in_block + take, done + take
             if in_block == length:
                 close()
@@ -227,14 +242,14 @@ class _Phases:
                 A = _joint_rows(chunk, j, own, slice(int(start), int(stop)), factor)
                 self._rows[places[start], j] += len(A)
                 pending[j].append(A)
-                if sum(map(len, pending[j])) > 8 * A.shape[1]:
-                    pending[j] = [compressed(np.vstack(pending[j]))]
+                if sum(map(len, pending[j])) > max(8 * A.shape[1], PENDING):
+                    pending[j] = [_stacked(pending[j])]
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the blocks that have rows; start and end are phases [s]."""
         width = self._period / len(self._pending)
         return tuple(
-            Block(tuple(compressed(np.vstack(parts)) for parts in pending), rows, k * width, (k + 1) * width)
+            Block(tuple(_stacked(parts) for parts in pending), rows, k * width, (k + 1) * width)
             for k, (pending, rows) in enumerate(zip(self._pending, self._rows, strict=True))
             if pending[0]
         )
@@ -249,7 +264,7 @@ def _joint_rows(chunk: Rows, j: int, columns: NDArray[np.intp], part: slice, fac
     """Return [W_j tau_j] of the rows kept, shape (kept, k_j + 1), column-major."""
     keep = chunk.keep[j, part]
     A = np.empty((len(columns) + 1, part.stop - part.start))
-    A[:-1] = chunk.W[columns, j, part]
+    chunk.W[:, j, part].take(columns, axis=0, out=A[:-1], mode="clip")
     A[-1] = chunk.tau[j, part]
     if factor is not None:
         A *= factor[j, part]

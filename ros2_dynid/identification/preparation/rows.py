@@ -23,7 +23,7 @@ from ros2_dynid.model.robot import Array, Robot
 
 ROWS = 200
 """Rows of a chunk for each joint: with six joints 1200, which keep a chunk and its R factor in the cache."""
-UNFILTERED_ROWS = 1200
+UNFILTERED_ROWS = 400
 """The same where every sample is a row: no filter has to be fed."""
 WORTH_BUILDING = 300_000
 """Samples from which on it pays to compile the robot's regressor first; one compiled earlier is always used."""
@@ -174,9 +174,10 @@ class _RowMaker:
         self._own = threading.local()  # the compiled regressor's memory is used again with every call
         self._filter = row_filter(prepared.kernel, prepared.step)
         self._slope = row_filter(prepared.slope_kernel, prepared.step) if delay else None
-        felt = felt_by(robot, columns).T  # (b, n)
-        self._felt = np.flatnonzero(felt)
-        self._entries = (np.array(columns)[:, None] * len(robot.active) + np.arange(len(robot.active)))[felt]
+        if self._filter is not None:  # entries that are always zero need no filter
+            felt = felt_by(robot, columns).T  # (b, n)
+            self._felt = np.flatnonzero(felt)
+            self._entries = (np.array(columns)[:, None] * len(robot.active) + np.arange(len(robot.active)))[felt]
 
     def _regressor(self) -> Callable[[Array, Array, Array], Array]:
         if not hasattr(self._own, "evaluate"):
@@ -194,7 +195,7 @@ class _RowMaker:
         tau = np.ascontiguousarray(prepared.tau[part].T)
         W = np.zeros((b + len(self._terms) + self._delay, n, m))
         if passed is None:
-            W[:b] = Y[list(self._columns)]
+            Y.take(self._columns, axis=0, out=W[:b], mode="clip")  # which needs no copy before
         else:
             put_signs(robot, Y, prepared.sign[part])
             entries = Y.reshape(-1, Y.shape[2])[self._entries]  # the others are zero
