@@ -47,6 +47,9 @@ class Imperfections:
     velocity_bandwidth: float = 150.0
 
 
+USUAL = Imperfections()
+
+
 @dataclass(frozen=True)
 class Measurement:
     """What the robot's sensors say: time [s] and, shape (n,) each, position, velocity and motor torque."""
@@ -66,7 +69,7 @@ class SimulatedRobot:
         chi: Array,
         *,
         period: float = 1e-3,
-        imperfections: Imperfections = Imperfections(),
+        imperfections: Imperfections = USUAL,
         start: Array | None = None,
         seed: int = 0,
     ) -> None:
