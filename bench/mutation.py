@@ -1,12 +1,15 @@
-"""Put single bugs into the code, one at a time, and see whether the tests of that package notice them.
+"""Put single bugs into the code, one at a time, and see whether the tests notice them.
 
     ./dynid python bench/mutation.py control excitation [--mutants 40] [--seed 0] [--only limits,collision]
 
 A mutant is a copy of the package with one plausible bug: a sign flipped, a term or a check dropped, a bound turned
 round, `and` for `or`, the wrong axis or index, a constant doubled. Which tests execute a line is measured once
-(coverage), so that a mutant is only run against the tests that can notice it, the quickest first; a line that no test
-executes is a survivor without a run. Printed are the survivors with their places, as they are found, and the share
-noticed for each package. Each worker is one process that has imported the libraries and forks for each mutant.
+(coverage) and kept until test or package change, so that a mutant is only run against the tests that can notice it,
+the quickest first; a line that no test executes is a survivor without a run. Counted are the tests in the folder of the
+package's name, and with --wide those of every other file that names the package too (test/nodes, test/docs and what
+builds or installs something are left out: slow, or dependent on the machine's load). Printed are the survivors with
+their places, as they are found, and the share noticed for each package. Each worker is one process that has imported
+the libraries and forks for each mutant.
 
 A survivor is a question, not yet a fault: some mutants change nothing that anybody could observe (a tolerance that
 is never met, a faster way to the same answer). Look at each, and write the test that was missing.
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import hashlib
 import importlib
 import json
 import os
@@ -41,7 +45,11 @@ from rich.table import Table
 
 TOP = Path(__file__).resolve().parents[1]
 PACKAGE = "ros2_dynid"
-LIMIT_SECONDS = 60.0  # and ten times what its tests take: a mutant that never ends is noticed
+LIMIT_SECONDS = 30.0  # and five times what its tests take: a mutant that never ends is noticed
+LEFT_OUT = {"nodes", "docs", "bootstrap", "controllers", "runtime", "support"}
+"""Folders of tests that are not counted, unless they are the package's own."""
+KEPT = TOP / ".dynid" / "mutation"
+"""Where measured coverage is kept."""
 LIBRARIES = (
     "numpy",
     "scipy.optimize",
@@ -88,12 +96,13 @@ class Mutant:
 def main() -> None:
     """Run random mutants of the packages named, and print what survived."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("packages", nargs="+", help=f"folders of {PACKAGE}/ with tests in the folder of that name")
+    parser.add_argument("packages", nargs="+", help=f"folders or modules of {PACKAGE}/")
     parser.add_argument("--mutants", type=int, default=40, help="how many for each package (default: 40)")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of mutants (default: 0)")
     parser.add_argument("--only", default="", help="modules, separated by commas: mutants of these only")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
-    parser.add_argument("--tests", default="", help="folders or files of tests (default: the folder of that name)")
+    parser.add_argument("--wide", action="store_true", help="count the tests of other folders that name the package")
+    parser.add_argument("--tests", default="", help="count these files and folders of tests instead")
     if sys.argv[1:] == ["--worker"]:
         worker()
         return
@@ -103,8 +112,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         copies = [checkout_copy(Path(scratch) / str(k)) for k in range(args.workers)]
         for package in args.packages:
-            tests = args.tests.split(",") if args.tests else [f"test/{package}"]
-            executed = executing_tests(tests, copies[0])
+            files = test_files(copies[0], package, args.wide, args.tests)
+            executed = executing_tests(files, copies[0], package)
             every = [m for path in modules(copies[0], package, args.only) for m in mutants(copies[0], path)]
             chosen = random.Random(args.seed).sample(every, min(args.mutants, len(every)))
             ended = run(chosen, executed, copies, console)
@@ -114,11 +123,25 @@ def main() -> None:
     console.print(table)
 
 
-def modules(place: Path, package: str, only: str) -> list[Path]:
-    """Return the modules of the package in a checkout, as paths from there."""
+def modules(place: Path, package: str, only: str = "") -> list[Path]:
+    """Return the modules of the package, or the one of that name, in a checkout, as paths from there."""
     names = {name.strip() for name in only.split(",") if name.strip()}
-    found = sorted(path.relative_to(place) for path in (place / PACKAGE / package).rglob("*.py"))
+    top = place / PACKAGE / package
+    found = sorted(
+        path.relative_to(place) for path in (top.rglob("*.py") if top.is_dir() else [top.with_suffix(".py")])
+    )
     return [path for path in found if path.name != "__init__.py" and (not names or path.stem in names)]
+
+
+def test_files(place: Path, package: str, wide: bool, given: str) -> list[str]:
+    """Return the files of tests that are counted, as paths from the checkout."""
+    tops = [place / name for name in given.split(",")] if given else [place / "test" / package]
+    found = {file for top in tops for file in (top.rglob("test_*.py") if top.is_dir() else [top]) if file.exists()}
+    if wide and not given:
+        name = f"{PACKAGE}.{package}".replace("/", ".")
+        rest = (file for file in (place / "test").rglob("test_*.py") if file.parent.name not in LEFT_OUT)
+        found |= {file for file in rest if name in file.read_text(encoding="utf-8")}
+    return sorted(file.relative_to(place).as_posix() for file in found)
 
 
 # --- mutants
@@ -202,12 +225,13 @@ def _bugs(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
             yield f"{text}: {EXCHANGED[name]}", change(func=ast.Name(EXCHANGED[name], ast.Load()))
         if name in DROPPED and len(node.args) >= 1:
             yield f"{text}: {name} dropped", change(func=ast.Name("__import__('numpy').asarray"), args=node.args[:1])
-    if isinstance(node, ast.keyword) and node.arg == "axis" and isinstance(node.value, ast.Constant):
-        yield f"{text}: wrong axis", change(value=ast.Constant(1 - node.value.value if node.value.value != -1 else 0))
+    axis = node.value if isinstance(node, ast.keyword) and node.arg == "axis" else None
+    if isinstance(axis, ast.Constant) and isinstance(axis.value, int):
+        yield f"{text}: wrong axis", change(value=ast.Constant(1 - axis.value))
     if isinstance(node, ast.Attribute) and node.attr in {"lower", "upper"} and isinstance(node.ctx, ast.Load):
         yield f"{text}: the other limit", change(attr=EXCHANGED[node.attr])
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float) and not isinstance(node.value, bool):
-        value = node.value
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
         yield f"constant {text}: {2 * value if value else 1}", change(value=2 * value if value else 1)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         yield f"{text}: statement dropped", become(ast.Pass())
@@ -218,21 +242,28 @@ def _bugs(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
 
 @dataclass(frozen=True)
 class Executed:
-    """The tests: seconds by node id, quickest first, and the node ids that execute each line of each module.
+    """The tests: seconds by node id, quickest first, and what executes each line of each module.
 
-    An empty context stands for an import or a fixture: any test may notice.
+    What executes a line is a test, or a file of tests whose fixtures do so, or "" for an import.
     """
 
     seconds: dict[str, float]
-    contexts: dict[str, dict[int, list[str]]]
+    contexts: dict[str, dict[int, set[str]]]
 
-    def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that may notice the mutant, the quickest first."""
+    def tests_of(self, mutant: Mutant) -> list[list[str]]:
+        """Return the tests that may notice the mutant, the quickest first; then others, in case something is cached.
+
+        Whether a constant is used cannot be seen from its line: any test that executes the module may notice.
+        """
         lines = self.contexts.get(mutant.path, {})
-        contexts = lines.get(mutant.line) or lines.get(mutant.statement, [])
+        contexts = lines.get(mutant.line) or lines.get(mutant.statement, set())
         if "" in contexts:
-            return list(self.seconds)
-        return [test for test in self.seconds if test in set(contexts)]
+            contexts = set().union(*lines.values())
+            if contexts == {""}:
+                return [list(self.seconds)]
+        near = [test for test in self.seconds if test in contexts or test.partition("::")[0] in contexts]
+        files = {test.partition("::")[0] for test in near}
+        return [near, [test for test in self.seconds if test.partition("::")[0] in files and test not in set(near)]]
 
 
 def checkout_copy(folder: Path) -> Path:
@@ -256,6 +287,10 @@ CONTEXTS = """
 import coverage, pytest
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    coverage.Coverage.current().switch_context(item.nodeid.partition("::")[0])
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item):
     coverage.Coverage.current().switch_context(item.nodeid.partition("[")[0])
 
@@ -265,27 +300,63 @@ def pytest_runtest_teardown(item):
 """
 
 
-def executing_tests(tests: list[str], place: Path) -> Executed:
-    """Run the tests once without a bug: they must pass, in the copy as well."""
+def executing_tests(files: list[str], place: Path, package: str) -> Executed:
+    """Return what the tests execute, measured without a bug if not known yet. A test that fails is left out."""
+    sources = b"".join((place / path).read_bytes() for path in modules(place, package))
+    kept = {
+        file: KEPT / (hashlib.sha256(sources + file.encode() + (place / file).read_bytes()).hexdigest()[:32] + ".json")
+        for file in files
+    }
+    new = [file for file in files if not kept[file].exists()]
+    if new:
+        measured = measure(new, place, package)
+        KEPT.mkdir(parents=True, exist_ok=True)
+        for file in new:
+            times = {test: s for test, s in measured.seconds.items() if test.startswith(file + "::")}
+            lines = [
+                (path, line, [c for c in contexts if c.partition("::")[0] in ("", file)])
+                for path, by_line in measured.contexts.items()
+                for line, contexts in by_line.items()
+            ]
+            kept[file].write_text(json.dumps([times, lines]))
+    seconds: dict[str, float] = {}
+    contexts: dict[str, dict[int, set[str]]] = {}
+    for file in files:
+        quick, lines = json.loads(kept[file].read_text())
+        seconds |= quick
+        for path, line, found in lines:
+            contexts.setdefault(path, {}).setdefault(line, set()).update(found)
+    return Executed(dict(sorted(seconds.items(), key=lambda pair: pair[1])), contexts)
+
+
+def measure(files: list[str], place: Path, package: str) -> Executed:
+    """Run the tests once without a bug."""
     data, config, times = (place.parent / name for name in ("coverage", "coveragerc", "times.xml"))
     (place.parent / "mutation_contexts.py").write_text(CONTEXTS)
-    config.write_text(f"[run]\ndata_file = {data}\nsource = {PACKAGE}\n")
-    line = ["coverage", "run", f"--rcfile={config}", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    included = [str(place / path) for path in modules(place, package)]
+    config.write_text(f"[run]\ndata_file = {data}\ninclude =\n" + "".join(f"    {path}\n" for path in included))
+    data.unlink(missing_ok=True)
+    line = ["coverage", "run", f"--rcfile={config}", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     line += ["-p", "mutation_contexts", f"--junitxml={times}", "-o", "junit_family=xunit1", "-n", "0"]
     env = environment(place)
     env["PYTHONPATH"] += os.pathsep + str(place.parent)
-    subprocess.run([sys.executable, "-m", *line, *tests], cwd=place, env=env, check=True, stdout=sys.stderr)
+    subprocess.run([sys.executable, "-m", *line, *files], cwd=place, env=env, check=False, stdout=sys.stderr)
     seconds: dict[str, float] = {}
+    failed = set()
     for case in ElementTree.parse(times).iter("testcase"):
         node = f"{case.attrib['file']}::{case.attrib['name'].partition('[')[0]}"
         seconds[node] = seconds.get(node, 0.0) + float(case.attrib["time"])
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.add(node)
     found = coverage.CoverageData(str(data))
     found.read()
     contexts = {
-        Path(name).resolve().relative_to(place.resolve()).as_posix(): found.contexts_by_lineno(name)
+        Path(name).resolve().relative_to(place.resolve()).as_posix(): {
+            line: set(by) for line, by in found.contexts_by_lineno(name).items()
+        }
         for name in found.measured_files()
     }
-    return Executed(dict(sorted(seconds.items(), key=lambda pair: pair[1])), contexts)
+    return Executed({test: time for test, time in seconds.items() if test not in failed}, contexts)
 
 
 # --- runs
@@ -305,16 +376,19 @@ def run(chosen: list[Mutant], executed: Executed, copies: list[Path], console: C
         free.put((place, process))
 
     def one(mutant: Mutant) -> str:
-        tests = executed.tests_of(mutant)
-        if not tests:
+        stages = executed.tests_of(mutant)
+        if not stages[0]:
             return "not executed"
         place, process = free.get()
         file = place / mutant.path
         original = file.read_bytes()
         file.write_text(mutated(original, mutant), encoding="utf-8")
         try:
-            limit = LIMIT_SECONDS + 10 * sum(executed.seconds[test] for test in tests)
-            return _answer(process, tests, limit)
+            for tests in filter(None, stages):
+                limit = LIMIT_SECONDS + 5 * sum(executed.seconds[test] for test in tests)
+                if not _answer(process, tests, limit):
+                    return ""
+            return "survived"
         finally:
             file.write_bytes(original)
             free.put((place, process))
