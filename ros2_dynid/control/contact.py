@@ -23,7 +23,6 @@ SETTLING = 5
 """Times 1/K until the observer has found what there was at first."""
 WARM = 25
 """Third differences until the noise is known."""
-MOST = 1_000_000
 _X = np.exp(-1.0)
 NORMAL = float(20 - 30 * _X + 12 * _X**2 - 2 * _X**3)
 """Variance of third differences of what a filter of time constant 1/K makes of white noise of variance 1. Noise with
@@ -125,7 +124,7 @@ class ContactDetector:
             square = (external - 3.0 * a + 3.0 * b - c) ** 2 / NORMAL
             if self._count >= WARM:
                 square = np.minimum(square, CLIP * self._noise)
-            self._count = min(self._count + 1, MOST)
+            self._count += 1
             self._noise = self._noise + max(spent / MEMORY, 1.0 / self._count) * (square - self._noise)
         else:
             self._stored += 1

@@ -325,7 +325,7 @@ class ExcitationMachine:
             if self.phase in MOVING:
                 self._stop("the clock was set back", event.now)
                 return ExcitationOutcome(False, "the clock was set back", tuple(self._announced))
-        self._clock = event.now
+        self._clock = max(self._clock, event.now)
         try:
             answer = self._take(event)
         except DynidError as error:

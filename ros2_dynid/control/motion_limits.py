@@ -55,7 +55,7 @@ def motion_limits(robot: Robot, settings: MotionSettings) -> MotionLimits:
         for kind in ("lower", "upper", "velocity", "acceleration")
     )
     for kind, known in (
-        ("position", np.isfinite(upper - lower)),
+        ("position", np.isfinite(lower) & np.isfinite(upper)),
         ("velocity", np.isfinite(velocity) & (velocity > 0)),
     ):
         if not known.all():

@@ -78,7 +78,10 @@ def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = 
         lower, upper = max(own.lower, -caps.position), min(own.upper, caps.position)
         velocity, acceleration = min(own.velocity, caps.velocity), min(own.acceleration, caps.acceleration)
         if joint.name in active:
-            for kind, known in (("position", np.isfinite(upper - lower)), ("velocity", np.isfinite(velocity))):
+            for kind, known in (
+                ("position", np.isfinite(lower) and np.isfinite(upper)),
+                ("velocity", np.isfinite(velocity)),
+            ):
                 if not known:
                     raise InputError(
                         f"joint {joint.name!r} has no {kind} limit",

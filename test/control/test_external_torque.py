@@ -15,6 +15,7 @@ from ros2_dynid.control.momentum_observer import MomentumObserver, ObserverOptio
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.jacobian import jacobian
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -200,6 +201,104 @@ def test_the_noise_is_averaged_over_five_seconds():
     for _ in range(500):  # five seconds of silence
         contacts.update(np.zeros(2), np.zeros(2), 0.01)
     np.testing.assert_allclose((contacts.thresholds / 1e9) ** 2 / loud, np.exp(-1.0), rtol=0.05)
+
+
+class PlainContacts:
+    """The rule of contacts as it is written down, joint by joint, with numbers of its own."""
+
+    def __init__(self, bars, width, release, hold, confirm, bandwidth):
+        self.n, self.bars = len(bars.sigma), bars
+        self.width, self.release, self.hold, self.confirm, self.bandwidth = width, release, hold, confirm, bandwidth
+        self.noise, self.over, self.under = [0.0] * self.n, [0.0] * self.n, [0.0] * self.n
+        self.beyond, self.rows, self.squares, self.tick, self.passed = [False] * self.n, [], 0, 0.0, 0
+
+    def update(self, external, undecided, dt):
+        self.tick += dt
+        if self.tick >= (1 - 1e-9) / self.bandwidth:
+            spent, self.tick, self.passed = self.tick, 0.0, self.passed + 1
+            if self.passed > 5 and not any(self.beyond):
+                if len(self.rows) == 3:
+                    self.squares += 1
+                    gain = max(spent / 5.0, 1.0 / self.squares)
+                    for j in range(self.n):
+                        c, b, a = (row[j] for row in self.rows)
+                        e = 0.36787944117144233
+                        square = (external[j] - 3 * a + 3 * b - c) ** 2 / (20 - 30 * e + 12 * e * e - 2 * e**3)
+                        if self.squares > 25:
+                            square = min(square, 9 * self.noise[j])
+                        self.noise[j] += gain * (square - self.noise[j])
+                self.rows = [*self.rows, list(external)][-3:]
+        thresholds = []
+        for j in range(self.n):
+            variance = self.bars.sigma[j] ** 2 + self.bars.torque_std[j] ** 2 + self.noise[j]
+            thresholds.append(self.width * variance**0.5 + undecided[j])
+            self.over[j] = self.over[j] + dt if abs(external[j]) > thresholds[j] else 0.0
+            self.under[j] = self.under[j] + dt if abs(external[j]) < self.release * thresholds[j] else 0.0
+            if self.beyond[j]:
+                self.beyond[j] = self.under[j] <= self.hold
+            else:
+                self.beyond[j] = self.over[j] > self.confirm and self.squares >= 25
+        if any(self.beyond):
+            self.rows = []
+        return thresholds
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_contacts_follow_the_rule_as_it_is_written_down(seed):
+    """Noise, slow torques and pushes of any size and length, at uneven times."""
+    rng = np.random.default_rng(seed)
+    options = ContactOptions() if seed < 2 else ContactOptions(
+        rng.uniform(40, 200), rng.uniform(3, 8), rng.uniform(0.3, 0.9), rng.uniform(0.01, 0.1), rng.uniform(0, 0.01)
+    )  # fmt: skip
+    contacts = ContactDetector(BARS, options=options)
+    plain = PlainContacts(
+        BARS, options.width, options.release, options.hold, options.confirm, options.bandwidth
+    )  # fmt: skip
+    n, steps = 2, rng.uniform(0.5e-3, 3e-3, 3000) if seed % 2 else np.full(3000, 1e-3)
+    noise = rng.uniform(0.05, 0.6) * rng.standard_normal((3000, n))
+    external = noise + 0.5 * np.sin(0.01 * np.arange(3000))[:, None]
+    for _ in range(12):
+        begin, length = rng.integers(0, 2900), int(10 ** rng.uniform(0, 2.3))
+        external[begin : begin + length, rng.integers(n)] += rng.choice((-1, 1)) * rng.uniform(2, 30)
+    undecided = np.abs(rng.standard_normal((3000, n))) * (rng.random((3000, 1)) < 0.3)
+    begun = ended = False
+    for k in range(3000):
+        was = any(plain.beyond)
+        event = contacts.update(external[k], undecided[k], float(steps[k]))
+        np.testing.assert_allclose(contacts.thresholds, plain.update(external[k], undecided[k], steps[k]), rtol=1e-9)
+        assert list(contacts.beyond) == plain.beyond and contacts.contact == any(plain.beyond)
+        wanted = {(False, True): ContactEvent.BEGINS, (True, False): ContactEvent.ENDS}
+        assert event is wanted.get((was, contacts.contact), ContactEvent.NONE)
+        begun, ended = begun or event is ContactEvent.BEGINS, ended or event is ContactEvent.ENDS
+    assert begun and ended
+    contacts.restart()
+    again = ContactDetector(BARS, options=options)
+    for k in range(600):
+        event = contacts.update(external[k], undecided[k], float(steps[k]))
+        assert event is again.update(external[k], undecided[k], float(steps[k]))
+        np.testing.assert_array_equal(contacts.thresholds, again.thresholds)
+
+
+@pytest.mark.parametrize("given", [(-1.0,), (np.nan,), (1.0, -1.0), (1.0, 2.0, 3.0)])
+def test_thresholds_that_are_none_are_refused(given):
+    with pytest.raises(InputError, match="contact thresholds"):
+        ContactDetector(BARS, given)
+
+
+@pytest.mark.parametrize("name", ["bandwidth", "width", "release"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+def test_options_out_of_range_are_refused(name, value):
+    with pytest.raises(InputError, match="out of range"):
+        ContactDetector(BARS, options=ContactOptions(**{name: value}))
+
+
+def test_a_contact_ends_at_its_threshold_at_the_latest():
+    with pytest.raises(InputError, match="at most 1"):
+        ContactDetector(BARS, options=ContactOptions(release=1.01))
+    assert ContactDetector(BARS, options=ContactOptions(release=1.0)).usable
+    none = ErrorBars(np.array([np.nan, np.inf]), np.array([0.4, 0.8]))
+    assert not ContactDetector(none).usable and not ContactDetector(none, (0.0, 0.0)).usable
+    assert ContactDetector(none, (0.0, 2.0)).usable
 
 
 # --- wrenches

@@ -1,10 +1,22 @@
 """Payloads on their way to a driver: frames, limits, error bars, and the file of bridges."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ros2_dynid.control.held_load import Load
-from ros2_dynid.control.payload_bridge import Bars, checked_for, chosen_driver, differing, filled, read_drivers
+from ros2_dynid.control.payload_bridge import (
+    FIGURES,
+    Asked,
+    Bars,
+    Driver,
+    checked_for,
+    chosen_driver,
+    differing,
+    filled,
+    read_drivers,
+)
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.load import load_robot, shipped_file
@@ -108,3 +120,98 @@ def test_a_wrong_file_is_refused(tmp_path, text, words):
 def test_an_unknown_driver_is_refused():
     with pytest.raises(InputError, match="did you mean 'franka'"):
         chosen_driver(read_drivers(SHIPPED), "frank", "x")
+
+
+@pytest.mark.parametrize(("mass", "slack"), [(2.0, 2e-3), (0.3, 3e-4), (30.0, 0.03)])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_figure_may_differ_by_a_thousandth_of_its_size(mass, slack, side):
+    driver = replace(read_drivers(SHIPPED)["ur"], largest_mass=100.0)
+    sent = checked_for(driver, robot(), load(mass), 0.01 * mass, STD, BARS)
+    assert differing(sent, {"mass": mass + side * 0.9 * slack}) == []
+    assert differing(sent, {"mass": mass + side * 1.1 * slack}) == ["mass"]
+    largest = np.abs(sent.com).max()
+    for axis in range(3):  # of the largest of them, since rounding is
+        com = sent.com.copy()
+        com[axis] += side * 0.9e-3 * largest
+        assert differing(sent, {"com": tuple(com)}) == []
+        com[axis] += side * 0.2e-3 * largest
+        assert differing(sent, {"com": tuple(com)}) == ["com"]
+    assert differing(sent, {"com": tuple(sent.com[:2])}) == ["com"], "one is missing"
+    assert differing(sent, {"mass": mass * 1.2}, tolerance=0.3) == [] and differing(sent, {"mass": "2"}) == ["mass"]
+    nothing = checked_for(driver, robot(), load(0.0), 0.0, STD, BARS)
+    assert differing(nothing, {"mass": side * 0.9e-6}) == [] and differing(nothing, {"mass": side * 1.1e-6}) == ["mass"]
+
+
+def test_every_figure_goes_to_the_field_of_its_name():
+    sent = checked_for(read_drivers(SHIPPED)["ur"], robot(), load(), 0.01, STD, BARS)
+    wanted = {"mass": 2.0, "link": "tool0", "com": tuple(sent.com), "inertia": tuple(sent.inertia.ravel())}
+    wanted |= {f"com.{axis}": sent.com[k] for k, axis in enumerate("xyz")}
+    wanted |= {
+        f"inertia.{a}{b}": sent.inertia["xyz".index(a), "xyz".index(b)] for a, b in ("xx", "xy", "xz", "yy", "yz", "zz")
+    }
+    assert set(wanted) == set(FIGURES)
+    assert len({sent.figure(name) for name in FIGURES}) == len(FIGURES), "no two are alike"
+    assert all(sent.figure(name) == value for name, value in wanted.items())
+
+
+@pytest.mark.parametrize("side", [0.98, 1.02])
+def test_limits_and_bars_of_a_driver_hold_at_their_figures(side):
+    base = read_drivers(SHIPPED)["ur"]
+    distance = np.linalg.norm(POSE[:3, :3].T @ (load().com - POSE[:3, 3]))
+    for driver, mass_std, com_std, words in (
+        (replace(base, largest_mass=2.0 / side), 0.01, STD, "beyond the limit"),
+        (replace(base, largest_distance=distance / side), 0.01, STD, "m from 'tool0'"),
+        (base, side * 0.05 * 2.0, STD, "5% is asked for"),
+        *((base, 0.01, np.where(np.arange(3) == k, side * 0.01, 1e-3), "10.0 mm is asked for") for k in range(3)),
+    ):
+        if side < 1:
+            assert checked_for(driver, robot(), load(), mass_std, com_std, BARS).mass == 2.0
+        else:
+            with pytest.raises(InputError, match=words):
+                checked_for(driver, robot(), load(), mass_std, com_std, BARS)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0, -1e-3])
+@pytest.mark.parametrize("which", range(4))
+def test_every_error_bar_must_be_there(bad, which):
+    bars = [0.01, 1e-3, 2e-3, 3e-3]
+    bars[which] = bad
+    with pytest.raises(InputError, match="without error bars"):
+        checked_for(read_drivers(SHIPPED)["ur"], robot(), load(), bars[0], np.array(bars[1:]), BARS)
+
+
+def test_a_driver_without_a_link_gets_the_first_of_the_joint_and_one_of_another_joint_is_refused():
+    driver, bare = replace(read_drivers(SHIPPED)["ur"], link=""), load_robot("demo6")
+    assert checked_for(driver, robot(), load(), 0.01, STD, BARS).link == "flange"
+    none = Robot(bare.name, bare.joints, bare.gravity, bare.base, {"elbow": (3, POSE)})
+    alone = checked_for(driver, none, load(), 0.01, STD, BARS)
+    assert alone.link == "" and np.array_equal(alone.com, load().com)
+    with pytest.raises(InputError, match=f"no link 'elbow' behind joint '{bare.joints[5].name}'; .* none"):
+        checked_for(replace(driver, link="elbow"), none, load(), 0.01, STD, BARS)
+    with pytest.raises(InputError, match="set driver_link to one of flange, tool0"):
+        checked_for(replace(driver, link="elbow"), robot(), load(), 0.01, STD, BARS)
+
+
+GOOD = """bridges:
+  x: {type: a/srv/B, service: s, link: l, success: ok, message: why, limits: {mass: 3, com: 0.5}, fields: {m: mass},
+      ask: {type: a/srv/C, service: r, fields: {m: mass, c: com}}}
+  y: {type: a/srv/B, service: s, limits: {mass: 4, com: 0.25}, fields: {m: mass}}
+"""
+
+
+def test_what_a_file_says_of_each_driver(tmp_path):
+    (tmp_path / "x.yaml").write_text(GOOD)
+    drivers = read_drivers(tmp_path / "x.yaml")
+    ask = Asked("a/srv/C", "r", {"m": "mass", "c": "com"})
+    assert drivers["x"] == Driver("x", "a/srv/B", "s", "l", {"m": "mass"}, "ok", "why", 3.0, 0.5, ask)
+    assert drivers["y"] == Driver("y", "a/srv/B", "s", "", {"m": "mass"}, "", "", 4.0, 0.25, None)
+    assert chosen_driver(drivers, "y", "x.yaml") is drivers["y"]
+    for cut, words in (
+        ("bridges:", "bridge:"), ("type: a/srv/C", "type: 5"), ("service: r", "service: ''"),
+        ("{m: mass, c: com}", "{}"),
+        ("service: s, link", "servic: s, link"), ("com: 0.5", "con: 0.5"), ("mass: 3", "mass: heavy"),
+        ("type: a/srv/C, service: r,", "type: a/srv/C, service: r, more: 1,"),
+    ):  # fmt: skip
+        (tmp_path / "y.yaml").write_text(GOOD.replace(cut, words))
+        with pytest.raises(InputError):
+            read_drivers(tmp_path / "y.yaml")

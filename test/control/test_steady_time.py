@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ros2_dynid.control.steady_time import SteadyTime
 
 
@@ -41,3 +43,50 @@ def test_stamps_show_how_late_the_clock_is_and_a_clock_that_was_set_is_not_outvo
     assert steady.at(20.0, 11.0) == 101.0, "the simulation begins anew"
     steady.heard(20.25)
     assert steady.at(20.0, 11.25) == 101.25
+
+
+@pytest.mark.parametrize(("back", "taken"), [(0.0, False), (0.09, False), (0.11, True)])
+def test_a_stamp_that_goes_back_by_a_tenth_of_a_second_was_set_back(back, taken):
+    steady = SteadyTime()
+    steady.at(100.0, 10.0)
+    steady.heard(100.5)
+    steady.heard(100.5 - back)
+    assert steady.at(100.0, 10.1) == pytest.approx(100.5 - back if taken else 100.5)
+
+
+@pytest.mark.parametrize(("ahead", "used"), [(-0.2, False), (0.01, True), (0.49, True), (0.99, True), (1.01, False)])
+def test_a_stamp_counts_up_to_a_second_ahead_of_the_clock(ahead, used):
+    steady = SteadyTime()
+    steady.at(100.0, 10.0)
+    steady.heard(100.0 + ahead)
+    assert steady.at(100.0, 11.0) == pytest.approx(100.0 + ahead if used else 100.0)
+
+
+@pytest.mark.parametrize(
+    ("step", "real", "leaps"),
+    [
+        (-0.09, 0.0, False),
+        (-0.11, 0.0, True),
+        (0.49, 0.0, False),
+        (0.51, 0.0, True),
+        (10.4, 0.1, False),
+        (10.6, 0.1, True),
+        (-5.0, 0.1, True),
+    ],
+)
+def test_what_is_a_step_and_what_a_leap(step, real, leaps):
+    steady = SteadyTime()
+    steady.at(100.0, 10.0)
+    assert steady.at(100.0 + step, 10.0 + real) == pytest.approx(100.0 if leaps else 100.0 + step)
+    assert steady.at(100.0 + step + 0.3, 10.5 + real) == pytest.approx(100.3 if leaps else 100.3 + step), "it goes on"
+
+
+def test_a_clock_that_stands_is_dead_after_two_seconds_of_the_real_one():
+    steady = SteadyTime()
+    steady.at(100.0, 10.0)
+    assert steady.at(100.0, 11.99) == 100.0
+    assert steady.at(100.0, 12.25) == pytest.approx(100.25)
+    assert steady.at(100.0, 12.0) == pytest.approx(100.25), "threads may ask in any order"
+    assert steady.at(100.0, 12.5) == pytest.approx(100.5)
+    unborn = SteadyTime()
+    assert unborn.at(0.0, 10.0) == unborn.at(0.0, 50.0) == 0.0, "none has been heard yet"
