@@ -12,6 +12,7 @@ from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.contact import ContactDetector, ContactEvent, ContactOptions
 from ros2_dynid.control.external_wrench import external_wrench
 from ros2_dynid.control.momentum_observer import MomentumObserver, ObserverOptions
+from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.jacobian import jacobian
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -85,6 +86,41 @@ def test_friction_of_the_load_and_at_standstill_is_in_doubt_too(push):
     carried = HELD - OFF + np.array([0.0, push, 0.0])
     observer.update(HERE, STILL, HELD + np.array([0.0, push, 0.0]), 1e-3)
     np.testing.assert_allclose(observer.undecided, Fc + np.array([0.0, 0.2 * abs(carried[1]), 1.5]))
+
+
+@pytest.mark.parametrize("name", ["bandwidth", "smoothing", "undecided_speed", "longest_step"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+def test_options_of_the_observer_are_positive(name, value):
+    with pytest.raises(InputError, match="an option of the observer"):
+        MomentumObserver(ROBOT, CHI, ObserverOptions(**{name: value}))
+
+
+def test_parameters_of_another_robot_or_none_are_refused():
+    observer = MomentumObserver(ROBOT, CHI)
+    for chi in (CHI[:-1], np.where(np.arange(len(CHI)) == 7, np.nan, CHI), CHI[None]):
+        with pytest.raises(InputError, match="standard parameter is missing"):
+            observer.set_model(ROBOT, chi)
+    other = load_robot("demo6")
+    with pytest.raises(InputError, match="the model has 6 joints; give 3"):
+        observer.set_model(other, standard_vector(other))
+
+
+@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr"])
+def test_friction_in_doubt_of_coupled_motors_and_closed_loops(name):
+    """Whatever rubs may rub either way at rest: the doubt is the largest friction that the signs can give."""
+    robot = load_robot(name)
+    rng = np.random.default_rng(3)
+    chi = rng.uniform(0.1, 1.0, len(standard_vector(robot)))
+    observer = MomentumObserver(robot, chi)
+    n = len(robot.active)
+    observer.update(np.zeros(n), np.zeros(n), np.zeros(n), 1e-3)
+    law = smooth_friction(robot, chi)
+    largest = np.zeros(n)
+    for signs in itertools.product((-1, 1), repeat=len(law.Fc)):
+        largest = np.maximum(largest, (law.Fc * signs) @ law.S)
+    if not robot.passive:
+        np.testing.assert_allclose(observer.undecided, largest)
+    assert np.all(observer.undecided >= largest - 1e-9) and np.all(observer.undecided <= 3 * largest)
 
 
 def test_samples_that_cannot_be_used_begin_again():

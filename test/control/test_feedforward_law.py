@@ -11,7 +11,7 @@ import pytest
 from oracle import PIN_COLUMNS, pin_model
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, Filler, complete_torque, split_torque
 from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
-from ros2_dynid.control.reference import reference
+from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_door import EffortLimits
@@ -21,6 +21,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
+from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
 
 ROBOT = load_robot("demo3")
 NAMES = ROBOT.active_names
@@ -285,3 +286,97 @@ def test_inertias_that_a_body_can_have(moments, refused):
             checked_load(load)
     else:
         assert checked_load(load) is load
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("excess", "refused"), [(0.0, False), (0.7e-9, False), (1.4e-9, True)])
+def test_rounding_is_forgiven_to_a_billionth_of_the_largest_moment(seed, excess, refused):
+    """Thin plates and rods however they lie: the sum of two moments, or a moment of 0, is met but for rounding."""
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    a, b = rng.uniform(0.01, 0.03, 2)
+    for moments, words in (((a, b, (a + b) * (1 + excess)), "triangle"), ((a, a, -a * excess), "negative")):
+        load = Load(1.0, np.zeros(3), turn @ np.diag(moments) @ turn.T, 1)
+        if refused:
+            with pytest.raises(InputError, match=words):
+                checked_load(load)
+        else:
+            assert checked_load(load) is load
+
+
+@pytest.mark.parametrize("mass", [0.5, 4.0])
+def test_an_inertia_of_ten_metres_radius_is_a_mistake_of_units(mass):
+    for radius, refused in ((9.9, False), (10.1, True)):
+        load = Load(mass, np.zeros(3), np.diag([0.6, 0.7, 1.0]) * mass * radius**2, 1)
+        if refused:
+            with pytest.raises(InputError, match="no body of the payload's mass"):
+                checked_load(load)
+        else:
+            assert checked_load(load) is load
+
+
+def test_an_inertia_that_is_not_symmetric_counts_by_its_symmetric_part():
+    inertia = np.diag([0.02, 0.02, 0.02])
+    inertia[0, 1] = 0.03  # 0.015 on both sides: moments of 0.005, 0.02 and 0.035, more than the others together
+    with pytest.raises(InputError, match="triangle"):
+        checked_load(Load(1.0, np.zeros(3), inertia, 1))
+    inertia[0, 1] = 0.016
+    assert checked_load(Load(1.0, np.zeros(3), inertia, 1)).mass == 1.0
+
+
+def test_poses_reach_the_limits_half_a_turn_or_a_metre():
+    own = (Limits(-1.0, 2.0), Limits(-9.0, 9.0), Limits(), Limits(-0.2, 0.3), Limits(), Limits(-5.0, 0.1))
+    slides = (False, False, False, True, True, True)
+    joints = [
+        Joint(f"j{k}", k, limits=x, sigma=PRISMATIC if slide else 0)
+        for k, (x, slide) in enumerate(zip(own, slides, strict=True))
+    ]
+    poses = reachable_poses(Robot("r", tuple(joints)), 4000)
+    np.testing.assert_allclose(poses.min(axis=0), [-1.0, -np.pi, -np.pi, -0.2, -1.0, -1.0], atol=0.01)
+    np.testing.assert_allclose(poses.max(axis=0), [2.0, np.pi, np.pi, 0.3, 1.0, 0.1], atol=0.01)
+    assert reachable_poses(Robot("r", tuple(joints))).shape == (64, 6)
+    far = replace(joints[1], limits=Limits(4.0, 5.0))  # nothing of it is within half a turn
+    np.testing.assert_array_equal(reachable_poses(Robot("r", (replace(far, parent=0),)), 3), 4.0)
+
+
+def test_times_of_a_filled_trajectory():
+    """Its own points stay, those of the rate come between, and none are closer than a microsecond."""
+    filler = Filler(MODEL, FeedforwardOptions(), WIDE)
+    t = np.array([0.05, 0.0514, 0.1300005, 0.4])
+    q = np.linspace(0.0, 0.2, 4)[:, None] * np.ones(3)
+    way = reference(NAMES, t, q, np.full((4, 3), 0.1), np.full((4, 3), 0.2))
+    found = filler.filled(way, 50.0)
+    grid = 0.05 + 0.02 * np.arange(18)
+    wanted = np.unique(np.concatenate((t, grid[np.abs(grid - 0.13) > 1e-3])))
+    np.testing.assert_allclose(found.t, wanted, atol=1e-9)
+    for k in (0, -1):  # the ends as given, though before and after them the joints rest
+        np.testing.assert_allclose(found.dq[k], 0.1)
+        np.testing.assert_allclose(found.ddq[k], 0.2)
+        np.testing.assert_allclose(
+            found.tau[k], complete_torque(MODEL, filler.options, q[k], found.dq[k], found.ddq[k])
+        )
+    for k in range(1, len(found.t) - 1):
+        np.testing.assert_allclose(found.q[k], way.at(found.t[k])[0])
+        np.testing.assert_allclose(found.tau[k], complete_torque(MODEL, filler.options, *way.at(found.t[k])[:3]))
+    widest = np.diff(t).max()
+    for rate, filled in ((1.45 / widest, False), (1.55 / widest, True)):
+        assert (len(filler.filled(way, rate).t) > 4) == filled
+    one = reference(NAMES, np.array([0.5]), q[:1], np.zeros((1, 3)))
+    assert len(filler.filled(one, 100.0).t) == 1
+    positions = filler.filled(reference(NAMES, t, q), 50.0)
+    assert np.all(positions.dq[[0, -1]] == 0.0)
+
+
+def test_a_filled_trajectory_has_a_hundred_thousand_points_at_most():
+    q = np.zeros((3, 3))
+    for seconds, refused in ((999.0, False), (1001.0, True)):
+        way = reference(NAMES, np.array([3.0, 8.0, 3.0 + seconds]), q, q)
+        filler = Filler(MODEL, FeedforwardOptions(gravity_only=True), WIDE)
+        if refused:
+            with pytest.raises(InputError, match=f"takes {seconds:g} s"):
+                filler.filled(way, 100.0)
+        else:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Reference, "sampled", lambda self, t: (_ for _ in ()).throw(KeyError(len(t))))
+                with pytest.raises(KeyError, match=r"99[89]0[01]"):
+                    filler.filled(way, 100.0)

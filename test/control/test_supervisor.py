@@ -175,6 +175,50 @@ def test_a_clock_that_was_set_back_starts_again():
     assert made.watch.known(made.now) and not made.watch.at_rest()
 
 
+def test_times_of_a_clock_that_was_set_back_are_those_of_the_new_one():
+    made = Watched().still()
+    line = reference(NAMES, np.array([0.0, 2.0]), np.array([[0.1, -0.2, 0.3], [0.3, 0.0, 0.5]]), np.full((2, 3), 0.1))
+    made.watch.follow(line, made.now - 0.5)
+    before, until = made.watch.reference(made.now), made.watch.until
+    assert "jumped" in made.take(made.q + 1.0)
+    assert made.watch.jumped and made.watch.jumped_at == made.now
+    made.watch.rewind(made.now - 7.0, 7.0)
+    assert made.watch.heard == made.watch.jumped_at == made.now - 7.0
+    np.testing.assert_allclose(made.watch.reference(made.now - PERIOD - 7.0), before)
+    assert made.watch.until == pytest.approx(until - 7.0) and not made.watch.samples
+    calm = Watched()
+    calm.watch.rewind(40.0, 10.0)
+    assert calm.watch.heard == calm.watch.jumped_at == -np.inf, "what never was is not now"
+
+
+def test_the_worst_error_is_that_of_the_motion_so_far():
+    made = Watched().still()
+    line = reference(NAMES, np.array([0.0, 9.0]), np.array([made.q, made.q]), np.zeros((2, 3)))
+    made.watch.follow(line, made.now)
+    assert made.watch.worst_error == 0.0
+    for off, worst in ((0.02, 0.02), (-0.05, 0.05), (0.01, 0.05)):
+        made.take(np.array([0.1, -0.2 + off, 0.3]))
+        assert made.watch.problem() == "" and made.watch.worst_error == pytest.approx(worst)
+        np.testing.assert_allclose(made.watch.error(made.now), [0.0, abs(off), 0.0], atol=1e-12)
+    made.watch.follow(line, made.now)
+    assert made.watch.worst_error == 0.0
+    assert np.array_equal(Watched().watch.error(0.0), np.zeros(3)) and np.array_equal(
+        Watched().watch.velocity(), np.zeros(3)
+    )
+
+
+@pytest.mark.parametrize("period", [0.001, 0.01, 0.05, 0.15])
+def test_as_much_is_kept_as_rest_needs(period):
+    """Two windows of rest, and three states of a slow stream at least."""
+    made = Watched()
+    for _ in range(400):
+        assert made.take(after=period) == ""
+    kept = made.watch.samples
+    assert len(kept) == max(3, int(0.2 / period + 1e-6) + 2) or kept[1].came >= made.now - 0.2 - 1e-9
+    assert len(kept) == 3 or kept[0].came <= made.now - 0.2 + 1e-9
+    assert len(kept) >= 3
+
+
 @pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
 def test_the_reference_is_followed_within_the_tolerance(joint, side):
     line = reference(NAMES, np.array([0.0, 2.0]), np.array([[0.1, -0.2, 0.3], [0.3, 0.0, 0.5]]), np.full((2, 3), 0.1))

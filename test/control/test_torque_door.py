@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.control.torque_door import LONGEST_STEP, TorqueDoor, effort_limits, known_efforts, through_door
+from ros2_dynid.control.torque_door import (
+    LONGEST_STEP,
+    EffortLimits,
+    TorqueDoor,
+    effort_limits,
+    known_efforts,
+    through_door,
+)
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 
@@ -94,3 +101,58 @@ def test_a_new_door_goes_on_where_the_old_one_was():
     assert other.last is None
     new.forget()
     assert np.allclose(new.streamed(np.array([-5.0, 0.0, 0.0]), 0.002).tau, [-5.0, 0.0, 0.0])
+
+
+def plain(limits, times, wanted, longest):
+    """The rule, joint by joint: within the limit, and from one command to the next within the rate."""
+    out = []
+    for k, row in enumerate(wanted):
+        made = []
+        for j, tau in enumerate(row):
+            value = min(max(tau, -limits.effort[j]), limits.effort[j])
+            if k:
+                step = limits.rate[j] * min(max(times[k] - times[k - 1], 0.0), longest)
+                value = min(max(value, out[-1][j] - step), out[-1][j] + step)
+            made.append(value)
+        out.append(made)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_all_that_leaves_follows_the_rule_of_limits_and_rates(seed):
+    rng = np.random.default_rng(seed)
+    limits = effort_limits(NAMES, rng.uniform(5.0, 50.0, 3), tuple(rng.uniform(60.0, 900.0, 3)), 0.3)
+    times = np.cumsum(10 ** rng.uniform(-4, -1.2, 60))
+    wanted = rng.normal(0.0, 40.0, (60, 3))
+    door = TorqueDoor(limits, ("b", "c", "a"))
+    found = plain(limits, times, wanted, 0.02)
+    clipped = np.clip(wanted, -limits.effort, limits.effort)
+    for k in range(60):
+        torque = door.streamed(wanted[k], float(times[k]))
+        np.testing.assert_allclose(torque.tau, found[k], rtol=1e-12)
+        np.testing.assert_array_equal(torque.command, torque.tau[[1, 2, 0]])
+        assert door.held_back == bool(np.any(torque.tau != wanted[k]))
+        assert door.lagging == bool(np.any(torque.tau != clipped[k]))
+    np.testing.assert_allclose(through_door(limits, times, wanted), plain(limits, times, wanted, np.inf), rtol=1e-12)
+    door.forget()
+    assert door.last is None and not door.held_back and not door.lagging
+
+
+def test_limits_that_are_no_numbers_let_nothing_out():
+    nobody = EffortLimits(NAMES, np.array([1.0, np.nan, 1.0]), np.full(3, 100.0))
+    with pytest.raises(InputError, match="not finite"):
+        TorqueDoor(nobody).streamed(np.ones(3), 0.0)
+    with pytest.raises(ValueError, match="read-only"):
+        LIMITS.effort[0] = 99.0
+    with pytest.raises(ValueError, match="read-only"):
+        LIMITS.rate[0] = 99.0
+
+
+def test_the_least_rate_is_one_effort_limit_a_second():
+    effort = np.array([10.0, 20.0, 30.0])
+    assert list(effort_limits(NAMES, effort, (10.0, 20.0, 30.0), 0.3).rate) == [10.0, 20.0, 30.0]
+    for k in range(3):
+        rates = [11.0, 22.0, 33.0]
+        rates[k] = 0.99 * effort[k]
+        with pytest.raises(InputError, match=f"rate of '{NAMES[k]}' is {rates[k]:g}.*at least {effort[k]:g}"):
+            effort_limits(NAMES, effort.copy(), rates, 0.3)

@@ -157,6 +157,29 @@ def stale_states():
     return s
 
 
+def begun_again():
+    s = Session("positions have jumped; what was forgotten with a deactivation, and what a new output forgets", SLOW)
+    for label, event in (("description", DESCRIBED), ("model", MODEL), ("activate", ActivateFeedforward())):
+        s.give(label, event)
+    s.see()
+    s.point(after=0.01)
+    s.see(HERE + 0.9, after=0.01)
+    s.give("deactivate", DeactivateFeedforward())
+    s.ticks(6)
+    s.give("hold from now on", OptionsChanged(replace(SLOW, hold=True)))
+    s.give("activate", ActivateFeedforward(), 0.1)
+    s.see(THERE)
+    s.ticks(1, q=None)
+    for _ in range(3):
+        s.see(THERE + 0.2, after=0.1)  # as quick as the joints may move
+        s.give("tick", FeedforwardTick())
+    s.give("no more torques", OutputChanged(False))
+    s.ticks(6, q=THERE)
+    s.give("torques", OutputChanged(True), 0.01)
+    s.ticks(2, q=HERE)
+    return s
+
+
 def streaming():
     s = Session("points, their timeout, change-overs within a ramp, an end in mid-motion")
     for label, event in (("description", DESCRIBED), ("model", MODEL), ("activate", ActivateFeedforward())):
@@ -328,7 +351,7 @@ def slow_endings():
 
 def sessions() -> list[str]:
     """Return the lines of all of them."""
-    made = (beginnings, stale_states, streaming, trajectories, other_robots, limits_last, slow_endings)
+    made = (beginnings, stale_states, begun_again, streaming, trajectories, other_robots, limits_last, slow_endings)
     return [line for session in made for line in session().lines]
 
 
