@@ -439,6 +439,17 @@ def test_pairs_are_found_whatever_the_order_and_only_of_different_links_that_are
         assert sorted(shapes.links[k] for k in shapes.plane_shapes) == ["fore", "hand", "upper"]
 
 
+def test_a_shape_is_held_from_every_plane_if_it_moves_to_or_from_any():
+    """Turning about the vertical never changes the height, but the way to a wall."""
+    robot = Robot("turntable", (Joint("turn", 0, limits=OWN[0]),))
+    arm = [("arm", 1, np.array([0.1, 0.0, 0.2]), np.array([0.5, 0.0, 0.2]), 0.05),
+           ("hub", 1, np.array([0.0, 0.0, 0.0]), np.array([0.0, 0.0, 0.2]), 0.05)]  # fmt: skip
+    shapes = make_shapes(robot, arm, planes=planes_of(0.0, [-0.3, 0.9, -0.9, 0.9, -1.0, 1.0]))
+    assert [shapes.links[k] for k in shapes.plane_shapes] == ["arm"]
+    q = np.linspace(-1.0, 2.0, 301)[:, None]
+    assert clearance(robot, shapes, q) == (pytest.approx(0.3 + 0.5 * np.cos(2.0) - 0.05), "arm and plane 2")
+
+
 @pytest.mark.parametrize(("share", "kept"), [(0.85, True), (0.95, False)])
 def test_pairs_that_are_together_in_nearly_every_pose_belong_together(share, kept):
     robot, arm = three_dof(), [c for c in capsules_of_the_arm() if c[0] != "fore"]
