@@ -505,7 +505,7 @@ class ExcitationMachine:
                 dq, speed_error = measured, np.abs(measured - dq)
             q = watch.last.state.q + dq * min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
         else:
-            error = np.minimum(error, self.settings.tracking)
+            error = np.full_like(q, self.settings.tracking)  # all that is known: it was not further off when last seen
         dense = known and bool(np.all(np.isnan(watch.last.state.dq)))
         brake = braking(limits, q, dq, error, self.settings.lead, speed_error=speed_error, dense=dense)
         try:

@@ -45,6 +45,17 @@ def braking_time(dq: Array, a: Array, error: Array, speed_error: Array | float =
     return (B + np.sqrt(B**2 + 24 * a * error)) / (2 * a)
 
 
+def catching_up_time(dq: Array, v: Array, error: Array) -> Array:
+    """Return the least T [s], shape (n,), such that a cubic to rest that starts `error` behind stays within speed v.
+
+    Its speed is (1 - s) (|dq| + 6 d s) with s = t / T and d = error / T; the greatest is (|dq| + 6 d)^2 / (24 d) where
+    6 d > |dq|. It is v for the d below: 2 v / 3 from rest, v / 6 from full speed.
+    """
+    u = np.minimum(np.abs(dq), v)
+    d = (2 * v - u + 2 * np.sqrt(v * (v - u))) / 6
+    return error / d
+
+
 def braking(
     limits: MotionLimits,
     q: Array,
@@ -63,7 +74,7 @@ def braking(
     """
     a, lead = limits.deceleration, max(lead, GRID)
     off = error + np.abs(dq) * lead
-    needed = max(float(np.max(braking_time(dq, a, off))), float(np.max(2 * off / limits.velocity)))
+    needed = max(float(np.max(braking_time(dq, a, off))), float(np.max(catching_up_time(dq, limits.velocity, off))))
     T = max(needed, min(float(np.max(braking_time(dq, a, off, speed_error))), LONGEST), SHORTEST)
     T = float(np.ceil(T / GRID - 1e-9) * GRID)
     begin = q + lead * dq

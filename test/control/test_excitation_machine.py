@@ -222,6 +222,22 @@ def stops_in_time(made, trouble, said, soon):
     within_limits(made)
 
 
+@pytest.mark.parametrize("droop", [-0.09, 0.09])
+def test_a_stop_without_joint_states_allows_for_a_robot_that_lags(droop):
+    """The controller starts from the measured state, which lags at nearly full speed, and nobody can see it."""
+    made = Follower(ROBOT, from_desired=False)
+    assert made.start(q_from=(-1.5, -1.2, 0.2), q_to=(1.5, -0.8, 0.6), seconds=2.35).accepted
+    made.until(Phase.RUNNING)
+    while made.desired[1][0] < 0.93 * LIMITS.velocity[0]:
+        made.step()
+    made.silent, made.droop = True, droop
+    made.until(Phase.BRAKING)
+    assert made.desired[1][0] > 0.9 * LIMITS.velocity[0], "in full motion"
+    made.until(Phase.ABORTED)
+    assert np.all(made.desired[1] == 0.0)
+    within_limits(made, share=1.0 + 1e-6)
+
+
 def test_one_fast_sample_is_jitter_and_not_a_motion():
     made = running()
     count = {"k": 0}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motion_limits
 from ros2_dynid.control.reference import reference
-from ros2_dynid.control.stop import SHORTEST, braking, braking_time, start_time
+from ros2_dynid.control.stop import SHORTEST, braking, braking_time, catching_up_time, start_time
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 
@@ -45,9 +45,7 @@ def test_whatever_the_controller_starts_from_the_deceleration_holds(dq, error, l
     way = controllers_way(brake, begins, dq)
     _, speed, acceleration = way.within(np.linspace(0, 1, 40))
     assert np.all(np.abs(acceleration) <= LIMITS.deceleration * (1 + 1e-6) + 1e-6)
-    assert np.all(
-        np.abs(speed) <= LIMITS.velocity * 1.0 + 1.5 * (error + np.abs(dq) * lead) / brake.points.t[-1] + 1e-9
-    )
+    assert np.all(np.abs(speed) <= LIMITS.velocity * (1 + 1e-9) + 1e-9)
     assert np.all(way.dq[-1] == 0.0)
 
 
@@ -120,6 +118,14 @@ def test_a_stop_takes_from_a_twentieth_of_a_second_to_one():
 def test_braking_time_is_the_root():
     T = braking_time(np.array([2.0, -2.0, 0.0]), np.array([5.0, 5.0, 5.0]), np.array([0.1, 0.1, 0.1]))
     assert 5 * T**2 - np.array([2.0, 2.0, 0.0]) * T - 6 * 0.1 == pytest.approx(np.zeros(3))
+
+
+@pytest.mark.parametrize(("dq", "error"), [(0.0, 0.2), (0.5, 0.2), (-1.9, 0.05), (2.0, 0.2), (2.5, 0.1)])
+def test_catching_up_takes_just_as_long_as_the_speed_limit_wants(dq, error):
+    T = float(catching_up_time(np.array([dq]), np.array([2.0]), np.array([error]))[0])
+    u, s = min(abs(dq), 2.0), np.linspace(0, 1, 10_001)
+    assert np.max((1 - s) * (u + 6 * error / T * s)) == pytest.approx(2.0, rel=1e-6)
+    assert np.max((1 - s) * (u + 6 * error / (1.01 * T) * s)) <= 2.0
 
 
 @pytest.mark.parametrize("slow", [1.0, 0.0213])
