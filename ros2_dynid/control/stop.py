@@ -51,8 +51,8 @@ def catching_up_time(dq: Array, v: Array, error: Array) -> Array:
     Its speed is (1 - s) (|dq| + 6 d s) with s = t / T and d = error / T; the greatest is (|dq| + 6 d)^2 / (24 d) where
     6 d > |dq|. It is v for the d below: 2 v / 3 from rest, v / 6 from full speed.
     """
-    u = np.minimum(np.abs(dq), v)
-    d = (2 * v - u + 2 * np.sqrt(v * (v - u))) / 6
+    u: Array = np.minimum(np.abs(dq), v)
+    d: Array = (2 * v - u + 2 * np.sqrt(v * (v - u))) / 6
     return error / d
 
 

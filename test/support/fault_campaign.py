@@ -54,9 +54,9 @@ MATCHING = 0.1
 TRIES, STARVED = 3, 0.05
 """A run with a violation is made again if a busy machine paused a process for longer than this [s], a third of what the
 nodes must bear. What endangers the robot or a recording is excused by a pause of the robot or of the proxy only."""
-BRAKED, SLOW = 0.45, 0.3
+BRAKED, SLOW = 0.55, 0.3
 """A robot of which nothing is known is slower than this [rad/s] so long [s] later: STALE, braking from the highest
-speed of the motion (0.1 s), and as much again for the way there."""
+speed of the motion with the tracking tolerance allowed for (0.3 s), and a tenth of a second for the way there."""
 SLOWLY = "frozen values"
 """A fault that shows when the reference has moved on by the tracking tolerance only."""
 SIM_RATE = 250.0
