@@ -126,8 +126,8 @@ def _without_constant(robot: Robot, shapes: Shapes, seed: int) -> Shapes:
 def random_poses(robot: Robot, count: int, rng: np.random.Generator) -> Array:
     """Return random poses within the position limits, +-pi where there is none, shape (count, n_active)."""
     limits = [robot.joints[j - 1].limits for j in robot.active]
-    lower = np.array([max(x.lower, -np.pi) if np.isfinite(x.lower) else -np.pi for x in limits])
-    upper = np.array([min(x.upper, np.pi) if np.isfinite(x.upper) else np.pi for x in limits])
+    lower = np.array([max(x.lower, -np.pi) for x in limits])
+    upper = np.array([min(x.upper, np.pi) for x in limits])
     return rng.uniform(np.minimum(lower, upper), np.maximum(lower, upper), (count, len(limits)))
 
 
@@ -148,7 +148,7 @@ def segment_distance(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Arr
     tiny = 1e-18
     determinant = uu * vv - uv * uv
     skew = determinant > 1e-12 * uu * vv + tiny
-    s = np.where(skew, np.clip((uv * vw - vv * uw) / np.where(skew, determinant, 1.0), 0.0, 1.0), 0.0)
+    s = np.clip((uv * vw - vv * uw) / np.where(skew, determinant, np.inf), 0.0, 1.0)
     t = np.clip((uv * s + vw) / np.maximum(vv, tiny), 0.0, 1.0)
     s = np.clip((uv * t - uw) / np.maximum(uu, tiny), 0.0, 1.0)
     t = np.clip((uv * s + vw) / np.maximum(vv, tiny), 0.0, 1.0)

@@ -231,7 +231,7 @@ def test_noise_is_measured_slow_torques_are_none_and_pushes_hardly():
 def test_the_noise_is_averaged_over_five_seconds():
     rng = np.random.default_rng(1)
     contacts = ContactDetector(ErrorBars(np.zeros(2), np.zeros(2)), options=ContactOptions(width=1e9))
-    for x in coloured(3000, 1.0, rng):
+    for x in coloured(2000, 1.0, rng):
         contacts.update(x, np.zeros(2), 0.01)
     loud = (contacts.thresholds / 1e9) ** 2
     for _ in range(500):  # five seconds of silence
@@ -279,7 +279,7 @@ class PlainContacts:
         return thresholds
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_contacts_follow_the_rule_as_it_is_written_down(seed):
     """Noise, slow torques and pushes of any size and length, at uneven times."""
     rng = np.random.default_rng(seed)
@@ -290,21 +290,22 @@ def test_contacts_follow_the_rule_as_it_is_written_down(seed):
     plain = PlainContacts(
         BARS, options.width, options.release, options.hold, options.confirm, options.bandwidth
     )  # fmt: skip
-    n, steps = 2, rng.uniform(0.5e-3, 3e-3, 3000) if seed % 2 else np.full(3000, 1e-3)
-    noise = rng.uniform(0.05, 0.6) * rng.standard_normal((3000, n))
-    external = noise + 0.5 * np.sin(0.01 * np.arange(3000))[:, None]
+    n, steps = 2, rng.uniform(0.5e-3, 3e-3, 2000) if seed % 2 else np.full(2000, 1e-3)
+    noise = rng.uniform(0.05, 0.6) * rng.standard_normal((2000, n))
+    external = noise + 0.5 * np.sin(0.01 * np.arange(2000))[:, None]
     for _ in range(12):
-        begin, length = rng.integers(0, 2900), int(10 ** rng.uniform(0, 2.3))
+        begin, length = rng.integers(0, 1900), int(10 ** rng.uniform(0, 2.3))
         external[begin : begin + length, rng.integers(n)] += rng.choice((-1, 1)) * rng.uniform(2, 30)
-    undecided = np.abs(rng.standard_normal((3000, n))) * (rng.random((3000, 1)) < 0.3)
+    undecided = np.abs(rng.standard_normal((2000, n))) * (rng.random((2000, 1)) < 0.3)
     begun = ended = False
-    for k in range(3000):
+    for k in range(2000):
         was = any(plain.beyond)
         event = contacts.update(external[k], undecided[k], float(steps[k]))
-        np.testing.assert_allclose(contacts.thresholds, plain.update(external[k], undecided[k], steps[k]), rtol=1e-9)
+        wanted = plain.update(external[k], undecided[k], steps[k])
+        assert all(abs(a - b) <= 1e-9 * b for a, b in zip(contacts.thresholds, wanted, strict=True))
         assert list(contacts.beyond) == plain.beyond and contacts.contact == any(plain.beyond)
-        wanted = {(False, True): ContactEvent.BEGINS, (True, False): ContactEvent.ENDS}
-        assert event is wanted.get((was, contacts.contact), ContactEvent.NONE)
+        changes = {(False, True): ContactEvent.BEGINS, (True, False): ContactEvent.ENDS}
+        assert event is changes.get((was, contacts.contact), ContactEvent.NONE)
         begun, ended = begun or event is ContactEvent.BEGINS, ended or event is ContactEvent.ENDS
     assert begun and ended
     contacts.restart()

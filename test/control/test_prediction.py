@@ -81,7 +81,7 @@ def plain_middle(stream, window=0.06):
     return kept if len(kept) % 2 else kept[1:]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_what_is_fitted_follows_the_rule_as_it_is_written_down(seed):
     """Any rate from 40 Hz to 4 kHz, uneven, with pauses, jumps back and numbers that are none."""
     rng = np.random.default_rng(seed)
@@ -105,7 +105,7 @@ def test_what_is_fitted_follows_the_rule_as_it_is_written_down(seed):
             fit = np.polyfit(x, np.array([row for _, row in wanted]), 3)
             np.testing.assert_allclose(found.dq, fit[2], rtol=1e-6, atol=1e-6)
             np.testing.assert_allclose(found.ddq, 2 * fit[1], rtol=1e-6, atol=1e-4)
-    assert ready > 5 or period > length / 4
+    assert ready > 5
 
 
 def test_what_was_taken_does_not_change_with_the_callers_array():
