@@ -14,6 +14,7 @@ from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import SHORTEST, braking, braking_time, catching_up_time, start_time
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.robot import Joint, Limits, Robot
 
 NAMES = ("a", "b", "c")
 LIMITS = MotionLimits(
@@ -161,6 +162,14 @@ def test_limits_come_from_the_robot_or_nothing_moves():
         for only, name in ((None, "waist"), (1, "shoulder"), (2, "elbow")):
             with pytest.raises(InputError, match=f"'{name}' has no {kind} limit.*add it to the URDF"):
                 motion_limits(with_limits(robot, only, **wrong), MotionSettings())
+
+
+def test_slow_joints_have_limits_too():
+    own = Limits(-0.2, 0.3, velocity=0.4, acceleration=0.5)
+    robot = Robot("slow", (Joint("a", 0, limits=own),))
+    found = motion_limits(robot, MotionSettings())
+    assert (*found.lower, *found.upper, *found.velocity) == (-0.2, 0.3, 0.4)
+    assert (*found.acceleration, *found.deceleration) == (0.5, 0.5)
 
 
 def test_a_joint_without_an_acceleration_limit_gets_up_to_speed_in_half_a_second():

@@ -367,6 +367,28 @@ def test_where_segments_are_nearest():
     assert np.all(distance <= dense + 1e-12) and np.all(dense - distance < 0.03)
 
 
+@pytest.mark.parametrize("scale", [1e-3, 0.03, 1e3])
+def test_distances_of_segments_grow_with_their_size(scale):
+    """From millimetres to kilometres, of long and short ones, nearly parallel ones among them."""
+    rng = np.random.default_rng(6)
+    a, b, c, d = rng.normal(size=(4, 200, 3))
+    b[:60] = a[:60] + 0.02 * (b[:60] - a[:60])
+    d[60:120] = c[60:120] + b[60:120] - a[60:120] + 0.01 * d[60:120]
+    ones, others = segment_distance(a, b, c, d), segment_distance(scale * a, scale * b, scale * c, scale * d)
+    np.testing.assert_allclose(others[0], scale * ones[0], rtol=1e-9)
+    np.testing.assert_allclose(others[1:], ones[1:], atol=1e-6)
+
+
+@pytest.mark.parametrize(("seconds", "samples"), [(0.1, 200), (0.6, 300), (2.3, 1150)])
+def test_torques_are_looked_at_500_times_a_second_and_200_times_at_least(seconds, samples):
+    robot = uneven()
+    q = np.array([[0.0, 0.0, 0.0], [0.3, -0.2, 0.1]])
+    curve = through_points(np.array([0.0, seconds]), q, 0 * q)
+    chi = standard_vector(robot)
+    seen = inverse_dynamics(robot, chi, *curve.evaluate(np.linspace(0.0, seconds, samples + 1)))
+    np.testing.assert_array_equal(peak_effort(robot, curve, chi), np.abs(seen).max(axis=0))
+
+
 def test_the_penalty_is_the_sum_of_squares_of_what_is_missing():
     """Balls, so that both ends of each are the same point; wanted are 1.15 margins and 1 mm, softened by 5 cm."""
     robot = three_dof()

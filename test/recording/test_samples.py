@@ -1,0 +1,250 @@
+"""What is done with samples before anything is computed from them: order, cuts, joints, joints by name, spectra."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.signal import welch
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.recording.in_order import joined_samples
+from ros2_dynid.recording.power_spectrum import power_spectrum, third_octaves
+from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.samples import (
+    Samples,
+    cut,
+    in_order_of,
+    longest_stretch,
+    missing_joint,
+    ordered,
+    samples_of,
+    shortened,
+)
+from ros2_dynid.recording.wrench import read_wrenches
+
+NAMES = ("a", "b", "c")
+
+
+def numbered(t, fields=("q", "dq", "ddq", "tau", "q_r")):
+    """Samples whose values tell their row, joint and field."""
+    t = np.asarray(t, dtype=float)
+    base = 10.0 * np.arange(len(t))[:, None] + np.arange(3)
+    arrays = {field: base + 1000.0 * k for k, field in enumerate(("q", "dq", "ddq", "tau", "q_r")) if field in fields}
+    return samples_of(t, NAMES, arrays, "test.csv")
+
+
+def rows_of(samples):
+    """The rows that every signal says it has."""
+    found = [((array[:, 0] % 1000) / 10).round().astype(int).tolist() for array in samples.arrays().values()]
+    assert all(rows == found[0] for rows in found)
+    return found[0]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+@pytest.mark.parametrize("seed", range(6))
+def test_order_is_that_of_a_plain_search(seed, size):
+    """Late, repeated and unknown times: sorted, the first of each kept, and what that took is said."""
+    rng = np.random.default_rng(seed)
+    t = np.cumsum(rng.choice([0.0, 0.01, 0.02], size)) + rng.choice([0.0, -0.3], size, p=[0.8, 0.2])
+    t[rng.random(size) < 0.1] = np.nan
+    samples = numbered(t)
+    found = ordered(samples)
+    wanted, seen = [], set()
+    for k in sorted((k for k in range(size) if np.isfinite(t[k])), key=lambda k: (t[k], k)):
+        if t[k] not in seen:
+            wanted.append(k)
+            seen.add(t[k])
+    assert rows_of(found) == wanted and list(found.t) == [t[k] for k in wanted]
+    kept = [x for x in t if np.isfinite(x)]
+    counts = {
+        "without a time": size - len(kept),
+        "sorted in": int(sum(b < a for a, b in itertools.pairwise(kept))),
+        "repeat a stamp": len(kept) - len(wanted),
+    }
+    for words, count in counts.items():
+        told = [note.text for note in found.notes if words in note.text]
+        assert (told == []) if not count else (len(told) == 1 and told[0].startswith(f"{count} "))
+
+
+@pytest.mark.parametrize(("back", "resets"), [(1.09, 0), (1.11, 1), (30.0, 1)])
+@pytest.mark.parametrize("first", [40, 60])
+def test_of_a_clock_that_was_set_the_longest_stretch_is_used(back, resets, first):
+    t = np.arange(100) * 0.1
+    t[first:] -= back
+    rows, found = longest_stretch(t)
+    assert found == resets
+    longer = slice(0, 100) if not resets else slice(0, 60) if first == 60 else slice(40, 100)
+    assert (rows.start, rows.stop) == (longer.start, longer.stop)
+    if resets:
+        kept = ordered(numbered(t))
+        assert rows_of(kept) == list(range(longer.start, longer.stop))
+        assert any("set back 1 times" in note.text and "60 of 100" in note.text for note in kept.notes)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "rows"),
+    [
+        (None, None, (0, 9)), (0.2, None, (2, 9)), (None, 0.7, (0, 7)), (0.2, 0.7, (2, 7)), (0.3, 0.3, (3, 3)),
+        (-5.0, 0.05, (0, 0)), (0.85, 99.0, (9, 9)),
+    ],
+)  # fmt: skip
+def test_cuts_keep_both_their_ends(start, end, rows):
+    samples = numbered(np.arange(10) / 10)
+    found = cut(samples, start, end)
+    assert rows_of(found) == list(range(rows[0], rows[1] + 1)) and found.source == "test.csv"
+    if start is None and end is None:
+        assert found is samples
+
+
+def test_cuts_that_leave_nothing_are_refused():
+    samples = numbered(np.arange(10) / 10)
+    with pytest.raises(InputError, match=r"the cut from 0.5 s to 0.4 s is empty"):
+        cut(samples, 0.5, 0.4)
+    with pytest.raises(InputError, match=r"no sample lies between 5 and 6 s; the recording lasts from 0 to 0\.9 s"):
+        cut(samples, 5.0, 6.0)
+    with pytest.raises(InputError, match="no sample lies between -inf and -1 s"):
+        cut(samples, None, -1.0)
+    with pytest.raises(InputError, match="it is empty"):
+        cut(samples.take(slice(0, 0)), 0.0, 1.0)
+
+
+def test_joints_by_name():
+    samples = numbered(np.arange(4) / 10)
+    assert in_order_of(samples, NAMES) is samples
+    turned = in_order_of(samples, ("c", "a"))
+    assert turned.joint_names == ("c", "a")
+    for field, array in samples.arrays().items():
+        np.testing.assert_array_equal(turned.arrays()[field], array[:, [2, 0]])
+    with pytest.raises(InputError, match="joint 'x' of the robot is not in the recording, which has a, b, c"):
+        in_order_of(samples, ("a", "x"))
+    assert "which has no joints" in str(missing_joint(["x"], [], ""))
+    assert "2 joints of the robot, 'x' first, are not in the recording, which has a" in str(
+        missing_joint(["x", "y"], ["a"], "")
+    )
+    many = [f"j{k}" for k in range(13)]
+    assert shortened(many[:12]) == ", ".join(many[:12])
+    assert shortened(many) == ", ".join(many[:12]) + ", ... (13 in all)"
+    assert shortened(["x" * 70, "y"]) == "x" * 60 + ", y" and shortened(["p", "q", "r"], 2) == "p, q, ... (3 in all)"
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    good = numbered(np.arange(4) / 10)
+    for field in ("q", "dq", "ddq", "tau", "q_r"):
+        for wrong in (np.zeros((3, 3)), np.zeros((4, 2)), np.zeros(4)):
+            with pytest.raises(InputError, match=f"{field} has shape .* beside 4 times and 3 joints"):
+                good.with_arrays(good.t, good.arrays() | {field: wrong})
+    with pytest.raises(InputError, match="time has shape"):
+        Samples(np.zeros((4, 1)), NAMES, np.zeros((4, 3)))
+
+
+def test_parts_that_know_different_signals():
+    one, two = numbered([0.0, 0.1], ("q", "tau")), numbered([0.2], ("q", "dq"))
+    both = joined_samples([one, two])
+    assert list(both.t) == [0.0, 0.1, 0.2] and set(both.arrays()) == {"q", "dq", "tau"}
+    np.testing.assert_array_equal(both.q, np.vstack((one.q, two.q)))
+    np.testing.assert_array_equal(both.tau, np.vstack((one.tau, np.full((1, 3), np.nan))))
+    np.testing.assert_array_equal(both.dq, np.vstack((np.full((2, 3), np.nan), two.dq)))
+    unknown = one.with_arrays(one.t, {"q": one.q * np.nan, "tau": one.tau * np.nan})
+    for parts in ([unknown], [unknown, unknown]):
+        assert set(joined_samples(parts).arrays()) == {"q"}, "nothing is known of it anywhere"
+    assert joined_samples([one]) is one
+
+
+# --- spectra
+
+
+@pytest.mark.parametrize(("rate", "count", "length"), [(100.0, 2000, 500), (100.0, 300, 300), (10.0, 400, 64)])
+def test_spectra_are_welchs(rate, count, length):
+    """Segments of 5 s, of 64 samples at least, of the whole if there is less; against scipy's of the same segments."""
+    x = np.random.default_rng(0).normal(size=(count, 2)) * [1.0, 3.0] + [5.0, -2.0]
+    f, P = power_spectrum([x], rate)
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)
+    wanted_f, wanted = welch(x, rate, window, length, length // 2, detrend="constant", axis=0)
+    np.testing.assert_allclose(f, wanted_f[1:])
+    np.testing.assert_allclose(P[:-1], wanted[1:-1], rtol=1e-9)
+    np.testing.assert_allclose(P[-1], 2 * wanted[-1], rtol=1e-9)  # scipy does not double the last one
+    df = f[1] - f[0]
+    np.testing.assert_allclose(P.sum(axis=0) * df, [1.0, 9.0], rtol=0.15)
+
+
+def test_stretches_count_by_their_segments_and_short_ones_not():
+    rng = np.random.default_rng(1)
+    parts = [rng.normal(size=(700, 1)), rng.normal(size=(900, 1)), 50.0 * rng.normal(size=(400, 1))]
+    f, P = power_spectrum(parts, 100.0)
+    each = [power_spectrum([part[k : k + 500]], 100.0)[1] for part in parts[:2] for k in range(0, len(part) - 499, 250)]
+    assert len(each) == 3 and len(f) == 250
+    np.testing.assert_allclose(P, np.mean(each, axis=0))
+
+
+def test_third_octaves():
+    f = np.arange(1.0, 65.0)
+    P = np.column_stack((f, np.ones(64)))
+    edges, mean = third_octaves(f, P)
+    begin = 0.0
+    for edge, (level, one) in zip(edges, mean, strict=True):
+        band = f[(f > begin) & (f <= edge)]
+        assert level == pytest.approx(band.mean()) and one == 1.0
+        assert band[-1] / band[0] <= 2 ** (1 / 3) + 1e-9, "no wider than a third of an octave"
+        begin = edge
+    assert edges[-1] == 64.0 and list(edges[:4]) == [1.0, 2.0, 3.0, 4.0]
+    centres = 2.0 ** (np.round(3 * np.log2(edges)) / 3)
+    assert np.all(edges <= centres * 2 ** (1 / 6) + 1e-9)
+
+
+# --- wrenches in tables
+
+
+def wrench_table(path, header, rows):
+    path.write_text("\n".join([header, *(",".join(str(x) for x in row) for row in rows)]))
+    return path
+
+
+@pytest.mark.parametrize("form", ["long", "short", "npz"])
+def test_wrenches_in_tables_by_every_name(tmp_path, form):
+    axes = ["force.x", "force.y", "force.z", "torque.x", "torque.y", "torque.z"]
+    short = ["fx", "fy", "fz", "tx", "ty", "tz"]
+    t = np.arange(30) / 10
+    w = np.arange(180.0).reshape(30, 6)
+    if form == "npz":
+        path = tmp_path / "w.npz"
+        np.savez(path, t=t, wrist=w)
+    else:
+        names = [f"wrist.{x}" for x in (axes if form == "long" else short)]
+        order = [3, 0, 5, 1, 4, 2]
+        header = ",".join(["other", *(names[k] for k in order), "time"])
+        path = wrench_table(tmp_path / "w.csv", header, [[7, *row[order], s] for row, s in zip(w, t, strict=True)])
+    found = read_wrenches(path, "wrist", 0)
+    np.testing.assert_allclose(found.t, t)
+    np.testing.assert_allclose(found.w, w)
+    part = read_wrenches(path, "wrist", 0, Reading(start=0.5, end=2.2))
+    assert part.t[0] == 0.5 and part.t[-1] == 2.2 and np.array_equal(part.w, w[5:23])
+    with pytest.raises(InputError, match="only 15 wrenches"):
+        read_wrenches(path, "wrist", 0, Reading(start=0.0, end=1.4))
+    assert len(read_wrenches(path, "wrist", 0, Reading(start=0.0, end=1.5)).t) == 16
+    with pytest.raises(InputError):
+        read_wrenches(path, "elbow", 0)
+
+
+def test_wrenches_that_are_none_are_left_out_and_the_first_of_a_time_counts(tmp_path):
+    header = "time;s.fx;s.fy;s.fz;s.tx;s.ty;s.tz"
+    rows = [[k, *range(k, k + 6)] for k in range(20)]
+    rows[3][4] = "nan"
+    rows[5][0] = 4
+    rows.append([20, 1])
+    rows.append(["x", *range(6)])
+    path = tmp_path / "w.csv"
+    path.write_text("\n".join([header, *(";".join(str(x) for x in row) for row in rows)]))
+    found = read_wrenches(path, "s", 0)
+    assert list(found.t) == [k for k in range(20) if k not in (3, 5)]
+    np.testing.assert_array_equal(found.w[:, 0], found.t)
+    missing = wrench_table(tmp_path / "m.csv", "time,s.fx,s.fy,s.fz,s.tx,s.ty", [[0] * 6])
+    with pytest.raises(InputError, match="not all wrench columns"):
+        read_wrenches(missing, "s", 0)
+    np.savez(tmp_path / "x.npz", t=np.arange(4), s=np.zeros((4, 5)))
+    with pytest.raises(InputError, match=r"s has shape \(4, 5\); give it the shape \(4, 6\)"):
+        read_wrenches(tmp_path / "x.npz", "s", 0)
+    np.savez(tmp_path / "y.npz", s=np.zeros((4, 6)))
+    with pytest.raises(InputError, match="or no t"):
+        read_wrenches(tmp_path / "y.npz", "s", 0)
