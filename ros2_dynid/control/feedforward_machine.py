@@ -110,14 +110,14 @@ class FeedforwardMachine:
         self._limited: Robot | None = None  # the last one known that gives effort limits
         self._robot: Robot | None = None
         self._names: tuple[str, ...] = ()
-        self._chi = np.zeros(0)
+        self._chi = np.empty(0)
         self._load: Load | None = None
         self._model: FeedforwardModel | None = None
         self._bars: ErrorBars | None = None
         self.carried: CarriedModel | None = None
         self._retired = ""  # why the model only holds gravity, if it is one of another robot
         self._door: TorqueDoor | None = None
-        self._poses = np.zeros((0, 0))
+        self._poses = np.empty((0, 0))
         self._measured: MeasuredState | None = None
         self._arrival = -np.inf  # of the last joint state that was new
         self._seen: tuple[float, MeasuredState] | None = None  # the last joint state and when, believed or not

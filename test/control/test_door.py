@@ -134,6 +134,19 @@ def test_a_stop_of_a_robot_that_is_outside_and_comes_back_or_is_too_fast_passes(
         approve_stop(fast.points, faster, LIMITS)
 
 
+def test_a_stop_has_the_form_of_every_trajectory():
+    brake = braking(LIMITS, np.zeros(2), np.array([0.5, -0.5]), np.zeros(2), 0.01)
+    t, q = brake.points.t, brake.points.q
+    for points, words in (
+        (reference(NAMES[::-1], t, q, 0 * q), "in this order"),
+        (reference(NAMES, np.array([0.0]), q, 0 * q), "start now"),
+        (reference(NAMES, t, q), "no velocities"),
+        (reference(NAMES, t, q, q + 0.1), "does not end at rest"),
+    ):
+        with pytest.raises(InputError, match=words):
+            approve_stop(points, brake.expected, LIMITS)
+
+
 def _hurried(expected: Reference) -> Reference:
     t = expected.t * 0.7
     return reference(NAMES, t, expected.q, expected.dq)

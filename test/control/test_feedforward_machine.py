@@ -431,6 +431,18 @@ def test_a_trajectory_of_one_point_is_a_streamed_point_and_one_of_two_is_not():
     assert run.state is FeedforwardState.FOLLOWING
 
 
+def test_a_machine_without_settings_has_those_of_the_documentation():
+    machine = FeedforwardMachine()
+    assert machine.state is FeedforwardState.STOPPED and not machine.streaming and not machine.splitting
+    assert machine.due == np.inf and machine.robot is None and machine.limits is None and not machine.has_model
+    settings = FeedforwardSettings()
+    assert (settings.timeout, settings.stale, settings.period, settings.point_rate) == (0.05, 0.1, 1e-3, 100.0)
+    assert settings.hold and settings.efforts == settings.rates == (0.0,)
+    assert (settings.options.smoothing, settings.options.ramp) == (0.02, 0.3)
+    split = FeedforwardMachine(FeedforwardSettings(FeedforwardOptions(split=True)), stream=True)
+    assert split.splitting and split.streaming
+
+
 def test_a_prediction_needs_a_model():
     with pytest.raises(InputError, match="model"):
         Run().machine.predicted(HERE, STILL, STILL)
