@@ -407,6 +407,7 @@ private:
       case FrictionKind::asymmetric: return term.coefficient * std::fabs(v);
       case FrictionKind::cubic: return term.coefficient * v * v * v;
       case FrictionKind::root: return term.coefficient * sign(v) * std::sqrt(std::fabs(v));
+      case FrictionKind::power: return term.coefficient * sign(v) * std::pow(std::fabs(v), term.speed);
       case FrictionKind::stribeck: {
         const double x = v / term.speed;
         return term.coefficient * sign(v) * std::exp(-x * x);

@@ -61,10 +61,10 @@ struct Passive
   std::vector<Weight> terms;
 };
 
-enum class FrictionKind : std::uint32_t { asymmetric, cubic, root, stribeck, load, load_viscous };
-constexpr std::uint32_t friction_kinds = 6;
+enum class FrictionKind : std::uint32_t { asymmetric, cubic, root, stribeck, load, load_viscous, power };
+constexpr std::uint32_t friction_kinds = 7;
 
-/// A term of an active joint's friction beyond Fv dq + Fc sign(dq) + off; speed: vs of a Stribeck term.
+/// A term of an active joint's friction beyond Fv dq + Fc sign(dq) + off; speed: vs of a Stribeck term, exponent of a power.
 struct FrictionTerm
 {
   std::size_t joint = 0;
@@ -306,6 +306,7 @@ inline void check_structure(const Model & model)
   for (const auto & term : model.friction) {
     if (!is_active(term.joint)) throw std::runtime_error("a friction term is of no active joint");
     if (term.kind == FrictionKind::stribeck && !(term.speed > 0.0)) throw std::runtime_error("a speed is wrong");
+    if (term.kind == FrictionKind::power && !(term.speed > 0.0)) throw std::runtime_error("an exponent is wrong");
   }
 }
 

@@ -94,7 +94,9 @@ def torque_function(robot: Robot, chi: ArrayLike) -> InverseDynamics:
     return NumpyTorque(robot, chi) if found is None else found.Torque(chi)
 
 
-def fast_inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> Array:
+def fast_inverse_dynamics(
+    robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, temperature: Array | None = None
+) -> Array:
     """Return tau = Y chi, shape (N, n_active) [N.m, N]; see dynamics.newton_euler.inverse_dynamics."""
     chi = checked_standard(robot, chi)
     arrays = _checked(robot, q=q, dq=dq, ddq=ddq)
@@ -102,7 +104,7 @@ def fast_inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayL
     if robot.friction:
         carried = fast_inverse_dynamics(*frictionless(robot, chi), *arrays)
         plain = fast_inverse_dynamics(replace(robot, friction=()), chi, *arrays)
-        return plain + terms_torque(robot, arrays[1], np.sign(arrays[1]), carried)
+        return plain + terms_torque(robot, arrays[1], np.sign(arrays[1]), carried, temperature)
     found = _library(robot, "torque", N) if N else None
     if found is None:
         return inverse_dynamics(robot, chi, *arrays)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ros2_dynid.codegen.graph import ADD, MUL, NUM, PAR, Expr, Graph, evaluate
+from ros2_dynid.codegen.graph import ADD, MUL, NUM, PAR, TINY, Expr, Graph, evaluate
 from ros2_dynid.codegen.operation_search import Generated
 from ros2_dynid.codegen.text import Code, Statement, code_of, comment, number
 from ros2_dynid.model.parameters import LINK
@@ -25,7 +25,8 @@ class Program:
     robot: Robot
     name: str
     functions: Mapping[str, Generated]
-    """By name: torque, inertia_gravity, velocity_torques, synchronous; all with the same `parameters`."""
+    """By name: torque, inertia_gravity, velocity_torques, synchronous, and friction of a robot with friction terms; all
+    with the same `parameters`."""
     parameters: tuple[str, ...]
     values: Array
     runtime: bool = False
@@ -38,7 +39,7 @@ class Program:
     about: tuple[str, ...] = ()
     """Lines for the header: where the parameters come from."""
     tests: tuple[Mapping[str, Array], ...] = field(default_factory=tuple)
-    """Reference samples: q, dq, ddq (and wrench, load) with tau, M, Q and C."""
+    """Reference samples: q, dq, ddq (and wrench, load) with tau, M, Q, C, the torque carried and its friction F."""
 
     @property
     def prepared(self) -> bool:
@@ -51,20 +52,30 @@ INPUTS = {
     "inertia_gravity": ("q",),
     "velocity_torques": ("q", "dq"),
     "synchronous": ("M", "h", "ddq"),
+    "friction": ("dq", "carried"),
 }
 _DOC = {
     "torque": "tau = M(q) ddq + C(q, dq) + Q(q) + friction of the model",
     "inertia_gravity": "inertia matrix M (row by row) and gravity torques Q: the background task",
     "velocity_torques": "C: Coriolis and centrifugal torques, with friction and offsets of the model: background task",
     "synchronous": "tau = M ddq + h with M and h from the background: the synchronous task",
+    "friction": "F: friction and offsets of gears that carry what the synchronous task returns; tau is the sum of both",
 }
+_RIGID = "C: Coriolis and centrifugal torques without friction: background task"
+
+
+def purpose(program: Program, function: str) -> str:
+    """Return what a function computes, in one line."""
+    return _RIGID if function == "velocity_torques" and program.robot.friction else _DOC[function]
 
 
 def sizes(program: Program) -> dict[str, int]:
     """Return the lengths of the arrays that the generated functions take."""
     n = len(program.robot.active)
     return {"q": n, "dq": n, "ddq": n, "tau": n, "M": n * n, "Q": n, "C": n, "h": n, "wrench": 6, "load": 10} | {
-        "parameters": len(program.parameters)
+        "parameters": len(program.parameters),
+        "carried": n,
+        "F": n,
     }
 
 
@@ -73,7 +84,7 @@ def targets(program: Program, function: str) -> list[str]:
     n = len(program.robot.active)
     if function == "inertia_gravity":
         return [f"M[{k}]" for k in range(n * n)] + [f"Q[{k}]" for k in range(n)]
-    array = "C" if function == "velocity_torques" else "tau"
+    array = {"velocity_torques": "C", "friction": "F"}.get(function, "tau")
     return [f"{array}[{k}]" for k in range(n)]
 
 
@@ -102,6 +113,8 @@ def _code(program: Program, function: str) -> Code:
         "root": f"sqrt{suffix}(fabs{suffix}({{x}}))",
         "inverse_root": f"(({real})1 / sqrt{suffix}(fabs{suffix}({{x}})))",
         "gauss": f"exp{suffix}(-({{x}}) * ({{x}}))",
+        "log": f"log{suffix}(fabs{suffix}({{x}}) + {number(TINY, real)})",
+        "exp": f"exp{suffix}({{x}})",
     }
     outputs = list(zip(targets(program, function), generated.outputs, strict=True))
     return code_of(generated.graph, outputs, real=real, functions=styles)
@@ -131,7 +144,7 @@ def _signature(program: Program, function: str, outputs: Sequence[str]) -> str:
 
 
 def _outputs(function: str) -> list[str]:
-    return {"inertia_gravity": ["M", "Q"], "velocity_torques": ["C"]}.get(function, ["tau"])
+    return {"inertia_gravity": ["M", "Q"], "velocity_torques": ["C"], "friction": ["F"]}.get(function, ["tau"])
 
 
 def _background_signature(program: Program) -> str:
@@ -202,7 +215,7 @@ def _header(program: Program, layout: Mapping[str, int]) -> str:
         lines += [f"/* Constants for the functions below, to be prepared again when {what} change. */"]
         lines += [_prepare_signature(program) + ";", ""]
     for name in program.functions:
-        lines += [f"/* {_DOC[name]} */", _signature(program, name, _outputs(name)) + ";", ""]
+        lines += [f"/* {purpose(program, name)} */", _signature(program, name, _outputs(name)) + ";", ""]
     if "inertia_gravity" in program.functions and "velocity_torques" in program.functions:
         lines += ["/* M and h = C + Q for the synchronous task: the whole background task */"]
         lines += [_background_signature(program) + ";", ""]
@@ -364,6 +377,9 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         checked += ["M", "Q"]
     if "velocity_torques" in program.functions:
         checked.append("C")
+    if "friction" in program.functions:
+        inputs.append("carried")
+        checked.append("F")
     for array in inputs:
         lines += _table(real, f"{array}_in", [test[array] for test in program.tests])
     for array in checked:
@@ -371,6 +387,7 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
     if program.runtime:
         lines += _table(real, "parameters_in", [program.values])
     lines += ["int main(void)", "{", "    double worst = 0.0, e;", "    int i;"]
+    lines += ["    int k;"] if "F" in checked and not program.wrench else []
     lines += [f"    {real} {array}[{n[array]}];" for array in checked]
     if "M" in checked and "C" in checked:
         lines.append(f"    {real} h[{n['h']}], tau_two_rates[{n['tau']}];")
@@ -390,11 +407,20 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
     if "C" in checked:
         lines.append(f"        {name}_velocity_torques(q_in[i], dq_in[i], {c}C);")
         checks.append(("velocity torques", "C", "C"))
+    if "F" in checked:
+        lines.append(f"        {name}_friction(dq_in[i], carried_in[i], {c}F);")
+        checks.append(("friction", "F", "F"))
     if "M" in checked and "C" in checked and not program.wrench:
         lines += [
             f"        {name}_background(q_in[i], dq_in[i], {c}M, h);",
             f"        {name}_synchronous(M, h, ddq_in[i], tau_two_rates);",
         ]
+        if "F" in checked:
+            lines += [
+                f"        {name}_friction(dq_in[i], tau_two_rates, {c}F);",
+                f"        for (k = 0; k < {n['tau']}; ++k)",
+                "            tau_two_rates[k] += F[k];",
+            ]
         checks.append(("two rates", "tau_two_rates", "tau"))
     elif "M" in checked and "C" in checked:
         lines += [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ros2_dynid.codegen.emit_c import INPUTS, Program, constant_text, targets
-from ros2_dynid.codegen.graph import Expr, evaluate
+from ros2_dynid.codegen.graph import TINY, Expr, evaluate
 from ros2_dynid.codegen.text import code_of, comment, number
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array
@@ -20,13 +20,17 @@ _STYLE = {
     "root": "np.sqrt(np.abs({x}))",
     "inverse_root": "(1.0 / np.sqrt(np.abs({x})))",
     "gauss": "np.exp(-np.square({x}))",
+    "log": f"np.log(np.abs({{x}}) + {TINY!r})",
+    "exp": "np.exp({x})",
 }
 _DOC = {
     "torque": "Return tau, shape (N, {n}), for q, dq, ddq{more} of shape (N, {n}).",
     "inertia_gravity": "Return the inertia matrix M, shape (N, {n}, {n}), and the gravity torques Q, shape (N, {n}).",
     "velocity_torques": "Return Coriolis and centrifugal torques, with friction and offsets of the model, (N, {n}).",
     "synchronous": "Return tau = M ddq + h, shape (N, {n}), for M of shape (N, {n}, {n}) and h, ddq of shape (N, {n}).",
+    "friction": "Return friction and offsets, (N, {n}), of gears that carry M ddq + C + Q, (N, {n}): tau is the sum.",
 }
+_RIGID = "Return Coriolis and centrifugal torques without friction, (N, {n})."
 
 
 def emit_numpy(program: Program) -> dict[str, str]:
@@ -63,7 +67,8 @@ def _function(program: Program, name: str) -> list[str]:
     if name != "synchronous":
         given += ["parameters=None"] if program.runtime else []
         given += [f"load=({', '.join(['0.0'] * len(LINK))})"] if program.load else []
-    doc = _DOC[name].format(n=n, more=" and wrench (6 columns)" if "wrench" in arguments else "")
+    told = _RIGID if name == "velocity_torques" and program.robot.friction else _DOC[name]
+    doc = told.format(n=n, more=" and wrench (6 columns)" if "wrench" in arguments else "")
     lines = [f"def {name}({', '.join((*arguments, *given))}):", f'    """{doc}"""']
     if name == "synchronous":
         lines.append(f"    M = M.reshape(len(M), {n * n})")
@@ -83,7 +88,7 @@ def _function(program: Program, name: str) -> list[str]:
         lines += [f"    {c} = {number(v)}" for (c, _), v in zip(code.constants, values_of, strict=True)]
     first = arguments[0]
     lines += [f"    {statement.name} = {statement.text}" for statement in code.statements]
-    sizes: Mapping[str, int] = {"M": n * n, "Q": n, "C": n, "tau": n}
+    sizes: Mapping[str, int] = {"M": n * n, "Q": n, "C": n, "tau": n, "F": n}
     made = list(dict.fromkeys(target.partition("[")[0] for target, _ in outputs))
     source = {"M": "M_out"} if name == "inertia_gravity" else {}
     lines += [f"    {source.get(array, array)} = np.empty((len({first}), {sizes[array]}))" for array in made]
@@ -108,12 +113,13 @@ def _text(expr: Expr) -> str:
 
 def _check(program: Program) -> list[str]:
     """Return the part that runs when the module is executed: a comparison with reference values."""
-    checked = {"torque": "tau", "velocity_torques": "C"}
+    checked = {"torque": "tau", "velocity_torques": "C", "friction": "F"}
 
     def table(rows: Sequence[Array]) -> str:
         return repr([[float(x) for x in np.ravel(row)] for row in rows])
 
     arrays = ["q", "dq", "ddq", *(["wrench"] if program.wrench else [])]
+    arrays += ["carried"] if "friction" in program.functions else []
     lines = ['if __name__ == "__main__":']
     lines += [f"    {a} = np.array({table([test[a] for test in program.tests])})" for a in arrays]
     lines += ["    worst = 0.0"]

@@ -42,11 +42,31 @@ def _complete(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau
     total = to_active(graph, robot, _drives(graph, robot, slots, plan, tau, parts))
     if not robot.friction:
         return total
-    rigid = {slot: value for slot, value in slots.items() if slot[0] not in ("Fv", "Fc", "off", "Fvm", "Fcm")}
+    rigid, _ = _split(slots)
     carried = to_active(graph, robot, _drives(graph, robot, rigid, plan, tau, parts))
+    return _with_terms(graph, robot, total, carried)
+
+
+def _split(slots: Slots) -> tuple[Slots, Slots]:
+    """Return the slots of links and rotors, and those of friction and offsets."""
+    rubbing = ("Fv", "Fc", "off", "Fvm", "Fcm")
+    rigid = {slot: value for slot, value in slots.items() if slot[0] not in rubbing}
+    return rigid, {slot: value for slot, value in slots.items() if slot[0] in rubbing}
+
+
+def _with_terms(graph: Graph, robot: Robot, tau: list[Expr], carried: Sequence[Expr]) -> list[Expr]:
+    """Return torques of the active joints with the robot's friction terms, for gears that carry `carried`."""
+    total = list(tau)
     for k, term in active_terms(robot, robot.friction):
         total[k] = total[k] + graph.number(term.coefficient) * _term(graph, term, graph.variable("dq", k), carried[k])
     return total
+
+
+def friction(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
+    """Return friction and offsets F(dq, carried), terms included, for gears that carry `carried` = M ddq + C + Q."""
+    _, rubbing = _split(slots)
+    plain = to_active(graph, robot, _drives(graph, robot, rubbing, plan, [graph.zero] * robot.n, "q dq"))
+    return _with_terms(graph, robot, plain, [graph.variable("carried", k) for k in range(len(plain))])
 
 
 def _term(graph: Graph, term: FrictionTerm, v: Expr, carried: Expr) -> Expr:
@@ -64,6 +84,10 @@ def _term(graph: Graph, term: FrictionTerm, v: Expr, carried: Expr) -> Expr:
             return graph.sign(v) * graph.even(ABS, carried)
         case FrictionKind.LOAD_VISCOUS:
             return v * graph.even(ABS, carried)
+        case FrictionKind.POWER:
+            return graph.sign(v) * graph.power(v, term.exponent)
+        case FrictionKind.TEMPERATURE | FrictionKind.TEMPERATURE_VISCOUS:
+            return graph.zero  # at T0: generated code is not told the temperature
 
 
 def torque_with_wrench(joint: int, tool: Array) -> Builder:
@@ -96,7 +120,11 @@ def _snapped(x: float) -> float:
 
 
 def velocity_torques(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
-    """Return C(q, dq), with friction and offsets if they are among the slots: all but acceleration and gravity."""
+    """Return C(q, dq), with friction and offsets if they are among the slots: all but acceleration and gravity.
+
+    Friction with further terms depends on the accelerations as well, and has a function of its own.
+    """
+    slots = _split(slots)[0] if robot.friction else slots
     recursion, links = moving(graph, robot, plan, "q dq")
     tau = joint_forces(recursion, links, _by_link(robot, slots))
     return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq"))

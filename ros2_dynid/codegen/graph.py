@@ -14,9 +14,13 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NUM, PAR, VAR, SIN, COS, SIGN, ADD, MUL = "num", "par", "var", "sin", "cos", "sign", "add", "mul"
-ABS, ROOT, GAUSS, INVERSE_ROOT = "abs", "root", "gauss", "inverse_root"
-UNARY = (SIN, COS, SIGN, ABS, ROOT, GAUSS, INVERSE_ROOT)
-"""Functions of one node: |x|, sqrt(|x|), exp(-x^2) and 1 / sqrt(|x|) beside sine, cosine and sign."""
+ABS, ROOT, GAUSS, INVERSE_ROOT, LOG = "abs", "root", "gauss", "inverse_root", "log"
+EXP = "exp"
+UNARY = (SIN, COS, SIGN, ABS, ROOT, GAUSS, INVERSE_ROOT, LOG, EXP)
+"""Functions of one node: |x|, sqrt(|x|), exp(-x^2), 1 / sqrt(|x|) and log(|x| + TINY) beside sine, cosine, sign and
+exponential."""
+TINY = 1e-30
+"""Added to |x| before its logarithm: |x|^p = exp(p log |x|) is as good as 0 at 0 then, also in float."""
 Key = tuple[object, ...]
 
 
@@ -132,8 +136,13 @@ class Graph:
         return Expr(self, self._node((SIGN, x.node), False), x.sign)
 
     def even(self, function: str, x: Expr) -> Expr:
-        """Return |x| (ABS), sqrt(|x|) (ROOT), exp(-x^2) (GAUSS) or 1 / sqrt(|x|) (INVERSE_ROOT)."""
+        """Return |x| (ABS), sqrt(|x|) (ROOT), exp(-x^2) (GAUSS), 1 / sqrt(|x|) (INVERSE_ROOT) or log(|x| + TINY)."""
         return Expr(self, self._node((function, x.node), False))
+
+    def power(self, x: Expr, exponent: float) -> Expr:
+        """Return |x|^exponent."""
+        scaled = self.number(exponent) * self.even(LOG, x)
+        return Expr(self, self._node((EXP, scaled.node), False))
 
     def add(self, a: Expr, b: Expr) -> Expr:
         """Return a + b, folded if possible."""
@@ -253,6 +262,8 @@ _EVALUATE: Mapping[str, Callable[[float], float]] = {
     ROOT: lambda x: math.sqrt(abs(x)),
     GAUSS: lambda x: math.exp(-x * x),
     INVERSE_ROOT: lambda x: 1.0 / math.sqrt(abs(x)),
+    LOG: lambda x: math.log(abs(x) + TINY),
+    EXP: math.exp,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.emit_c import Program
 from ros2_dynid.codegen.functions import (
     Builder,
+    friction,
     inertia_gravity,
     synchronous,
     torque,
@@ -22,6 +23,8 @@ from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
 from ros2_dynid.codegen.operation_search import EFFORT, Generated, generate, starting_constants
 from ros2_dynid.codegen.representation import Space, space_of
 from ros2_dynid.codegen.text import identifier
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.friction_terms import terms_torque
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import constraint
@@ -48,6 +51,8 @@ class ProgramOptions:
 
 
 FUNCTIONS = ("torque", "inertia_gravity", "velocity_torques", "synchronous")
+FRICTION = "friction"
+"""Of robots with friction terms only."""
 
 
 def chosen_parameters(robot: Robot, only: Sequence[str] | None) -> tuple[tuple[str, ...], Array]:
@@ -87,13 +92,12 @@ def program_of(
 ) -> Program:
     """Return the generated functions in the parameters named (standard parameters; all others are zero).
 
-    A robot with friction terms has no split into two tasks: its friction grows with the torque, accelerations included.
+    With friction terms, velocity_torques has no friction, which may grow with the torque, accelerations included: it is
+    a function of its own, of dq and of the torque M ddq + C + Q that the gears carry.
     """
     options = options or ProgramOptions()
-    if robot.friction and options.wrench:
-        raise InputError("a wrench beside friction terms", "identify with plain friction (viscous+coulomb)", robot.name)
-    if robot.friction:
-        functions = [name for name in functions if name in ("torque", "inertia_gravity")]
+    if robot.friction and "velocity_torques" in functions:
+        functions = [*functions, FRICTION]
     joint, pose, tool = tool_of(robot, options.tool)
     columns = unit_columns(robot, parameters)
     if options.load:
@@ -103,6 +107,7 @@ def program_of(
         "inertia_gravity": inertia_gravity,
         "velocity_torques": velocity_torques,
         "synchronous": synchronous,
+        FRICTION: friction,
     }
     space = space_of(robot)
     X = starting_constants(space, columns)
@@ -184,13 +189,20 @@ def reference_samples(program: Program, joint: int, pose: Array, columns: Array)
         chi = columns @ np.concatenate((program.values, load))
         row = q[None], dq[None], ddq[None]
         still = np.zeros_like(row[0])
-        tau = inverse_dynamics(robot, chi, *row)[0] - contact_torque(robot, q, wrench, joint, pose)
-        moving = inverse_dynamics(robot, chi, q[None], dq[None], still)[0]
+        contact = contact_torque(robot, q, wrench, joint, pose)
+        rigid = frictionless(robot, chi)
+        carried = inverse_dynamics(*rigid, *row)[0] - contact  # by the gears: links, rotors and the wrench
+        plain = replace(robot, friction=())
+        rubbing = inverse_dynamics(plain, chi, *row)[0] - inverse_dynamics(*rigid, *row)[0]
+        rubbing = rubbing + terms_torque(robot, dq, np.sign(dq), carried)
+        moving = inverse_dynamics(*(rigid if robot.friction else (robot, chi)), q[None], dq[None], still)[0]
         test = {
             "q": q,
             "dq": dq,
             "ddq": ddq,
-            "tau": tau,
+            "tau": carried + rubbing,
+            "carried": carried,
+            "F": rubbing,
             "M": inertia_matrix(robot, chi, q[None])[0],
             "Q": gravity_torque(robot, chi, q[None])[0],
             "C": moving - gravity_torque(robot, chi, q[None])[0],

@@ -25,6 +25,7 @@ KINDS = (
     FrictionKind.STRIBECK,
     FrictionKind.LOAD,
     FrictionKind.LOAD_VISCOUS,
+    FrictionKind.POWER,
 )
 """In the order of `FrictionKind` in include/ros2_dynid/model.hpp."""
 
@@ -72,10 +73,11 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _integers(out, passive.joint)
         _numbers(out, passive.offset)
         _weights(out, dict(passive.terms))
-    _integers(out, len(robot.friction))
-    for term in robot.friction:
+    terms = [term for term in robot.friction if term.kind in KINDS]  # those of the temperature are zero at T0
+    _integers(out, len(terms))
+    for term in terms:
         _integers(out, term.joint, KINDS.index(term.kind))
-        _numbers(out, term.coefficient, term.speed)
+        _numbers(out, term.coefficient, term.shape)
     if robot.forces:
         _integers(out, len(robot.forces))
         coefficients = iter(chi[force_slice(robot)].tolist())

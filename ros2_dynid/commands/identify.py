@@ -59,7 +59,8 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="LAW",
         default=AUTO,
         help="auto (default): terms that held-out data support; viscous+coulomb; or terms with + between them (load, "
-        "load_viscous, stribeck, root, cubic, asymmetric), for all joints or as JOINT=LAW,JOINT=LAW",
+        "load_viscous, stribeck, root, cubic, asymmetric, power, temperature, temperature_viscous), for all joints or "
+        "as JOINT=LAW,JOINT=LAW",
     )
     parser.add_argument(
         "--prior",

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.model.robot import Array
+    from ros2_dynid.model.robot import Array, Robot
+    from ros2_dynid.recording.samples import Samples
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,15 @@ class EffortSize:
 
 @dataclass(frozen=True)
 class TorqueOutcome:
-    """The table written, and the size of the efforts by joint."""
+    """The table written, and the size of the efforts by joint.
+
+    reference: temperature [deg C] that friction was taken at, by joint, where it depends on one that is not known.
+    """
 
     rows: int
     output: str
     effort: Mapping[str, EffortSize]
+    reference: Mapping[str, float]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -41,7 +46,9 @@ def add_parser(subparsers: Subparsers) -> None:
         parser, help_text="identified model (model.yaml or its folder), or a robot with a priori values"
     )
     parser.add_argument(
-        "input", metavar="IN.csv", help="motions: time, NAME.position, NAME.velocity, NAME.acceleration"
+        "input",
+        metavar="IN.csv",
+        help="motions: time, NAME.position, .velocity, .acceleration, and .temperature if known",
     )
     parser.add_argument("output", metavar="OUT.csv", help="table to write: time and NAME.effort [N.m or N]")
     parser.add_argument("--no-friction", action="store_true", help="leave friction and offsets out")
@@ -98,7 +105,8 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
             where = f"{robot.active_names[j]}.{what} is missing or not finite in row {row + 1}"
             raise InputError(where, "give a number", args.input)
         motion.append(array)
-    tau = fast_inverse_dynamics(robot, chi, *motion)
+    q, dq, ddq = motion
+    tau = fast_inverse_dynamics(robot, chi, q, dq, ddq, samples.temperature)
     std = _std(args, motion) if args.std else np.empty((len(tau), 0))
     out = Path(args.output)
     if out.suffix.lower() == ".npz":
@@ -111,7 +119,22 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
         name: EffortSize(float(np.sqrt(np.mean(tau[:, j] ** 2))), float(np.max(np.abs(tau[:, j]))))
         for j, name in enumerate(robot.active_names)
     }
-    return TorqueOutcome(len(tau), str(out), size)
+    return TorqueOutcome(len(tau), str(out), size, _reference(robot, samples))
+
+
+def _reference(robot: Robot, samples: Samples) -> dict[str, float]:
+    """Return T0 of the joints whose friction depends on a temperature that the table does not have in every row."""
+    import numpy as np
+
+    from ros2_dynid.model.friction_kinds import THERMAL
+
+    place = {joint: k for k, joint in enumerate(robot.active)}
+    warmth = np.full_like(samples.q, np.nan) if samples.temperature is None else samples.temperature
+    return {
+        robot.joints[term.joint - 1].name: term.reference
+        for term in robot.friction
+        if term.kind in THERMAL and not np.isfinite(warmth[:, place[term.joint]]).all()
+    }
 
 
 def _std(args: argparse.Namespace, motion: list[Array]) -> Array:
@@ -126,5 +149,8 @@ def _std(args: argparse.Namespace, motion: list[Array]) -> Array:
 def show(outcome: TorqueOutcome, console: Console) -> None:
     """Print what was written."""
     console.print(f"{outcome.rows} rows written to {outcome.output}", markup=False)
+    for name, reference in outcome.reference.items():
+        text = f"the temperature of {name} is not known in every row: its friction is that at {reference:g} deg C there"
+        console.print(text, markup=False)
     for name, size in outcome.effort.items():
         console.print(f"  {name}: rms {size.rms:.4g}, largest {size.max:.4g} [N.m or N]", markup=False)

@@ -17,11 +17,13 @@ from ros2_dynid.model.parameters import by_joint, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 
-def inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> Array:
+def inverse_dynamics(
+    robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, temperature: Array | None = None
+) -> Array:
     """Return tau = Y(q, dq, ddq) chi, shape (N, n_active) [N.m, N], friction, rotors and offsets included.
 
     The robot's friction terms are added to it. chi: standard parameters, shape (n_standard,); q, dq, ddq: shape
-    (N, n_active).
+    (N, n_active); temperature: of the drives [deg C], in that shape; None or NaN: not known.
     """
     chi = checked_standard(robot, chi)
     motion = motion_of(robot, q, dq, ddq)
@@ -35,7 +37,7 @@ def inverse_dynamics(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike, 
     total = motion.to_active(tau).T
     if carried is not None:
         speed = np.asarray(dq, dtype=float)
-        total = total + terms_torque(robot, speed, np.sign(speed), carried)
+        total = total + terms_torque(robot, speed, np.sign(speed), carried, temperature)
     return total
 
 

@@ -36,7 +36,7 @@ from ros2_dynid.identification.validation import (
     Level,
     Remark,
 )
-from ros2_dynid.model.friction_kinds import UNITS, FrictionTerm
+from ros2_dynid.model.friction_kinds import THERMAL, UNITS, FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.version import __version__
@@ -57,6 +57,9 @@ def friction_rows(robot: Robot) -> tuple[FrictionRow, ...]:
             unit=UNITS[term.kind][robot.joints[term.joint - 1].sigma],
             speed=term.speed or None,
             speed_std=term.speed_std,
+            exponent=term.exponent or None,
+            exponent_std=term.exponent_std,
+            reference=term.reference if term.kind in THERMAL else None,
         )
         for term in robot.friction
     )

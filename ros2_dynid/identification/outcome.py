@@ -61,7 +61,8 @@ class Consistency:
 class FrictionRow:
     """A friction term beyond Fv, Fc and off: coefficient and standard deviation in `unit`.
 
-    speed, speed_std: vs of a Stribeck term with its standard deviation [rad/s or m/s].
+    speed, speed_std: vs of a Stribeck term with its standard deviation [rad/s or m/s]; exponent, exponent_std: p of a
+    power term; reference: temperature T0 at which a term of the temperature is zero [deg C].
     """
 
     name: str
@@ -72,6 +73,9 @@ class FrictionRow:
     unit: str
     speed: float | None = None
     speed_std: float | None = None
+    exponent: float | None = None
+    exponent_std: float | None = None
+    reference: float | None = None
 
 
 @dataclass(frozen=True)

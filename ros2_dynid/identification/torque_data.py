@@ -16,10 +16,11 @@ from ros2_dynid.model.robot import Array
 
 @dataclass(frozen=True, eq=False)
 class TorqueData:
-    """Rows of one data set: t (N,) [s]; q, dq, ddq, tau, predicted, prior (N, n).
+    """Rows of one data set: t (N,) [s]; q, dq, ddq, tau, predicted, prior, temperature (N, n).
 
     tau: measured torque, predicted: of the identified model, prior: of the a priori one, all through the same filter;
-    NaN where a row was left out because the joint was too slow for its friction.
+    NaN where a row was left out because the joint was too slow for its friction. temperature: of the drives [deg C],
+    NaN where it is not known.
     """
 
     t: Array
@@ -29,6 +30,7 @@ class TorqueData:
     tau: Array
     predicted: Array
     prior: Array
+    temperature: Array
 
 
 def save_torque_data(path: Path, sets: Mapping[str, TorqueData]) -> None:
@@ -44,8 +46,15 @@ def load_torque_data(path: Path) -> dict[str, TorqueData]:
         with np.load(path, allow_pickle=False) as stored:
             names = [key.removesuffix("_t") for key in stored.files if key.endswith("_t")]
             return {
-                name: TorqueData(*(stored[f"{name}_{f.name}"].astype(float) for f in fields(TorqueData)))
+                name: TorqueData(*(_stored(stored, f"{name}_{f.name}", f"{name}_q") for f in fields(TorqueData)))
                 for name in names
             }
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError("the file is damaged or not ours", "identify again", str(path)) from error
+
+
+def _stored(stored: Mapping[str, Array], name: str, like: str) -> Array:
+    """Return an array of the file; older ones have no temperatures, which are not known then."""
+    if name.endswith("_temperature") and name not in stored:
+        return np.full(stored[like].shape, np.nan)
+    return stored[name].astype(float)

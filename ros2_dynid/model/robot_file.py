@@ -14,7 +14,7 @@ import numpy as np
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import (
     PRISMATIC,
@@ -39,6 +39,7 @@ ROBOT_KEYS = (
     *("name", "urdf", "base_link", "tip_link", "hold", "joint_limits", "angle_unit", "gravity"),
     *("base", "tools", "joints", "coupling", "passive", "forces", "parameters", "friction", "notes"),
 )
+TERM_NUMBERS = ("coefficient", "std", "speed", "speed_std", "exponent", "exponent_std", "reference")
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
 JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols")
 
@@ -187,18 +188,30 @@ def _friction(robot: Robot, top: Mapping[object, object], source: str) -> tuple[
     terms = []
     for entry in entries:
         entry = as_mapping(entry, "an entry of friction", source)
-        check_keys(entry, ("joint", "term", "coefficient", "std", "speed", "speed_std"), "friction", source)
+        check_keys(entry, ("joint", "term", *TERM_NUMBERS), "friction", source)
         number = _joint_number(entry.get("joint"), robot.joints, "friction, joint", source)
         kind = kinds.get(str(entry.get("term")))
         if kind is None:
             raise InputError(f"unknown friction term {entry.get('term')!r}", f"choose from {', '.join(kinds)}", source)
         numbers = {
-            key: as_number(entry[key], f"friction, {key}", source)
-            for key in ("coefficient", "std", "speed", "speed_std")
-            if entry.get(key) is not None
+            key: as_number(entry[key], f"friction, {key}", source) for key in TERM_NUMBERS if entry.get(key) is not None
         }
+        if kind in THERMAL and "reference" not in numbers:
+            what = f"friction term {kind} of joint {robot.joints[number - 1].name!r} has no reference"
+            raise InputError(what, "give the temperature T0 at which it is zero [deg C]", source)
         coefficient, speed = numbers.get("coefficient", 0.0), numbers.get("speed", 0.0)
-        terms.append(FrictionTerm(number, kind, coefficient, numbers.get("std"), speed, numbers.get("speed_std")))
+        term = FrictionTerm(
+            number,
+            kind,
+            coefficient,
+            numbers.get("std"),
+            speed,
+            numbers.get("speed_std"),
+            exponent=numbers.get("exponent", 0.0),
+            exponent_std=numbers.get("exponent_std"),
+            reference=numbers.get("reference", 0.0),
+        )
+        terms.append(term)
     return tuple(terms)
 
 
@@ -397,6 +410,12 @@ def _term_to_dict(robot: Robot, term: FrictionTerm) -> dict[str, Plain]:
         data["speed"] = float(term.speed)
     if term.speed_std is not None:
         data["speed_std"] = float(term.speed_std)
+    if term.exponent:
+        data["exponent"] = float(term.exponent)
+    if term.exponent_std is not None:
+        data["exponent_std"] = float(term.exponent_std)
+    if term.kind in THERMAL:
+        data["reference"] = float(term.reference)
     return data
 
 

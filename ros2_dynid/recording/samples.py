@@ -12,9 +12,17 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
 from ros2_dynid.notes import Note, repaired
 
-FIELDS = ("q", "dq", "ddq", "tau", "q_r")
-"""The signals of a joint: position [rad or m], its two derivatives, effort [N.m or N], commanded position."""
-SUFFIXES = {"q": "position", "dq": "velocity", "ddq": "acceleration", "tau": "effort", "q_r": "reference"}
+FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature")
+"""The signals of a joint: position [rad or m], its two derivatives, effort [N.m or N], commanded position, temperature
+of its drive [deg C]."""
+SUFFIXES = {
+    "q": "position",
+    "dq": "velocity",
+    "ddq": "acceleration",
+    "tau": "effort",
+    "q_r": "reference",
+    "temperature": "temperature",
+}
 """What the signals are called in column names: NAME.position, NAME.velocity, ..."""
 CLOCK_RESET = 1.0
 """A stamp that steps back by more than this [s] is a clock that was set, not a message that came late."""
@@ -22,10 +30,10 @@ CLOCK_RESET = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """N samples of n joints: t (N,) [s]; q, dq, ddq, tau, q_r (N, n) in SI units and radians.
+    """N samples of n joints: t (N,) [s]; q, dq, ddq, tau, q_r, temperature (N, n) in SI units, radians and deg C.
 
-    q_r: the positions that were commanded. dq, ddq, tau and q_r are None where the recording has none; single unknown
-    values are NaN. `start_ns` is the stamp [ns] that belongs to t = 0. `notes` says in one line each what the reader
+    q_r: the positions that were commanded. All but q are None where the recording has none; single unknown values are
+    NaN. `start_ns` is the stamp [ns] that belongs to t = 0. `notes` says in one line each what the reader
     did or doubts.
     """
 
@@ -39,6 +47,7 @@ class Samples:
     notes: tuple[Note, ...] = ()
     start_ns: int = 0
     q_r: Array | None = None
+    temperature: Array | None = None
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together."""
@@ -56,14 +65,15 @@ class Samples:
 
     def arrays(self) -> dict[str, Array]:
         """Return the signals there are, by field."""
-        found = {"q": self.q, "dq": self.dq, "ddq": self.ddq, "tau": self.tau, "q_r": self.q_r}
+        found = {field: getattr(self, field) for field in FIELDS}
         return {field: array for field, array in found.items() if array is not None}
 
     def with_arrays(self, t: Array, arrays: Mapping[str, Array], joint_names: Sequence[str] | None = None) -> Samples:
         """Return samples of the same source with other times and signals."""
         names = self.joint_names if joint_names is None else tuple(joint_names)
-        dq, ddq, tau, q_r = (arrays.get(field) for field in FIELDS[1:])
-        return replace(self, t=t, joint_names=names, q=arrays["q"], dq=dq, ddq=ddq, tau=tau, q_r=q_r)
+        dq, ddq, tau, q_r, temperature = (arrays.get(field) for field in FIELDS[1:])
+        q = arrays["q"]
+        return replace(self, t=t, joint_names=names, q=q, dq=dq, ddq=ddq, tau=tau, q_r=q_r, temperature=temperature)
 
     def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Samples:
         """Return the samples of the rows given."""
@@ -125,8 +135,8 @@ def ordered(samples: Samples) -> Samples:
 
 def samples_of(t: Array, names: Sequence[str], arrays: Mapping[str, Array], source: str) -> Samples:
     """Return samples with the arrays there are, by field; q must be among them."""
-    dq, ddq, tau, q_r = (arrays.get(field) for field in FIELDS[1:])
-    return Samples(t, tuple(names), arrays["q"], dq, ddq, tau, source, q_r=q_r)
+    dq, ddq, tau, q_r, temperature = (arrays.get(field) for field in FIELDS[1:])
+    return Samples(t, tuple(names), arrays["q"], dq, ddq, tau, source, q_r=q_r, temperature=temperature)
 
 
 def longest_stretch(t: Array) -> tuple[slice, int]:

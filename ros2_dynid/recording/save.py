@@ -49,6 +49,8 @@ def save_pieces(
             left_out.append("JointState has no accelerations: they were left out")
         if "q_r" in outline.fields:
             left_out.append("JointState has no commanded positions: they were left out")
+        if "temperature" in outline.fields:
+            left_out.append("JointState has no temperatures: they were left out")
     return left_out
 
 

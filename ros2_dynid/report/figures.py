@@ -57,6 +57,8 @@ def drawings_of(data: PageData) -> list[Drawing]:
         if joint.load:
             drawings.append(Drawing(f"friction_load_joint{j}", partial(friction_load_figure, joint)))
             drawings.append(Drawing(f"residual_position_joint{j}", partial(position_figure, joint)))
+        if joint.temperature:
+            drawings.append(Drawing(f"friction_temperature_joint{j}", partial(temperature_figure, joint)))
     spread = [(row.name, row.percent) for row in data.base if row.percent is not None]
     if spread:
         drawings.append(Drawing("relative_std", partial(deviation_figure, spread)))
@@ -144,6 +146,21 @@ def position_figure(joint: FrictionPicture) -> Figure:
     axes.plot(_floats(joint.position), _floats(joint.residual), ".", ms=2, color="tab:purple")
     axes.set_title(_plain(joint.name), y=1.0)
     axes.set(xlabel=f"position [{joint.position_unit}]", ylabel=f"residual [{joint.unit}]")
+    return figure
+
+
+def temperature_figure(joint: FrictionPicture) -> Figure:
+    """Return a joint's friction against its motion, and what the model leaves of it, over its drive's temperature."""
+    figure, (above, below) = _new(4, 4, (2, 1))
+    signs = [1.0 if x > 0 else -1.0 for x in _floats(joint.x)]
+    against, left = (
+        [s * y for s, y in zip(signs, _floats(values), strict=True)] for values in (joint.y, joint.residual)
+    )
+    above.plot(_floats(joint.temperature), against, ".", ms=2, color=COLOURS["measured"])
+    above.set_title(_plain(joint.name), y=1.0)
+    above.set(ylabel=f"friction [{joint.unit}]")
+    below.plot(_floats(joint.temperature), left, ".", ms=2, color="tab:purple")
+    below.set(xlabel="temperature [\u00b0C]", ylabel=f"residual [{joint.unit}]")
     return figure
 
 

@@ -313,6 +313,12 @@ function friction() {
       { x: joint.load, y: against, xlabel: `load on the gear [${joint.unit}]`, ylabel: joint.unit });
     scatter(figure(room, `${joint.name}: what is left, by position`, [["measured", "residual; waves are those of gears"]]),
       { x: joint.position, y: joint.residual, xlabel: `position [${joint.position_unit}]`, ylabel: joint.unit });
+    if (!(joint.temperature || []).length) return;
+    scatter(figure(room, `${joint.name}: against the temperature`, [["measured", "friction against the motion"]]),
+      { x: joint.temperature, y: against, xlabel: "temperature [\u00b0C]", ylabel: joint.unit });
+    scatter(figure(room, `${joint.name}: what is left, by temperature`, [["measured", "residual against the motion"]]),
+      { x: joint.temperature, y: joint.residual.map((v, k) => (v === null ? null : v * Math.sign(joint.x[k]))),
+        xlabel: "temperature [\u00b0C]", ylabel: joint.unit });
   });
 }
 

@@ -113,6 +113,7 @@ class FrictionPicture:
 
     load: torque that the gear carries at each dot; light, heavy: the curve at the 10 and 90 % quantiles of the load,
     None for a law that does not depend on it. position, residual: of the same dots, measured less the whole model.
+    temperature: of the drive at the dots [deg C], empty where it was not recorded.
     """
 
     name: str
@@ -128,6 +129,7 @@ class FrictionPicture:
     position: Numbers = field(default_factory=list)
     position_unit: str = ""
     residual: Numbers = field(default_factory=list)
+    temperature: Numbers = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,7 @@ def coverage(robot: Robot, rows: TorqueData) -> list[CoverageRow]:
 def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[FrictionPicture]:
     """Return, by joint, the measured torque less all but its own friction over its speed, and the friction curve.
 
-    Terms that grow with the load are drawn at the joint's median load."""
+    Terms that grow with the load are drawn at the joint's median load, those of the temperature at their T0."""
     robot = model.robot
     names = standard_names(robot)
     value = dict(zip(names, model.chi, strict=True))
@@ -282,6 +284,7 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
                 position=rounded(rows.q[pick, k]),
                 position_unit="m" if joint.sigma == PRISMATIC else "rad",
                 residual=rounded(residual[pick, k]),
+                temperature=rounded(warmth) if np.any(np.isfinite(warmth := rows.temperature[pick, k])) else [],
             )
         )
     return found

@@ -37,7 +37,8 @@ class Imperfections:
 
     resolution: of the encoders [rad or m]; torque_noise: standard deviation, as a share of the joint's effort scale;
     latency: control periods between a command and its torque; sticking_speed: least v0 of the smoothed friction
-    [rad/s, m/s]; velocity_bandwidth: of the drives' velocity filter [Hz].
+    [rad/s, m/s]; velocity_bandwidth: of the drives' velocity filter [Hz]. The drives warm up from `cold` to `warm`
+    [deg C] with the time constant warming_time [s]: friction may depend on it.
     """
 
     resolution: float = 2 * np.pi / 2**18
@@ -45,6 +46,13 @@ class Imperfections:
     latency: int = 1
     sticking_speed: float = 5e-3
     velocity_bandwidth: float = 150.0
+    cold: float = 25.0
+    warm: float = 25.0
+    warming_time: float = 600.0
+
+
+USUAL = Imperfections()
+"""Those of an industrial arm."""
 
 
 USUAL = Imperfections()
@@ -52,12 +60,13 @@ USUAL = Imperfections()
 
 @dataclass(frozen=True)
 class Measurement:
-    """What the robot's sensors say: time [s] and, shape (n,) each, position, velocity and motor torque."""
+    """What the robot's sensors say: time [s] and, shape (n,) each, position, velocity, motor torque, temperature."""
 
     t: float
     q: Array
     dq: Array
     tau: Array
+    temperature: Array
 
 
 class SimulatedRobot:
@@ -108,6 +117,13 @@ class SimulatedRobot:
         """True positions, shape (n,) [rad or m], which no sensor shows."""
         return np.array(self._data.qpos)
 
+    @property
+    def temperature(self) -> Array:
+        """Temperature of the drives now, shape (n,) [deg C]."""
+        made = self._imperfections
+        left = float(np.exp(-self._data.time / made.warming_time))
+        return np.full(self.robot.n, made.warm + (made.cold - made.warm) * left)
+
     def step(self, torque: Array) -> Measurement:
         """Advance by one control period under the motor torques commanded, shape (n,) [N.m or N]."""
         self._commands.append(np.clip(torque, -self.effort_limit, self.effort_limit))
@@ -120,7 +136,7 @@ class SimulatedRobot:
             dq = data.qvel
             sign = np.tanh(dq / self._v0)
             left = applied - (self._Fv * dq + self._Fc * sign + self._off)
-            carried = carried_torque(self.robot, left, dq, sign) if self.robot.friction else left
+            carried = carried_torque(self.robot, left, dq, sign, self.temperature) if self.robot.friction else left
             if self.robot.forces:
                 carried = carried - elastic_torque(self.robot, self._chi, motion_of(self.robot, data.qpos[None]))[:, 0]
             data.qfrc_applied[:] = carried
@@ -156,7 +172,8 @@ class SimulatedRobot:
 
     def measure(self) -> Measurement:
         """Return what the sensors say without advancing; the torque is that of the offsets alone."""
-        return Measurement(float(self._data.time), self._last.copy(), self._speed.copy(), np.zeros(self.robot.n))
+        still = np.zeros(self.robot.n)
+        return Measurement(float(self._data.time), self._last.copy(), self._speed.copy(), still, self.temperature)
 
     def _braked(self) -> Measurement:
         """Advance by one period with the brakes on: they stop the joints within milliseconds, and hold them."""
@@ -186,7 +203,7 @@ class SimulatedRobot:
         self._speed += self._share * ((q - self._last) / self.period - self._speed)
         self._last = q
         noise = self._noise * self._rng.standard_normal(len(q))
-        return Measurement(float(self._data.time), q, self._speed.copy(), applied + noise)
+        return Measurement(float(self._data.time), q, self._speed.copy(), applied + noise, self.temperature)
 
     def _rounded(self) -> Array:
         resolution = self._imperfections.resolution

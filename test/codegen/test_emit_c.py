@@ -5,6 +5,8 @@ import re
 import shutil
 import string
 import subprocess
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,11 +18,13 @@ from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.emit_numpy import emit_numpy
 from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, program_of
 from ros2_dynid.codegen.text import comment, identifier, number
+from ros2_dynid.dynamics.friction_terms import terms_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_names
 from ros2_dynid.model.robot import Joint, Robot
+from runtime_robots import with_forces, with_terms
 from urdf_oracle import exact_urdf, example_urdfs
 
 needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None or shutil.which("g++") is None, reason="needs gcc")
@@ -59,6 +63,61 @@ def test_exports_compile_without_warning_and_check_themselves(robot, options, tm
     program = program_of(robot, *chosen_parameters(robot, None), options)
     write(tmp_path, emit_c(program))
     build_and_run(tmp_path, program.name)
+
+
+@cache
+def rubbing(name):
+    """Return robots with friction terms of every kind: a tree with a wrist, a closed loop, springs and cylinders."""
+    rng = np.random.default_rng(7)
+    robot = {"loop": load_robot("hitachi_hpr"), "springs": with_forces(load_robot("demo6"))}.get(name)
+    robot = with_terms(robot or load_robot("puma560"), rng)
+    names = standard_names(robot)
+    values = {n: float(rng.uniform(0.1, 1.0)) for n in names if n.startswith(("F", "off", "K"))}
+    return replace(robot, parameters={**robot.parameters, **values})
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("robot", "options"),
+    [
+        ("wrist", ProgramOptions(effort=2, runtime=True, load=True, wrench=True)),
+        ("loop", ProgramOptions(effort=2, load=True)),
+        ("springs", ProgramOptions(effort=2, wrench=True)),
+        ("springs", ProgramOptions(effort=2, real="float")),
+    ],
+)
+def test_split_torques_and_wrenches_have_all_friction_terms(robot, options, tmp_path):
+    robot = rubbing(robot)
+    program = program_of(robot, *chosen_parameters(robot, None), options)
+    assert program.functions["friction"].count.multiplications > 0
+    files = emit_c(program)
+    assert f"friction: {program.functions['friction'].count.multiplications}, " in files[f"{program.name}.h"]
+    write(tmp_path, files)
+    build_and_run(tmp_path, program.name)
+    namespace = {"__name__": "generated"}
+    exec(emit_numpy(program)[f"{program.name}.py"], namespace)
+    loaded = {"load": program.tests[0]["load"]} if options.load else {}
+    q, dq, ddq, wrench = (program.tests[0][x][None] for x in ("q", "dq", "ddq", "wrench"))
+    tau = namespace["torque"](q, dq, ddq, *([wrench] if options.wrench else []), **loaded)
+    assert np.allclose(tau, program.tests[0]["tau"], rtol=1e-9)
+    if not options.wrench:
+        M, Q = namespace["inertia_gravity"](q, **loaded)
+        h = Q + namespace["velocity_torques"](q, dq, **loaded)
+        carried = namespace["synchronous"](M, h, ddq)
+        assert np.allclose(carried + namespace["friction"](dq, carried, **loaded), tau, rtol=1e-9)
+
+
+def test_a_wrench_loads_the_gears():
+    """By d'Alembert: friction of a gear that carries a wrench is that of one that carries the same torque otherwise."""
+    robot = rubbing("wrist")
+    program = program_of(robot, *chosen_parameters(robot, None), ProgramOptions(effort=1, wrench=True))
+    test = program.tests[0]
+    plain = program_of(
+        replace(robot, friction=()), *chosen_parameters(robot, None), ProgramOptions(effort=1, wrench=True)
+    )
+    more = terms_torque(robot, test["dq"], np.sign(test["dq"]), test["carried"])
+    assert np.allclose(test["tau"] - plain.tests[0]["tau"], more)
+    assert np.abs(more).max() > 0.1
 
 
 @needs_compiler

@@ -31,6 +31,7 @@ TERMS = (
     FrictionTerm(2, FrictionKind.CUBIC, 0.3),
     FrictionTerm(3, FrictionKind.LOAD_VISCOUS, 0.05),
     FrictionTerm(3, FrictionKind.ASYMMETRIC, -0.2),
+    FrictionTerm(3, FrictionKind.POWER, 0.7, exponent=1.6, exponent_std=0.1),
 )
 RUBBING = replace(ROBOT, friction=TERMS)
 
@@ -60,7 +61,7 @@ def test_the_torque_of_the_terms_is_as_the_notation_page_writes_it():
     expected = [
         3.0 * np.exp(-((v[:, 0] / 0.2) ** 2)) * s[:, 0] + 1.5 * np.sqrt(np.abs(v[:, 0])) * s[:, 0],
         0.1 * load[:, 1] * s[:, 1] + 0.3 * v[:, 1] ** 3,
-        0.05 * load[:, 2] * v[:, 2] - 0.2 * np.abs(v[:, 2]),
+        0.05 * load[:, 2] * v[:, 2] - 0.2 * np.abs(v[:, 2]) + 0.7 * np.abs(v[:, 2]) ** 1.6 * s[:, 2],
     ]
     assert np.allclose(more, np.transpose(expected), atol=1e-12)
 
@@ -92,6 +93,10 @@ def test_a_robot_file_keeps_the_terms_exactly():
         ({"joint": 1, "term": "stribeck", "coefficient": 1.0}, "speed"),
         ({"joint": 1, "term": "stribeck", "coefficient": 1.0, "speed": -1.0}, "speed"),
         ({"joint": 1, "term": "load", "coefficient": 0.1, "speed": 1.0}, "speed"),
+        ({"joint": 1, "term": "power", "coefficient": 1.0}, "exponent 0"),
+        ({"joint": 1, "term": "power", "coefficient": 1.0, "exponent": 7.0}, "exponent 7"),
+        ({"joint": 1, "term": "power", "coefficient": -1.0, "exponent": 2.0}, "coefficient -1"),
+        ({"joint": 1, "term": "cubic", "coefficient": 1.0, "exponent": 2.0}, "exponent 2"),
     ],
 )
 def test_bad_terms_are_refused_in_one_line(entry, what):
@@ -138,3 +143,17 @@ def test_an_asked_law_is_fitted_whatever_the_data_say():
     (term,) = identify(ROBOT, [recording((true,), 3)], options=options).model.robot.friction
     assert term.kind is FrictionKind.ROOT
     assert term.std is not None and abs(term.coefficient - 5.0) < 4.0 * term.std
+
+
+@pytest.mark.parametrize(("seed", "exponent", "coefficient"), [(1, 1.8, 8.0), (2, 2.6, 6.0), (3, 0.5, 8.0)])
+def test_a_free_exponent_is_found_with_its_error_bar(seed, exponent, coefficient, tmp_path):
+    true = FrictionTerm(1, FrictionKind.POWER, coefficient, exponent=exponent)
+    options = IdentifyOptions(friction=f"{ROBOT.active_names[0]}=power")
+    found = identify(ROBOT, [recording((true,), seed)], options=options, output=tmp_path / "result")
+    (term,) = found.model.robot.friction
+    assert term.exponent_std is not None and 0.0 < term.exponent_std < 0.5
+    assert abs(term.exponent - exponent) < 4.0 * term.exponent_std
+    assert term.std is not None and abs(term.coefficient - coefficient) < 4.0 * term.std
+    assert load_model(tmp_path / "result").robot.friction == (term,)
+    (row,) = found.outcome.friction
+    assert (row.exponent, row.exponent_std) == (term.exponent, term.exponent_std)

@@ -327,6 +327,7 @@ def test_messages_of_ros2_control(tmp_path, plugin):
         messages.append(("/dynamic_joint_states", int(s), message))
     samples = load_samples(write_bag(tmp_path / "dynamic", messages, plugin=plugin, store=store))
     assert np.array_equal(samples.q, q) and np.array_equal(samples.tau, tau) and samples.dq is None
+    assert samples.temperature is not None and np.array_equal(samples.temperature, np.full((80, 2), 40.0))
 
     state, point, duration = (
         store.types[n]

@@ -67,7 +67,7 @@ def folder_of(path, model, n=300):
     predicted = model.torque(q, dq, ddq)
     tau = predicted + rng.normal(size=predicted.shape)
     tau[5] = np.nan
-    rows = TorqueData(np.arange(n) / 100, q, dq, ddq, tau, predicted, 0.8 * predicted)
+    rows = TorqueData(np.arange(n) / 100, q, dq, ddq, tau, predicted, 0.8 * predicted, np.full_like(tau, np.nan))
     save_torque_data(path / "data.npz", {"fit": rows, "validation": rows})
     return path
 

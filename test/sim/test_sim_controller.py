@@ -25,7 +25,7 @@ Kp, Kd = np.array([100.0, 200.0, 50.0]), np.array([10.0, 30.0, 5.0])
 
 
 def seen(q, dq=(0.0, 0.0, 0.0)):
-    return Measurement(0.0, np.array(q, dtype=float), np.array(dq, dtype=float), np.zeros(3))
+    return Measurement(0.0, np.array(q, dtype=float), np.array(dq, dtype=float), np.zeros(3), np.full(3, 25.0))
 
 
 def test_it_holds_by_pd_until_a_trajectory_comes():

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from oracle import random_robot
+from ros2_dynid.codegen.runtime_export import KINDS
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
@@ -22,9 +23,15 @@ STRICT = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
 def with_terms(robot, rng):
     """Return the robot with every friction law, spread over its joints."""
     terms = [
-        FrictionTerm(joint, kind, rng.uniform(0.05, 0.3), speed=0.3 if kind is FrictionKind.STRIBECK else 0.0)
+        FrictionTerm(
+            joint,
+            kind,
+            rng.uniform(0.05, 0.3),
+            speed=0.3 if kind is FrictionKind.STRIBECK else 0.0,
+            exponent=1.7 if kind is FrictionKind.POWER else 0.0,
+        )
         for k, joint in enumerate(robot.active)
-        for kind in list(FrictionKind)[k % 2 :: 2]
+        for kind in KINDS[k % 2 :: 2]
     ]
     return replace(robot, friction=tuple(terms))
 

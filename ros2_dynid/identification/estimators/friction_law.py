@@ -19,22 +19,24 @@ from ros2_dynid.identification.estimators.friction_selection import Trial, selec
 from ros2_dynid.identification.estimators.information import Information, restrict
 from ros2_dynid.identification.estimators.least_squares import weighted
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, top_speeds
-from ros2_dynid.identification.preparation.elsewhere import changed, over
+from ros2_dynid.identification.preparation.elsewhere import changed, over, range_of
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_count, rows_of_a_chunk
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import EXPONENTS, SHAPES, FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 SELECTION_CHUNKS = 200
 """Chunks of rows that the terms are chosen from, about: more do not change the choice."""
 SAME_LOAD = 0.02
 """Carried torques that differ by less, as a share, are the same: what is left is a share of a share of the torque."""
-SAME_SPEED = 0.03
-"""Change of log vs below which a Stribeck speed is left: the column of its change accounts for the rest."""
+SAME_SHAPE = 0.03
+"""Change of log vs, or of an exponent, below which a shape is left: the column of its change accounts for the rest."""
 STEP = 0.47
-"""Largest change of log vs in one round: a step of the grid."""
+"""Largest change of log vs, or of an exponent, in one round: a step of the grid."""
 SLOWEST, FASTEST = 0.02, 0.45
 """Range in which a Stribeck speed shows, as shares of the top speed."""
+LINEAR = 0.1
+"""An exponent nearer to 1 cannot be told from viscous friction, which every joint has."""
 ROUNDS = 3
 FIRST = 5
 """Iterations of the joints' weights while a law is looked for: the estimate that follows has its own."""
@@ -66,7 +68,8 @@ def with_law(
     """
     top = top_speeds([p.top_speed for p in prepared])
     auto = friction == AUTO
-    terms = candidates(robot, top) if auto else given_terms(robot, friction, top)
+    warmth = range_of([p.temperatures for p in prepared])
+    terms = candidates(robot, top, warmth) if auto else given_terms(robot, friction, top, warmth)
     if method is Method.ENERGY and terms:
         if not auto:
             raise InputError("the energy model has no friction terms", "choose another method, or plain friction")
@@ -93,7 +96,7 @@ def with_law(
     law, fitted, fixed = _with_terms(tried, [terms.index(term) for term in kept]), kept, set[int]()
     for _ in range(ROUNDS):
         again = tuple(_carrying(robot, base, value[layout.base], p) for p in prepared)
-        wanted = _with_speeds(robot, fitted, value[law.layout.friction], top, fixed)
+        wanted = _with_shapes(robot, fitted, value[law.layout.friction], top, fixed)
         if every == 1 and wanted == fitted and all(over(partial(_same, robot, base, carries), again)):
             break
         loaded, every, fitted, carries = again, 1, wanted, value[layout.base]
@@ -112,16 +115,25 @@ def identified_terms(terms: Sequence[FrictionTerm], found: Estimate) -> tuple[Fr
         )
         for term, value, std in zip(terms, found.friction, found.friction_std, strict=True)
     ]
-    shapes = {term.joint: term for term in known if term.of_speed}
-    return tuple(_with_speed(term, shapes.get(term.joint)) for term in known if not term.of_speed)
+    shapes = {(term.joint, term.kind): term for term in known if term.of_shape}
+    return tuple(_with_shape(term, shapes.get((term.joint, term.kind))) for term in known if not term.of_shape)
 
 
-def _with_speed(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:
-    """Return a Stribeck term with the change of its speed that was estimated beside it."""
-    if shape is None or term.kind is not FrictionKind.STRIBECK or term.coefficient <= 0.0:
+def _with_shape(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:
+    """Return a term with the change of its shape that was estimated beside it."""
+    if shape is None or term.coefficient <= 0.0:
         return term
-    std = None if shape.std is None else term.speed * shape.std / term.coefficient
-    return replace(term, speed=term.speed * _ratio(shape.coefficient / term.coefficient), speed_std=std)
+    std = None if shape.std is None else shape.std / term.coefficient
+    change = shape.coefficient / term.coefficient
+    if term.kind is FrictionKind.POWER:
+        return replace(term, exponent=_exponent(term, change), exponent_std=std)
+    return replace(term, speed=term.speed * _ratio(change), speed_std=None if std is None else term.speed * std)
+
+
+def _exponent(term: FrictionTerm, change: float) -> float:
+    """Return the exponent changed, at most a step of the grid, on its own side of viscous friction."""
+    least, most = (EXPONENTS[0], 1.0 - LINEAR) if term.exponent < 1.0 else (1.0 + LINEAR, EXPONENTS[1])
+    return float(np.clip(term.exponent + np.clip(change, -STEP, STEP), least, most))
 
 
 def _ratio(change: float) -> float:
@@ -129,22 +141,27 @@ def _ratio(change: float) -> float:
     return float(np.exp(np.clip(change, -STEP, STEP)))
 
 
-def _with_speeds(
+def _with_shapes(
     robot: Robot, terms: Sequence[FrictionTerm], value: Array, top: Array, fixed: set[int]
 ) -> tuple[FrictionTerm, ...]:
-    """Return the terms with the speeds that `value` (f,) leads to, each Stribeck term followed by its column of speed.
+    """Return the terms with the shapes that `value` (f,) leads to, each followed by the column of its shape.
 
-    A speed that hardly changes stays. One that leaves the range in which it shows is not known: it stays at the end of
+    A shape that hardly changes stays. One that leaves the range in which it shows is not known: it stays at the end of
     the range without a column, and its joint joins `fixed`.
     """
-    changes = {term.joint: float(x) for term, x in zip(terms, value, strict=True) if term.of_speed}
+    changes = {(term.joint, term.kind): float(x) for term, x in zip(terms, value, strict=True) if term.of_shape}
     found = []
     for term, coefficient in zip(terms, value.tolist(), strict=True):
-        if term.kind is not FrictionKind.STRIBECK:
+        if term.kind not in SHAPES:
             found.append(term)
-        elif not term.of_speed:
-            change = changes.get(term.joint, 0.0) / max(coefficient, 1e-300)
-            if abs(change) > SAME_SPEED:
+        elif not term.of_shape:
+            change = changes.get((term.joint, term.kind), 0.0) / max(coefficient, 1e-300)
+            if abs(change) > SAME_SHAPE and term.kind is FrictionKind.POWER:
+                exponent = _exponent(term, change)
+                if exponent != term.exponent + np.clip(change, -STEP, STEP):
+                    fixed.add(term.joint)
+                term = replace(term, exponent=exponent)
+            elif abs(change) > SAME_SHAPE:
                 fastest = float(top[robot.active.index(term.joint)])
                 speed = term.speed * _ratio(change)
                 within = float(np.clip(speed, SLOWEST * fastest, FASTEST * fastest))
@@ -153,7 +170,7 @@ def _with_speeds(
                 term = replace(term, speed=within)
             found.append(term)
             if term.joint not in fixed:
-                found.append(replace(term, of_speed=True))
+                found.append(replace(term, of_shape=True))
     return tuple(found)
 
 

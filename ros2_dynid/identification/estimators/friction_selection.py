@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.identification.estimators.information import Information, block_folds
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
 
 FOLDS = 10
@@ -34,7 +34,7 @@ WORTH = 0.07
 """... and for each further term lower the squared held-out error by this share of its joint's, 3.5 % of the error: the
 speeds that a Stribeck term is tried with miss the true one by up to a quarter, which costs as much."""
 TERMS = 3
-"""Terms of a joint's law, at most: more cannot be told apart by one motion."""
+"""Terms of a joint's law, at most, beside those of the temperature: more cannot be told apart by one motion."""
 SWEEPS = 4
 RIDGE = 1e-12
 """Added to the scaled normal equations, which only compare laws: the estimate comes from orthogonal factors."""
@@ -172,8 +172,15 @@ def _law(
             kinds.setdefault(term.kind, []).append(k)
     law: tuple[int, ...] = ()
     errors, trials = given.e, []
-    for size in range(len(kinds), 0, -1) if force else range(1, min(TERMS, len(kinds)) + 1):
-        sets = [law for group in itertools.combinations(kinds.values(), size) for law in itertools.product(*group)]
+    warm = [kind for kind in kinds if kind in THERMAL]
+    most = min(TERMS, len(kinds) - len(warm)) + len(warm)
+    for size in range(len(kinds), 0, -1) if force else range(1, most + 1):
+        groups = [
+            group
+            for group in itertools.combinations(kinds, size)
+            if force or sum(kind not in THERMAL for kind in group) <= TERMS
+        ]
+        sets = [law for group in groups for law in itertools.product(*(kinds[kind] for kind in group))]
         tried, coefficients, possible = given.laws(np.array(sets))
         must = np.array([[terms[k].positive for k in one] for one in sets])
         possible &= np.all((coefficients[:, -1] > 0.0) | ~must, axis=1)

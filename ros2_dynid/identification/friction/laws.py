@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 AUTO, PLAIN = "auto", "viscous+coulomb"
@@ -15,31 +15,53 @@ STRIBECK_SHARES = (0.04, 0.065, 0.105, 0.17)
 """Speeds vs that a Stribeck term is tried with, as shares of the joint's top speed: slower than the first the rows are
 left out as too slow, faster than the last it is hard to tell from viscous friction that grows with the speed. Each is
 1.6 times the one before: from the best of them a step of Gauss and Newton goes the right way."""
-AUTOMATIC = tuple(FrictionKind)
+POWERS = (0.4, 0.65, 1.5, 2.2, 3.2)
+"""Exponents that a power term is tried with: 1 is that of viscous friction, which every joint has."""
+AUTOMATIC = tuple(kind for kind in FrictionKind if kind is not FrictionKind.POWER)
+"""Terms that are tried unasked. Root and cubic stand for powers: a free one beside them fits whatever is left."""
+WARMED = 2.0
+"""Temperatures that changed by less [K] are not tried: drives tell theirs in whole degrees."""
 
 
-def candidates(robot: Robot, top_speed: Array) -> tuple[FrictionTerm, ...]:
-    """Return every term that each active joint may have, with coefficient zero; top_speed: shape (n_active,)."""
+def candidates(robot: Robot, top_speed: Array, temperatures: Array | None = None) -> tuple[FrictionTerm, ...]:
+    """Return every term that each active joint may have, with coefficient zero; top_speed: shape (n_active,).
+
+    temperatures: lowest and highest of each joint's drive, shape (2, n_active) [deg C]; None or NaN: not known.
+    """
+    ranges = _ranges(robot, temperatures)
     return tuple(
         term
-        for joint, top in zip(robot.active, top_speed, strict=True)
+        for joint, top, (low, high) in zip(robot.active, top_speed, ranges, strict=True)
         for kind in AUTOMATIC
-        for term in _variants(joint, kind, float(top))
+        if kind not in THERMAL or high - low >= WARMED
+        for term in _variants(joint, kind, float(top), 0.5 * (low + high))
     )
 
 
-def given_terms(robot: Robot, law: str, top_speed: Array) -> tuple[FrictionTerm, ...]:
+def given_terms(
+    robot: Robot, law: str, top_speed: Array, temperatures: Array | None = None
+) -> tuple[FrictionTerm, ...]:
     """Return the terms of a law such as "load+stribeck", or "elbow=load,wrist=cubic+load"; plain parts add nothing.
 
-    A Stribeck term that is named stands for all its speeds: the best one is chosen.
+    A Stribeck or power term that is named stands for all its shapes: the best one is chosen. Else as `candidates`.
     """
     by_joint = dict(_named(robot, law))
-    return tuple(
-        term
-        for joint, top in zip(robot.active, top_speed, strict=True)
-        for kind in by_joint.get(joint, ())
-        for term in _variants(joint, kind, float(top))
-    )
+    found: list[FrictionTerm] = []
+    for joint, top, (low, high) in zip(robot.active, top_speed, _ranges(robot, temperatures), strict=True):
+        for kind in by_joint.get(joint, ()):
+            if kind in THERMAL and not high > low:
+                name = robot.joints[joint - 1].name
+                changed = "does not change" if np.isfinite(low) else "is not recorded"
+                what = f"friction asks for {kind}, but the temperature of joint {name!r} {changed}"
+                raise InputError(what, f"record {name}.temperature while the drive warms up, or name other terms")
+            found += _variants(joint, kind, float(top), 0.5 * (low + high))
+    return tuple(found)
+
+
+def _ranges(robot: Robot, temperatures: Array | None) -> list[tuple[float, float]]:
+    """Return the lowest and the highest temperature of each active joint, NaN where they are not known."""
+    known = np.full((2, len(robot.active)), np.nan) if temperatures is None else temperatures
+    return [(float(low), float(high)) for low, high in known.T]
 
 
 def check_law(law: str) -> None:
@@ -50,10 +72,13 @@ def check_law(law: str) -> None:
         _kinds(part.split("=", 1)[-1], law)
 
 
-def _variants(joint: int, kind: FrictionKind, top: float) -> list[FrictionTerm]:
+def _variants(joint: int, kind: FrictionKind, top: float, middle: float) -> list[FrictionTerm]:
+    """Return a kind's terms, one for each shape; middle: of the temperatures, where they are known."""
     if kind is FrictionKind.STRIBECK:
         return [FrictionTerm(joint, kind, speed=share * top) for share in STRIBECK_SHARES if top > 0.0]
-    return [FrictionTerm(joint, kind)]
+    if kind is FrictionKind.POWER:
+        return [FrictionTerm(joint, kind, exponent=exponent) for exponent in POWERS]
+    return [FrictionTerm(joint, kind, reference=round(middle, 1) if kind in THERMAL else 0.0)]
 
 
 def _named(robot: Robot, law: str) -> list[tuple[int, Sequence[FrictionKind]]]:

@@ -40,7 +40,7 @@ SAME = 1e-4
 
 def law_of(problem: Problem) -> tuple[FrictionTerm, ...]:
     """Return the terms that were found, at the Stribeck speeds tried last."""
-    return tuple(term for term in problem.terms if not term.of_speed)
+    return tuple(term for term in problem.terms if not term.of_shape)
 
 
 def identify_load_with_law(
@@ -101,7 +101,7 @@ def drive_gains_with_law(
         parts = [tuple(_scaled(p, known) for p in problem.prepared) for problem in (empty, loaded)]
         bare, full = (inform(robot, base, part, delay=delay) for part in parts)
         law = with_law(robot, base, parts[0], bare, friction, method)
-        terms = tuple(term for term in law.terms if not term.of_speed)
+        terms = tuple(term for term in law.terms if not term.of_shape)
         if not terms:
             break
         found = wls(load_information(robot, base, bare, full))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import numpy as np
+
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import Fit, Problem
 from ros2_dynid.identification.estimators.information import Information
@@ -16,7 +18,8 @@ from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.prior import Draw, Drawn, joined
 from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent
 from ros2_dynid.identification.physical.essential import RELATIVE_STD, essential
-from ros2_dynid.model.friction_kinds import FrictionKind
+from ros2_dynid.identification.preparation.elsewhere import range_of
+from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind
 from ros2_dynid.model.parameters import standard_vector
 
 BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
@@ -66,9 +69,22 @@ def imposed_on(problem: Problem, information: Information, found: Estimate, draw
     triangle = weighted_triangle(information, 1.0 / found.sigma)
     if drawn is not None and drawn.weighing.weight > 0.0:
         triangle = joined(triangle, drawn.prior, drawn.weighing.weight)
-    pairs = zip(problem.terms, found.friction.tolist(), strict=True)
-    least = {f"Fv{term.joint}": abs(value) for term, value in pairs if term.kind is FrictionKind.ASYMMETRIC}
-    return impose(problem.robot, problem.base, triangle, found.value, reference, least)
+    return impose(problem.robot, problem.base, triangle, found.value, reference, least_friction(problem, found))
+
+
+def least_friction(problem: Problem, found: Estimate) -> dict[str, float]:
+    """Return, by name, how large Fv and Fc must be for friction to dissipate in both directions and at every
+    temperature recorded, beside the terms that may be negative."""
+    warmth = range_of([prepared.temperatures for prepared in problem.prepared])
+    least: dict[str, float] = {}
+    for term, value in zip(problem.terms, found.friction.tolist(), strict=True):
+        if term.kind is FrictionKind.ASYMMETRIC:
+            least[f"Fv{term.joint}"] = least.get(f"Fv{term.joint}", 0.0) + abs(value)
+        elif term.kind in THERMAL and warmth is not None:
+            name = f"{'Fc' if term.kind is FrictionKind.TEMPERATURE else 'Fv'}{term.joint}"
+            changes = value * (warmth[:, problem.robot.active.index(term.joint)] - term.reference)
+            least[name] = least.get(name, 0.0) + max(0.0, -float(np.nan_to_num(changes).min()))
+    return least
 
 
 def _taken(information: Information, chosen: Sequence[int] | None) -> Information:

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
     from ros2_dynid.identification.preparation.prepared import Filter, Prepared
-    from ros2_dynid.model.robot import Robot
+    from ros2_dynid.model.robot import Array, Robot
     from ros2_dynid.notes import Note
     from ros2_dynid.recording.reading import Reading
 
@@ -101,11 +101,13 @@ def outline_of(parts: Iterable[Prepared]) -> Prepared:
     first: Prepared | None = None
     notes: list[Note] = []
     segments, top, at, end = [], [], 0, 0.0
+    temperatures: list[Array | None] = []
     for part in parts:
         notes += part.notes
         first = first or emptied(part)
         segments += [slice(s.start + at, s.stop + at) for s in part.segments]
         top.append(part.top_speed)
+        temperatures.append(part.temperatures)
         at += len(part.t)
         end = float(part.t[-1])
     assert first is not None
@@ -114,8 +116,20 @@ def outline_of(parts: Iterable[Prepared]) -> Prepared:
         t=np.array([first.t[0], end]),
         segments=tuple(segments),
         top_speed=np.max(top, axis=0),
+        temperatures=range_of(temperatures),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def range_of(ranges: Sequence[Array | None]) -> Array | None:
+    """Return the lowest and the highest temperatures, shape (2, n), of several such ranges; None if one is not known.
+
+    A joint whose temperature is not known in one of them, NaN, stays so.
+    """
+    known = [one for one in ranges if one is not None]
+    if not known or len(known) < len(ranges):
+        return None
+    return np.array((np.min([one[0] for one in known], axis=0), np.max([one[1] for one in known], axis=0)))
 
 
 def emptied(part: Prepared) -> Prepared:
@@ -132,4 +146,5 @@ def emptied(part: Prepared) -> Prepared:
         bridged=np.empty(0),
         carried=None,
         reference=None,
+        temperature=None,
     )

@@ -37,7 +37,8 @@ STALE = 0.02
 class Stretch:
     """Samples at even times t (N,) [s]: q, tau (N, n), bridged (N,): in a gap.
 
-    dq, q_r: velocities and commanded positions where they were recorded throughout.
+    dq, q_r: velocities and commanded positions where they were recorded throughout. temperature: of the drives (N, n),
+    NaN for a joint whose temperature is not known.
     """
 
     t: Array
@@ -46,6 +47,7 @@ class Stretch:
     dq: Array | None
     bridged: NDArray[np.bool_]
     q_r: Array | None = None
+    temperature: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +120,9 @@ def later_effort(part: Stretch, n: int) -> Stretch:
     motion, effort = slice(max(-n, 0), max(-n, 0) + length), slice(max(n, 0), max(n, 0) + length)
     dq = None if part.dq is None else part.dq[motion]
     q_r = None if part.q_r is None else part.q_r[motion]
+    temperature = None if part.temperature is None else part.temperature[motion]
     bridged = part.bridged[motion] | part.bridged[effort]
-    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged, q_r)
+    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged, q_r, temperature)
 
 
 def _provisional_spectrum(samples: Samples, period: float, quantum: Array | None) -> Spectrum:
@@ -184,8 +187,9 @@ def _even(part: Samples, period: float) -> tuple[Stretch, bool]:
     even = t[0] + period * np.arange(int(np.floor((t[-1] - t[0]) / period + 1e-6)) + 1)
     assert part.tau is not None
     dq, q_r = (x if x is not None and np.isfinite(x).all() else None for x in (part.dq, part.q_r))
+    temperature = None if part.temperature is None else _filled(t, part.temperature, even)
     if len(even) == len(t) and np.max(np.abs(even - t)) <= JITTER * period:
-        return Stretch(even, part.q, part.tau, dq, np.zeros(len(even), dtype=bool), q_r), False
+        return Stretch(even, part.q, part.tau, dq, np.zeros(len(even), dtype=bool), q_r, temperature), False
     before = np.clip(np.searchsorted(t, even, side="right") - 1, 0, len(t) - 2)
     bridged = np.diff(t)[before] > GAP * period
     tau = spline_at(t, part.tau, even)
@@ -193,4 +197,14 @@ def _even(part: Samples, period: float) -> tuple[Stretch, bool]:
         inside = even[bridged]
         tau[bridged] = np.column_stack([np.interp(inside, t, column) for column in part.tau.T])
     dq, q_r = (None if x is None else spline_at(t, x, even) for x in (dq, q_r))
-    return Stretch(even, spline_at(t, part.q, even), tau, dq, bridged, q_r), True
+    return Stretch(even, spline_at(t, part.q, even), tau, dq, bridged, q_r, temperature), True
+
+
+def _filled(t: Array, values: Array, even: Array) -> Array:
+    """Return slow signals, shape (N, n), at other times: linear between known values, NaN for a joint without any."""
+    filled = np.full((len(even), values.shape[1]), np.nan)
+    for k, column in enumerate(values.T):
+        known = np.isfinite(column)
+        if known.any():
+            filled[:, k] = np.interp(even, t[known], column[known])
+    return filled

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation.elsewhere import emptied
+from ros2_dynid.identification.preparation.elsewhere import emptied, range_of
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
@@ -77,18 +77,20 @@ def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prep
         tau=np.concatenate([part.tau for part in parts]),
         sign=np.concatenate([part.sign for part in parts]),
         bridged=np.concatenate([part.bridged for part in parts]),
-        reference=_joined_references(parts),
+        reference=_joined([part.reference for part in parts]),
+        temperature=_joined([part.temperature for part in parts]),
         segments=tuple(
             slice(segment.start + int(start), segment.stop + int(start))
             for part, start in zip(parts, starts, strict=True)
             for segment in part.segments
         ),
         top_speed=np.max([part.top_speed for part in parts], axis=0),
+        temperatures=range_of([part.temperatures for part in parts]),
         notes=every,
     )
 
 
-def _joined_references(parts: list[Prepared]) -> Array | None:
-    """Return the commanded positions of all parts, or None if one has none."""
-    known = [part.reference for part in parts if part.reference is not None]
-    return np.concatenate(known) if len(known) == len(parts) else None
+def _joined(signals: list[Array | None]) -> Array | None:
+    """Return the signal of all parts, or None if one has none."""
+    known = [signal for signal in signals if signal is not None]
+    return np.concatenate(known) if len(known) == len(signals) else None

@@ -61,6 +61,7 @@ def prepare(
     row_kernel = lowpass_kernel(cutoffs.row, rate / step)
     columns: list[tuple[Array, ...]] = []
     references: list[Array] = []
+    temperatures: list[Array] = []
     segments, at = [], 0
     for part in (later_effort(part, late) for part in parts):
         index = output_index(len(part.t), len(kernels[0]), step)
@@ -72,6 +73,8 @@ def prepare(
         columns.append((part.t[0] + index / rate, *motion, tau, sign, _bridged(part, kernels[0], step)))
         if part.q_r is not None:
             references.append(filtered(part.q_r, kernels[0], step))
+        if part.temperature is not None:
+            temperatures.append(part.temperature[np.round(index).astype(int)])  # slow beside the filters
         segments.append(slice(at, at + len(index)))
         at += len(index)
     if not segments:
@@ -79,6 +82,7 @@ def prepare(
         what = f"the recording has no stretch of {needed:.2g} s without a gap, which its filters need"
         raise InputError(what, "record longer, or raise the cut-offs", samples.source)
     t, q, dq, ddq, tau, sign, bridged = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
+    temperature = np.concatenate(temperatures) if len(temperatures) == len(segments) else None
     dropped = (len(kernels[0]) // 2 + step * (len(row_kernel) // 2)) / rate
     return Prepared(
         t,
@@ -110,6 +114,8 @@ def prepare(
         cutoffs=cutoffs,
         known=grid.known,
         reference=np.concatenate(references) if len(references) == len(segments) else None,
+        temperature=temperature,
+        temperatures=None if temperature is None else np.array((temperature.min(axis=0), temperature.max(axis=0))),
     )
 
 

@@ -42,6 +42,8 @@ class Prepared:
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     carried: torque of links and rotors without friction, shape (N, n), which load-dependent friction needs; None: zero.
     reference: commanded positions at the same times, shape (N, n); None where they were not recorded.
+    temperature: of the drives at the same times, shape (N, n) [deg C], NaN for a joint where it is not known; None: not
+    recorded. temperatures: the lowest and the highest of each joint, shape (2, n), which an outline keeps.
     elsewhere: where the samples are if this is an outline, whose t has the first and the last time and whose other
     arrays are empty (elsewhere.py); None: they are here.
     """
@@ -67,6 +69,8 @@ class Prepared:
     carried: Array | None = None
     reference: Array | None = None
     elsewhere: Elsewhere | None = None
+    temperature: Array | None = None
+    temperatures: Array | None = None
 
 
 def as_prepared(

@@ -243,7 +243,8 @@ def _put_term_rows(
     for k, term in active_terms(robot, terms):
         v, sign = prepared.dq[part, k], prepared.sign[part, term.joint - 1]
         carried = np.zeros_like(v) if prepared.carried is None else prepared.carried[part, k]
-        columns.append(term_column(term, v, sign, carried))
+        temperature = None if prepared.temperature is None else prepared.temperature[part, k]
+        columns.append(term_column(term, v, sign, carried, temperature))
     X = np.array(columns) if passed is None else passed(np.array(columns), W.shape[2])
     for i, (k, _) in enumerate(active_terms(robot, terms)):
         W[i, k] = X[i]

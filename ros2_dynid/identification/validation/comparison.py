@@ -152,7 +152,9 @@ def _compared(
             measured = np.where(rows.keep[:, kept], rows.tau[:, kept], np.nan).T
             a_priori = np.einsum("b,bjt->tj", prior, rows.W[:, :, kept])
             motion = (part.q[at], part.dq[at], part.ddq[at])
-            pictured.append((rows.t[kept] + beginning.shift, *motion, measured, predicted[:, kept].T, a_priori))
+            warmth = np.full_like(measured, np.nan) if part.temperature is None else part.temperature[at]
+            torques_of = (measured, predicted[:, kept].T, a_priori)
+            pictured.append((rows.t[kept] + beginning.shift, *motion, *torques_of, warmth))
     residual = np.concatenate(residuals)
     return _Compared(errors, torques, largest, counts, inside, judged, residual, tuple(pictured))
 

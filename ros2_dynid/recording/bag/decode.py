@@ -48,7 +48,7 @@ class Decoded:
     header: Ints
     names: tuple[str, ...]
     arrays: Mapping[str, NDArray[np.generic]]
-    """By field of Samples (q, dq, ddq, tau, q_r), each of shape (K, len(names))."""
+    """By field of Samples (q, dq, ddq, tau, q_r, temperature), each of shape (K, len(names))."""
 
 
 class Decoder:
@@ -220,7 +220,14 @@ def _joint_state(message: Message) -> Signals:
 
 def _dynamic_state(message: Message) -> Signals:
     """DynamicJointState: for each joint a list of interfaces with a value each."""
-    interfaces = {"position": "q", "velocity": "dq", "acceleration": "ddq", "effort": "tau", "torque": "tau"}
+    interfaces = {
+        "position": "q",
+        "velocity": "dq",
+        "acceleration": "ddq",
+        "effort": "tau",
+        "torque": "tau",
+        "temperature": "temperature",
+    }
     names = tuple(message.joint_names)
     arrays: dict[str, NDArray[np.float64]] = {}
     for column, state in enumerate(message.interface_values[: len(names)]):

@@ -15,7 +15,7 @@ from ros2_dynid.recording.bag.folder import Bag
 from ros2_dynid.recording.bag.merge import Merger, SampleWindow
 from ros2_dynid.recording.bag.topics import choose_topics
 from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.samples import FIELDS, Samples, missing_joint, shortened
+from ros2_dynid.recording.samples import Samples, missing_joint, samples_of, shortened
 
 _MOST_JOINT_SETS = 200
 
@@ -110,9 +110,8 @@ def _windows(
 
 
 def _samples(window: SampleWindow, start_ns: int, source: str) -> Samples:
-    dq, ddq, tau, q_r = (window.arrays.get(field) for field in FIELDS[1:])
     q = window.arrays.get("q")
     if q is None:
         q = np.full((len(window.stamp), len(window.names)), np.nan)
     t: Array = (window.stamp - start_ns) / 1e9  # the nearest number to the decimal one
-    return Samples(t, window.names, q, dq, ddq, tau, source, start_ns=start_ns, q_r=q_r)
+    return replace(samples_of(t, window.names, {**window.arrays, "q": q}, source), start_ns=start_ns)
