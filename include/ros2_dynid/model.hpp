@@ -308,6 +308,11 @@ inline void check_structure(const Model & model)
     if (term.kind == FrictionKind::stribeck && !(term.speed > 0.0)) throw std::runtime_error("a speed is wrong");
     if (term.kind == FrictionKind::power && !(term.speed > 0.0)) throw std::runtime_error("an exponent is wrong");
   }
+  for (const auto & force : model.forces) {
+    for (const auto & weight : force.weights) exists(weight.joint);
+    if (!force.has_pivots) continue;
+    for (const auto & pivot : force.pivots) if (pivot.joint > 0) exists(pivot.joint);
+  }
 }
 
 }  // namespace detail
@@ -485,7 +490,19 @@ inline std::string difference(const Model & a, const Model & b)
       return "a closed loop differs";
     }
   }
-  if (a.forces.size() != b.forces.size()) return "the springs, cylinders or cables differ";
+  const std::string elastic = "the springs, cylinders or cables differ";
+  if (a.forces.size() != b.forces.size()) return elastic;
+  for (std::size_t k = 0; k < a.forces.size(); ++k) {
+    const Force & x = a.forces[k];
+    const Force & y = b.forces[k];
+    if (x.has_pivots != y.has_pivots || !(std::fabs(x.rest - y.rest) <= 1e-6) || !detail::same(x.weights, y.weights)) return elastic;
+    for (std::size_t p = 0; x.has_pivots && p < 2; ++p) {
+      if (x.pivots[p].joint != y.pivots[p].joint) return elastic;
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (!(std::fabs(x.pivots[p].point[i] - y.pivots[p].point[i]) <= 1e-6)) return elastic;
+      }
+    }
+  }
   return "";
 }
 

@@ -52,7 +52,8 @@ template <typename Message>
 Model model_of(const Message & message)
 {
   using detail::checked;
-  static const char * const terms[friction_kinds] = {"asymmetric", "cubic", "root", "stribeck", "load", "load_viscous"};
+  static const char * const terms[friction_kinds] = {
+    "asymmetric", "cubic", "root", "stribeck", "load", "load_viscous", "power"};
   constexpr double unlimited = std::numeric_limits<double>::infinity();
   Model model;
   model.name = message.robot;
@@ -89,6 +90,7 @@ Model model_of(const Message & message)
     model.passive.push_back(passive);
   }
   for (const auto & one : message.friction) {
+    if (one.term == "temperature" || one.term == "temperature_viscous") continue;  // zero at their reference temperature
     FrictionTerm term;
     term.joint = one.joint;
     std::uint32_t kind = 0;
@@ -96,8 +98,33 @@ Model model_of(const Message & message)
     if (kind == friction_kinds) throw std::runtime_error("friction term " + one.term + " is not known");
     term.kind = static_cast<FrictionKind>(kind);
     term.coefficient = checked(one.coefficient, "a friction term");
-    term.speed = checked(one.speed, "a friction term");
+    term.speed = checked(term.kind == FrictionKind::power ? one.exponent : one.speed, "a friction term");
     model.friction.push_back(term);
+  }
+  for (const auto & one : message.forces) {
+    Force force;
+    force.has_pivots = one.type == "cylinder";
+    if (!force.has_pivots && one.type != "spring" && one.type != "cable") {
+      throw std::runtime_error("force " + one.name + " is of no type that is known");
+    }
+    force.rest = checked(one.rest, "a force's rest");
+    if (force.has_pivots) {
+      if (one.pivots.size() != 2 || one.pivot_joints.size() != 2) {
+        throw std::runtime_error("force " + one.name + " has not two pivots");
+      }
+      for (std::size_t k = 0; k < 2; ++k) {
+        force.pivots[k].joint = one.pivot_joints[k];
+        const auto & point = one.pivots[k];
+        force.pivots[k].point = {checked(point.x, "a pivot"), checked(point.y, "a pivot"), checked(point.z, "a pivot")};
+      }
+    } else {
+      force.weights = detail::weights_of(one.joints, one.weights);
+    }
+    for (const auto power : one.powers) {
+      if (power >= 4) throw std::runtime_error("force " + one.name + " has a power that is not known");
+      force.has[power] = true;
+    }
+    model.forces.push_back(force);
   }
   detail::check_structure(model);
   if (message.parameters.empty()) throw std::runtime_error("the message holds no parameters");

@@ -36,7 +36,17 @@ struct MdhJoint { std::string name; std::uint32_t parent; std::uint8_t sigma; do
 struct JointCoupling { std::uint32_t motor; std::vector<std::uint32_t> joints; std::vector<double> weights; bool independent_inertia; };
 struct PassiveJoint { std::uint32_t joint; std::vector<std::uint32_t> joints; std::vector<double> coefficients; double offset; };
 struct BaseParameter { std::string leader; double value; };
-struct Term { std::uint32_t joint; std::string term; double coefficient, speed; };
+struct Term { std::uint32_t joint; std::string term; double coefficient, speed, exponent; };
+struct ForceMessage
+{
+  std::string name, type;
+  std::vector<std::uint32_t> powers;
+  double rest;
+  std::vector<std::uint32_t> joints;
+  std::vector<double> weights;
+  std::vector<std::uint32_t> pivot_joints;
+  std::vector<Vector3> pivots;
+};
 struct TorqueError { std::string joint; double rms; };
 struct BaseParameters
 {
@@ -48,6 +58,7 @@ struct BaseParameters
   Vector3 gravity;
   std::vector<BaseParameter> parameters;
   std::vector<Term> friction;
+  std::vector<ForceMessage> forces;
   std::vector<TorqueError> fit;
 };
 struct Inertia { double m = 0; Vector3 com; double ixx = 0, ixy = 0, ixz = 0, iyy = 0, iyz = 0, izz = 0; };
@@ -55,7 +66,7 @@ struct SetPayload { std::string link; Inertia payload; };
 
 BaseParameters message_of(const Model & model, const std::string & leaders, const double * values)
 {
-  static const char * const kinds[] = {"asymmetric", "cubic", "root", "stribeck", "load", "load_viscous"};
+  static const char * const kinds[] = {"asymmetric", "cubic", "root", "stribeck", "load", "load_viscous", "power"};
   BaseParameters out;
   out.robot = model.name;
   for (const auto & j : model.joints) {
@@ -83,7 +94,21 @@ BaseParameters message_of(const Model & model, const std::string & leaders, cons
   out.base.translation = {model.base_position[0], model.base_position[1], model.base_position[2]};
   out.gravity = {model.gravity[0], model.gravity[1], model.gravity[2]};
   for (const auto & t : model.friction) {
-    out.friction.push_back({static_cast<std::uint32_t>(t.joint), kinds[static_cast<std::size_t>(t.kind)], t.coefficient, t.speed});
+    out.friction.push_back({static_cast<std::uint32_t>(t.joint), kinds[static_cast<std::size_t>(t.kind)], t.coefficient,
+                            t.kind == FrictionKind::power ? 0.0 : t.speed, t.kind == FrictionKind::power ? t.speed : 0.0});
+  }
+  for (const auto & f : model.forces) {
+    ForceMessage force;
+    force.name = "element", force.type = f.has_pivots ? "cylinder" : "spring", force.rest = f.rest;
+    for (std::uint32_t p = 0; p < 4; ++p) if (f.has[p]) force.powers.push_back(p);
+    split(f.weights, force.joints, force.weights);
+    if (f.has_pivots) {
+      for (const auto & pivot : f.pivots) {
+        force.pivot_joints.push_back(static_cast<std::uint32_t>(pivot.joint));
+        force.pivots.push_back({pivot.point[0], pivot.point[1], pivot.point[2]});
+      }
+    }
+    out.forces.push_back(force);
   }
   std::istringstream names(leaders);
   for (std::string name; names >> name; ++values) out.parameters.push_back({name, *values});

@@ -23,6 +23,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, Fc, by_joint, standard_names
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 from ros2_dynid.sim.truth import true_parameters
+from runtime_robots import with_forces, with_terms
 
 HERE = Path(__file__).parent
 STRICT = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
@@ -469,7 +470,8 @@ def test_guiding_bounds_hold_whatever_comes(laws, model):
 def message_robots():
     rng = np.random.default_rng(5)
     tree = random_robot(rng, 7, tree=True)
-    return {"tx40": load_robot("tx40"), "demo6": load_robot("demo6"), "tree": tree}
+    sprung = with_forces(with_terms(load_robot("demo6"), rng))
+    return {"tx40": load_robot("tx40"), "demo6": load_robot("demo6"), "tree": tree, "sprung": sprung}
 
 
 @pytest.mark.parametrize("name", list(message_robots()))
@@ -514,6 +516,7 @@ def test_parameters_of_another_robot_are_refused(laws, tmp_path):
         "same": robot,
         "longer": replace(robot, joints=joints),
         "hanging": replace(robot, gravity=-robot.gravity),
+        "sprung": with_forces(robot),
         "other": load_robot("tx40"),
     }
     for name, one in others.items():

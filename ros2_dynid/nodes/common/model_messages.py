@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Point
 
 from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.errors import InputError
@@ -15,7 +16,7 @@ from ros2_dynid.identification import model_file
 from ros2_dynid.identification.error_bars import bars_of
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.torque_std import TorqueScatter
-from ros2_dynid.model import friction_kinds
+from ros2_dynid.model import forces, friction_kinds
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
@@ -23,6 +24,7 @@ from ros2_dynid.model.same_robot import GEOMETRY
 from ros2_dynid.msg import (
     BaseParameter,
     BaseParameters,
+    Force,
     FrictionTerm,
     JointCoupling,
     MdhJoint,
@@ -75,7 +77,7 @@ def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BasePa
         )
         for k, (name, leader) in enumerate(zip(model.names, model.leaders, strict=True))
     ]
-    message.friction = _friction_messages(robot)
+    message.friction, message.forces = _friction_messages(robot), _force_messages(robot)
     if np.all(np.isfinite(model.covariance)):
         message.covariance = model.covariance.ravel().tolist()
     message.method = str(model.obtained.get("method", ""))
@@ -107,10 +109,11 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
         coupling=coupling,
         passive=passive,
         friction=_friction_of(message),
+        forces=_forces_of(message),
     )
     place = {name: k for k, name in enumerate(standard_names(robot))}
     chi = np.zeros(len(place))
-    if any(parameter.leader.startswith(SYMBOLS) for parameter in message.parameters):
+    if not robot.forces and any(parameter.leader.startswith(SYMBOLS) for parameter in message.parameters):
         cure = "load its model.yaml: the message does not carry their geometry"
         raise InputError("the model has springs, cylinders or cables", cure)
     for parameter in message.parameters:
@@ -139,6 +142,10 @@ def _friction_messages(robot: Robot) -> list[FrictionTerm]:
             coefficient=float(term.coefficient),
             std=math.nan if term.std is None else float(term.std),
             speed=float(term.speed),
+            speed_std=math.nan if term.speed_std is None else float(term.speed_std),
+            exponent=float(term.exponent),
+            exponent_std=math.nan if term.exponent_std is None else float(term.exponent_std),
+            reference=float(term.reference),
         )
         for term in robot.friction
     ]
@@ -154,11 +161,55 @@ def _friction_of(message: BaseParameters) -> tuple[friction_kinds.FrictionTerm, 
             term.joint,
             kinds[term.term],
             term.coefficient,
-            term.std if math.isfinite(term.std) else None,
+            _known(term.std),
             term.speed,
+            _known(term.speed_std) if term.speed else None,
+            exponent=term.exponent,
+            exponent_std=_known(term.exponent_std) if term.exponent else None,
+            reference=term.reference,
         )
         for term in message.friction
     )
+
+
+def _known(std: float) -> float | None:
+    return std if math.isfinite(std) else None
+
+
+def _force_messages(robot: Robot) -> list[Force]:
+    return [
+        Force(
+            name=force.name,
+            type=str(force.kind),
+            powers=list(force.powers),
+            rest=float(force.rest),
+            joints=list(force.weights),
+            weights=[float(weight) for weight in force.weights.values()],
+            pivot_joints=[pivot.joint for pivot in force.pivots],
+            pivots=[Point(**dict(zip("xyz", map(float, pivot.point), strict=True))) for pivot in force.pivots],
+        )
+        for force in robot.forces
+    ]
+
+
+def _forces_of(message: BaseParameters) -> tuple[forces.Force, ...]:
+    kinds = {str(kind): kind for kind in forces.ForceKind}
+    found = []
+    for one in message.forces:
+        if one.type not in kinds:
+            raise InputError(
+                f"force {one.name!r} is of the unknown type {one.type!r}", f"choose from {', '.join(kinds)}"
+            )
+        if len(one.joints) != len(one.weights) or len(one.pivot_joints) != len(one.pivots):
+            raise InputError(f"force {one.name!r} has not one number for each joint", "publish a whole model")
+        pivots = tuple(
+            forces.Pivot(int(joint), (point.x, point.y, point.z))
+            for joint, point in zip(one.pivot_joints, one.pivots, strict=True)
+        )
+        weights = {int(joint): float(weight) for joint, weight in zip(one.joints, one.weights, strict=True)}
+        powers = tuple(int(power) for power in one.powers)
+        found.append(forces.Force(one.name, kinds[one.type], powers, weights, pivots, one.rest))
+    return tuple(found)
 
 
 def _coupling_messages(robot: Robot) -> list[JointCoupling]:
