@@ -53,6 +53,46 @@ def test_beyond_a_limit_nothing_passes(q_from, q_to, seconds, said):
         approve(move(q_from, q_to, seconds), LIMITS)
 
 
+@pytest.mark.parametrize("joint", [0, 1])
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [
+        ("position", 0.7e-6, 1.4e-6),
+        ("velocity", 1.9, 2.1),
+        ("acceleration", 1.9, 2.1),
+        ("end", 0.7, 1.4),
+        ("start", 0.7, 1.4),
+    ],
+)
+def test_as_much_as_is_forgiven_and_no_more(joint, side, kind, least, most):
+    """Positions to a micrometre, rates to 2 %, speeds at the ends to 1e-9: both signs, the joint with its own limit."""
+    for size, refused in ((least, False), (most, True)):
+        t, q, dq, ddq = np.array([0.5, 1.5]), np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, 2))
+        if kind == "position":
+            limit = (LIMITS.upper if side > 0 else LIMITS.lower)[joint]
+            q[:, joint] = limit + side * size
+        elif kind == "velocity":  # a line in the middle, at a speed of its own
+            speed = side * LIMITS.velocity[joint] * (1 + size / 100)
+            t, q = np.array([0.5, 1.5, 1.6, 2.6]), np.zeros((4, 2))
+            q[:, joint] = 0.2 + speed * np.array([-0.55, -0.05, 0.05, 0.55])
+            dq = np.zeros((4, 2))
+            dq[1:3, joint] = speed
+            ddq = np.zeros((4, 2))
+        elif kind == "acceleration":
+            ddq[0, joint] = side * LIMITS.acceleration[joint] * (1 + size / 100)
+        else:
+            dq[-1 if kind == "end" else 0, joint] = side * size * 1e-9
+        points = reference(NAMES, t, q, dq, ddq)
+        if refused:
+            with pytest.raises(
+                InputError, match="at rest" if kind in ("end", "start") else f"{kind} of joint '{NAMES[joint]}'"
+            ):
+                approve(points, LIMITS)
+        else:
+            approve(points, LIMITS)
+
+
 def test_wrong_joints_order_numbers_and_times_do_not_pass():
     good = move([0.0, 0.0], [1.0, -0.9], 2.0)
     for names in (("b", "a"), ("a", "x")):
