@@ -18,6 +18,7 @@ from ros2_dynid.control.feedforward_events import (
     DeactivateFeedforward,
     FeedforwardSettings,
     FeedforwardState,
+    FeedforwardStatus,
     FeedforwardTick,
     MeasuredState,
     NewDescription,
@@ -435,6 +436,7 @@ def test_a_machine_without_settings_has_those_of_the_documentation():
     machine = FeedforwardMachine()
     assert machine.state is FeedforwardState.STOPPED and not machine.streaming and not machine.splitting
     assert machine.due == np.inf and machine.robot is None and machine.limits is None and not machine.has_model
+    assert machine.status == FeedforwardStatus(FeedforwardState.STOPPED, "", (), 0, False, False, "")
     settings = FeedforwardSettings()
     assert (settings.timeout, settings.stale, settings.period, settings.point_rate) == (0.05, 0.1, 1e-3, 100.0)
     assert settings.hold and settings.efforts == settings.rates == (0.0,)
