@@ -497,17 +497,20 @@ class ExcitationMachine:
         assert watch is not None and limits is not None
         error = watch.error(now)
         q, dq = watch.reference(now)
+        follows = self.phase in MOVING and bool(np.all(error <= self.settings.tracking))
         known, speed_error = watch.known(now) and not watch.jumped, np.zeros_like(q)
+        known = known and (follows or watch.moves_steadily())
         if known:
-            follows = self.phase in MOVING and bool(np.all(error <= self.settings.tracking))
             if not follows:
                 measured = watch.velocity()
                 dq, speed_error = measured, np.abs(measured - dq)
             q = watch.last.state.q + dq * min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
         else:
-            error = np.full_like(q, self.settings.tracking)  # all that is known: it was not further off when last seen
+            error = np.minimum(error, self.settings.tracking)
         dense = known and bool(np.all(np.isnan(watch.last.state.dq)))
-        brake = braking(limits, q, dq, error, self.settings.lead, speed_error=speed_error, dense=dense)
+        # A robot that is not seen was not further off than the tolerance when it last was.
+        doubt = 0.0 if known else self.settings.tracking
+        brake = braking(limits, q, dq, error, self.settings.lead, speed_error=speed_error, doubt=doubt, dense=dense)
         try:
             approved = approve_stop(brake.points, brake.expected, limits)
         except DynidError:  # no stop keeps the limits from there; not to stop would be worse

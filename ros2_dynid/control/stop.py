@@ -23,6 +23,8 @@ LONGEST = 1.0
 """Longest stop [s] for the sake of a controller whose speed differs from what is measured: the robot must stop soon."""
 GRID = 1e-3
 """Times of the points are multiples of this [s]."""
+SLOW = 1e-6
+"""A joint slower than this [rad/s or m/s] reaches no position limit in the time of a stop."""
 DENSE = 0.02
 """Distance of points [s] for controllers that know no velocities, which go straight from point to point."""
 
@@ -64,21 +66,29 @@ def braking(
     lead: float,
     *,
     speed_error: Array | float = 0.0,
+    doubt: float = 0.0,
     dense: bool = False,
 ) -> Brake:
     """Return the stop from q, dq, shape (n,), which hold now; it takes effect `lead` [s] later, between 0 and 2 lead.
 
     error, speed_error, shape (n,): how far the controller's own start may be from q and dq; a speed_error does not make
-    the stop longer than LONGEST. All joints stop at the same time, so that a single point says
+    the stop longer than LONGEST. doubt: how much further off it may be, for all that is known; it makes the stop no
+    longer than the way to the position limits allows. All joints stop at the same time, so that a single point says
     all. None is led over its position limit. dense: more points, for a controller that interpolates positions only.
     """
     a, lead = limits.deceleration, max(lead, GRID)
     off = error + np.abs(dq) * lead
-    needed = max(float(np.max(braking_time(dq, a, off))), float(np.max(catching_up_time(dq, limits.velocity, off))))
-    T = max(needed, min(float(np.max(braking_time(dq, a, off, speed_error))), LONGEST), SHORTEST)
-    T = float(np.ceil(T / GRID - 1e-9) * GRID)
     begin = q + lead * dq
     ahead = np.where(dq > 0, np.maximum(limits.upper - begin, 0.0), np.maximum(begin - limits.lower, 0.0))
+
+    def needed(off: Array, speed_error: Array | float = 0.0) -> float:
+        return float(
+            np.max(np.maximum(braking_time(dq, a, off, speed_error), catching_up_time(dq, limits.velocity, off)))
+        )
+
+    room = np.min(np.divide(2 * ahead, np.abs(dq), out=np.full_like(dq, np.inf), where=np.abs(dq) > SLOW))
+    T = max(needed(off), min(needed(off, speed_error), LONGEST), min(needed(off + doubt), float(room)), SHORTEST)
+    T = float(np.ceil(T / GRID - 1e-9) * GRID)
     end = begin + np.clip(0.5 * T * dq, -ahead, ahead)
     still = np.zeros_like(q)
     expected = reference(

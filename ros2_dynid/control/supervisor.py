@@ -150,6 +150,19 @@ class Supervisor:
         span, step = self._span(CONFIRMED)
         return step / span if span > 0 else np.zeros(len(self.limits.joint_names))
 
+    def moves_steadily(self) -> bool:
+        """Whether the positions of the last CONFIRMED seconds lie on a line, as motion does within so short a time.
+
+        Those of two drivers in turn, or before and after a step, do not: their velocity means nothing.
+        """
+        since = self.last.measured_at - CONFIRMED - 1e-6
+        recent = [sample for sample in self._history if sample.measured_at >= since]
+        t = np.array([sample.measured_at for sample in recent])
+        q = np.array([sample.state.q for sample in recent])
+        t, q = t - t.mean(), q - q.mean(axis=0)
+        slope = t @ q / max(float(t @ t), 1e-12)
+        return bool(np.all(np.abs(q - np.outer(t, slope)) <= JUMP_SLACK / 2))
+
     def at_rest(self) -> bool:
         """Whether the last joint states, over REST_WINDOW seconds, show no motion. Any thread may ask."""
         span, step = self._span(REST_WINDOW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 from dataclasses import replace
 
@@ -236,6 +237,22 @@ def test_a_stop_without_joint_states_allows_for_a_robot_that_lags(droop):
     made.until(Phase.ABORTED)
     assert np.all(made.desired[1] == 0.0)
     within_limits(made, share=1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_of_two_drivers_that_contradict_each_other_no_velocity_is_taken(every):
+    """A second driver says that the robot rests where it was: a stop goes on along the reference and not backwards."""
+    made = Follower(ROBOT, settings=MotionSettings(settle=0.1, tracking=0.04))
+    assert made.start(q_from=(-1.5, -1.2, 0.2), q_to=(1.5, -0.8, 0.6), seconds=2.6).accepted
+    made.until(Phase.RUNNING)
+    while made.desired[1][0] < 1.5:
+        made.step()
+    first, count, begin = made.desired[0].copy(), itertools.count(), len(made.path)
+    made.tampered = lambda s: replace(s, q=first, dq=np.zeros(3)) if next(count) % every == 0 else s
+    made.until(Phase.BRAKING)
+    made.until(Phase.ABORTED, limit=60.0)
+    assert np.all(np.diff(np.array(made.path[begin:])[:, 0]) > -1e-4), "it does not turn round"
+    within_limits(made)
 
 
 def test_one_fast_sample_is_jitter_and_not_a_motion():

@@ -121,6 +121,26 @@ def test_braking_time_is_the_root():
     assert 5 * T**2 - np.array([2.0, 2.0, 0.0]) * T - 6 * 0.1 == pytest.approx(np.zeros(3))
 
 
+@given(joints, joints, st.floats(0.01, 0.3))
+def test_doubt_makes_a_stop_longer_only_where_there_is_room(dq, place, doubt):
+    dq, lead, none = dq * LIMITS.velocity, 0.01, np.zeros(3)
+    middle, half = (LIMITS.upper + LIMITS.lower) / 2, (LIMITS.upper - LIMITS.lower) / 2
+    q = middle + 0.98 * place * half
+    sure, unsure = braking(LIMITS, q, dq, none, lead), braking(LIMITS, q, dq, none, lead, doubt=doubt)
+    assert unsure.points.t[-1] >= sure.points.t[-1]
+
+    def outside(brake):
+        path = controllers_way(brake, q + lead * dq, dq).within(np.linspace(0, 1, 60))[0]
+        return np.maximum(path - LIMITS.upper, LIMITS.lower - path).max()
+
+    assert outside(unsure) <= max(outside(sure), 0.0) + 1e-3 * np.abs(dq).max() + 1e-9
+    wide = replace(LIMITS, lower=np.full(3, -9.0), upper=np.full(3, 9.0))
+    allowed = braking(wide, q, dq, none, lead, doubt=doubt)
+    assert allowed.points.t[-1] == braking(wide, q, dq, np.full(3, doubt), lead).points.t[-1], (
+        "as an error that is known"
+    )
+
+
 @pytest.mark.parametrize(("dq", "error"), [(0.0, 0.2), (0.5, 0.2), (-1.9, 0.05), (2.0, 0.2), (2.5, 0.1)])
 def test_catching_up_takes_just_as_long_as_the_speed_limit_wants(dq, error):
     T = float(catching_up_time(np.array([dq]), np.array([2.0]), np.array([error]))[0])

@@ -249,3 +249,22 @@ def test_a_robot_that_never_moved_has_not_taken_the_trajectory():
     before.watch.follow(line.shifted(0.0), before.now + 5.0)
     before.still(10)
     assert before.watch.problem() == "", "the motion has not begun for the robot"
+
+
+@pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
+def test_motion_is_steady_and_two_drivers_are_not(joint, side):
+    made = Watched().still()
+    assert made.watch.moves_steadily()
+    for k in range(12):  # at full speed, braking hard
+        q = made.q.copy()
+        q[joint] += side * (LIMITS.velocity[joint] - LIMITS.deceleration[joint] * k * PERIOD) * PERIOD
+        made.take(q)
+        assert made.watch.moves_steadily()
+    for size, steady in ((0.015, True), (0.03, False)):
+        here = made.q.copy()
+        for k in range(8):
+            q = here.copy()
+            q[joint] += side * size * (k % 2)
+            made.take(q)
+        assert made.watch.moves_steadily() is steady
+        made.still()
