@@ -105,10 +105,15 @@ def test_parameters_of_another_robot_or_none_are_refused():
         observer.set_model(other, standard_vector(other))
 
 
-@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr"])
+@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr", "opposed"])
 def test_friction_in_doubt_of_coupled_motors_and_closed_loops(name):
     """Whatever rubs may rub either way at rest: the doubt is the largest friction that the signs can give."""
-    robot = load_robot(name)
+    robot = load_robot("tx40" if name == "opposed" else name)
+    if name == "opposed":  # a motor that turns against one of its joints
+        robot = replace(
+            robot,
+            coupling=tuple(replace(c, weights={j: -2.0 * w for j, w in c.weights.items()}) for c in robot.coupling),
+        )
     rng = np.random.default_rng(3)
     chi = rng.uniform(0.1, 1.0, len(standard_vector(robot)))
     observer = MomentumObserver(robot, chi)

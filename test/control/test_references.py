@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.interpolate import BPoly
@@ -102,3 +104,81 @@ def test_a_pace_makes_up_for_short_pauses_and_drops_long_ones():
     assert stamp == 5_003_000_000
     assert pace.due(103_500_000) == 1 and pace.dropped == 99
     assert pace.count() == 5_103_000_000
+    later = Pace(1_000_000, 70_000_000, 5_000_000_000)
+    assert later.due(69_000_000) == 0 and later.due(72_500_000) == 2 and later.stamp == 5_000_000_000
+    later.count()
+    assert later.due(72_500_000) == 1 and later.stamp == 5_001_000_000
+    assert later.due(121_500_000) == 50 and later.dropped == 0, "50 are made up for"
+    assert later.due(122_500_000) == 1 and later.dropped == 50
+    assert later.count() == 5_052_000_000 and later.due(122_500_000) == 0
+
+
+@pytest.mark.parametrize("field", ["positions", "velocities", "accelerations", "efforts"])
+def test_every_value_of_every_field_is_looked_at(field):
+    t = np.array([0.0, 1.0, 2.0])
+    place = ["positions", "velocities", "accelerations", "efforts"].index(field)
+    for wrong in (np.nan, np.inf, -np.inf):
+        for k in range(6):
+            values = np.zeros((4, 3, 2))
+            values[place].flat[k] = wrong
+            with pytest.raises(InputError, match=f"{field} hold a value that is not finite"):
+                reference(("a", "b"), t, *values)
+    for shape in ((2, 2), (4, 2), (3, 1), (3, 3), (3,), (3, 2, 1)):
+        values = [np.zeros((3, 2)) for _ in range(4)]
+        values[place] = np.zeros(shape)
+        with pytest.raises(InputError, match=f"{field} have shape"):
+            reference(("a", "b"), t, *values)
+
+
+@pytest.mark.parametrize(
+    "t", [[-0.1, 1.0, 2.0], [0.0, 0.0, 1.0], [0.0, 2.0, 1.0], [0.0, 1.0, np.inf], [np.nan, 1.0, 2.0]]
+)
+def test_times_increase_from_zero_on(t):
+    with pytest.raises(InputError, match="do not increase from 0 on"):
+        reference(("a", "b"), np.array(t), np.zeros((3, 2)))
+    with pytest.raises(InputError, match="do not increase from 0 on"):
+        reference(("a", "b"), np.zeros(0), np.zeros((0, 2)))
+    with pytest.raises(InputError, match="twice"):
+        reference(("a", "a"), np.array([0.0, 1.0, 2.0]), np.zeros((3, 2)))
+
+
+def test_a_shift_leaves_out_what_is_past():
+    t = np.array([0.5, 1.0, 2.0])
+    q, dq, ddq, tau = np.random.default_rng(0).normal(size=(4, 3, 2))
+    points = reference(("a", "b"), t, q, dq, ddq, tau)
+    later = points.shifted(0.3)
+    np.testing.assert_allclose(later.t, t + 0.3)
+    assert later.coefficients is points.coefficients and later.tau is points.tau
+    np.testing.assert_array_equal(points.shifted(-0.5).t, t - 0.5)
+    rest = points.shifted(-0.6)
+    np.testing.assert_allclose(rest.t, [0.4, 1.4])
+    for found, given in ((rest.q, q), (rest.dq, dq), (rest.ddq, ddq), (rest.tau, tau)):
+        np.testing.assert_array_equal(found, given[1:])
+    np.testing.assert_allclose(rest.at(0.9)[0], points.at(1.5)[0])
+    one = points.shifted(-2.0)
+    assert len(one.t) == 1 and one.t[0] == 0.0
+    with pytest.raises(InputError, match="past"):
+        points.shifted(-2.01)
+    bare = reference(("a", "b"), t, q).shifted(-0.6)
+    assert bare.dq is None and bare.ddq is None and bare.tau is None
+    turned = points.ordered(("b", "a"))
+    for found, given in ((turned.q, q), (turned.dq, dq), (turned.ddq, ddq), (turned.tau, tau)):
+        np.testing.assert_array_equal(found, given[:, ::-1])
+    assert points.ordered(["a", "b"]) is points
+
+
+def test_a_single_point_and_the_shares_of_segments():
+    q, dq = np.array([[1.0, 2.0]]), np.array([[0.5, 0.0]])
+    one = reference(("a", "b"), np.array([0.7]), q, dq)
+    for found, wanted in zip(one.within(np.linspace(0, 1, 3)), (q, dq, 0 * q), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert np.array_equal(reference(("a", "b"), np.array([0.7]), q).within(np.array([0.0]))[1], 0 * q)
+    t = np.array([0.5, 1.0, 3.0])
+    q, dq, ddq = np.random.default_rng(1).normal(size=(3, 3, 2))
+    points, shares = reference(("a", "b"), t, q, dq, ddq), np.array([0.1, 0.25, 0.8])
+    at = [a + s * (b - a) for a, b in itertools.pairwise(t) for s in shares]
+    for found, wanted in zip(points.within(shares), points.sampled(np.array(at)), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-9)
+    for end, when in ((0, 0.5), (0, -1.0), (-1, 3.0), (-1, 9.0)):
+        found = points.at(when)
+        assert np.array_equal(found[0], q[end]) and not found[1].any() and not found[2].any() and found[3] is None

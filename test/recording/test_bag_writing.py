@@ -22,7 +22,7 @@ from bagmaker import EPOCH, ROS2, joint_state
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag import encode
 from ros2_dynid.recording.bag.definitions import describe
-from ros2_dynid.recording.bag.writer import BagWriter, WriteError
+from ros2_dynid.recording.bag.writer import BagWriter, WriteError, _why
 from ros2_dynid.recording.read import load_samples
 
 NAMES = ("shoulder", "elbow.left", "größe")
@@ -252,3 +252,11 @@ def test_half_of_a_chunk_is_taken_back_when_the_disk_is_full(tmp_path, monkeypat
 def test_times_that_a_stamp_cannot_hold_are_refused():
     with pytest.raises(InputError, match="1901 to 2038"):
         encode.joint_states(("a",), np.array([2**62]), [np.zeros((1, 1)), None, None])
+
+
+def test_what_a_disk_says_is_told_in_words():
+    assert (
+        _why(OSError(errno.ENOSPC, "No space left on device")) == _why(OSError(errno.EDQUOT, "x")) == "the disk is full"
+    )
+    assert _why(OSError(errno.EIO, "Input/output error")) == "Input/output error"
+    assert _why(OSError("it is gone")) == "it is gone"

@@ -192,6 +192,14 @@ def test_streamed_points_are_read_by_their_layout(names):
     assert points.read(whole) is not None
 
 
+def test_points_of_no_joints_are_none():
+    assert LivePoints(()).read(trajectory((), [((), (), ())])) is None
+    big = trajectory(("a",), [([1.0], [2.0], [3.0])])
+    assert LivePoints(("a",)).read(b"\0\0" + big[2:]) is None, "big-endian is for others to read"
+    for row in (([1.0], [2.0], []), ([1.0], [], [3.0]), ([], [2.0], [3.0])):
+        assert LivePoints(("a",)).read(trajectory(("a",), [row])) is None
+
+
 def test_whatever_reads_or_writes_the_session_holds_its_lock(tmp_path, monkeypatch):
     """`take` comes from one thread, the rest from any: without the lock a bag is written to and closed at once."""
     session, seen = Session("/joint_states", 50), []
