@@ -29,10 +29,13 @@ from ros2_dynid.identification.account import (
     prior_remarks,
     prior_use,
     provenance,
+    sensor_remarks,
+    sensor_rows,
     speeds_and_loads,
 )
 from ros2_dynid.identification.estimators import Fit, Problem, fitter
 from ros2_dynid.identification.estimators.friction_law import identified_terms
+from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.estimators.prior import Draw, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.judgement import (
@@ -60,7 +63,7 @@ from ros2_dynid.identification.model_file import (
     model_of,
     save_model,
 )
-from ros2_dynid.identification.options import PRIORS, IdentifyOptions
+from ros2_dynid.identification.options import PRIORS, SENSORS, IdentifyOptions
 from ros2_dynid.identification.outcome import (
     IdentifyOutcome,
 )
@@ -80,6 +83,8 @@ from ros2_dynid.identification.validation import (
     torque_errors,
 )
 from ros2_dynid.identification.validation.method_choice import method_choice
+from ros2_dynid.identification.validation.sensor_side import found_sensors, sensor_sides
+from ros2_dynid.model.effort_sensors import declared_sensors, with_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot, with_gravity
@@ -144,11 +149,18 @@ def identify(
     if not recordings:
         raise InputError("there is no recording", "give at least one bag, csv or npz file")
 
+    robot = sensing(robot, options)
     problem = read_problem(robot, recordings, options, report)
+    if options.sensor == "found":
+        at_link = found_sensors(sensor_sides(problem, wls(problem.information, problem.prior)))
+        if at_link:
+            robot = with_sensors(robot, at_link)
+            problem = read_problem(robot, recordings, options, report)
     fit = fitter(options.method, problem, lambda done: report("estimating", 0.7 + 0.1 * done))
     found = fit(None)
     findings = refuse_wrong_data(problem, found) if options.checks else ()
     choice = method_choice(problem, found)
+    sides = sensor_sides(problem, found)
     draw, drawn = _draw(problem, fit, options), None
     if draw is not None:
         report("prior", 0.81)
@@ -195,6 +207,7 @@ def identify(
         doubts.append(Remark(Level.WARNING, choice.reason))
     remarks = [*doubts, *verdict_of(problem, found, errors, validation, fitted), *prior_remarks(prior)]
     remarks += essential_remarks(sets)
+    remarks += sensor_remarks(sides)
     remarks += coverage_remarks({} if held_out is None else held_out[served].coverage)
     obtained = provenance(options, problem, found, validation, remarks, command)
     obtained["band_sigma"] = encode(level)
@@ -247,6 +260,7 @@ def identify(
         friction=friction_rows(model.robot),
         friction_tried=tried,
         prior=prior,
+        sensors=sensor_rows(robot, sides),
         recommended=choice.method,
     )
     torques = {"fit": fitted.data} | ({} if held_out is None else {"validation": held_out[served].data})
@@ -255,6 +269,19 @@ def identify(
         outcome = write_result(target.parent, model, replace(outcome, model=str(target)), torques)
     report("done", 1.0)
     return Identified(model, outcome, torques, target)
+
+
+def sensing(robot: Robot, options: IdentifyOptions) -> Robot:
+    """Return the robot with the torque sensors that the options declare, if they declare any."""
+    return robot if options.sensor in SENSORS else declared_sensors(robot, options.sensor)
+
+
+def _declared(robot: Robot, options: IdentifyOptions) -> Robot:
+    """Return the same where efforts without and with a load are compared: sensors are not looked for there."""
+    if options.sensor == "found":
+        cure = "declare them, or identify the robot without the load first and give its model"
+        raise InputError("torque sensors are not looked for beside a load", cure)
+    return sensing(robot, options)
 
 
 def _draw(problem: Problem, fit: Fit, options: IdentifyOptions) -> Draw | None:
@@ -287,6 +314,7 @@ def identify_payload(
     ten parameters are those of a body that exists unless `free`.
     """
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    robot = _declared(robot, options)
     without = read_problem(robot, empty, options, report)
     with_load = read_problem(robot, loaded, replace(options, friction=PLAIN), report)
     report("estimating", 0.9)
@@ -310,6 +338,8 @@ def identify_payload_on_model(
 ) -> Payload:
     """Identify a load from recordings with it and the model of the robot without it; else as identify_payload."""
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    if options.sensor not in SENSORS:
+        raise InputError("sensors are declared beside a model", "the model has its own: leave them out")
     problem = read_problem(model.robot, loaded, replace(options, friction=PLAIN), report)
     report("estimating", 0.9)
     link = _load_link(model.robot, link)
@@ -340,7 +370,7 @@ def identify_gains(
     load: its ten parameters in the last joint's frame, shape (10,), if known: then all joints are fitted at once.
     """
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
-    plain = replace(options, friction=PLAIN)
+    plain, robot = replace(options, friction=PLAIN), _declared(robot, options)
     without, with_load = (read_problem(robot, part, plain, report) for part in (empty, loaded))
     report("estimating", 0.9)
     return drive_gains_with_law(without, with_load, options.friction, options.method, mass, load)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
 from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
+from ros2_dynid.commands.shared.sensor_argument import add_sensor_argument
 from ros2_dynid.commands.shared.terminal import progress_bar
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--load", metavar="X", type=float, nargs=10, default=(),
         help="ten parameters of the payload, XX XY XZ YY YZ ZZ MX MY MZ M, in the last joint's frame: all joints at once",  # noqa: E501
     )  # fmt: skip
+    add_sensor_argument(parser)
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
 
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> GainsOutcome:
     from ros2_dynid.identification.options import IdentifyOptions
     from ros2_dynid.usecases.gains import GainsRequest, gains
 
-    options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args))
+    options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args), sensor=args.sensor)
     request = GainsRequest(
         robot_source(args), tuple(args.empty), tuple(args.loaded), args.mass, options, tuple(args.load)
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
 from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
+from ros2_dynid.commands.shared.sensor_argument import add_sensor_argument
 from ros2_dynid.commands.shared.terminal import Column, print_table, progress_bar
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.friction.laws import AUTO
@@ -69,6 +70,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="what the estimate is drawn towards, with a weight chosen by held-out data: auto (default): the robot's "
         "description, where that helps; none; urdf: the description in any case; or the model.yaml of a sister robot",
     )
+    add_sensor_argument(parser)
     parser.add_argument(
         "--preview",
         metavar="FILE.html",
@@ -97,6 +99,7 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         prior=args.prior,
         distance=args.distance,
         essential_std=args.essential_std,
+        sensor=args.sensor,
     )
     request = IdentifyRequest(
         robot_source(args),
@@ -146,6 +149,11 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
         _show_consistency(outcome.consistency, console)
     if outcome.essential:
         console.print(f"{len(outcome.essential)} essential parameters: {', '.join(outcome.essential)}")
+    at_link = {name: row.used for name, row in outcome.sensors.items() if row.used != "motor"}
+    if at_link:
+        alike = len(at_link) == len(outcome.sensors) and len(set(at_link.values())) == 1
+        which = next(iter(at_link.values())) if alike else ", ".join(f"{k} {v}" for k, v in at_link.items())
+        console.print(f"efforts are of torque sensors ({which}), and so are the torques of the model", markup=False)
     for remark in outcome.verdict:
         console.print(f"[{remark.level.value}] {remark.text}", markup=False)
     if outcome.report:

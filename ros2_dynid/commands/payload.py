@@ -9,6 +9,7 @@ from ros2_dynid.commands.shared.body import print_body
 from ros2_dynid.commands.shared.preparation_arguments import add_preparation_arguments, preparation_of
 from ros2_dynid.commands.shared.reading_arguments import add_reading_arguments, reading_of
 from ros2_dynid.commands.shared.robot_arguments import add_robot_arguments, robot_source
+from ros2_dynid.commands.shared.sensor_argument import add_sensor_argument
 from ros2_dynid.commands.shared.terminal import progress_bar
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--free", action="store_true", help="inertia that fits best, even if no body can have it")
     parser.add_argument("--link", metavar="LINK", help="give it in this link's frame (default: the last link's)")
+    add_sensor_argument(parser)
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
 
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> PayloadOutcome:
     from ros2_dynid.identification.options import IdentifyOptions
     from ros2_dynid.usecases.payload import PayloadRequest, payload
 
-    options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args))
+    options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args), sensor=args.sensor)
     request = PayloadRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.link, options, args.free)
     with progress_bar(no_color=args.no_color) as progress:
         return payload(request, progress)

@@ -12,6 +12,7 @@ import numpy as np
 from ros2_dynid.codec import Plain, encode
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import Option, Text
 from ros2_dynid.identification.estimators import Estimate, Problem
 from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle
@@ -24,6 +25,7 @@ from ros2_dynid.identification.outcome import (
     FrictionRow,
     FrictionTrial,
     PriorUse,
+    SensorRow,
 )
 from ros2_dynid.identification.physical import Essential
 from ros2_dynid.identification.physical.essential import largest_rows, share_of_largest
@@ -36,9 +38,11 @@ from ros2_dynid.identification.validation import (
     Level,
     Remark,
 )
+from ros2_dynid.identification.validation.sensor_side import SensorSide, found_sensors
+from ros2_dynid.model.effort_sensors import sensor_name
 from ros2_dynid.model.friction_kinds import THERMAL, UNITS, FrictionTerm
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import DRIVE, Array, Robot
 from ros2_dynid.version import __version__
 
 COVERED = 0.9
@@ -105,6 +109,32 @@ def prior_remarks(prior: PriorUse | None) -> list[Remark]:
         f"{', '.join(most) or 'none'}"
     )
     return [Remark(Level.NOTE, text)]
+
+
+def sensor_rows(robot: Robot, sides: Mapping[str, SensorSide]) -> dict[str, SensorRow]:
+    """Return which torque the effort of each joint is, as it was used and as it was found."""
+    rows, found = {}, found_sensors(sides)
+    for j, name in zip(robot.active, robot.active_names, strict=True):
+        used, side = sensor_name(robot.joints[j - 1].felt), sides.get(name)
+        if side is None:
+            rows[name] = SensorRow(used)
+            continue
+        share = side.share if np.isfinite(side.share) else None
+        rows[name] = SensorRow(used, sensor_name(found.get(name, DRIVE)), side.clear, share)
+    return rows
+
+
+def sensor_remarks(sides: Mapping[str, SensorSide]) -> list[Remark]:
+    """Say so where efforts that count as the motors' look like those of torque sensors at the links."""
+    found = {name: sensor_name(felt) for name, felt in found_sensors(sides).items()}
+    if not found:
+        return []
+    alike = len(found) == len(sides) and len(set(found.values())) == 1
+    named = next(iter(found.values())) if alike else ",".join(f"{name}={sensor}" for name, sensor in found.items())
+    who = "the efforts" if len(found) == len(sides) else f"the efforts of {', '.join(found)}"
+    text = f"{who} look like those of torque sensors at the links: held-out data need no viscous friction and no rotor"
+    cure = Text(text, " inertia there; if that is so, declare it: ", Option("sensor", named))
+    return [Remark(Level.NOTE, cure)]
 
 
 def coverage_remarks(coverage: Mapping[str, float]) -> list[Remark]:

@@ -10,11 +10,16 @@ from ros2_dynid.identification.friction.laws import AUTO, check_law
 from ros2_dynid.identification.physical.essential import RELATIVE_STD
 from ros2_dynid.identification.physical.standard import DISTANCES
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.model.effort_sensors import check_sensors
 from ros2_dynid.recording.reading import Reading
 
 PRIORS = ("auto", "none", "urdf")
 """What an estimate may be drawn towards, beside the model in a file: the robot's description where that helps unseen
 data, nothing, or the description in any case."""
+
+SENSORS = ("auto", "found")
+"""Where efforts are measured, beside what a caller declares (model/effort_sensors.py): as the robot's description says,
+the data only being asked; or as the data say."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,8 @@ class IdentifyOptions:
     parameters closest to the a priori ones; distance: measured in each link's own units ("scaled"), or in SI units and
     on the leaders of essential parameters only, as seed 002 prints it ("euclidean"); consistent: those that physical
     links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
-    auto, or a law (friction/laws.py); prior: what the estimate is drawn towards, one of PRIORS or a model.yaml.
+    auto, or a law (friction/laws.py); prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
+    which torque the efforts are, one of SENSORS, or motor, link, link+Fc for all joints or as JOINT=link,JOINT=motor.
     """
 
     method: Method = Method.WLS
@@ -43,6 +49,7 @@ class IdentifyOptions:
     prior: str = PRIORS[0]
     distance: str = DISTANCES[0]
     essential_std: float = RELATIVE_STD
+    sensor: str = SENSORS[0]
 
     def __post_init__(self) -> None:
         """Refuse choices that do not exist."""
@@ -51,6 +58,8 @@ class IdentifyOptions:
         if self.cross_validate is not None and (self.cross_validate < 0 or self.cross_validate == 1):
             raise InputError(f"cross_validate is {self.cross_validate}", "give 2 or more stretches, or 0 for none")
         check_law(self.friction)
+        if self.sensor not in SENSORS:
+            check_sensors(self.sensor)
         if self.prior not in PRIORS and not self.prior.endswith((".yaml", ".yml")):
             raise InputError(f"prior is {self.prior!r}", f"choose from {', '.join(PRIORS)}, or give a model.yaml")
         if self.essential and self.prior not in ("auto", "none"):

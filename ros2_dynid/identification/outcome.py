@@ -93,6 +93,21 @@ class FrictionTrial:
 
 
 @dataclass(frozen=True)
+class SensorRow:
+    """Which torque a joint's effort is: motor, link, link+Fc, ... (model/effort_sensors.py).
+
+    used: as what it was identified; found: what the comparison on held-out data says, None where it was declared to be
+    at the link; clear: whether that is certain. share: largest share of the joint's torque that viscous friction
+    makes, with two standard deviations on top, None if not known.
+    """
+
+    used: str
+    found: str | None = None
+    clear: bool = True
+    share: float | None = None
+
+
+@dataclass(frozen=True)
 class PriorUse:
     """A prior that was tried: its source, the weight that served unseen data best, 0 if it was not used.
 
@@ -118,6 +133,7 @@ class IdentifyOutcome:
     none. band_coverage: share of the rows of validation recordings inside the 95 % band of the prediction, by
     joint and for "all"; empty without such recordings.
     friction: terms beyond Fv, Fc and off that the joints were found to have; friction_tried: how each was judged.
+    sensors: which torque the effort of each joint is.
     prior: what the estimate was drawn towards, if anything was tried. recommended: the estimator that suits the
     data: another than `method` where encoder noise biases that one.
     """
@@ -146,6 +162,7 @@ class IdentifyOutcome:
     friction: tuple[FrictionRow, ...] = ()
     friction_tried: tuple[FrictionTrial, ...] = ()
     prior: PriorUse | None = None
+    sensors: Mapping[str, SensorRow] = field(default_factory=dict)
     recommended: Method | None = None
     model: str | None = None
     report: str | None = None

@@ -14,7 +14,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.forces import SYMBOLS, ForceKind
-from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+from ros2_dynid.model.robot import DRIVE, PRISMATIC, Array, Robot
 
 INERTIA = ("XX", "XY", "XZ", "YY", "YZ", "ZZ")
 FIRST_MOMENT = ("MX", "MY", "MZ")
@@ -104,8 +104,12 @@ def unit_of(robot: Robot, name: str) -> str:
 
 
 def select_groups(robot: Robot, groups: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the standard parameters of the groups named (all if None), in the order of chi."""
-    names = standard_names(robot)
+    """Return the standard parameters of the groups named (all if None), in the order of chi.
+
+    Without those of drives that the efforts do not hold, since they are measured at the link.
+    """
+    gone = not_felt(robot)
+    names = tuple(name for name in standard_names(robot) if name not in gone)
     if groups is None:
         return names
     wanted = set(groups)
@@ -113,6 +117,12 @@ def select_groups(robot: Robot, groups: Iterable[str] | None) -> tuple[str, ...]
     if unknown or not wanted:
         raise InputError(f"unknown parameter group {min(unknown, default='')!r}", f"choose from {', '.join(GROUPS)}")
     return tuple(name for name in names if group_of(name) in wanted)
+
+
+def not_felt(robot: Robot) -> frozenset[str]:
+    """Return the parameters of drives that are no part of the robot's efforts: those beyond a link-side sensor."""
+    pairs = ((j, part) for j, joint in enumerate(robot.joints, start=1) for part in DRIVE if part not in joint.felt)
+    return frozenset(f"{part}{j}" for j, part in pairs)
 
 
 def standard_vector(robot: Robot, values: Mapping[str, float] | None = None) -> Array:

@@ -18,6 +18,8 @@ from ros2_dynid.model.friction_kinds import FrictionTerm
 Array = NDArray[np.float64]
 
 REVOLUTE, PRISMATIC = 0, 1
+DRIVE = ("Ia", "Fv", "Fc")
+"""Parameters of a drive: rotor inertia, viscous and Coulomb friction."""
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 """Gravity in the base frame [m/s^2] unless configured."""
 
@@ -39,7 +41,8 @@ class Joint:
 
     The transform from frame a(j) (`parent`) to frame j is
     Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta) Trans(z,r), with theta + q for a revolute joint
-    (sigma 0) and r + q for a prismatic one (sigma 1). Angles in rad, lengths in m.
+    (sigma 0) and r + q for a prismatic one (sigma 1). Angles in rad, lengths in m. felt: parameters of the drive that
+    the joint's effort holds (effort_sensors.py): all of them at the motor, none at the link.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Joint:
     limits: Limits = Limits()
     symbols: Mapping[str, str] = field(default_factory=dict)
     """The geometry's own symbols, for readable expressions: {"d": "D3", "r": "R3"}."""
+    felt: tuple[str, ...] = DRIVE
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,7 @@ def _check(robot: Robot) -> None:
         raise InputError(
             "passive joints are unknown, repeated, or all of the joints", "leave an active joint", robot.name
         )
+    _check_sensors(robot, passive)
     names = [term.name for term in robot.friction]
     for term in robot.friction:
         if term.joint not in numbers - passive:
@@ -196,6 +201,25 @@ def _check(robot: Robot) -> None:
                 "it may only depend on active joints",
                 robot.name,
             )
+
+
+def _check_sensors(robot: Robot, passive: set[int]) -> None:
+    """Refuse efforts at the link where the drives act on several joints, or where no effort is measured."""
+    shared = {j for coupling in robot.coupling for j in coupling.weights}
+    for j, joint in enumerate(robot.joints, start=1):
+        if joint.felt == DRIVE:
+            continue
+        if joint.felt != tuple(part for part in DRIVE if part in joint.felt):
+            cure = f"name some of {', '.join(DRIVE)}, in this order"
+            raise InputError(f"joint {joint.name!r} feels {joint.felt}", cure, robot.name)
+        if j in shared or j in passive:
+            kind = "is passive" if j in passive else "has a coupled motor"
+            what = f"joint {joint.name!r} {kind}: its effort cannot be that of a link-side sensor"
+            raise InputError(what, "leave its sensor out", robot.name)
+    for term in robot.friction:
+        if robot.joints[term.joint - 1].felt != DRIVE:
+            what = f"friction term {term.name} is of a joint whose effort is measured at the link"
+            raise InputError(what, "leave the term out", robot.name)
 
 
 def check_gravity(gravity: Sequence[float]) -> None:

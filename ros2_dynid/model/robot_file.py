@@ -13,10 +13,12 @@ import numpy as np
 
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.effort_sensors import felt_parts, sensor_name, with_sensors
 from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import (
+    DRIVE,
     PRISMATIC,
     REVOLUTE,
     STANDARD_GRAVITY,
@@ -41,7 +43,7 @@ ROBOT_KEYS = (
 )
 TERM_NUMBERS = ("coefficient", "std", "speed", "speed_std", "exponent", "exponent_std", "reference")
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
-JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols")
+JOINT_KEYS = ("name", "parent", "type", "sigma", *ANGLES, *LENGTHS, "limits", "symbols", "sensor")
 
 UrdfReader = Callable[[str, ChainOptions], Robot]
 """Reads the URDF that a robot file names, given the path and the sub-chain to read."""
@@ -68,7 +70,9 @@ def robot_from_dict(
     robot, coefficients = _with_forces(robot, top, source)
     parameters = dict(robot.parameters) | coefficients | _parameters(robot, top, source)
     try:
-        return replace(robot, parameters=parameters, friction=_friction(robot, top, source))
+        robot = replace(robot, parameters=parameters, friction=_friction(robot, top, source))
+        sensed = {joint.name: joint.felt for joint in robot.joints if joint.felt != DRIVE}
+        return with_sensors(robot, sensed) if sensed else robot
     except InputError as error:
         raise InputError(error.what, error.cure, source) from None
 
@@ -125,10 +129,11 @@ def _refine(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
     for entry in entries:
         entry = as_mapping(entry, "an entry of joints", source)
         number = _joint_number(entry.get("name"), joints, "joints", source)
-        check_keys(entry, ("name", "limits", "symbols"), f"joint {entry['name']!r} beside urdf", source)
+        check_keys(entry, ("name", "limits", "symbols", "sensor"), f"joint {entry['name']!r} beside urdf", source)
         joint = joints[number - 1]
         limits = _limits(entry.get("limits", {}), joint.limits, joint.name, source)
-        joints[number - 1] = replace(joint, limits=limits, symbols=_symbols(entry, joint.name, source))
+        symbols, felt = _symbols(entry, joint.name, source), _felt(entry, joint.name, source)
+        joints[number - 1] = replace(joint, limits=limits, symbols=symbols, felt=felt)
     gravity = as_vector(top["gravity"], "gravity", source) if "gravity" in top else robot.gravity
     name = str(top.get("name", robot.name))
     return replace(robot, name=name, joints=tuple(joints), gravity=gravity, notes=(*robot.notes, *_notes(top, source)))
@@ -306,7 +311,15 @@ def _joint(entry: object, before: list[Joint], unit: str, rounded: list[str] | N
             angle = snapped
         geometry[key] = angle
     limits = _limits(entry.get("limits", {}), Limits(), name, source)
-    return Joint(name, parent, int(sigma), limits=limits, symbols=_symbols(entry, name, source), **geometry)
+    symbols, felt = _symbols(entry, name, source), _felt(entry, name, source)
+    return Joint(name, parent, int(sigma), limits=limits, symbols=symbols, felt=felt, **geometry)
+
+
+def _felt(entry: Mapping[object, object], name: str, source: str) -> tuple[str, ...]:
+    try:
+        return felt_parts(str(entry.get("sensor", "motor")))
+    except InputError as error:
+        raise InputError(f"joint {name!r}: {error.what}", error.cure, source) from None
 
 
 def _limits(entry: object, present: Limits, name: str, source: str) -> Limits:
@@ -445,4 +458,6 @@ def _joint_to_dict(joint: Joint) -> dict[str, Plain]:
     }
     if joint.symbols:
         data["symbols"] = dict(joint.symbols)
+    if joint.felt != DRIVE:
+        data["sensor"] = sensor_name(joint.felt)
     return data

@@ -8,7 +8,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import DRIVE, Array, Robot
 
 AUTO, PLAIN = "auto", "viscous+coulomb"
 STRIBECK_SHARES = (0.04, 0.065, 0.105, 0.17)
@@ -27,12 +27,13 @@ def candidates(robot: Robot, top_speed: Array, temperatures: Array | None = None
     """Return every term that each active joint may have, with coefficient zero; top_speed: shape (n_active,).
 
     temperatures: lowest and highest of each joint's drive, shape (2, n_active) [deg C]; None or NaN: not known.
+    A joint whose effort is measured at the link has no terms.
     """
     ranges = _ranges(robot, temperatures)
     return tuple(
         term
         for joint, top, (low, high) in zip(robot.active, top_speed, ranges, strict=True)
-        for kind in AUTOMATIC
+        for kind in (AUTOMATIC if robot.joints[joint - 1].felt == DRIVE else ())
         if kind not in THERMAL or high - low >= WARMED
         for term in _variants(joint, kind, float(top), 0.5 * (low + high))
     )
@@ -84,13 +85,16 @@ def _variants(joint: int, kind: FrictionKind, top: float, middle: float) -> list
 def _named(robot: Robot, law: str) -> list[tuple[int, Sequence[FrictionKind]]]:
     if "=" not in law:
         kinds = _kinds(law, law)
-        return [(joint, kinds) for joint in robot.active]
+        return [(joint, kinds) for joint in robot.active if robot.joints[joint - 1].felt == DRIVE]
     numbers = dict(zip(robot.active_names, robot.active, strict=True))
     found: list[tuple[int, Sequence[FrictionKind]]] = []
     for part in law.split(","):
         name, _, text = part.partition("=")
         if name not in numbers:
             raise InputError(f"friction names the joint {name!r}", f"the robot has {', '.join(numbers)}")
+        if robot.joints[numbers[name] - 1].felt != DRIVE:
+            cure = "leave the joint out, or declare its sensor as motor"
+            raise InputError(f"friction names {name!r}, whose effort is measured at the link", cure)
         found.append((numbers[name], _kinds(text, law)))
     return found
 

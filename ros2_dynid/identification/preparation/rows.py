@@ -255,7 +255,7 @@ def fast_enough(robot: Robot, prepared: Prepared, window: Window, passed: RowFil
 
     False for all joints near a bridged gap.
     Friction near standstill is no sign times a constant, and the filter spreads what happens there over its length: a
-    row is left out if slow samples make up more than SLOW_SHARE of its kernel.
+    row is left out if slow samples make up more than SLOW_SHARE of its kernel. Efforts without Fc are kept.
     """
     slow, m = prepared.filter.slow, len(window.at)
     whole = np.ones(m, dtype=bool)
@@ -267,6 +267,7 @@ def fast_enough(robot: Robot, prepared: Prepared, window: Window, passed: RowFil
     if slow == 0.0:
         return np.tile(whole, (len(dq), 1))
     crawling = np.abs(dq) <= slow * prepared.top_speed[:, None]
+    crawling[["Fc" not in robot.joints[joint - 1].felt for joint in robot.active]] = False
     column = {joint: k for k, joint in enumerate(robot.active)}
     for coupling in robot.coupling:
         members = [column[j] for j in coupling.weights if j in column]

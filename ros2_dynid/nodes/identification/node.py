@@ -146,7 +146,7 @@ class Identification(ManagedNode):
             robot,
             recordings=tuple(str(self._recordings.existing(bag)) for bag in bags),
             validation=tuple(str(self._recordings.existing(bag)) for bag in request.validation_bags),
-            options=self._confined(identify_options(request, self.value("method"))),
+            options=self._confined(identify_options(request, self.value("method"), self.value("sensor"))),
             output=str(self._models.new(folder, unique=True)),
         )
         path = self._job.work(IDENTIFY, wanted, progress, cancelled).model

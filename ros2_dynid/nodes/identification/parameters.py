@@ -20,6 +20,9 @@ PARAMETERS = (
         settable=Settable.UNCONFIGURED,
     ),
     Described("method", "wls", "estimator: ols, wls, irls, tls, iv, energy, sequential or recursive", choices=METHODS),
+    Described(
+        "sensor", "auto", "which torque the efforts are: motor, link, link+Fc, JOINT=link, found, or auto: motor"
+    ),
     Described("model", "", "model file to serve from the start; empty: none", settable=Settable.UNCONFIGURED),
     Described("online", False, "estimate from every joint state while the node runs", settable=Settable.INACTIVE),
     Described(

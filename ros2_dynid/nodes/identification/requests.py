@@ -11,11 +11,12 @@ from ros2_dynid.recording.table.column_map import parse_columns
 from ros2_dynid.srv import IdentifyRecording
 
 
-def identify_options(request: Identify.Goal | IdentifyRecording.Request, method: str) -> IdentifyOptions:
-    """Return the options of a request; method: the one of a request that names none."""
+def identify_options(request: Identify.Goal | IdentifyRecording.Request, method: str, sensor: str) -> IdentifyOptions:
+    """Return the options of a request; method: the one of a request that names none; sensor: that of the robot."""
     plain = plain_options(request.options)
     plain |= {
         "method": request.method or method,
+        "sensor": sensor,
         "cross_validate": request.cross_validate,
         "essential": request.essential,
         "standard": request.standard,

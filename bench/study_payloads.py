@@ -1,0 +1,120 @@
+"""Are loads right, and their bars honest? Simulated recordings: python bench/study_payloads.py [RUNS [SECONDS [ROBOT]]]
+
+MuJoCo moves a robot of known parameters without and with a load of 0.2 to 5 kg; friction grows with what the gears
+carry, encoders round, torques are noisy. Each load is found twice: from both recordings, and from a model of the empty
+robot. Printed: mass and centre beside the truth, and the share within limits and within three standard deviations.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT)]
+
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
+from ros2_dynid.identification.loads import Payload  # noqa: E402
+from ros2_dynid.identification.loads.payload_fit import physical  # noqa: E402
+from ros2_dynid.identification.options import IdentifyOptions  # noqa: E402
+from ros2_dynid.model.load import load_robot  # noqa: E402
+from ros2_dynid.model.parameters import link_slice  # noqa: E402
+from ros2_dynid.model.robot import Array, Robot  # noqa: E402
+from ros2_dynid.pipeline import identify, identify_payload, identify_payload_on_model  # noqa: E402
+from ros2_dynid.sim.controller import pd_gains  # noqa: E402
+from ros2_dynid.sim.mjcf import mjcf  # noqa: E402
+from ros2_dynid.sim.truth import true_parameters  # noqa: E402
+from study_error_bars import PERIOD, SUBSTEPS, fourier, recorded  # noqa: E402
+
+LIGHTEST, HEAVIEST = 0.2, 5.0
+GROWTH = 0.10
+"""Friction over the torque that a gear carries."""
+
+
+def load(rng: np.random.Generator) -> Array:
+    """Return the ten parameters of a box of random mass, size and place, shape (10,), in the last joint's frame."""
+    M = LIGHTEST * (HEAVIEST / LIGHTEST) ** rng.uniform()
+    size, c = rng.uniform(0.05, 0.2, 3), np.array([*rng.uniform(-0.06, 0.06, 2), rng.uniform(0.03, 0.15)])
+    inertia = M / 12.0 * np.diag(size @ size - size**2)
+    J = inertia + M * (c @ c * np.eye(3) - np.outer(c, c))
+    return np.array((J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(M * c), M))
+
+
+def simulate(robot: Robot, chi: Array, seed: int, seconds: float, growth: float = GROWTH) -> tuple[Array, Array, Array]:
+    """Return t, q, tau of a robot whose friction grows with the torque that its gears carry."""
+    import mujoco
+
+    n = robot.n
+    t, q_r, dq_r, ddq_r = fourier(np.random.default_rng(seed), n, seconds)
+    model = mujoco.MjModel.from_xml_string(mjcf(robot, chi, PERIOD / SUBSTEPS))
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = q_r[0], dq_r[0]
+    Fv, Fc, off = (chi[k : 14 * n : 14] for k in (11, 12, 13))
+    feed = inverse_dynamics(robot, chi, q_r, dq_r, ddq_r)
+    Kp, Kd = pd_gains(robot, chi, 8.0)
+    q, tau = np.empty_like(q_r), np.empty_like(q_r)
+    for k in range(len(t)):
+        q[k] = data.qpos
+        tau[k] = feed[k] + Kp * (q_r[k] - data.qpos) + Kd * (dq_r[k] - data.qvel)
+        for _ in range(SUBSTEPS):
+            sign = np.sign(data.qvel)
+            left = tau[k] - Fv * data.qvel - Fc * sign - off
+            # tau_r + growth |tau_r| sign = left
+            data.qfrc_applied[:] = left / (1.0 + growth * sign * np.sign(left))
+            mujoco.mj_step(model, data)
+    return t, q, tau
+
+
+def main(runs: int, seconds: float, name: str) -> None:
+    """Print a line for each load, and the shares."""
+    robot = load_robot(name)
+    options = IdentifyOptions(checks=False)
+    told: dict[str, list[tuple[bool, ...]]] = {"both": [], "model": []}
+    for run in range(runs):
+        rng = np.random.default_rng([run, 18])
+        chi = true_parameters(robot, 1 + run)
+        phi = load(rng)
+        truth = physical(phi, np.eye(4))
+        link = next((k for k, (number, _) in robot.tools.items() if number == robot.n), None)
+        if link is not None:
+            truth = physical(phi, np.linalg.inv(robot.tools[link][1]))
+        carried = chi.copy()
+        carried[link_slice(robot.n - 1)] += phi
+        parts = []
+        for k, values in enumerate((chi, carried)):
+            clean = simulate(robot, values, 1000 + 2 * run + k, seconds)
+            parts.append(recorded(clean, rng, robot.active_names))
+        found = {"both": identify_payload(robot, parts[:1], parts[1:], options=options)}
+        model = identify(robot, parts[:1], options=options).model
+        found["model"] = identify_payload_on_model(model, parts[1:], options=options)
+        for way, payload in found.items():
+            told[way].append(judged(payload, truth))
+            print(f"{run:3d} {way:5s} {line(payload, truth)}", flush=True)
+    for way, rows in told.items():
+        mass, com, mass_bar, com_bar = 100.0 * np.mean(rows, axis=0)
+        print(
+            f"{way:5s} {len(rows)} loads: mass within 1 % in {mass:.0f} %, centre within 3 mm in {com:.0f} %; "
+            f"three standard deviations hold the mass in {mass_bar:.0f} %, the centre in {com_bar:.0f} %"
+        )
+
+
+def judged(payload: Payload, truth: Array) -> tuple[bool, ...]:
+    """Return whether mass and centre are within 1 % and 3 mm, and within three standard deviations."""
+    mass, com = payload.mass - truth[0], payload.com - truth[1:4]
+    within = bool(abs(mass) <= 0.01 * truth[0]), bool(np.linalg.norm(com) <= 3e-3)
+    return (*within, bool(abs(mass) <= 3 * payload.mass_std), bool(np.all(np.abs(com) <= 3 * payload.com_std)))
+
+
+def line(payload: Payload, truth: Array) -> str:
+    """Return a load beside the truth."""
+    mass, com = payload.mass - truth[0], payload.com - truth[1:4]
+    off = f"{truth[0]:6.3f} kg  off {100 * mass / truth[0]:+6.2f} % ({mass / payload.mass_std:+5.1f} sigma)"
+    centre = f"{1e3 * np.linalg.norm(com):5.2f} mm ({np.abs(com / payload.com_std).max():4.1f} sigma)"
+    return f"{off}  {centre}  {' '.join(payload.contradicting)}"
+
+
+if __name__ == "__main__":
+    given = [kind(x) for kind, x in zip((int, float, str), sys.argv[1:], strict=False)]
+    main(*(given + [40, 25.0, "demo6"][len(given) :]))

@@ -1,0 +1,157 @@
+"""Which torque the efforts are, found by comparison: does data left out need rotor inertia and friction of the drive?
+
+A joint's effort at the motor holds Ia ddq + Fv dq + Fc sign(dq), one at the link nothing or a part of it. The laws
+(), (Fc), (Fv, Fc), (Ia, Fv, Fc) are compared by the error of stretches left out; the smallest law counts whose error is
+within the scatter of the best one's. A part that a law leaves out could still be there and be hidden by other errors:
+the effort is called link-side only if the data would have shown it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.fit import Problem
+from ros2_dynid.identification.estimators.information import Information, block_folds
+from ros2_dynid.identification.estimators.least_squares import solve, weighted_triangle
+from ros2_dynid.model.robot import DRIVE, Array
+
+FOLDS = 5
+SURE = 5.0
+"""A part that is this many standard deviations from zero needs no comparison."""
+SHOWN = 0.05
+"""Share of a joint's torque that viscous friction would make at the motor: real drives have 0.1 to 0.6 of it. If two
+standard deviations of what was found are below, a drive's friction would have shown."""
+LIKELY = 2.0
+"""A part must be this many standard deviations above zero to be looked for."""
+LAWS = ((), ("Fc",), ("Fv", "Fc"), DRIVE)
+
+
+@dataclass(frozen=True)
+class SensorSide:
+    """What a joint's effort holds of Ia, Fv and Fc by its own rows, and whether that is certain.
+
+    share: of the joint's torque that its viscous friction makes, with two standard deviations on top; growth: of the
+    squared held-out error without the parts left out, as a share of it, and scatter: its standard error; 0 without a
+    comparison.
+    """
+
+    felt: tuple[str, ...]
+    clear: bool
+    share: float
+    growth: float = 0.0
+    scatter: float = 0.0
+
+    @property
+    def at_link(self) -> bool:
+        """Whether the effort is certainly not that of the motor."""
+        return self.clear and self.felt != DRIVE
+
+
+def found_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, ...]]:
+    """Return what the efforts of joints hold that are not measured at the motor, by name.
+
+    Robots have the same sensors at all joints: if some are certainly at the link and none is certainly at the motor,
+    those that do not tell are at the link too.
+    """
+    if not any(side.at_link for side in sides.values()):
+        return {}
+    mixed = any(side.clear and not side.at_link for side in sides.values())
+    asked = {name: side for name, side in sides.items() if side.at_link or not mixed}
+    return {name: tuple(part for part in side.felt if part == "Fc") for name, side in asked.items()}
+
+
+def sensor_sides(problem: Problem, found: Estimate) -> dict[str, SensorSide]:
+    """Return what the effort of each active joint holds, of joints that are not declared to be at the link."""
+    robot, information = problem.robot, problem.information
+    folds: list[_Fold] | None = None
+    sides = {}
+    for k, (j, name) in enumerate(zip(robot.active, robot.active_names, strict=True)):
+        if robot.joints[j - 1].felt != DRIVE:
+            continue
+        leaders = problem.base.leaders
+        places = {part: leaders.index(f"{part}{j}") for part in DRIVE if f"{part}{j}" in leaders}
+        share = _share(information, found, k, places.get("Fv"))
+        first = information.layout.friction.start
+        terms = [first + i for i, term in enumerate(problem.terms) if term.joint == j]
+        z = {part: _deviations(found, place) for part, place in places.items()}
+        surely = any(_deviations(found, place) > SURE for place in terms) or z.get("Fv", 0.0) > SURE
+        if surely or not {"Fv", "Fc"} <= set(places):
+            sides[name] = SensorSide(DRIVE, surely, share)
+            continue
+        folds = _folds(information, found) if folds is None else folds
+        # a part with a negative value, or one that may well be zero, is not there
+        laws = [law for law in LAWS if all(z.get(part, np.inf) > LIKELY for part in law)]
+        laws = [law for law in laws if "Fc" in law or z["Fc"] <= SURE] or [LAWS[-1]]
+        columns = {part: [place] for part, place in places.items()}
+        sides[name] = _compared(folds, columns | {"Fv": [places["Fv"], *terms]}, laws, share)
+    return sides
+
+
+def _deviations(found: Estimate, place: int) -> float:
+    """Return how many standard deviations a value is above zero."""
+    return float(found.value[place] / max(float(found.std[place]), 1e-300))
+
+
+def _share(information: Information, found: Estimate, joint: int, place: int | None) -> float:
+    """Return the share of a joint's torque that its viscous friction makes, two standard deviations added."""
+    if place is None or not np.isfinite(found.base_std[place]):
+        return np.inf
+    R, columns = information.triangle(joint), information.columns[joint]
+    column = R[:, int(np.flatnonzero(columns == place)[0])]
+    largest = abs(found.base[place]) + 2.0 * found.base_std[place]
+    return float(largest * np.linalg.norm(column) / max(float(np.linalg.norm(R[:, -1])), 1e-300))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """R factors of [W tau] of the rows left out and of all others, in units of the joints' errors."""
+
+    tested: Array
+    others: Array
+
+    def error(self, dropped: Sequence[int]) -> float:
+        """Return the squared error of the rows left out, by the fit to the others without these columns."""
+        kept = [k for k in range(self.others.shape[1] - 1) if k not in dropped]
+        found = solve(self.others[:, [*kept, -1]])
+        return float(np.sum((self.tested[:, -1] - self.tested[:, kept] @ found.value) ** 2))
+
+
+def _folds(information: Information, found: Estimate) -> list[_Fold]:
+    weights, every = 1.0 / found.sigma, range(len(information.blocks))
+    return [
+        _Fold(
+            weighted_triangle(information.take(fold), weights).R,
+            weighted_triangle(information.take([b for b in every if b not in fold]), weights).R,
+        )
+        for fold in block_folds(information, FOLDS)
+    ]
+
+
+def _compared(
+    folds: Sequence[_Fold], columns: Mapping[str, Sequence[int]], laws: Sequence[tuple[str, ...]], share: float
+) -> SensorSide:
+    """Return the smallest law whose error on data left out is within the scatter of the best one's.
+
+    columns: of each part of a law.
+    """
+    if len(folds) < 3:
+        return SensorSide(DRIVE, False, share)
+    errors = [
+        np.array([fold.error([k for part, own in columns.items() if part not in law for k in own]) for fold in folds])
+        for law in laws
+    ]
+    best = int(np.argmin([error.sum() for error in errors]))
+    chosen, growth, scatter = best, 0.0, 0.0
+    for k in range(best):
+        more = errors[k] - errors[best]
+        spread = float(np.sqrt(len(more)) * np.std(more, ddof=1))
+        if more.sum() <= spread:
+            chosen, growth, scatter = k, float(more.sum()), spread
+            break
+    felt, total = laws[chosen], max(float(errors[best].sum()), 1e-300)
+    clear = "Fv" not in felt and share < SHOWN
+    return SensorSide(felt, clear, share, growth / total, scatter / total)
