@@ -260,7 +260,7 @@ def test_motion_is_steady_and_two_drivers_are_not(joint, side):
         q[joint] += side * (LIMITS.velocity[joint] - LIMITS.deceleration[joint] * k * PERIOD) * PERIOD
         made.take(q)
         assert made.watch.moves_steadily()
-    for size, steady in ((0.015, True), (0.03, False)):
+    for size, steady in ((0.015, True), (0.025, False)):
         here = made.q.copy()
         for k in range(8):
             q = here.copy()
