@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from oracle import pin_model, pin_regressor, random_robot
+from ros2_dynid.base_parameters import transfer
+from ros2_dynid.dynamics import spatial
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.kinematics import frames
@@ -186,3 +188,14 @@ def test_wrong_number_of_parameters_is_refused():
     robot = four_bar()
     with pytest.raises(InputError, match="all 42 standard parameters"):
         inverse_dynamics(robot, np.zeros(14), *np.zeros((3, 1, 2)))
+
+
+@pytest.mark.parametrize("cos_sin", [spatial._cos_sin, lambda angle: transfer._cos_sin(np.array(angle))])
+def test_right_angles_are_exact_and_no_others(cos_sin):
+    """The 6e-17 of cos(pi/2) would invent base parameters; a misalignment of 1e-10 is one."""
+    exact = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
+    for k in range(-9, 10):
+        assert tuple(cos_sin(k * np.pi / 2)) == exact[k % 4]
+        for off in (-1e-10, 1e-10, 0.3):
+            found = tuple(float(x) for x in cos_sin(k * np.pi / 2 + off))
+            assert found == (np.cos(k * np.pi / 2 + off), np.sin(k * np.pi / 2 + off)) and found != exact[k % 4]
