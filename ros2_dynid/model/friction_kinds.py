@@ -110,6 +110,8 @@ class FrictionTerm:
 
     def __post_init__(self) -> None:
         """Refuse a term without meaning."""
+        if self.of_shape and self.kind not in SHAPES:
+            raise InputError(f"a friction term of kind {self.kind} has no shape", "leave of_shape out")
         where = f"friction term {self.name}"
         if not isfinite(self.coefficient) or (self.positive and self.coefficient < 0.0):
             allowed = "a number that is not negative" if self.positive else "a finite number"
@@ -133,8 +135,6 @@ class FrictionTerm:
             raise InputError(f"{where} has reference {self.reference:g}", cure)
         if self.kind not in THERMAL and self.reference != 0.0:
             raise InputError(f"{where} does not change with the temperature", "leave reference out")
-        if self.of_shape and self.kind not in SHAPES:
-            raise InputError(f"{where} has no shape", "leave of_shape out")
 
     @property
     def name(self) -> str:
