@@ -55,9 +55,6 @@ USUAL = Imperfections()
 """Those of an industrial arm."""
 
 
-USUAL = Imperfections()
-
-
 @dataclass(frozen=True)
 class Measurement:
     """What the robot's sensors say: time [s] and, shape (n,) each, position, velocity, motor torque, temperature."""

@@ -10,12 +10,14 @@ import pytest
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
+from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.sim.controller import TrajectoryController, pd_gains
 from ros2_dynid.sim.mjcf import rigid_body
-from ros2_dynid.sim.simulated_robot import Imperfections, Measurement, SimulatedRobot
+from ros2_dynid.sim.simulated_robot import Imperfections, Measurement, SimulatedRobot, _standstill_friction
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")
@@ -117,3 +119,154 @@ def test_the_truth_is_off_by_its_spread_and_not_more():
     ratios = np.array(ratios)
     assert np.all(np.abs(ratios - 1) <= 0.1 + 1e-9) and ratios.max() > 1.09 and ratios.min() < 0.91
     np.testing.assert_allclose(true_parameters(robot, 5, 0.0).reshape(-1, 14)[:, 9], known[:, 9])
+
+
+QUIET = Imperfections(resolution=1e-12, torque_noise=0.0, latency=0)
+
+
+def test_velocities_are_filtered_differences_of_rounded_positions():
+    chi = true_parameters(ROBOT, 1)
+    for bandwidth, period in ((150.0, 1e-3), (20.0, 4e-3)):
+        made = replace(QUIET, resolution=1e-4, velocity_bandwidth=bandwidth)
+        sim = SimulatedRobot(ROBOT, chi, period=period, imperfections=made, start=START)
+        before, speed = sim.measure().q, np.zeros(3)
+        for k in range(30):
+            found = sim.step(np.array([20.0, -30.0, 10.0]))
+            speed = speed + (1 - np.exp(-2 * np.pi * bandwidth * period)) * ((found.q - before) / period - speed)
+            np.testing.assert_allclose(found.dq, speed, rtol=1e-9, atol=1e-12)
+            assert found.t == pytest.approx((k + 1) * period) and sim.steps == k + 1
+            before = found.q
+        assert np.abs(speed).min() > 1e-3
+
+
+def test_drives_warm_up_with_their_time_constant():
+    warming = replace(QUIET, cold=20.0, warm=50.0, warming_time=0.1)
+    sim = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), imperfections=warming, start=START)
+    assert np.allclose(sim.measure().temperature, 20.0)
+    for _ in range(100):
+        found = sim.step(np.zeros(3))
+    np.testing.assert_allclose(found.temperature, 50.0 - 30.0 * np.exp(-1.0), rtol=1e-6)
+
+
+def test_brakes_stop_it_with_their_time_constant_and_hold():
+    sim = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), imperfections=QUIET, start=START)
+    for _ in range(50):
+        sim.step(np.array([60.0, -90.0, 30.0]))
+    sim.stopped, speed = True, sim._data.qvel.copy()
+    found = sim.step(np.array([60.0, -90.0, 30.0]))
+    np.testing.assert_allclose(sim._data.qvel, speed * np.exp(-0.1))
+    assert not found.tau.any()
+    for _ in range(200):
+        found = sim.step(np.zeros(3))
+    held = found.q.copy()
+    np.testing.assert_allclose(sim.step(np.zeros(3)).q, held, atol=1e-8)
+    assert sim.steps == 252
+
+
+@pytest.mark.parametrize(("period", "substeps"), [(1e-3, 1), (2e-4, 1), (1.5e-3, 2), (4e-3, 4)])
+def test_no_step_of_the_integration_is_longer_than_a_millisecond(period, substeps):
+    sim = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), period=period, imperfections=QUIET, start=START)
+    assert sim._model.opt.timestep == pytest.approx(period / substeps)
+    assert sim.step(np.zeros(3)).t == pytest.approx(period)
+
+
+@pytest.mark.parametrize("joint", [2, 3, None])
+def test_a_force_pushes_where_it_is_applied(joint):
+    """Without friction the first change of speed is that of J^T f, J by differences of the point."""
+    chi = true_parameters(ROBOT, 1).reshape(3, 14)
+    chi[:, 11:] = 0.0
+    chi = chi.ravel()
+    force, at = np.array([30.0, -20.0, 40.0]), np.array([0.1, 0.2, -0.1])
+
+    def speed(force):
+        sim = SimulatedRobot(ROBOT, chi, period=1e-4, imperfections=QUIET, start=START)
+        sim.step(np.zeros(3))
+        sim.press(force, at, joint)
+        sim.step(np.zeros(3))
+        return sim._data.qvel.copy() / 1e-4
+
+    number = 3 if joint is None else joint
+
+    def point(q):
+        T = frames(ROBOT, q[None])[0, number - 1]
+        return T[:3, :3] @ at + T[:3, 3]
+
+    J = np.column_stack([(point(START + e) - point(START - e)) / 2e-6 for e in 1e-6 * np.eye(3)])
+    wanted = np.linalg.solve(inertia_matrix(ROBOT, chi, START[None])[0], J.T @ force)
+    np.testing.assert_allclose(speed(force) - speed(None), wanted, rtol=1e-3)
+    sim = SimulatedRobot(ROBOT, chi, imperfections=QUIET, start=START)
+    sim.press(force)
+    sim.step(np.zeros(3))
+    sim.press(None)
+    assert not sim._data.xfrc_applied.any() and sim._press is None
+
+
+def test_payloads_that_are_none_are_refused_and_one_leaves_the_motion_as_it_is():
+    sim = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), imperfections=QUIET, start=START)
+    for _ in range(20):
+        sim.step(np.array([60.0, -90.0, 30.0]))
+    state = sim._data.qpos.copy(), sim._data.qvel.copy(), sim._data.time
+    for mass, com, inertia in (
+        (-1.0, np.zeros(3), np.eye(3)), (np.nan, np.zeros(3), np.eye(3)),
+        (1.0, np.array([0.0, np.nan, 0.0]), np.eye(3)),
+        (1.0, np.zeros(3), np.diag([0.1, 0.1, -0.1])),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="not physical"):
+            sim.attach(mass, com, inertia)
+    before = sim._model.body_mass.copy()
+    sim.attach(2.0, np.array([0.0, 0.1, 0.0]), 0.01 * np.eye(3), 2)
+    np.testing.assert_allclose(sim._model.body_mass - before, [0.0, 0.0, 2.0, 0.0], atol=1e-9)
+    np.testing.assert_array_equal(sim._data.qpos, state[0])
+    np.testing.assert_array_equal(sim._data.qvel, state[1])
+    assert sim._data.time == state[2]
+    sim.attach(0.0, np.zeros(3), np.zeros((3, 3)))
+    np.testing.assert_allclose(sim._model.body_mass, before)
+    sim.attach(1.0, np.zeros(3), np.zeros((3, 3)))
+    assert sim._model.body_mass[3] == pytest.approx(before[3] + 1.0), "the last link, unless told otherwise"
+
+
+def test_friction_at_standstill_is_smoothed_over_what_the_step_can_follow():
+    terms = (
+        FrictionTerm(1, FrictionKind.STRIBECK, 4.0, speed=0.1), FrictionTerm(2, FrictionKind.LOAD, 0.1),
+        FrictionTerm(3, FrictionKind.CUBIC, 99.0),
+    )  # fmt: skip
+    robot = replace(ROBOT, friction=terms)
+    np.testing.assert_allclose(_standstill_friction(robot), [4.0, 0.1 * ROBOT.joints[1].limits.effort, 0.0])
+    unlimited = replace(robot, joints=tuple(replace(j, limits=replace(j.limits, effort=np.inf)) for j in robot.joints))
+    np.testing.assert_allclose(_standstill_friction(unlimited), [4.0, 0.0, 0.0])
+    chi = true_parameters(ROBOT, 1)
+    Fc = chi.reshape(3, 14)[:, 12]
+    lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(ROBOT, chi, START[None])[0]))
+    for period, substeps in ((1e-3, 1), (4e-3, 4)):
+        sim = SimulatedRobot(robot, chi, period=period, imperfections=QUIET, start=START)
+        wanted = (Fc + _standstill_friction(robot)) * period / substeps / lightest
+        np.testing.assert_allclose(sim._v0, np.maximum(5e-3, wanted))
+    assert np.all(SimulatedRobot(ROBOT, chi, imperfections=replace(QUIET, sticking_speed=3.0), start=START)._v0 == 3.0)
+
+
+def test_drives_are_made_up_where_the_robot_names_none():
+    robot = replace(load_robot("demo6"), parameters={
+        name: value for name, value in load_robot("demo6").parameters.items() if not name.startswith(("Ia", "F", "off"))
+    })  # fmt: skip
+    shares = []
+    for seed in range(20):
+        chi = true_parameters(robot, seed, 0.0)
+        drives = chi.reshape(6, 14)[:, 10:]
+        effort, speed = (np.array([getattr(j.limits, kind) for j in robot.joints]) for kind in ("effort", "velocity"))
+        bare = chi.reshape(6, 14).copy()
+        bare[:, 10:] = 0.0
+        inertia = np.einsum(
+            "tjj->tj", inertia_matrix(robot, bare.ravel(), np.random.default_rng(0).uniform(-1.5, 1.5, (200, 6)))
+        ).mean(axis=0)
+        assert np.all(drives[:, 0] >= effort / 1000.0 - 1e-12) and np.all(drives[:, 3] == 0.0)
+        light = drives[:, 0] > 1.001 * effort / 1000.0
+        shares += (drives[:, 0] / inertia)[light].tolist()
+        for column, scale in ((1, effort / speed), (2, effort)):
+            share = drives[:, column] / (0.03 * scale)
+            assert np.all((share >= 0.7) & (share <= 1.3))
+    assert 0.18 < min(shares) < 0.23 and 0.36 < max(shares) < 0.5
+    named = true_parameters(load_robot("demo6"), 3, 0.0)
+    np.testing.assert_allclose(named, standard_vector(load_robot("demo6")), atol=1e-6)
+    for link in true_parameters(replace(robot, parameters={}), 0).reshape(6, 14):
+        mass, _, inertia = rigid_body(link[:10])
+        assert 0.8e-3 < mass < 1.2e-3 and np.linalg.eigvalsh(inertia)[0] > 0
