@@ -9,7 +9,7 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.information import Block, Information, block_folds
 from ros2_dynid.identification.estimators.least_squares import check_rows, solve
 from ros2_dynid.identification.loads.joint_agreement import _between
 from ros2_dynid.identification.preparation import as_prepared
@@ -171,6 +171,9 @@ def test_folds_are_stretches_of_about_the_same_number_of_rows():
             folds(info, k)
     heavy = information([(60, 60), (10, 10), (10, 10), (10, 10), (10, 10), (20, 20)])
     assert folds(heavy, 2) == [[0], [1, 2, 3, 4, 5]]
+    ending = information([(10, 10), (10, 10), (10, 10), (10, 10), (0, 0)])
+    assert block_folds(ending, 2) == [[0, 1], [2, 3, 4]], "a last block without rows is lost nowhere"
+    assert block_folds(information([(10, 10), (0, 0)]), 3) == [] and len(block_folds(info, 9)) == 6
 
 
 @pytest.mark.parametrize(("correlation", "probability", "coloured"), [

@@ -1,0 +1,148 @@
+"""Small parts of identification that large tests only use: each against brute force or a formula written apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.motion import constraint
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.identification.error_bars import bars_of
+from ros2_dynid.identification.estimators.information import block_length
+from ros2_dynid.identification.estimators.robust import _scale
+from ros2_dynid.identification.friction.columns import put_signs, signs
+from ros2_dynid.identification.preparation.bursts import bursts, smoothed_over
+from ros2_dynid.identification.torque_std import TorqueScatter
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import PRISMATIC, Limits
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_error_bars_are_the_largest_over_motions_within_the_limits(limited):
+    robot = load_robot("demo3")
+    if not limited:
+        joints = [replace(j, limits=Limits(-0.5, 0.3) if k == 0 else Limits()) for k, j in enumerate(robot.joints)]
+        joints[2] = replace(joints[2], sigma=PRISMATIC)
+        robot = replace(robot, joints=tuple(joints), parameters={})
+    base = base_parameters(robot)
+    rng = np.random.default_rng(4)
+    L = rng.normal(size=(len(base.leaders), len(base.leaders)))
+    spread = TorqueScatter(L @ L.T, np.ones(len(base.leaders), dtype=bool), np.array([0.3, 0.0, 0.5]))
+    found = bars_of(robot, base.leaders, spread)
+    draw = np.random.default_rng(0)
+    q, dq, ddq = (draw.uniform(-1.0, 1.0, (500, 3)) for _ in range(3))
+    for k, joint in enumerate(robot.joints):
+        x, reach = joint.limits, 1.0 if joint.sigma == PRISMATIC else np.pi
+        lower, upper = max(x.lower, -reach), min(x.upper, reach)
+        q[:, k] = lower + (q[:, k] + 1) / 2 * (upper - lower)
+        dq[:, k] *= x.velocity if limited else 1.0
+        ddq[:, k] *= x.acceleration if limited else 1.0
+    place = [standard_names(robot).index(name) for name in base.leaders]
+    Y = regressor(robot, q, dq, ddq)[:, :, place]
+    std = np.sqrt(np.einsum("tnb,bc,tnc->tn", Y, spread.covariance, Y)).max(axis=0)
+    np.testing.assert_allclose(found.torque_std, std, rtol=1e-9)
+    np.testing.assert_array_equal(found.sigma, [0.3, np.nan, 0.5])
+    open_one = replace(spread, identified=np.arange(len(base.leaders)) != 0)
+    assert np.isnan(bars_of(robot, base.leaders, open_one).torque_std).any()
+
+
+@pytest.mark.parametrize("dof", [5.0, 40.0, np.inf])
+def test_a_band_holds_95_percent(dof):
+    spread = TorqueScatter(np.diag([0.04, 0.09]), np.ones(2, dtype=bool), np.array([0.5, 0.0]), dof)
+    assert spread.width == pytest.approx(norm.ppf(0.975) if np.isinf(dof) else t.ppf(0.975, dof))
+    W = np.array([[[1.0, 2.0], [0.0, 1.0]], [[3.0, -1.0], [1.0, 0.0]]])
+    wanted = np.sqrt(0.04 * W[0] ** 2 + 0.09 * W[1] ** 2)
+    np.testing.assert_allclose(spread.std(W), wanted)
+    np.testing.assert_allclose(spread.measured(W), np.hypot(wanted, [[0.5], [0.0]]))
+    unknown = replace(spread, identified=np.array([True, False]))
+    assert np.isinf(unknown.std(W)).tolist() == [[True, True], [True, False]]
+
+
+@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr", "demo3"])
+def test_signs_are_those_of_every_speed_and_stand_in_the_columns_of_coulomb(name):
+    robot = load_robot(name)
+    rng = np.random.default_rng(1)
+    q, dq, ddq = rng.normal(size=(3, 6, len(robot.active)))
+    sign = signs(robot, dq)
+    G, _ = constraint(robot)
+    every = dq @ G.T
+    np.testing.assert_array_equal(sign[:, : robot.n], np.sign(every))
+    for m, coupling in enumerate(robot.coupling):
+        total = sum(c * every[:, j - 1] for j, c in coupling.weights.items())
+        np.testing.assert_array_equal(sign[:, robot.n + m], np.sign(total))
+    Y = np.ascontiguousarray(regressor(robot, q, dq, ddq).transpose(2, 1, 0))
+    again = Y.copy()
+    put_signs(robot, again, sign)
+    np.testing.assert_allclose(again, Y, atol=1e-12)
+    put_signs(robot, again, 0.5 * sign)
+    coulomb = [k for k, column in enumerate(standard_names(robot)) if column.startswith("Fc")]
+    np.testing.assert_allclose(again[coulomb], 0.5 * Y[coulomb], atol=1e-12)
+    others = [k for k in range(len(Y)) if k not in coulomb]
+    np.testing.assert_array_equal(again[others], Y[others])
+
+
+def test_the_robust_scale_is_the_standard_deviation_of_gaussian_errors_and_not_of_outliers():
+    rng = np.random.default_rng(0)
+    size = np.abs(rng.normal(0.0, 3.0, 20_000))
+    assert _scale(size) == pytest.approx(3.0, rel=0.02)
+    spoilt = size.copy()
+    spoilt[:1000] = 1e4
+    s = _scale(spoilt)
+    assert 3.0 < s < 3.5
+    assert np.mean(np.minimum(spoilt / s, 1.345) ** 2) == pytest.approx(0.7102, rel=1e-4), "Huber's proposal 2"
+    assert _scale(np.zeros(10)) == 0.0
+
+
+def test_rows_of_a_block():
+    assert [block_length(n, 10) for n in (1, 10, 11, 95, 100, 101)] == [1, 1, 2, 10, 10, 11]
+    assert block_length(7, 0) == 7 and block_length(0, 5) == 1
+
+
+# --- bursts
+
+
+def smooth(count=1200):
+    t = np.arange(count) / 500
+    return t, np.column_stack((10 * np.sin(3 * t), 5 * np.cos(2 * t))) + 1e-3 * np.random.default_rng(0).normal(
+        size=(count, 2)
+    )
+
+
+@pytest.mark.parametrize("joint", [0, 1])
+def test_a_burst_is_found_where_it_is_and_interpolated(joint):
+    t, tau = smooth()
+    assert not bursts(tau).any()
+    loud = tau.copy()
+    loud[480:504, joint] += 8.0 * np.random.default_rng(1).normal(size=24)
+    found = bursts(loud)
+    assert found[480:504, joint].all() and not found[:, 1 - joint].any()
+    rows = np.flatnonzero(found[:, joint])
+    assert 456 <= rows[0] <= 480 and 504 <= rows[-1] <= 532 and np.all(np.diff(rows) == 1)
+    filled = smoothed_over(t, loud, found)
+    np.testing.assert_array_equal(filled[:, 1 - joint], loud[:, 1 - joint])
+    bad = found[:, joint]
+    np.testing.assert_array_equal(filled[~bad, joint], loud[~bad, joint])
+    np.testing.assert_allclose(filled[bad, joint], np.interp(t[bad], t[~bad], tau[~bad, joint]), atol=1e-12)
+
+
+def test_what_is_no_burst():
+    _, tau = smooth()
+    noise = np.random.default_rng(1).normal(size=tau.shape)
+    assert not bursts(tau + 3.0 * noise).any(), "noisy all the time"
+    often = tau.copy()
+    often[:80, 0] += 8.0 * noise[:80, 0]
+    assert not bursts(often).any(), "more than a twentieth of it"
+    quiet = tau.copy()
+    quiet[480:504, 0] += 0.05 * noise[480:504, 0]
+    assert not bursts(quiet).any(), "too little to do harm"
+    step = tau.copy()
+    step[600:, 0] += 6.0
+    assert not bursts(step).any(), "dry friction where a joint turns back"
+    short = tau[:200].copy()
+    short[100:112] += 8.0 * noise[100:112]
+    assert not bursts(short).any(), "too short to tell"
