@@ -431,6 +431,17 @@ def test_the_way_is_checked_before_anything_moves():
     )
 
 
+def test_the_way_leads_from_where_the_robot_is_to_the_first_point():
+    q = np.array([0.1, -1.0, 0.2])
+    run = quintic(ROBOT.active_names, np.array([0.3, -1.2, 0.2]), np.array([0.6, -0.8, 0.6]), 2.0, points=4)
+    motion = checked_motion("exciting", ROBOT, run, q, MotionSettings(), LIMITS, 7)
+    way = motion.way.points
+    assert np.array_equal(way.q[0], q) and np.array_equal(way.q[-1], run.q[0]) and motion.stops == 7
+    assert not way.dq[[0, -1]].any() and not way.ddq[[0, -1]].any()
+    assert motion.run.points.t[0] == way.t[0] and np.array_equal(motion.run.points.q, run.q)
+    assert np.allclose(np.diff(motion.run.points.t), np.diff(run.t))
+
+
 def test_another_robot_is_taken_once_the_one_that_moves_has_stopped():
     made = running()
     other = load_robot("demo3")

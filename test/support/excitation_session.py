@@ -208,6 +208,14 @@ def blind():
     s.run(0.05)
     s.do(Stop(s.now))
     s.until(Phase.ABORTED)
+    for old in (60, 130):
+        s.tampered = lambda state: state
+        s.in_motion()
+        s.tampered = lambda state, old=old: replace(state, stamp=state.stamp - old * 1_000_000)
+        s.set(tracking=0.5)
+        s.run(0.2)
+        s.do(Stop(s.now))
+        s.until(Phase.ABORTED)
     s.tampered = lambda state: replace(state, q=state.q * np.array([1.0, 1.0, np.nan]))
     s.run(0.1)
     s.go()

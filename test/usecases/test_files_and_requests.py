@@ -1,0 +1,222 @@
+"""What use cases check before they begin, and what they write: MJCF, slow trajectories, a preview's figures."""
+
+from __future__ import annotations
+
+import struct
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.limits import bounds_of, known_parameters, use_of
+from ros2_dynid.excitation.static import approach
+from ros2_dynid.excitation.trajectory import load_trajectory, save_trajectory
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
+from ros2_dynid.preview.bodies import Body
+from ros2_dynid.preview.meshes import Mesh
+from ros2_dynid.sim.mjcf import body_tree
+from ros2_dynid.usecases.mission import MissionRequest, TrueLoad
+from ros2_dynid.usecases.mjcf import _link_names, _shapes, _stl, mjcf_files
+from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, _exact_clearance, _finite, plan
+from ros2_dynid.usecases.preview import PreviewRequest, preview
+from ros2_dynid.usecases.robot_source import RobotSource
+from ros2_dynid.usecases.tool import _sensor_link
+
+DEMO3 = load_robot("demo3")
+
+
+def numbers(text):
+    return [float(x) for x in text.split()]
+
+
+# --- MJCF
+
+
+def looped():
+    own = (
+        Limits(-1.0, 2.0, effort=40.0), Limits(), Limits(-2.5, 0.5, effort=np.inf), Limits(0.5, 0.5, effort=0.0),
+        Limits(-np.inf, 1.0, effort=7.0),
+    )  # fmt: skip
+    joints = tuple(Joint(f"j{k + 1}", k, d=0.1, limits=x, sigma=PRISMATIC if k == 3 else 0) for k, x in enumerate(own))
+    return Robot("r", joints, passive=(Passive(2, {1: 0.5}, 0.2), Passive(5, {1: 1.0, 3: -2.0}, 0.3)))
+
+
+def test_joints_have_their_drives_ranges_and_followers():
+    robot = looped()
+    chi = np.zeros((5, 14))
+    chi[:, [0, 3, 5]], chi[:, 9] = 0.1, 1.0
+    chi[:, 10:] = np.array([[1, 2, 3, 0], [1, 0, 0, 0], [1, -2, -3, 0], [1, 0.5, 0.25, 0], [1, 0, 0, 0]])
+    made = mjcf_files(robot, chi.ravel(), name="my arm")
+    (file,) = made.files
+    assert file.endswith(".xml") and " " not in file
+    root = ET.fromstring(made.files[file])
+    joints = {x.get("name"): x for x in root.iter("joint") if x.get("name")}
+    assert [numbers(joints[f"j{k}"].get("damping")) for k in range(1, 6)] == [[2.0], [0.0], [0.0], [0.5], [0.0]]
+    assert [numbers(joints[f"j{k}"].get("frictionloss")) for k in range(1, 6)] == [[3.0], [0.0], [0.0], [0.25], [0.0]]
+    ranges = {name: numbers(x.get("range")) for name, x in joints.items() if x.get("range")}
+    assert ranges == {"j1": [-1.0, 2.0], "j3": [-2.5, 0.5]}
+    assert {name for name, x in joints.items() if x.get("limited") == "true"} == {"j1", "j3"}
+    motors = {x.get("name"): x for x in root.iter("motor")}
+    assert list(motors) == ["j1", "j3", "j4"] and all(x.get("joint") == name for name, x in motors.items())
+    for key in ("ctrlrange", "forcerange"):
+        assert {name: numbers(x.get(key)) for name, x in motors.items() if x.get(key)} == {"j1": [-40.0, 40.0]}
+    assert motors["j1"].get("ctrllimited") == motors["j1"].get("forcelimited") == "true"
+    one, several = root.find("equality")
+    assert (one.get("joint1"), one.get("joint2"), numbers(one.get("polycoef"))) == ("j2", "j1", [0.2, 0.5, 0, 0, 0])
+    (tendon,) = root.find("tendon")
+    assert several.get("tendon1") == tendon.get("name") and numbers(several.get("polycoef")) == [0.3, 0, 0, 0, 0]
+    assert [(x.get("joint"), float(x.get("coef"))) for x in tendon] == [("j5", 1.0), ("j1", -1.0), ("j3", 2.0)]
+    assert root.find("option").get("integrator") == "implicitfast"
+    assert any("soft constraints" in str(note) for note in made.notes)
+    plain = mjcf_files(DEMO3, standard_vector(DEMO3))
+    assert not any("soft constraints" in str(note) for note in plain.notes)
+    assert ET.fromstring(next(iter(plain.files.values()))).find("equality") is None
+
+
+def test_bodies_are_called_by_the_links_they_carry_and_links_are_sites():
+    pose = np.eye(4)
+    pose[:3, 3] = [0.1, 0.2, 0.3]
+    robot = replace(
+        DEMO3, tools={"hand": (3, pose), "finger": (3, np.eye(4)), "table": (0, pose)}, base=2.0 * pose - np.eye(4)
+    )
+    assert _link_names(robot) == ["link1", "link2", "hand_body"]
+    twice = replace(robot, tools={"hand": (3, pose), "link1_body": (2, pose), "x": (1, pose)})
+    assert _link_names(twice) == ["x_body", "link1_body_body", "hand_body"]
+    sites = {
+        x.get("name"): x
+        for x in ET.fromstring(next(iter(mjcf_files(robot, standard_vector(robot)).files.values()))).iter("site")
+    }
+    assert set(sites) == {"hand", "finger", "table"}
+    assert numbers(sites["hand"].get("pos")) == [0.1, 0.2, 0.3] and numbers(sites["finger"].get("pos")) == [0, 0, 0]
+    assert numbers(sites["table"].get("pos")) == pytest.approx([0.3, 0.6, 0.9])
+    assert numbers(sites["hand"].get("xyaxes")) == [1, 0, 0, 0, 1, 0]
+
+
+def test_shapes_keep_their_size_and_meshes_become_files():
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=float)
+    faces = np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
+    mesh, flat = Mesh(corners, faces), Mesh(corners, faces[:3])
+    colour = (0.1, 0.2, 0.3, 1.0)
+    bodies = [
+        Body("a", 1, np.eye(4), "box", (0.2, 0.4, 0.6), colour), Body("b", 2, np.eye(4), "sphere", (0.3,), colour),
+        Body("c", 3, np.eye(4), "cylinder", (0.1, 0.8), colour), Body("d", 0, np.eye(4), "capsule", (0.2, 0.6), colour),
+        Body("e f", 1, np.eye(4), "mesh", (), colour, mesh), Body("g", 1, np.eye(4), "mesh", (), colour, flat),
+    ]  # fmt: skip
+    tree = body_tree(DEMO3, standard_vector(DEMO3), ["l1", "l2", "l3"], DEMO3.active_names)
+    files = _shapes(tree, bodies)
+    geoms = [x for x in tree.root.iter("geom") if x.get("rgba")]
+    sizes = {x.get("type"): numbers(x.get("size")) for x in geoms if x.get("size")}
+    assert sizes == {"box": [0.1, 0.2, 0.3], "sphere": [0.3], "cylinder": [0.1, 0.4], "capsule": [0.2, 0.3]}
+    assert all(numbers(x.get("rgba")) == list(colour) for x in geoms) and len(geoms) == 5
+    (path,) = files
+    (asset,) = tree.root.find("asset")
+    (drawn,) = [x for x in geoms if x.get("type") == "mesh"]
+    assert asset.get("file") == path and asset.get("name") == drawn.get("mesh")
+    assert [x.tag for x in tree.root][2] == "asset"
+    data = files[path]
+    assert data == _stl(mesh) and len(data) == 84 + 4 * 50 and struct.unpack("<I", data[80:84]) == (4,)
+    for k in range(4):
+        row = struct.unpack("<12fH", data[84 + 50 * k : 134 + 50 * k])
+        assert np.array_equal(np.reshape(row[3:12], (3, 3)), corners[faces[k]]) and row[12] == 0
+
+
+# --- plans
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"seed": -1}, "seed is -1"),
+        ({"rate": 0.0}, "rate is 0.0 Hz"),
+        ({"rate": -5.0}, "rate"),
+        ({"rate": np.inf}, "rate"),
+        ({"rate": np.nan}, "rate"),
+        ({"time_budget": 0.0}, "time budget is 0.0 s"),
+        ({"time_budget": -1.0}, "time budget"),
+        ({"output": "no/such/folder/p.yaml"}, "no folder"),
+        ({"csv": "no/such/folder/p.csv"}, "no folder"),
+        ({"rehearsal": "no/such/folder/p.csv"}, "no folder"),
+        ({"figures": "no/such/folder/f"}, "no folder"),
+    ],
+)
+def test_requests_without_meaning_are_refused_first(tmp_path, wrong, words):
+    good = PlanRequest(RobotSource("demo3"), str(tmp_path / "plan.yaml"))
+    with pytest.raises(InputError, match=words):
+        plan(replace(good, **wrong))
+
+
+def test_limits_of_a_request_hold_beside_the_robots():
+    request = PlanRequest(
+        RobotSource("demo3"), "x", max_position=1.0, max_velocity=0.2, max_acceleration=0.3, max_effort=0.4
+    )
+    caps = request.caps
+    assert (caps.position, caps.velocity, caps.acceleration, caps.effort) == (1.0, 0.2, 0.3, 0.4)
+    assert PlanRequest(RobotSource("demo3"), "x").caps.velocity == np.inf
+    assert _finite(2.0) == 2.0 and _finite(np.inf) is None and _finite(np.nan) is None
+    assert _exact_clearance(DEMO3, None, approach(DEMO3, [0, 0, 0], [0.1, 0, 0])) is None
+
+
+@pytest.mark.parametrize("method", [PlanMethod.STATIC, PlanMethod.RAMPS])
+def test_slow_trajectories_are_written_with_their_figures(tmp_path, method):
+    request = PlanRequest(
+        RobotSource("demo3"), str(tmp_path / "slow.yaml"), method, poses=4, hold_time=0.5, seed=3, margin=0.1,
+        start=(0.1, -0.4, 0.2), max_velocity=0.9, csv=str(tmp_path / "slow.yaml"), rehearsal=str(tmp_path / "reh.yaml"),
+        rehearsal_speed=0.25, rate=50.0,
+    )  # fmt: skip
+    outcome = plan(request)
+    written = load_trajectory(tmp_path / "slow.yaml")
+    assert outcome.duration == pytest.approx(written.duration, abs=0.03) and outcome.method is method
+    assert outcome.start == pytest.approx((0.1, -0.4, 0.2)) and outcome.joints == DEMO3.active_names
+    assert (tmp_path / "slow.csv").exists() and outcome.file == str(tmp_path / "slow.yaml")
+    slow = load_trajectory(tmp_path / "reh.yaml")
+    assert slow.duration == pytest.approx(4 * outcome.duration, rel=0.01)
+    use = use_of(DEMO3, written.curve, bounds_of(DEMO3, 0.0, request.caps), known_parameters(DEMO3))
+    for kind, value in use.items():
+        assert outcome.use[kind] == pytest.approx(value, rel=0.05, abs=0.01), kind
+    assert max(outcome.use.values()) <= 0.9 + 1e-6 and outcome.robot == "demo3" and outcome.seconds > 0
+    assert outcome.rows > 0 and outcome.rows % 3 == 0
+
+
+def test_a_preview_tells_the_figures_of_the_motion(tmp_path):
+    move = approach(DEMO3, [0.0, -0.5, 0.0], [0.6, 0.3, -0.4])
+    save_trajectory(tmp_path / "move.yaml", move, 100.0)
+    request = PreviewRequest(str(tmp_path / "move.yaml"), RobotSource("demo3"), save=str(tmp_path / "page.html"))
+    outcome = preview(request)
+    assert outcome.robot == "demo3" and outcome.duration == pytest.approx(move.duration, abs=0.02)
+    use = use_of(DEMO3, move.curve, bounds_of(DEMO3, 0.0), known_parameters(DEMO3))
+    assert all(outcome.use[kind] == pytest.approx(value, rel=0.05) for kind, value in use.items())
+    assert (tmp_path / "page.html").exists() and outcome.file == str(tmp_path / "page.html")
+    assert outcome.clearance is None and outcome.at is None and outcome.pair is None
+    for key in ("save", "screenshot"):
+        with pytest.raises(InputError, match="no folder"):
+            preview(replace(request, **{key: str(tmp_path / "no" / "x")}))
+    with pytest.raises(InputError, match="needs shapes that stay inside"):
+        preview(replace(request, surroundings=Surroundings(floor=-0.3)))
+
+
+# --- tools and the mission
+
+
+def test_the_link_of_a_sensor():
+    pose = np.eye(4)
+    robot = replace(DEMO3, tools={"base": (0, pose), "elbow": (2, pose), "flange": (3, pose), "tool0": (3, pose)})
+    assert _sensor_link(robot, None) == "flange" and _sensor_link(robot, "elbow") == "elbow"
+    assert _sensor_link(replace(robot, tools={"base": (0, pose), "elbow": (2, pose)}), None) == "elbow"
+    for link in ("base", "head"):
+        with pytest.raises(InputError, match=f"no link '{link}' behind a joint; choose from elbow, flange, tool0"):
+            _sensor_link(robot, link)
+    with pytest.raises(InputError, match="no link behind its last joint"):
+        _sensor_link(replace(robot, tools={"base": (0, pose)}), None)
+
+
+def test_the_payload_of_the_demo_is_a_body():
+    load = TrueLoad(2.0)
+    I = np.array(load.inertia)
+    moments = np.linalg.eigvalsh(I)
+    assert np.array_equal(I, np.diag([0.004, 0.004, 0.003])) and moments[2] <= moments[0] + moments[1]
+    assert load.com == (0.02, -0.01, 0.06)
+    assert MissionRequest("demo6", 0, 10.0, load).rehearsal_speed == 0.5
