@@ -43,12 +43,19 @@ def encode(value: object) -> Plain:
     if isinstance(value, np.ndarray | np.generic):
         return encode(value.tolist())
     if isinstance(value, list | tuple):
-        if all(type(item) is float for item in value):  # most data are long rows of numbers
-            return [item if math.isfinite(item) else None for item in value]
+        kinds = set(map(type, value))
+        if kinds <= {float}:  # most data are long rows of numbers
+            return list(value) if all(map(math.isfinite, value)) else [_finite(item) for item in value]
+        if kinds <= {float, type(None)}:
+            return [_finite(item) for item in value]
         return [encode(item) for item in value]
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no plain form")
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def decode(kind: type[T], data: object, path: str = "") -> T:

@@ -33,6 +33,7 @@ from ros2_dynid.identification.account import (
     sensor_rows,
     speeds_and_loads,
 )
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Fit, Problem, fitter
 from ros2_dynid.identification.estimators.friction_law import identified_terms
 from ros2_dynid.identification.estimators.least_squares import wls
@@ -79,7 +80,7 @@ from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
 from ros2_dynid.identification.validation import (
     Level,
     Remark,
-    compare_torques,
+    fitted_torques,
     torque_errors,
 )
 from ros2_dynid.identification.validation.method_choice import method_choice
@@ -161,10 +162,10 @@ def identify(
     findings = refuse_wrong_data(problem, found) if options.checks else ()
     choice = method_choice(problem, found)
     sides = sensor_sides(problem, found)
-    draw, drawn = _draw(problem, fit, options), None
-    if draw is not None:
+    draws, drawn = _draws(problem, options), None
+    if draws is not None:
         report("prior", 0.81)
-        drawn = draw(None)
+        drawn = draws(fit)(None)
         found = drawn.estimate
     values, selection = {BASE: found.value}, None
     if options.essential:
@@ -179,14 +180,16 @@ def identify(
     served = list(values)[-1]
 
     report("validating", 0.87)
-    fitted = compare_torques(robot, problem.base, problem.prepared, values[served], problem.prior, terms=problem.terms)
+    fitted = fitted_torques(problem, values[served])
+    quick = options.method is Method.WLS and not options.essential  # which are chosen by their error bars
+    tested = fitter(options.method, problem, bars=False) if quick else fit
     fits = set_fits(
         problem,
-        fit,
+        tested,
         with_essential=ESSENTIAL in values,
         with_consistent=CONSISTENT in values,
         essential_std=options.essential_std,
-        draw=draw,
+        draw=None if draws is None else draws(tested),
     )
     level = held_out_level(problem, found, fits[BASE])
     held_out = predicted_recordings(problem, validate, values, replace(found, sigma=level), options, report)
@@ -205,7 +208,7 @@ def identify(
     prior = None if drawn is None else prior_use(problem, drawn)
     if choice.reason is not None:
         doubts.append(Remark(Level.WARNING, choice.reason))
-    remarks = [*doubts, *verdict_of(problem, found, errors, validation, fitted), *prior_remarks(prior)]
+    remarks = [*doubts, *verdict_of(problem, found, errors, validation, fitted.white), *prior_remarks(prior)]
     remarks += essential_remarks(sets)
     remarks += sensor_remarks(sides)
     remarks += coverage_remarks({} if held_out is None else held_out[served].coverage)
@@ -284,16 +287,17 @@ def _declared(robot: Robot, options: IdentifyOptions) -> Robot:
     return sensing(robot, options)
 
 
-def _draw(problem: Problem, fit: Fit, options: IdentifyOptions) -> Draw | None:
-    """Return the estimator drawn towards the prior asked for; None without one."""
+def _draws(problem: Problem, options: IdentifyOptions) -> Callable[[Fit], Draw] | None:
+    """Return what draws an estimator towards the prior asked for; None without one."""
     if options.prior == "none" or options.essential:
         return None
     if options.prior not in PRIORS:
         prior = model_prior(problem, load_model(options.prior), options.prior)
-        return drawn_fit(problem.information, fit, prior, force=True)
+        return lambda fit: drawn_fit(problem.information, fit, prior, force=True)
     if options.prior == "auto" and not has_masses(problem.robot):
         return None
-    return drawn_fit(problem.information, fit, described_prior(problem), force=options.prior == "urdf")
+    described = described_prior(problem)
+    return lambda fit: drawn_fit(problem.information, fit, described, force=options.prior == "urdf")
 
 
 @small_matrices

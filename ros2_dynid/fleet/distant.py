@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
 
+from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.map_recording import Failed, Outcome, Question, answer, outline_elsewhere
 from ros2_dynid.fleet.parts import Change, Source
 from ros2_dynid.identification.estimators.fit import informed
 from ros2_dynid.identification.preparation import Filter, PreparationOptions, Prepared
 from ros2_dynid.identification.preparation.elsewhere import Distant
+from ros2_dynid.identification.validation.row_evidence import RowEvidence, row_evidence
+from ros2_dynid.identification.validation.sampled_motion import motion_samples
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.recording.reading import Reading
 
@@ -31,6 +34,7 @@ class Recordings:
     def __init__(self, sources: Mapping[str, Source], outcomes: Mapping[str, Outcome], run: Map = here) -> None:
         """Keep what is known; `run` asks for the rest."""
         self._sources, self._outcomes, self._run = sources, outcomes, run
+        self._prints: dict[int, tuple[Robot, bool]] = {}
 
     def distant(self, places: Sequence[str]) -> list[Distant]:
         """Return recordings for `pipeline.identify`."""
@@ -73,15 +77,33 @@ class Recordings:
         return self._outcomes.get(source.place) if same else None
 
     def _known(self, question: Question) -> object | None:
-        """Return R factors that the map has found already: of plain friction, from recordings that nothing changed."""
+        """Return what the map has found already: with plain friction, of recordings that nothing changed."""
         function = question.function
-        if question.changes or not isinstance(function, partial) or function.func is not informed:
-            return None
         outcome = self._outcome(question.source)
-        _, _, _, layout, terms, every = function.args
-        if outcome is None or terms or every != 1 or outcome.information.layout != layout:
+        if outcome is None or question.changes or not isinstance(function, partial):
             return None
-        return outcome.information
+        layout = outcome.information.layout
+        if function.func is informed:
+            robot, _, _, asked, terms, every = function.args
+            same = asked == layout and not terms and every == 1 and self._same(question, robot)
+            return outcome.information if same else None
+        if function.func is motion_samples:
+            (stride,) = function.args
+            return outcome.motion.thinned(stride) if outcome.motion.stride <= stride else None
+        if function.func is row_evidence:
+            robot, _, terms, delay, _, stride = function.args
+            kept = outcome.rows.pictured
+            if terms or delay != bool(layout.n_delay) or kept.stride > stride or not self._same(question, robot):
+                return None
+            return RowEvidence(kept.thinned(stride), outcome.rows.successive if question.extra == (True,) else None)
+        return None
+
+    def _same(self, question: Question, robot: Robot) -> bool:
+        """Return whether rows of that robot are those of the map: torque sensors that were found make others."""
+        mapped = question.source.robot
+        if robot is not mapped and id(robot) not in self._prints:
+            self._prints[id(robot)] = robot, fingerprint(robot) == fingerprint(mapped)
+        return robot is mapped or self._prints[id(robot)][1]
 
 
 @dataclass(frozen=True)

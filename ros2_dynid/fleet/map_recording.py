@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.blas import small_matrices
 from ros2_dynid.codegen.backend import LARGE, regressor_function, torque_function
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.fleet.fingerprint import fingerprint
-from ros2_dynid.fleet.parts import Change, Here, Parts, Source, open_recording
+from ros2_dynid.fleet.parts import Change, Parts, Source, open_recording
 from ros2_dynid.fleet.recordings import Identity, identity, plain_reason
-from ros2_dynid.identification.estimators import Information, inform
+from ros2_dynid.identification.estimators import Information
+from ros2_dynid.identification.estimators.fit import informing
+from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques, weighted
 from ros2_dynid.identification.preparation import Prepared
 from ros2_dynid.identification.preparation.elsewhere import outline
+from ros2_dynid.identification.preparation.rows import row_count
+from ros2_dynid.identification.validation.comparison import LIMIT
+from ros2_dynid.identification.validation.row_evidence import RowCollector, RowEvidence, lag_of, picture_stride
+from ros2_dynid.identification.validation.sampled_motion import (
+    MOST,
+    MotionSampler,
+    SampledMotion,
+    motion_stride,
+    sample_count,
+)
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Robot
 
@@ -24,11 +39,15 @@ from ros2_dynid.model.robot import Robot
 class Outcome:
     """What the fleet keeps of a recording: its outline, R factors of [W tau] with plain friction, first stamp [ns].
 
-    long, twice: as in Source.
+    rows, motion: what a robot's report and the checks of its data look at; alone: relative torque error of a fit to
+    this recording only, NaN if there is none; long, twice: as in Source.
     """
 
     outline: Prepared
     information: Information
+    rows: RowEvidence
+    motion: SampledMotion
+    alone: float
     start_ns: int
     long: bool = False
     twice: bool = False
@@ -58,18 +77,47 @@ class Question:
     extra: tuple[object, ...] = ()
 
 
-def map_recording(source: Source) -> Outcome | Failed:
-    """Read, check, prepare and compress a recording."""
+@small_matrices
+def map_recording(source: Source, share: float = 1.0) -> Outcome | Failed:
+    """Read, check, prepare and compress a recording.
+
+    share: of the robot's data that it likely is, which says how many of its rows and samples will be looked at. Twice
+    as many are kept; if even that is too few, the recording is read again.
+    """
     try:
         ready(source.robot)
         opened = open_recording(source)
-        there, long = opened.whole, opened.whole is None
-        if there is None:
-            there = Here.outline(opened.outline, replace(source, long=True, twice=opened.twice))
-        information = inform(source.robot, _base(source.robot), [there], delay=source.options.delay is None)
-        return Outcome(opened.outline, information, opened.start_ns, long, opened.twice)
+        found, long = opened.outline, opened.whole is None
+        parts: Iterable[Prepared] = (opened.whole,) if opened.whole is not None else ()
+        if long:
+            parts = Parts(replace(source, long=True, twice=opened.twice), top_speed=found.top_speed)
+        most = [max(1, round(2.0 * share * number)) for number in (LIMIT, MOST)]
+        rows = RowCollector(picture_stride([row_count(found)], most[0]), lag_of(found.filter))
+        motion = MotionSampler(motion_stride(sample_count(found), most[1]))
+        one = informing(source.robot, _base(source.robot), delay=source.options.delay is None)
+        information = one(found, motion.over(parts), watch=rows.take)
+        evidence = rows.evidence(information.columns)
+        return Outcome(
+            found,
+            information,
+            evidence,
+            motion.samples(),
+            _alone(information),
+            opened.start_ns,
+            long,
+            opened.twice,
+        )
     except (DynidError, OSError, MemoryError) as error:
         return failed(error, source.place)
+
+
+def _alone(information: Information) -> float:
+    """Return the relative torque error of a recording under its own estimate; NaN if it has none."""
+    try:
+        error = np.linalg.norm(joint_errors(information, weighted(information)[0].value))
+    except DynidError:
+        return float("nan")
+    return float(error / max(float(np.linalg.norm(joint_torques(information))), 1e-300))
 
 
 def outline_elsewhere(source: Source) -> Prepared | Failed:

@@ -7,9 +7,8 @@ for its outline, then for its samples.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.fleet.fingerprint import fingerprint
@@ -24,7 +23,6 @@ from ros2_dynid.recording.in_order import ClockSetBackError
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import Samples
 
-T = TypeVar("T")
 CACHE = 48 << 20
 """Bytes of prepared recordings that a process keeps."""
 _kept: OrderedDict[str, Prepared] = OrderedDict()
@@ -110,35 +108,6 @@ class Parts:
             twice, top_speed = opened.twice, opened.outline.top_speed
         for part in _read(self.source, [], [], twice=twice):
             yield replace(part, top_speed=top_speed)
-
-
-@dataclass(frozen=True)
-class Here:
-    """Samples that this process reads part by part: a recording that is too long to be held."""
-
-    source: Source
-    changes: tuple[Change, ...] = ()
-
-    @staticmethod
-    def outline(outline: Prepared, source: Source) -> Prepared:
-        """Return an outline whose samples are read here."""
-        return replace(outline, elsewhere=Here(source))
-
-    def over(
-        self, function: Callable[..., T], prepared: Sequence[Prepared], each: Sequence[object] | None = None
-    ) -> list[T]:
-        """Go through the parts of each."""
-        found = []
-        for k, one in enumerate(prepared):
-            assert isinstance(one.elsewhere, Here)
-            extra = () if each is None else (each[k],)
-            parts = Parts(one.elsewhere.source, one.elsewhere.changes, one.top_speed)
-            found.append(function(replace(one, elsewhere=None), parts, *extra))
-        return found
-
-    def later(self, change: Callable[[Prepared], Prepared], *, same_rows: bool) -> Here:
-        """Return the same with one more change."""
-        return replace(self, changes=(*self.changes, Change(change, same_rows)))
 
 
 def open_recording(source: Source) -> Opened:

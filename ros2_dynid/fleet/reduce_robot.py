@@ -159,14 +159,10 @@ def _identified(job: RobotJob, result: RobotResult, run: Map) -> Reduced:
 def _row(job: RobotJob, base: BaseParameters, k: int, own: Information, found: Estimate) -> RecordingRow:
     outline = job.outcomes[k].outline
     torque = max(float(np.linalg.norm(joint_torques(own))), 1e-300)
-    try:
-        alone = float(np.linalg.norm(joint_errors(own, wls(own).value))) / torque
-    except DynidError:
-        alone = float("nan")
     return RecordingRow(
         place=job.sources[k].place,
         together=float(np.linalg.norm(joint_errors(own, found.value))) / torque,
-        alone=alone,
+        alone=job.outcomes[k].alone,
         seconds=float(outline.t[-1] - outline.t[0]),
         time=job.outcomes[k].start_ns * 1e-9,
         friction=friction_of(job.robot, base, own, found, _top_speed(job)),

@@ -7,7 +7,9 @@ and index.html. All but the last two are kept from run to run: only what is new 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,17 +22,19 @@ from ros2_dynid.fleet.lock import locked
 from ros2_dynid.fleet.map_recording import Failed, Outcome, identities, map_recording, reason
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.parts import Source
-from ros2_dynid.fleet.recordings import Found, Identity, find, stamp_of
-from ros2_dynid.fleet.reduce_robot import RecordingRow, Reduced, RobotJob, RobotResult
+from ros2_dynid.fleet.recordings import Found, Identity, find, is_url, stamp_of
+from ros2_dynid.fleet.reduce_robot import RecordingRow, Reduced, RobotJob, RobotResult, reduce_robot
 from ros2_dynid.fleet.store import FORMAT, Store, read_packed, sweep, write_packed
 from ros2_dynid.fleet.summary import FailedRecording, Fleet, summarise
 from ros2_dynid.fleet.trends import FrictionPoint
-from ros2_dynid.fleet.workers import Workers, workers
+from ros2_dynid.fleet.workers import Done, Task, Workers, workers
 from ros2_dynid.identification.estimators import Block, ColumnLayout, Information
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.preparation import Cutoffs, Filter, Prepared
 from ros2_dynid.identification.preparation.cutoffs import Spectrum
 from ros2_dynid.identification.preparation.even_grid import FirstPiece
+from ros2_dynid.identification.validation.row_evidence import PicturedRows, RowEvidence, Successive
+from ros2_dynid.identification.validation.sampled_motion import SampledMotion
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.notes import Note, NoteKind
 from ros2_dynid.progress import Progress, Reporter
@@ -40,8 +44,8 @@ from ros2_dynid.version import __version__
 
 OUTCOMES, ROBOTS, RESULT, INDEX, STAMPS = "outcomes", "robots", "fleet.json", "index.html", "stamps.json"
 OWN = "fleet_robot.npz"
-BATCH = 20
-"""Recordings that are hashed in one task."""
+BATCH, BATCH_BYTES = 20, 100_000_000
+"""Recordings that are hashed in one task, and their size [bytes]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +58,25 @@ class StoredRobot:
 
 
 KINDS = (
-    Block, ColumnLayout, Cutoffs, Filter, FirstPiece, FrictionPoint, Information, Note, NoteKind, Outcome, Prepared,
-    RecordingRow, RobotResult, Spectrum, StoredRobot, TorqueError,
+    Block, ColumnLayout, Cutoffs, Filter, FirstPiece, FrictionPoint, Information, Note, NoteKind, Outcome, PicturedRows,
+    Prepared, RecordingRow, RobotResult, RowEvidence, SampledMotion, Spectrum, StoredRobot, Successive, TorqueError,
 )  # fmt: skip
 """All that a stored outcome may hold."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a run had to do: recordings and robots, and how many of them were computed anew."""
+    """What a run had to do: recordings and robots, how many of them were computed anew, and the processor time [s].
+
+    mapping: of the recordings, hashing them included; reducing: of the robots, of comparing them and of the page.
+    """
 
     recordings: int
     mapped: int
     robots: int
     reduced: int
+    mapping: float
+    reducing: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,20 +118,20 @@ def _run(
     members: list[Member], found: Mapping[str, Found], output: Path, hands: Workers, command: str, report: Progress
 ) -> FleetRun:
     failed = [FailedRecording(robot, *missing) for robot, one in found.items() for missing in one.missing]
-    known, unread = _identities(found, output / STAMPS, hands, report)
+    known, unread, hashing = _identities(found, output / STAMPS, hands, report)
     for robot, one in found.items():
         failed += [FailedRecording(robot, p, unread[p]) for p in (*one.recordings, *one.validate) if p in unread]
     store = Store(output / OUTCOMES, KINDS)
     sources, keys = _sources(members, found, known)
-    mapped, broken = _map(sources, keys, store, hands, report)
+    work = _Tasks(members, found, known, sources, keys, store, output, command, hands.count)
+    for done in hands.run(work.next_task):
+        stage, fraction = work.take(done)
+        report(stage, 0.05 + 0.9 * fraction)
     for robot, ones in sources.items():
-        failed += [FailedRecording(robot, one.place, broken[key]) for one, key in ones if key in broken]
-    jobs = {
-        member.id: _Job(member, [pair for pair in sources[member.id] if pair[1] not in broken], found, known, command)
-        for member in members
-    }
-    results, reduced, folders = _reduce(jobs, store, output, hands, report)
+        failed += [FailedRecording(robot, one.place, work.broken[key]) for one, key in ones if key in work.broken]
     report("comparing robots", 0.96)
+    began = time.process_time()
+    results, folders = work.results, work.folders
     kinds: dict[str, list[str]] = {}
     geometry = {id(robot): _geometry(robot) for robot in {id(m.robot): m.robot for m in members}.values()}
     for member in members:
@@ -133,8 +142,15 @@ def _run(
     write_text(output / RESULT, json.dumps(_plain(fleet), indent=1, sort_keys=True))
     write_text(output / INDEX, fleet_page(fleet))
     report("done", 1.0)
-    work = Work(sum(map(len, sources.values())), mapped, sum(one in results for one in jobs), reduced)
-    return FleetRun(fleet, work, output / INDEX, output / RESULT)
+    did = Work(
+        sum(map(len, sources.values())),
+        work.mapped,
+        len(results),
+        work.reduced,
+        hashing + work.mapping,
+        work.reducing + time.process_time() - began,
+    )
+    return FleetRun(fleet, did, output / INDEX, output / RESULT)
 
 
 def _plain(fleet: Fleet) -> Plain:
@@ -154,12 +170,14 @@ def _geometry(robot: Robot) -> str:
 
 def _identities(
     found: Mapping[str, Found], stamps: Path, hands: Workers, report: Progress
-) -> tuple[dict[str, Identity], dict[str, str]]:
-    """Return what each recording is, and why not; a file whose stamp has not changed is not read again."""
+) -> tuple[dict[str, Identity], dict[str, str], float]:
+    """Return what each recording is, or why not, and the time it took [s]; a file with the same stamp is not read."""
     before = _stamps(stamps)
     known: dict[str, Identity] = {}
     unread: dict[str, str] = {}
+    hashing = 0.0
     asked: list[str] = []
+    sizes: dict[str, int] = {}
     for place in dict.fromkeys(p for one in found.values() for p in (*one.recordings, *one.validate)):
         try:
             size, stamp = stamp_of(place)
@@ -170,11 +188,15 @@ def _identities(
             known[place] = before[place]
         else:
             asked.append(place)
-    batches = [tuple(asked[k : k + BATCH]) for k in range(0, len(asked), BATCH)]
-    for done, (number, result) in enumerate(hands.run(identities, ((batch,) for batch in batches)), start=1):
+            sizes[place] = 0 if is_url(place) else size  # what is remote is not read for it
+    batches = _batches(asked, sizes)
+    waiting = iter([Task(identities, (batch,), str(k)) for k, batch in enumerate(batches)])
+    for done, found_out in enumerate(hands.run(lambda: next(waiting, None)), start=1):
         report("hashing recordings", 0.05 * done / len(batches))
-        answers = result if isinstance(result, tuple) else (result,) * len(batches[number])
-        for place, one in zip(batches[number], answers, strict=True):
+        hashing += found_out.seconds
+        batch, result = batches[int(found_out.task.subject)], found_out.result
+        answers = result if isinstance(result, tuple) else (result,) * len(batch)
+        for place, one in zip(batch, answers, strict=True):
             if isinstance(one, Failed):
                 unread[place] = reason(one)
             else:
@@ -182,7 +204,21 @@ def _identities(
     if asked:
         table = {place: [one.content, one.size, one.stamp] for place, one in sorted(known.items())}
         write_text(stamps, json.dumps(table))
-    return known, unread
+    return known, unread, hashing
+
+
+def _batches(places: Sequence[str], sizes: Mapping[str, int]) -> list[tuple[str, ...]]:
+    """Return places in batches of at most BATCH recordings, and no more than BATCH_BYTES in one unless it is alone."""
+    found: list[list[str]] = []
+    total = 0
+    for place in places:
+        size = sizes.get(place, 0)
+        if not found or len(found[-1]) == BATCH or total + size > BATCH_BYTES:
+            found.append([])
+            total = 0
+        found[-1].append(place)
+        total += size
+    return [tuple(batch) for batch in found]
 
 
 def _stamps(path: Path) -> dict[str, Identity]:
@@ -216,22 +252,6 @@ def _sources(
                 keys.setdefault(key, source)
         sources[member.id] = list(own.values())
     return sources, keys
-
-
-def _map(
-    sources: Mapping[str, Pairs], keys: Mapping[str, Source], store: Store, hands: Workers, report: Progress
-) -> tuple[int, dict[str, str]]:
-    """Map what is not in the store; return how many, and why some of them failed, by key."""
-    missing = [key for key in keys if store.load(key, Outcome) is None]
-    broken: dict[str, str] = {}
-    tasks = hands.run(map_recording, ((keys[key],) for key in missing))
-    for done, (number, result) in enumerate(tasks, start=1):
-        report(f"reading recordings ({done} of {len(missing)})", 0.05 + 0.55 * done / len(missing))
-        if isinstance(result, Failed):
-            broken[missing[number]] = reason(result)
-        else:
-            store.save(missing[number], result)
-    return len(missing), broken
 
 
 class _Job:
@@ -280,42 +300,130 @@ def _as_mapped(source: Source, outcome: Outcome) -> Source:
     )
 
 
-def _reduce(
-    jobs: Mapping[str, _Job], store: Store, output: Path, hands: Workers, report: Progress
-) -> tuple[dict[str, RobotResult], int, dict[str, tuple[str, str]]]:
-    """Reduce the robots whose recordings or options have changed; return results, how many, and models and reports."""
-    results: dict[str, RobotResult] = {}
-    files: dict[str, tuple[str, ...]] = {}
-    todo: list[_Job] = []
-    for robot, job in jobs.items():
-        if not job.pairs:
-            continue
-        stored = read_packed(output / ROBOTS / robot / OWN, StoredRobot, {kind.__name__: kind for kind in KINDS})
-        here = stored is not None and all((output / ROBOTS / robot / name).is_file() for name in stored.files)
+class _Tasks:
+    """The tasks of a run: recordings that are not in the store, then robots whose recordings or options have changed.
+
+    Large recordings come first and robots last, so that no worker is left with a long task at the end; a robot's turn
+    comes as soon as all its recordings are done and others have no recording left to read.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        found: Mapping[str, Found],
+        known: Mapping[str, Identity],
+        sources: Mapping[str, Pairs],
+        keys: Mapping[str, Source],
+        store: Store,
+        output: Path,
+        command: str,
+        hands: int,
+    ) -> None:
+        self.broken: dict[str, str] = {}
+        self.mapped, self.reduced = 0, 0
+        self.mapping, self.reducing = 0.0, 0.0
+        self._results: dict[str, RobotResult] = {}
+        self._files: dict[str, tuple[str, ...]] = {}
+        self._members = {member.id: member for member in members}
+        self._found, self._known, self._sources, self._keys = found, known, sources, keys
+        self._store, self._output, self._command, self._hands = store, output, command, hands
+        self._jobs: dict[str, _Job] = {}
+        sizes = {key: known[source.place].size for key, source in keys.items()}
+        missing = [key for key in keys if store.load(key, Outcome) is None]
+        self._unread = deque(sorted(missing, key=lambda key: -sizes[key]))
+        self._shares: dict[str, float] = {}
+        self._waiting: dict[str, set[str]] = {}
+        self._users: dict[str, list[str]] = {}
+        self._ready: deque[str] = deque()
+        self._total = len(missing), len(sources)
+        unread = set(missing)
+        for robot, pairs in sources.items():
+            total = max(sum(sizes[key] for _, key in pairs), 1)
+            for _, key in pairs:
+                self._shares[key] = max(self._shares.get(key, 0.0), sizes[key] / total)
+                self._users.setdefault(key, []).append(robot)
+            self._waiting[robot] = {key for _, key in pairs if key in unread}
+            if not self._waiting[robot]:
+                self._ready.append(robot)
+        self._left = len(sources)
+
+    @property
+    def results(self) -> dict[str, RobotResult]:
+        """Results of the robots that have any, in the order of the fleet file."""
+        return {robot: self._results[robot] for robot in self._members if robot in self._results}
+
+    @property
+    def folders(self) -> dict[str, tuple[str, str]]:
+        """Model and report of the robots that have them."""
+        return {
+            robot: (f"{ROBOTS}/{robot}/{MODEL}", f"{ROBOTS}/{robot}/{PAGE}")
+            for robot, names in self._files.items()
+            if names
+        }
+
+    def next_task(self) -> Task | None:
+        """Return the next recording to map, or a robot to reduce, None if all that is left waits for others."""
+        if self._unread:
+            key = self._unread.popleft()
+            return Task(map_recording, (self._keys[key], self._shares[key]), key)
+        while self._ready:
+            robot = self._ready.popleft()
+            self._left -= 1
+            began = time.process_time()
+            job = self._job(robot)
+            self.reducing += time.process_time() - began
+            if job is not None:
+                # The last robots, fewer than workers, share their questions about recordings.
+                return Task(reduce_robot, (job,), robot, asks=self._left < self._hands)
+        return None
+
+    def _job(self, robot: str) -> RobotJob | None:
+        """Return a robot to reduce; None if it is known, or nothing of it can be used."""
+        pairs = [pair for pair in self._sources[robot] if pair[1] not in self.broken]
+        if not pairs:
+            return None
+        job = _Job(self._members[robot], pairs, self._found, self._known, self._command)
+        folder = self._output / ROBOTS / robot
+        stored = read_packed(folder / OWN, StoredRobot, {kind.__name__: kind for kind in KINDS})
+        here = stored is not None and all((folder / name).is_file() for name in stored.files)
         if stored is not None and here and stored.key == job.key:
-            results[robot], files[robot] = stored.result, stored.files
+            self._results[robot], self._files[robot] = stored.result, stored.files
+            return None
+        self._jobs[robot] = job
+        return job.load(self._store)
+
+    def take(self, done: Done) -> tuple[str, float]:
+        """Store what was done; return what it was, in words, and how much of the work is done."""
+        if done.task.function is map_recording:
+            self._mapped(done.task.subject, done)
+            stage = f"reading recordings ({self.mapped} of {self._total[0]})"
         else:
-            todo.append(job)
-    given: list[_Job] = []
+            self._reduced(done.task.subject, done)
+            stage = f"identifying robots ({len(self._results)} of {self._total[1]})"
+        recordings, robots = self.mapped / max(self._total[0], 1), len(self._results) / self._total[1]
+        return stage, 0.9 * recordings + 0.1 * robots
 
-    def loaded() -> Iterator[RobotJob]:
-        for job in todo:
-            ready = job.load(store)
-            if ready is not None:
-                given.append(job)
-                yield ready
+    def _mapped(self, key: str, done: Done) -> None:
+        self.mapped += 1
+        self.mapping += done.seconds
+        if isinstance(done.result, Failed):
+            self.broken[key] = reason(done.result)
+        else:
+            self._store.save(key, done.result)
+        for robot in self._users[key]:
+            self._waiting[robot].remove(key)
+            if not self._waiting[robot]:
+                self._ready.append(robot)
 
-    for done, (number, reduced) in enumerate(hands.reduce(loaded(), len(todo)), start=1):
-        report(f"identifying robots ({done} of {len(todo)})", 0.6 + 0.35 * done / len(todo))
-        job = given[number]
-        if isinstance(reduced, Failed):
-            raise InputError(f"{job.member.id}: {reduced.what}", reduced.cure)
-        _write_robot(output / ROBOTS / job.member.id, job.key, reduced)
-        results[job.member.id], files[job.member.id] = reduced.result, tuple(reduced.files)
-    folders = {
-        robot: (f"{ROBOTS}/{robot}/{MODEL}", f"{ROBOTS}/{robot}/{PAGE}") for robot, names in files.items() if names
-    }
-    return {robot: results[robot] for robot in jobs if robot in results}, len(todo), folders
+    def _reduced(self, robot: str, done: Done) -> None:
+        if isinstance(done.result, Failed):
+            raise InputError(f"{robot}: {done.result.what}", done.result.cure)
+        assert isinstance(done.result, Reduced)
+        began = time.process_time()
+        self.reduced += 1
+        _write_robot(self._output / ROBOTS / robot, self._jobs.pop(robot).key, done.result)
+        self._results[robot], self._files[robot] = done.result.result, tuple(done.result.files)
+        self.reducing += done.seconds + time.process_time() - began
 
 
 def _write_robot(folder: Path, key: str, reduced: Reduced) -> None:

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.codec import Plain
 
-FORMAT = 1
+FORMAT = 2
 """Version of the files; part of every key, so that older ones are left alone."""
 T = TypeVar("T")
 
@@ -132,7 +133,7 @@ class _Packer:
             }
         array = value.astype(np.float64)
         upper = array.ndim == 2 and array.size > 4 and not np.any(np.tril(array, -1))
-        flat64 = array[np.triu_indices(*_two(array.shape))] if upper else array.ravel()
+        flat64 = array[_upper(*array.shape)] if upper else array.ravel()
         self.floats.append(flat64)
         return {"array": "u" if upper else "f", "shape": list(array.shape), "at": self._next("f", flat64.size)}
 
@@ -168,7 +169,7 @@ class _Unpacker:
         if min(shape, default=0) < 0 or at < 0:
             raise Damaged
         if code == "u":
-            places = np.triu_indices(*_two(shape))
+            places = _upper(*shape)
             out = np.zeros(shape)
             out[places] = self._floats[at : at + len(places[0])]
             return out
@@ -179,9 +180,10 @@ class _Unpacker:
         return whole.astype(bool) if code == "b" else whole
 
 
-def _two(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    rows, columns = shape
-    return rows, 0, columns
+@lru_cache(maxsize=64)
+def _upper(rows: int, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of an upper trapezoid: a recording has many of a few shapes."""
+    return np.triu_indices(rows, 0, columns)
 
 
 def sweep(folder: Path) -> None:

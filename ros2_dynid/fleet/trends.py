@@ -76,12 +76,13 @@ def friction_of(
     columns = tuple(
         np.array([place[int(c)] for c in felt if int(c) in place], dtype=np.intp) for felt in information.columns
     )
-    masks = [np.array([int(c) in place for c in felt], dtype=bool) for felt in information.columns]
+    masks = [np.array([*(int(c) in place for c in felt), True]) for felt in information.columns]
     for block in information.blocks:
         parts = []
         for R, felt, mask in zip(block.R, information.columns, masks, strict=True):
-            left = R[:, -1] - R[:, :-1] @ rest[felt]
-            parts.append(np.column_stack((R[:, :-1][:, mask], left)))
+            few = R[:, mask]
+            few[:, -1] -= R[:, :-1] @ rest[felt]
+            parts.append(few)
         blocks.append(Block(tuple(parts), block.rows, block.start, block.end, block.recording))
     try:
         estimate = wls(Information(tuple(blocks), columns, ColumnLayout(len(free))))

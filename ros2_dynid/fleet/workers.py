@@ -7,37 +7,60 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ros2_dynid.errors import DynidError, InputError, Option, Text
+from ros2_dynid.fleet.distant import here
 from ros2_dynid.fleet.map_recording import Failed
-from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
+from ros2_dynid.identification.preparation.rows import most_threads
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-AHEAD = 4
-"""Tasks handed out for each worker: enough that none waits, few enough that results are stored as they come."""
+AHEAD = 2
+"""Tasks handed out for each worker: one that it does and one that waits for it."""
 CONNECT = 20.0
 """Seconds to wait for a scheduler."""
 
 
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A function to be called on arguments; subject: what the task is about, for whoever gets the result.
+
+    asks: the function takes one more argument, by which it maps questions over all workers.
+    """
+
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+    subject: str
+    asks: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """A task with what it returned, Failed if workers were lost over it, and the processor time that it took [s]."""
+
+    task: Task
+    result: object
+    seconds: float
+
+
+NextTask = Callable[[], Task | None]
+"""Gives the next task; None if there is none until more are done."""
+
+
 class Workers(Protocol):
-    """Runs functions on arguments, several at a time."""
+    """Runs tasks, several at a time."""
 
     count: int
     dashboard: str
 
-    def run(
-        self, function: Callable[..., object], arguments: Iterable[tuple[object, ...]]
-    ) -> Iterator[tuple[int, object]]:
-        """Yield (number, result) as they come; Failed where a worker was lost over it."""
-        ...
-
-    def reduce(self, jobs: Iterable[RobotJob], count: int) -> Iterator[tuple[int, Reduced | Failed]]:
-        """Yield (number, result) of `count` robots as they come."""
+    def run(self, next_task: NextTask) -> Iterator[Done]:
+        """Yield what is done, as it comes, until there is no task left."""
         ...
 
 
@@ -47,17 +70,13 @@ class ThisProcess:
     count = 1
     dashboard = ""
 
-    def run(
-        self, function: Callable[..., object], arguments: Iterable[tuple[object, ...]]
-    ) -> Iterator[tuple[int, object]]:
-        """Call the function."""
-        for number, argument in enumerate(arguments):
-            yield number, function(*argument)
-
-    def reduce(self, jobs: Iterable[RobotJob], count: int) -> Iterator[tuple[int, Reduced | Failed]]:
-        """Reduce one robot after the other."""
-        for number, job in enumerate(jobs):
-            yield number, reduce_robot(job)
+    def run(self, next_task: NextTask) -> Iterator[Done]:
+        """Call the functions."""
+        while (task := next_task()) is not None:
+            began = time.process_time()
+            more = (here,) if task.asks else ()
+            result = task.function(*task.arguments, *more)
+            yield Done(task, result, time.process_time() - began)
 
 
 class DaskWorkers:
@@ -66,64 +85,32 @@ class DaskWorkers:
     def __init__(self, client: Client) -> None:
         """Use the client's cluster."""
         self._client = client
-        self.count = max(1, len(self._addresses()))
+        self.count = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
         self.dashboard = str(client.dashboard_link or "")
 
-    def _addresses(self) -> list[str]:
-        return sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-
-    def run(
-        self, function: Callable[..., object], arguments: Iterable[tuple[object, ...]]
-    ) -> Iterator[tuple[int, object]]:
+    def run(self, next_task: NextTask) -> Iterator[Done]:
         """Hand tasks out, some ahead, and give results as they come."""
-
-        def submit(number: int, argument: tuple[object, ...]) -> Future:
-            return self._client.submit(function, *argument, pure=False)
-
-        return self._given(enumerate(arguments), submit, AHEAD * self.count)
-
-    def reduce(self, jobs: Iterable[RobotJob], count: int) -> Iterator[tuple[int, Reduced | Failed]]:
-        """Reduce one robot on each worker at a time; the last ones, fewer than workers, share their questions."""
-
-        def submit(number: int, argument: tuple[object, ...]) -> Future:
-            addresses = self._addresses()
-            function = _reduce_together if count - number <= self.count else reduce_robot
-            place = [addresses[number % len(addresses)]] if addresses else None
-            return self._client.submit(
-                function, *argument, pure=False, workers=place, allow_other_workers=place is not None
-            )
-
-        for number, result in self._given(enumerate((job,) for job in jobs), submit, self.count):
-            assert isinstance(result, Reduced | Failed)
-            yield number, result
-
-    def _given(
-        self,
-        tasks: Iterable[tuple[int, tuple[object, ...]]],
-        submit: Callable[[int, tuple[object, ...]], Future],
-        ahead: int,
-    ) -> Iterator[tuple[int, object]]:
         from distributed import as_completed
 
-        waiting = iter(tasks)
-        numbers: dict[Future, int] = {}
+        given: dict[Future, Task] = {}
         done = as_completed()
 
-        def more() -> None:
-            for number, argument in waiting:
-                future = submit(number, argument)
-                numbers[future] = number
+        def hand_out() -> None:
+            while len(given) < AHEAD * self.count and (task := next_task()) is not None:
+                function = _asking if task.asks else _timed
+                future = self._client.submit(function, task.function, task.arguments, pure=False)
+                given[future] = task
                 done.add(future)
-                return
 
-        for _ in range(ahead):
-            more()
-        while numbers:
+        hand_out()
+        while given:
             future = next(done)
-            number = numbers.pop(future)
-            yield number, self._result(future)
+            task = given.pop(future)
+            found = self._result(future)
+            result, seconds = (found, 0.0) if isinstance(found, Failed) else cast("tuple[object, float]", found)
             future.release()
-            more()
+            yield Done(task, result, seconds)
+            hand_out()
 
     def _result(self, future: Future) -> object:
         """Return what a task returned, or Failed if it took its workers with it."""
@@ -141,16 +128,34 @@ class DaskWorkers:
         return future.result()
 
 
-def _reduce_together(job: RobotJob) -> Reduced:
-    """Reduce a robot on a worker that asks the whole cluster about the recordings."""
+def _timed(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[object, float]:
+    """Call a function on a worker, which has one core to itself; return the processor time [s] beside the result."""
+    before = most_threads.set(1)
+    began = time.thread_time()
+    try:
+        return function(*arguments), time.thread_time() - began
+    finally:
+        most_threads.reset(before)
+
+
+def _asking(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[object, float]:
+    """Call a function on a worker that asks the whole cluster about recordings; the time is that of all."""
     from distributed import worker_client
 
-    with worker_client() as client:
+    elsewhere = 0.0
+    with ExitStack() as stack:
+        client: Client | None = None
 
-        def ask(function: Callable[..., object], arguments: Sequence[object]) -> list[object]:
-            return list(client.gather(client.map(function, list(arguments), pure=False)))
+        def ask(question: Callable[..., object], about: Sequence[object]) -> list[object]:
+            nonlocal client, elsewhere
+            if client is None:
+                client = stack.enter_context(worker_client())
+            found = client.gather(client.map(_timed, [question] * len(about), [(one,) for one in about], pure=False))
+            elsewhere += sum(seconds for _, seconds in found)
+            return [result for result, _ in found]
 
-        return reduce_robot(job, ask)
+        result, seconds = _timed(function, (*arguments, ask))
+    return result, seconds + elsewhere
 
 
 def lost() -> InputError:

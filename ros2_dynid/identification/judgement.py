@@ -34,7 +34,7 @@ from ros2_dynid.identification.validation import (
 )
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
-from ros2_dynid.identification.validation.torque_errors import whiteness
+from ros2_dynid.identification.validation.torque_errors import Whiteness
 from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
 
@@ -106,15 +106,15 @@ def essential_remarks(sets: Mapping[str, SetErrors]) -> list[Remark]:
     return [Remark(Level.WARNING, cure)]
 
 
-def verdict_of(problem: Problem, found: Estimate, fit: Errors, validation: HeldOut, fitted: Comparison) -> list[Remark]:
+def verdict_of(
+    problem: Problem, found: Estimate, fit: Errors, validation: HeldOut, white: Mapping[str, Whiteness]
+) -> list[Remark]:
     """Return what is to be said about the estimate, from all the evidence."""
     robot, base, information = problem.robot, problem.base, problem.information
     names = robot.active_names
     prior_error = None
     if np.any(problem.prior):
         prior_error = torque_errors(names, information, problem.prior)["all"].relative
-    settings = problem.prepared[0].filter
-    lag = 1 if settings.row_cutoff is None else max(1, round(settings.row_rate / settings.row_cutoff))
     return verdict(
         evidence_of(
             robot,
@@ -124,7 +124,7 @@ def verdict_of(problem: Problem, found: Estimate, fit: Errors, validation: HeldO
             fit,
             validation,
             prior_error=prior_error,
-            whiteness=whiteness(names, fitted.residual, lag),
+            whiteness=white,
             seconds=sum(float(p.t[-1] - p.t[0]) for p in problem.prepared),
             terms=problem.terms,
         )

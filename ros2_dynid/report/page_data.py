@@ -327,7 +327,14 @@ def share(part: float, whole: float) -> float | None:
 
 def rounded(values: Array, digits: int = DIGITS) -> Numbers:
     """Return values for JSON with few digits; None where a value is not finite."""
-    return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
+    x = np.asarray(values, dtype=float)
+    known = np.isfinite(x)
+    x = np.where(known, x, 0.0)
+    # Whole numbers and powers of ten are exact: their quotient or product is the float nearest to the decimal.
+    places = digits - 1 - np.floor(np.log10(np.maximum(np.abs(x), 1e-300))).astype(int)
+    fine, coarse = 10.0 ** np.clip(places, 0, 22), 10.0 ** np.clip(-places, 0, 22)
+    few = (np.rint(x / coarse * fine) / fine * coarse).tolist()
+    return few if known.all() else [v if ok else None for v, ok in zip(few, known.tolist(), strict=True)]
 
 
 def consistency_rows(model: IdentifiedModel) -> list[ConsistencyRow]:

@@ -125,12 +125,12 @@ def test_a_second_run_computes_only_what_is_new(site, tmp_path):
     again = run_fleet(file, tmp_path / "copy/out", count=0)
     assert (again.work.mapped, again.work.reduced) == (0, 0)
     assert (tmp_path / "copy/out/fleet.json").read_bytes() == before
+    stored = sorted((tmp_path / "copy/out/outcomes").rglob("*.npz"))
     record(tmp_path / "copy/bags/cell2/night5.mcap", 2, 5)
     more = run_fleet(file, tmp_path / "copy/out", count=0)
     assert (more.work.mapped, more.work.reduced) == (1, 1)
     assert more.fleet.robots["cell2"].recordings == 3 and len(more.fleet.trends["cell2"][0].time) == 3
     # an outcome that is damaged, or would run code if it were unpickled, counts as missing
-    stored = sorted((tmp_path / "copy/out/outcomes").rglob("*.npz"))
     stored[0].write_bytes(stored[0].read_bytes()[:1000])
     with stored[1].open("wb") as stream:
         pickle.dump({"tree": os.getcwd}, stream)
@@ -213,6 +213,33 @@ def test_a_long_recording_is_read_in_parts_and_gives_the_same(tmp_path, monkeypa
     assert ours.outcome.fit["all"].rms == pytest.approx(same.outcome.fit["all"].rms, rel=1e-9)
 
 
+def test_a_robot_is_identified_without_reading_its_recordings_again(tmp_path):
+    bags = [record(tmp_path / f"n{k}.mcap", 6, k, seconds=12.0 - 3.0 * k) for k in range(3)]
+    options = IdentifyOptions(friction="viscous+coulomb")
+    outcomes = {str(bag): map_recording(source(bag, options), 0.4) for bag in bags}
+    assert outcomes[str(bags[0])].rows.pictured.stride == 1  # few rows: all are kept
+    thin = {str(bag): map_recording(source(bag, options), 0.01) for bag in bags}
+    assert thin[str(bags[0])].rows.pictured.stride > 1 and thin[str(bags[0])].motion.stride > 1
+    sources = {str(bag): source(bag, options) for bag in bags}
+    asked = []
+
+    def ask(function, arguments):
+        asked.extend(arguments)
+        return [function(argument) for argument in arguments]
+
+    ours = pipeline.identify(ROBOT, Recordings(sources, outcomes, ask).distant(list(sources)), options=options)
+    assert not asked
+    again = pipeline.identify(ROBOT, Recordings(sources, thin, ask).distant(list(sources)), options=options)
+    assert asked  # too little was kept: the samples are looked at again
+    theirs = pipeline.identify(ROBOT, bags, options=options)
+    for one in (ours, again):
+        np.testing.assert_allclose(one.model.value, theirs.model.value, rtol=1e-9, atol=1e-12)
+        assert one.outcome.verdict == theirs.outcome.verdict
+        for name in ("t", "q", "tau", "predicted", "prior"):
+            mine, other = (getattr(found.torques["fit"], name) for found in (one, theirs))
+            np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
+
+
 def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path):
     fsspec = pytest.importorskip("fsspec")
     bag = record(tmp_path / "a.mcap", 4, 1)
@@ -256,6 +283,9 @@ def test_outcomes_are_the_same_after_a_trip_through_the_store(site, tmp_path):
     back = store.load("ab", Outcome)
     assert back is not None and back.start_ns == outcome.start_ns
     assert back.outline.filter == outcome.outline.filter and back.outline.segments == outcome.outline.segments
+    assert back.alone == outcome.alone and np.array_equal(back.motion.tau, outcome.motion.tau)
+    assert np.array_equal(back.rows.pictured.W[2], outcome.rows.pictured.W[2])
+    assert np.array_equal(back.rows.successive.C[0], outcome.rows.successive.C[0])
     for a, b in zip(back.information.blocks, outcome.information.blocks, strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a.R, b.R, strict=True))
 

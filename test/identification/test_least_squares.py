@@ -10,7 +10,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
-from ros2_dynid.identification.estimators.information import combine, gather
+from ros2_dynid.identification.estimators.information import coarser, combine, gather
 from ros2_dynid.identification.estimators.least_squares import (
     joint_errors,
     joint_torques,
@@ -173,6 +173,29 @@ def test_jackknife_is_the_scatter_of_estimates_with_a_block_left_out():
     shuffled = A.__class__(A.A, A.g, np.arange(20.0))  # no neighbours
     covariance, _ = jackknife(shuffled)
     assert np.allclose(covariance, moves.T @ moves, rtol=1e-6, atol=1e-12 * np.max(np.abs(covariance)))
+
+
+def test_blocks_taken_from_blocks_taken_have_the_r_factor_of_their_rows():
+    info = information(*arrays(n_samples=2100, noise=0.5), n_blocks=150)
+    outer = [k for k in range(150) if not 40 <= k < 71]
+    inner = [k for k in range(len(outer)) if k % 50 > 3]
+    part = info.take(outer).take(inner)
+    rows = [info.blocks[outer[k]].R for k in inner]
+    assert len(part.blocks) == len(inner) and np.array_equal(part.rows, sum(info.blocks[outer[k]].rows for k in inner))
+    for j in range(ROBOT.n):
+        A = np.vstack([R[j] for R in rows])
+        assert np.allclose(part.triangle(j).T @ part.triangle(j), A.T @ A, rtol=1e-11, atol=1e-9)
+    joined = coarser(info, 20)
+    assert len(joined.blocks) == 19 and np.array_equal(joined.rows, info.rows)
+    assert np.allclose(ols(joined).value, ols(info).value, rtol=1e-9, atol=1e-9)
+    assert coarser(info, 150) is info
+
+
+def test_without_error_bars_the_values_are_the_same():
+    info = information(*arrays(noise=0.5))
+    with_bars, without = wls(info), wls(info, bars=False)
+    assert np.array_equal(with_bars.value, without.value) and np.array_equal(with_bars.sigma, without.sigma)
+    assert np.isnan(without.covariance).all()
 
 
 def test_errors_and_torques_are_those_of_the_rows():

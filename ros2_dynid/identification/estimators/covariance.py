@@ -27,6 +27,8 @@ FEWEST = 6
 """Blocks are not joined to fewer than this."""
 CORRELATED = 1.5
 """Neighbouring blocks are correlated if the mean over all parameters is this many standard deviations of one from 0."""
+AT_ONCE = 256
+"""Blocks whose moves are computed together: many for speed, not all for memory."""
 LARGEST = 2.3
 """How much larger the correlation of a single parameter must be: the largest of many is that by chance."""
 
@@ -133,9 +135,10 @@ def _scatter(
     g = moments.g / scale
     inverse = np.linalg.pinv(A, rcond=1e-14)
     moves = np.empty((B, b))
-    for k in range(B):
-        H = moments.A[k] / np.outer(scale, scale)
-        moves[k] = inverse @ _corrected(H, inverse, g[k], half)
+    for first in range(0, B, AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        E = np.eye(b) - (moments.A[some] / np.outer(scale, scale)) @ inverse
+        moves[some] = _corrected(E, g[some], half) @ inverse.T
     covariance = moves.T @ moves
     same = moments.recording[1:] == moments.recording[:-1]
     neighbours = moves[1:][same].T @ moves[:-1][same]
@@ -150,11 +153,20 @@ def _scatter(
     return covariance, float(max(B - 1, 1))
 
 
-def _corrected(H: Array, inverse: Array, g: Array, half: bool) -> Array:
-    """Return the block's score as if not fitted: (E - H A^-1)^-1 g; g itself where the block is all there is."""
-    E = np.eye(len(g)) - H @ inverse
+def _corrected(E: Array, g: Array, half: bool) -> Array:
+    """Return the blocks' scores g (B, b) as if not fitted: E^-1 g with E = 1 - H A^-1, shape (B, b, b).
+
+    Where a block is all there is, its score stays as it is.
+    """
     if half:
-        E = np.real(scipy.linalg.sqrtm(E))
+        E = np.array([np.real(scipy.linalg.sqrtm(one)) for one in E])
+    try:
+        return np.asarray(np.linalg.solve(E, g[:, :, None]))[:, :, 0]
+    except np.linalg.LinAlgError:
+        return np.array([_solved(one, score) for one, score in zip(E, g, strict=True)])
+
+
+def _solved(E: Array, g: Array) -> Array:
     try:
         return np.asarray(np.linalg.solve(E, g))
     except np.linalg.LinAlgError:

@@ -37,13 +37,22 @@ from ros2_dynid.identification.estimators.total_least_squares import disturbed, 
 from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
 from ros2_dynid.identification.preparation.repetition import repetition
-from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks, row_count, rows_of_a_chunk, windows
+from ros2_dynid.identification.preparation.rows import (
+    Rows,
+    Window,
+    felt_by,
+    row_chunks,
+    row_count,
+    rows_of_a_chunk,
+    windows,
+)
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 Fit = Callable[[Sequence[int] | None], Estimate]
 """From the numbers of the blocks to use, None for all, to the estimate."""
 OnChunk = Callable[[float], None]
+Watch = Callable[[Prepared, Window, Rows], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +116,21 @@ def inform(
 
     every: 2 takes every second chunk of rows only, and so on.
     """
+    one = informing(robot, base, delay=delay, terms=terms, every=every)
+    if prepared and prepared[0].elsewhere is not None:
+        return combine(over(one, prepared))
+    return combine([one(p, (p,), _within(on_chunk, k, len(prepared))) for k, p in enumerate(prepared)])
+
+
+def informing(
+    robot: Robot, base: BaseParameters, *, delay: bool = True, terms: Sequence[FrictionTerm] = (), every: int = 1
+) -> Callable[..., Information]:
+    """Return `informed` for the columns asked for: a function of one recording, whole and in parts."""
     layout = ColumnLayout(len(base), n_delay=int(delay), n_friction=len(terms))
     felt = np.ones((len(robot.active), layout.size), dtype=bool)
     felt[:, layout.base] = felt_by(robot, base.columns(robot))
     felt[:, layout.friction] = np.array([[k == j for j, _ in active_terms(robot, terms)] for k in range(len(felt))])
-    one = partial(informed, robot, base, felt, layout, tuple(terms), every)
-    if prepared and prepared[0].elsewhere is not None:
-        return combine(over(one, prepared))
-    return combine([one(p, (p,), _within(on_chunk, k, len(prepared))) for k, p in enumerate(prepared)])
+    return partial(informed, robot, base, felt, layout, tuple(terms), every)
 
 
 def informed(
@@ -127,15 +143,25 @@ def informed(
     whole: Prepared,
     parts: Iterable[Prepared],
     on_chunk: OnChunk | None = None,
+    watch: Watch | None = None,
 ) -> Information:
-    """Return what one recording says; its samples come in parts, one after the other in time."""
+    """Return what one recording says; its samples come in parts, one after the other in time.
+
+    watch: sees all rows as they pass; not with `every`.
+    """
     columns, delay = base.columns(robot), bool(layout.n_delay)
 
     def rows() -> Iterator[Rows]:
         before = 0
         for part in parts:
             first = -before % every
-            yield from row_chunks(robot, part, columns, delay=delay, terms=terms, every=every, first=first)
+            chunks = row_chunks(robot, part, columns, delay=delay, terms=terms, every=every, first=first)
+            if watch is None:
+                yield from chunks
+            else:
+                for window, chunk in zip(windows(part, rows_of_a_chunk(part)), chunks, strict=True):
+                    watch(part, window, chunk)
+                    yield chunk
             if every > 1:
                 before += sum(1 for _ in windows(part, rows_of_a_chunk(part)))
 
@@ -143,13 +169,16 @@ def informed(
     return gather(rows(), felt, -(-row_count(whole) // every), layout, on_chunk=on_chunk, period=period)
 
 
-def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
-    """Return the estimator of that name for the problem; what it needs of the rows is computed once, here."""
+def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None, *, bars: bool = True) -> Fit:
+    """Return the estimator of that name for the problem; what it needs of the rows is computed once, here.
+
+    bars: whether error bars are asked for; without, an estimator may leave them out, as wls does.
+    """
     information, prior = problem.information, problem.prior
 
-    simple = {
+    simple: dict[Method, Callable[..., Estimate]] = {
         Method.OLS: ols,
-        Method.WLS: wls,
+        Method.WLS: partial(wls, bars=bars),
         Method.RECURSIVE: recursive,
         Method.SEQUENTIAL: sequential,
     }

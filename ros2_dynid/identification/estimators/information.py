@@ -8,6 +8,7 @@ it: its triangle holds only the columns that it feels. Recordings are combined b
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -22,6 +23,8 @@ from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.robot import Array
 
+STRETCH = 8
+"""Blocks, and stretches of them, that are joined to longer ones for the folds of a cross-validation."""
 BLOCKS = 30
 """Blocks of time for each recording: enough for an error bar, long enough to be nearly independent of each other."""
 PENDING = 1000
@@ -47,12 +50,14 @@ class Information:
     """Blocks of R factors; columns[j]: places, in the layout, of the k_j columns of W that joint j feels.
 
     phases: the same rows in blocks of the period of motions that repeat, for their error bars; empty where none does.
+    part_of: where the blocks were taken from, with their numbers there, if they were.
     """
 
     blocks: tuple[Block, ...]
     columns: tuple[NDArray[np.intp], ...]
     layout: ColumnLayout
     phases: tuple[Block, ...] = ()
+    part_of: tuple[Information, tuple[int, ...]] | None = None
 
     @property
     def size(self) -> int:
@@ -64,25 +69,76 @@ class Information:
         """Number of joints."""
         return len(self.columns)
 
-    @property
+    @cached_property
     def rows(self) -> NDArray[np.int64]:
         """Rows of each joint, shape (n,)."""
-        return np.asarray(np.sum([block.rows for block in self.blocks], axis=0), dtype=np.int64)
+        return np.asarray(self.block_rows.sum(axis=0), dtype=np.int64)
+
+    @cached_property
+    def block_rows(self) -> NDArray[np.int64]:
+        """Rows of each block and joint, shape (blocks, n)."""
+        if self.part_of is not None:
+            whole, places = self.part_of
+            return whole.block_rows[list(places)]
+        return np.array([block.rows for block in self.blocks], dtype=np.int64).reshape(len(self.blocks), self.n)
 
     def take(self, chosen: Iterable[int]) -> Information:
         """Return the information of the blocks with these numbers; phases are those of all blocks only."""
         numbers = list(chosen)
         if numbers == list(range(len(self.blocks))):
             return self
-        return Information(tuple(self.blocks[k] for k in numbers), self.columns, self.layout)
+        whole, places = self.part_of or (self, None)
+        taken = tuple(numbers if places is None else map(places.__getitem__, numbers))
+        blocks = tuple(map(self.blocks.__getitem__, numbers))
+        in_order = all(map(operator.lt, taken, taken[1:]))  # and each once
+        return Information(blocks, self.columns, self.layout, part_of=(whole, taken) if in_order else None)
 
     @cached_property
     def _triangles(self) -> tuple[Array, ...]:
-        return tuple(compressed(np.vstack([block.R[j] for block in self.blocks])) for j in range(self.n))
+        if self.part_of is None:
+            return _joined([block.R for block in self.blocks])
+        whole, places = self.part_of
+        return _joined([whole._stretch(level, at) for level, at in _stretches(places)])
+
+    @cached_property
+    def _joined_stretches(self) -> dict[tuple[int, int], tuple[Array, ...]]:
+        return {}
+
+    def _stretch(self, level: int, at: int) -> tuple[Array, ...]:
+        """Return the R factors of the blocks of a stretch (see _stretches): many folds share them."""
+        if level == 0:
+            return self.blocks[at].R
+        known = self._joined_stretches
+        if (level, at) not in known:
+            known[level, at] = _joined([self._stretch(level - 1, STRETCH * at + k) for k in range(STRETCH)])
+        return known[level, at]
 
     def triangle(self, joint: int) -> Array:
         """Return the R factor of [W_j tau_j] over all blocks, at most k_j + 1 rows."""
         return self._triangles[joint]
+
+
+def _joined(parts: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """Return the R factors of each joint's [W_j tau_j] over several stretches of time."""
+    return tuple(compressed(np.vstack(own)) for own in zip(*parts, strict=True))
+
+
+def _stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return numbers as few stretches (level, at), in their order: L numbers from at L on, L = STRETCH^level."""
+    found, k = [], 0
+    while k < len(numbers):
+        level, length = 0, 1
+        while numbers[k] % (STRETCH * length) == 0 and _runs_on(numbers, k, STRETCH * length):
+            level, length = level + 1, STRETCH * length
+        found.append((level, numbers[k] // length))
+        k += length
+    return found
+
+
+def _runs_on(numbers: Sequence[int], k: int, count: int) -> bool:
+    """Return whether numbers from the k-th on count up `count` times."""
+    last = k + count - 1
+    return last < len(numbers) and numbers[last] - numbers[k] == count - 1
 
 
 def combine(parts: Sequence[Information]) -> Information:
@@ -100,6 +156,24 @@ def combine(parts: Sequence[Information]) -> Information:
             phases += [replace(block, recording=block.recording + shift) for block in part.phases or part.blocks]
         shift = 1 + max(block.recording for block in blocks)
     return Information(tuple(blocks), first.columns, first.layout, tuple(phases))
+
+
+def coarser(information: Information, most: int) -> Information:
+    """Return the information with neighbouring blocks of each recording joined, so that about `most` are left."""
+    recordings: dict[int, list[int]] = {}
+    for k, block in enumerate(information.blocks):
+        recordings.setdefault(block.recording, []).append(k)
+    length = -(-len(information.blocks) // max(most, 1))
+    if length < 2:
+        return information
+    blocks = []
+    for own in recordings.values():
+        for some in (own[k : k + length] for k in range(0, len(own), length)):
+            R = _joined([information.blocks[k].R for k in some])
+            first, last = information.blocks[some[0]], information.blocks[some[-1]]
+            rows = information.block_rows[some].sum(axis=0)
+            blocks.append(Block(R, rows, first.start, last.end, first.recording))
+    return Information(tuple(blocks), information.columns, information.layout, information.phases)
 
 
 def compressed(A: Array, *, overwrite: bool = False) -> Array:
@@ -156,7 +230,7 @@ def block_folds(information: Information, count: int) -> list[list[int]]:
 
     At most `count` folds, none of them empty; none at all if there are fewer than two blocks with rows.
     """
-    rows = np.array([float(block.rows.sum()) for block in information.blocks])
+    rows = information.block_rows.sum(axis=1).astype(float)
     count = min(count, int(np.count_nonzero(rows)))
     if count < 2:
         return []

@@ -104,10 +104,15 @@ def ols(information: Information, prior: Array | None = None) -> Estimate:
     return finish(information, found, weights, Method.OLS)
 
 
-def wls(information: Information, prior: Array | None = None, *, iterations: int = ITERATIONS) -> Estimate:
-    """Return the weighted estimate: each joint's rows are divided by the standard deviation of its error, iterated."""
+def wls(
+    information: Information, prior: Array | None = None, *, iterations: int = ITERATIONS, bars: bool = True
+) -> Estimate:
+    """Return the weighted estimate: each joint's rows are divided by the standard deviation of its error, iterated.
+
+    bars: whether error bars are computed; without them the covariance is not a number.
+    """
     found, weights = weighted(information, prior, iterations=iterations)
-    return finish(information, found, weights, Method.WLS)
+    return finish(information, found, weights, Method.WLS, bars=bars)
 
 
 def weighted(
@@ -126,11 +131,18 @@ def weighted(
 
 
 def finish(
-    information: Information, found: Solution, weights: Array, method: Method, *, half: bool = False
+    information: Information,
+    found: Solution,
+    weights: Array,
+    method: Method,
+    *,
+    half: bool = False,
+    bars: bool = True,
 ) -> Estimate:
     """Return the estimate with covariance, for a least-squares solution with these weights of the joints."""
-    moments = block_moments(information, found.value, weights)
-    covariance, dof = jackknife(moments, found.identified, half=half)
+    covariance, dof = np.full((information.size, information.size), np.nan), np.inf
+    if bars:
+        covariance, dof = jackknife(block_moments(information, found.value, weights), found.identified, half=half)
     sigma = error_levels(information, found.value, weights)
     layout = information.layout
     return Estimate(layout, found.value, covariance, found.identified, sigma, found.cond, found.rank, method, dof)

@@ -91,7 +91,8 @@ def weigh(information: Information, found: Estimate, prior: Prior, *, force: boo
     weights, root = 1.0 / found.sigma, prior.root
     errors = np.empty((1 + len(WEIGHTS), len(folds)))
     for f, fold in enumerate(folds):
-        rest = [b for b in range(len(information.blocks)) if b not in set(fold)]
+        out = set(fold)
+        rest = [b for b in range(len(information.blocks)) if b not in out]
         triangle, left_out = weighted_triangle(information.take(rest), weights), information.take(fold)
         values = [solve(triangle.R, prior.mean).value, *drawn_values(triangle.R, prior, root, WEIGHTS)]
         errors[:, f] = np.linalg.norm(joint_errors(left_out, np.array(values)) * weights, axis=1)

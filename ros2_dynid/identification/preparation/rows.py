@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +30,8 @@ WORTH_BUILDING = 300_000
 """Samples from which on it pays to compile the robot's regressor first; one compiled earlier is always used."""
 WORTH_THREADS = 50_000
 """Samples from which on several threads make the rows."""
-MOST_THREADS = 4
+most_threads: ContextVar[int] = ContextVar("most_threads", default=4)
+"""How many there may be: a process that shares its machine with others of its kind has one."""
 SLOW_SHARE = 0.2
 """Share of a row's filter that may lie on samples too slow for Coulomb friction."""
 BRIDGED_SHARE = 0.05
@@ -152,7 +154,7 @@ def row_chunks(
     robot = replace(robot, friction=()) if robot.friction else robot  # which are not in the regressor
     making = _RowMaker(robot, prepared, tuple(columns), delay, tuple(terms))
     chosen = itertools.islice(windows(prepared, n_rows), first, None, every)
-    if len(prepared.t) // every < WORTH_THREADS:
+    if len(prepared.t) // every < WORTH_THREADS or most_threads.get() < 2:
         yield from map(making.rows, chosen)
     else:
         yield from in_threads(making.rows, chosen)
@@ -211,7 +213,7 @@ class _RowMaker:
 
 def in_threads(make: Callable[[Window], Rows], chosen: Iterable[Window]) -> Iterator[Rows]:
     """Yield make(window) in order, made by as many threads as there are processors, a few ahead of the caller."""
-    workers = min(MOST_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+    workers = min(most_threads.get(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
     waiting: deque[Future[Rows]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for window in chosen:

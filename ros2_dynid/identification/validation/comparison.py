@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.fit import Problem
 from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_chunks, row_count, rows_of_a_chunk, windows
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.torque_std import TorqueScatter
-from ros2_dynid.identification.validation.torque_errors import Errors, error_table
+from ros2_dynid.identification.validation.row_evidence import picture_stride, row_evidence, whiteness
+from ros2_dynid.identification.validation.torque_errors import Errors, Whiteness, error_table
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
@@ -28,14 +30,12 @@ LIMIT = 4000
 class Comparison:
     """Torques measured and predicted: errors by joint; data: at most LIMIT rows, for pictures.
 
-    residual: of all rows of the first recording, shape (N, n), NaN where a row was left out; largest: measured effort
-    of each joint, shape (n,) [N.m or N]; coverage: share of rows inside the 95 % band of the prediction, by joint and
-    for "all", without rows whose torque the parameters do not determine.
+    largest: measured effort of each joint, shape (n,) [N.m or N]; coverage: share of rows inside the 95 % band of the
+    prediction, by joint and for "all", without rows whose torque the parameters do not determine.
     """
 
     errors: Errors
     data: TorqueData
-    residual: Array
     largest: Array
     coverage: Mapping[str, float] = field(default_factory=dict)
 
@@ -68,17 +68,49 @@ def compare_torques(
     return Comparison(
         error_table(robot.active_names, np.sqrt(errors), np.sqrt(torques), counts),
         TorqueData(*(np.concatenate(column) for column in zip(*parts, strict=True))),
-        found[0].residual,
         np.max([one_recording.largest for one_recording in found], axis=0),
         _shares([*robot.active_names, "all"], np.append(inside, inside.sum()), np.append(judged, judged.sum())),
     )
 
 
+@dataclass(frozen=True, eq=False)
+class FittedTorques:
+    """The torques fitted to: at most LIMIT rows, for pictures, and whether each joint's errors are random in time."""
+
+    data: TorqueData
+    white: Mapping[str, Whiteness]
+
+
+def fitted_torques(problem: Problem, value: Array, limit: int = LIMIT) -> FittedTorques:
+    """Return the torques of the problem's recordings beside those of `value` and of the a priori values.
+
+    Errors are judged in the first recording.
+    """
+    robot, information, prepared = problem.robot, problem.information, problem.prepared
+    columns, delay = information.columns, bool(information.layout.n_delay)
+    stride = picture_stride([row_count(p) for p in prepared], limit)
+    one = partial(row_evidence, robot, problem.base, tuple(problem.terms), delay, columns, stride)
+    found = over(one, prepared, [number == 0 for number in range(len(prepared))])
+    shifts = [beginning.shift for beginning in _beginnings(prepared)]
+    rows = [one_recording.pictured for one_recording in found]
+    data = TorqueData(
+        np.concatenate([part.t + shift for part, shift in zip(rows, shifts, strict=True)]),
+        np.concatenate([part.q for part in rows]),
+        np.concatenate([part.dq for part in rows]),
+        np.concatenate([part.ddq for part in rows]),
+        np.concatenate([part.tau for part in rows]),
+        np.concatenate([part.predicted(columns, value) for part in rows]),
+        np.concatenate([part.predicted(columns, problem.prior) for part in rows]),
+        np.concatenate([part.temperature for part in rows]),
+    )
+    assert found[0].successive is not None
+    return FittedTorques(data, whiteness(robot.active_names, found[0].successive, columns, value))
+
+
 @dataclass(frozen=True)
 class _Beginning:
-    """Number of a recording, rows of those before it, and the shift of its times in the pictures [s]."""
+    """Rows of the recordings before one, and the shift of its times in the pictures [s]."""
 
-    number: int
     seen: int
     shift: float
 
@@ -86,16 +118,16 @@ class _Beginning:
 def _beginnings(prepared: Sequence[Prepared]) -> list[_Beginning]:
     found: list[_Beginning] = []
     begin, seen = 0.0, 0
-    for number, recording in enumerate(prepared):
+    for recording in prepared:
         shift = begin - (float(recording.t[0]) if len(prepared) > 1 else 0.0)
-        found.append(_Beginning(number, seen, shift))
+        found.append(_Beginning(seen, shift))
         begin, seen = shift + float(recording.t[-1]), seen + row_count(recording)
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Compared:
-    """Sums over the rows of one recording, shape (n,) each; pictured: rows for pictures; residual: of the first."""
+    """Sums over the rows of one recording, shape (n,) each; pictured: rows for pictures."""
 
     errors: Array
     torques: Array
@@ -103,7 +135,6 @@ class _Compared:
     counts: NDArray[np.int64]
     inside: NDArray[np.int64]
     judged: NDArray[np.int64]
-    residual: Array
     pictured: tuple[tuple[Array, ...], ...]
 
 
@@ -122,7 +153,6 @@ def _compared(
     """Compare the torques of one recording, whose samples come in parts."""
     n, columns = len(robot.active), base.columns(robot)
     pictured: list[tuple[Array, ...]] = []
-    residuals: list[Array] = [np.empty((0, n))]
     errors, torques, largest = np.zeros(n), np.zeros(n), np.zeros(n)
     counts = np.zeros(n, dtype=np.int64)
     inside, judged = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -142,8 +172,6 @@ def _compared(
                 judged += np.count_nonzero(known, axis=1)
                 inside += np.count_nonzero(known & (np.abs(residual) <= spread.width * std), axis=1)
             largest = np.maximum(largest, np.max(np.abs(rows.tau) * rows.keep, axis=1, initial=0.0))
-            if beginning.number == 0:
-                residuals.append(np.where(rows.keep, residual, np.nan).T)
             kept = np.arange((-seen) % stride, len(window.at), stride)
             seen += len(window.at)
             if not len(kept):
@@ -155,8 +183,7 @@ def _compared(
             warmth = np.full_like(measured, np.nan) if part.temperature is None else part.temperature[at]
             torques_of = (measured, predicted[:, kept].T, a_priori)
             pictured.append((rows.t[kept] + beginning.shift, *motion, *torques_of, warmth))
-    residual = np.concatenate(residuals)
-    return _Compared(errors, torques, largest, counts, inside, judged, residual, tuple(pictured))
+    return _Compared(errors, torques, largest, counts, inside, judged, tuple(pictured))
 
 
 def _shares(names: Sequence[str], inside: NDArray[np.int64], judged: NDArray[np.int64]) -> dict[str, float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.estimators.fit import Problem, inform
-from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.information import Information, coarser
 from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
 from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
@@ -32,6 +32,8 @@ CERTAIN_FACTOR = 30.0
 SAME = 3.0
 """Scales of single joints within this factor of the common one are the same within what masses are wrong by."""
 DEGREES = np.pi / 180.0
+BLOCKS = 120
+"""Blocks of time, however many recordings there are: enough to tell a standard deviation to 6 %."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Diagnosis:
 def diagnose(problem: Problem) -> Diagnosis:
     """Return what is wrong with the recordings; what would hide the rest comes alone."""
     problem = problem.plain()
+    problem = replace(problem, information=coarser(problem.information, BLOCKS))
     robot, motion = problem.robot, sampled_motion(problem.prepared)
     evidence = tuple(effort_evidence(robot, motion))
     for found in (_degrees(problem, motion), _mounting(robot, motion, evidence)):
@@ -128,10 +131,13 @@ def _own_error(information: Information) -> float:
 def _efforts(problem: Problem, evidence: Sequence[EffortEvidence], motion: SampledMotion) -> tuple[Finding, ...]:
     robot, information = problem.robot, problem.information
     names = robot.active_names
-    common = _common_scale(against_prior(information, problem.base, problem.prior), evidence)
+    first = against_prior(information, problem.base, problem.prior)
+    common = _common_scale(first, evidence)
     start = np.array([_first_gain(found, common) for found in evidence])
     gains, agree = relative_gains(robot, problem.base, information, start)
-    again = against_prior(scaled(information, gains), problem.base, problem.prior)
+    again = first
+    if not np.all(gains == 1.0):
+        again = against_prior(scaled(information, gains), problem.base, problem.prior)
     signs_known = any(found.friction_r > CLEAR or found.inertia > 0 or found.reversed for found in evidence)
     if again.wrong and again.value < 0 and not signs_known:
         gains = -gains

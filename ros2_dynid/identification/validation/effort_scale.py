@@ -20,7 +20,7 @@ from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques, solve, wls
+from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques, solve, weighted, wls
 from ros2_dynid.model.parameters import group_of
 from ros2_dynid.model.robot import Array, Robot
 
@@ -161,15 +161,18 @@ def _backward_together(base: BaseParameters, robot: Robot, information: Informat
 
 def scaled(information: Information, gains: Array) -> Information:
     """Return the information with each joint's recorded effort times its gain, shape (n,)."""
+    if np.all(gains == 1.0):
+        return information
     layout = information.layout
     delay = range(layout.delay.start, layout.delay.stop)
+    sizes = [
+        np.append(np.where(np.isin(columns, delay), gain, 1.0), gain)  # the delay's column is -dtau/dt
+        for columns, gain in zip(information.columns, gains, strict=True)
+    ]
     blocks = []
     for block in information.blocks:
-        parts = []
-        for R, columns, gain in zip(block.R, information.columns, gains, strict=True):
-            size = np.append(np.where(np.isin(columns, delay), gain, 1.0), gain)  # the delay's column is -dtau/dt
-            parts.append(R * size)
-        blocks.append(Block(tuple(parts), block.rows, block.start, block.end, block.recording))
+        parts = tuple(R * size for R, size in zip(block.R, sizes, strict=True))
+        blocks.append(Block(parts, block.rows, block.start, block.end, block.recording))
     return Information(tuple(blocks), information.columns, layout)
 
 
@@ -216,8 +219,10 @@ def refuse_contradictions(information: Information, value: Array, sources: Seque
             continue
         torque = np.linalg.norm(joint_torques(own))
         together = float(np.linalg.norm(joint_errors(own, value)) / torque)
-        alone = float(np.linalg.norm(joint_errors(own, wls(own).value)) / torque)
-        if together > 0.1 and together > 3.0 * alone and together / alone > most:
+        if together <= 0.1:
+            continue
+        alone = float(np.linalg.norm(joint_errors(own, weighted(own)[0].value)) / torque)
+        if together > 3.0 * alone and together / alone > most:
             worst, most = (k, together, alone), together / alone
     if worst is not None:
         k, together, alone = worst
@@ -234,16 +239,15 @@ def against_prior(information: Information, base: BaseParameters, prior: Array) 
     known[links] = prior[links]
     blocks = []
     free = [k for k in range(information.size) if k not in set(links)]
+    place = {k: i for i, k in enumerate(free)}
+    felt = [[i for i, k in enumerate(columns.tolist()) if k in place] for columns in information.columns]
+    places = [[place[int(columns[i])] for i in of] for columns, of in zip(information.columns, felt, strict=True)]
     for block in information.blocks:
         parts = []
-        for R, columns in zip(block.R, information.columns, strict=True):
-            W = R[:, :-1]
+        for R, columns, to, of in zip(block.R, information.columns, places, felt, strict=True):
             wide = np.zeros((len(R), len(free) + 2))
-            for i, k in enumerate(free):
-                at = np.flatnonzero(columns == k)
-                if at.size:
-                    wide[:, i] = W[:, at[0]]
-            wide[:, -2] = W @ known[columns]
+            wide[:, to] = R[:, of]
+            wide[:, -2] = R[:, :-1] @ known[columns]
             wide[:, -1] = R[:, -1]
             parts.append(wide)
         blocks.append(Block((np.vstack(parts),), np.array([block.rows.sum()]), block.start, block.end, block.recording))

@@ -8,7 +8,6 @@ from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimate import Estimate
@@ -67,9 +66,9 @@ def error_table(names: Sequence[str], errors: Array, torques: Array, rows: NDArr
 
 def folds(information: Information, k: int) -> list[list[int]]:
     """Return the numbers of the blocks of k folds: contiguous stretches with about the same number of rows."""
-    rows = np.array([block.rows.sum() for block in information.blocks], dtype=float)
-    if k < 2 or k > np.count_nonzero(rows):
-        raise InputError(f"{k} folds", f"choose 2 to {np.count_nonzero(rows)}")
+    most = int(np.count_nonzero(information.block_rows.sum(axis=1)))
+    if k < 2 or k > most:
+        raise InputError(f"{k} folds", f"choose 2 to {most}")
     return block_folds(information, k)
 
 
@@ -79,7 +78,8 @@ def cross_validate(
     """Return the errors on k stretches of time, each predicted by a fit to the others."""
     errors, torques = np.zeros(information.n), np.zeros(information.n)
     for fold in folds(information, k):
-        rest = [b for b in range(len(information.blocks)) if b not in set(fold)]
+        out = set(fold)
+        rest = [b for b in range(len(information.blocks)) if b not in out]
         value = fit(rest).value
         left_out = information.take(fold)
         errors += joint_errors(left_out, value) ** 2
@@ -113,26 +113,3 @@ class Whiteness:
     def coloured(self) -> bool:
         """Whether the error is clearly and materially correlated in time."""
         return self.probability < 0.01 and abs(self.correlation) > 0.2
-
-
-def whiteness(names: Sequence[str], residual: Array, lag: int) -> dict[str, Whiteness]:
-    """Return the whiteness of each joint's residual, shape (N, n), NaN where a row was left out.
-
-    Looked at are lags from `lag` to four times it [rows].
-    """
-    out = {}
-    for j, name in enumerate(names):
-        e = residual[:, j]
-        good = np.isfinite(e)
-        e = np.where(good, e - np.mean(e[good]) if good.any() else 0.0, 0.0)
-        power = float(e @ e)
-        if power == 0.0 or len(e) <= 4 * lag:
-            out[name] = Whiteness(0.0, 1.0)
-            continue
-        lags = range(lag, 4 * lag + 1, lag)
-        rho = np.array([float(e[k:] @ e[:-k]) / power for k in lags])
-        n_free = max(np.count_nonzero(good) / lag, 2.0)
-        worst = float(rho[np.argmax(np.abs(rho))])
-        chance = 1.0 - (1.0 - 2.0 * ndtr(-abs(worst) * np.sqrt(n_free))) ** len(rho)
-        out[name] = Whiteness(worst, float(np.clip(chance, 0.0, 1.0)))
-    return out

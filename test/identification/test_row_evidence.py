@@ -1,0 +1,106 @@
+"""What is kept of rows: thinned rows are those of a longer stride, and moments tell which errors are random in time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.rows import Rows, Window
+from ros2_dynid.identification.validation.row_evidence import (
+    FIRST,
+    LAGS,
+    RowCollector,
+    picture_stride,
+    whiteness,
+)
+from ros2_dynid.identification.validation.sampled_motion import motion_samples, motion_stride
+from ros2_dynid.model.load import load_robot
+
+ROBOT = load_robot("demo3")
+COLUMNS = (np.array([0, 1, 2]), np.array([1, 3]), np.array([3]))
+VALUE = np.array([0.7, -1.2, 0.4, 2.0])
+
+
+def made(errors, keep=None, seed=0):
+    """Return rows of three joints with these errors, shape (3, m), and the motion they are of."""
+    rng = np.random.default_rng(seed)
+    m = errors.shape[1]
+    W = np.zeros((4, 3, m))
+    for j, felt in enumerate(COLUMNS):
+        W[felt, j] = rng.standard_normal((len(felt), m))
+    tau = np.einsum("b,bjt->jt", VALUE, W) + errors
+    q = rng.standard_normal((m, 3))
+    prepared = as_prepared(ROBOT, q, q + 1.0, q + 2.0, tau.T)
+    keep = np.ones((3, m), dtype=bool) if keep is None else keep
+    return prepared, Rows(np.arange(m) * 0.1, W, tau, keep)
+
+
+def collected(prepared, rows, stride=1, lag=5, chunk=170):
+    found = RowCollector(stride, lag)
+    for first in range(0, len(rows.t), chunk):
+        some = slice(first, first + chunk)
+        at = np.arange(len(rows.t))[some]
+        part = Rows(rows.t[some], rows.W[:, :, some], rows.tau[:, some], rows.keep[:, some])
+        found.take(prepared, Window(some, at), part)
+    return found.evidence(COLUMNS)
+
+
+def direct(error, keep, lag):
+    """Return the correlation furthest from 0 of one joint's errors with themselves 1 ... LAGS lags later."""
+    e = np.where(keep, error - error[keep].mean(), 0.0)
+    rho = [float(e[k * lag :] @ e[: -k * lag]) / float(e @ e) for k in range(1, LAGS + 1)]
+    return max(rho, key=abs)
+
+
+def test_moments_give_the_correlations_of_the_errors_themselves():
+    rng = np.random.default_rng(3)
+    white = 0.1 * rng.standard_normal((3, 1500))
+    slow = 0.1 * np.convolve(rng.standard_normal(1600), np.ones(40) / 6.0, "valid")[:1500]
+    errors = np.vstack((white[0], slow + 0.3, white[2]))
+    keep = rng.uniform(size=errors.shape) > 0.2
+    evidence = collected(*made(errors, keep))
+    found = whiteness(("a", "b", "c"), evidence.successive, COLUMNS, VALUE)
+    for j, name in enumerate("abc"):
+        assert found[name].correlation == pytest.approx(direct(errors[j], keep[j], 5), abs=1e-9)
+    assert [name for name in found if found[name].coloured] == ["b"]
+
+
+def test_only_the_first_rows_count_and_exact_rows_are_not_judged():
+    rng = np.random.default_rng(4)
+    errors = 0.1 * rng.standard_normal((3, FIRST + 900))
+    late = errors.copy()
+    late[:, FIRST:] += 50.0
+    both = [collected(*made(one)).successive for one in (errors, late)]
+    assert both[0].rows == FIRST and all(np.array_equal(a, b) for a, b in zip(both[0].C, both[1].C, strict=True))
+    exact = collected(*made(np.zeros((3, 500)))).successive
+    assert not any(one.coloured for one in whiteness(("a", "b", "c"), exact, COLUMNS, VALUE).values())
+    short = collected(*made(errors[:, :20])).successive
+    assert whiteness(("a", "b", "c"), short, COLUMNS, VALUE)["a"].probability == 1.0
+
+
+def test_rows_of_a_longer_stride_are_some_of_those_of_a_shorter():
+    prepared, rows = made(np.zeros((3, 1000)), np.random.default_rng(5).uniform(size=(3, 1000)) > 0.1)
+    few, many = (collected(prepared, rows, stride).pictured for stride in (16, 4))
+    thin = many.thinned(16)
+    for name in ("t", "q", "dq", "ddq", "tau"):
+        np.testing.assert_array_equal(getattr(thin, name), getattr(few, name))
+    assert np.array_equal(few.t, rows.t[::16]) and np.isnan(few.tau).any()
+    np.testing.assert_allclose(
+        many.predicted(COLUMNS, VALUE), np.einsum("b,bjt->tj", VALUE, rows.W[:, :, ::4]), atol=1e-12
+    )
+    motions = [motion_samples(stride, prepared, (prepared,)) for stride in (8, 2)]
+    assert np.array_equal(motions[1].thinned(8).tau, motions[0].tau)
+
+
+def test_strides():
+    assert picture_stride([100, 200], 4000) == 1
+    assert picture_stride([10_000], 4000) == 4 and picture_stride([10_000] * 3, 4000) == 8
+    assert picture_stride([1] * 5000, 4000) == 1  # one row of each is the least
+    assert [motion_stride(count, 1500) for count in (10, 1500, 2999, 3000, 13_000)] == [1, 1, 1, 2, 8]
+
+
+def test_a_recording_without_rows_is_refused():
+    with pytest.raises(InputError, match="no row"):
+        RowCollector(1, 5).evidence(COLUMNS)
