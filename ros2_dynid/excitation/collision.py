@@ -6,6 +6,7 @@ true shapes, so a distance is on the safe side.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -98,12 +99,11 @@ def make_shapes(
     radius = np.array([c[4] for c in capsules], dtype=float)
     links = tuple(c[0] for c in capsules)
     walls = np.array([[*n, d] for n, d in planes or []], dtype=float).reshape(-1, 4)
-    parents = [0, *(j.parent for j in robot.joints)]
+    neighbours = {frozenset((j.parent, number)) for number, j in enumerate(robot.joints, start=1)}
     pairs = [
         (i, k)
-        for i in range(m)
-        for k in range(i + 1, m)
-        if joint[i] != joint[k] and parents[joint[i]] != joint[k] and parents[joint[k]] != joint[i]
+        for i, k in itertools.combinations(range(m), 2)
+        if joint[i] != joint[k] and frozenset((joint[i], joint[k])) not in neighbours
     ]
     moving = np.flatnonzero(joint > 0)
     shapes = Shapes(joint, a, b, radius, links, np.array(pairs, dtype=int).reshape(-1, 2), walls, moving, margin, notes)
@@ -173,7 +173,7 @@ def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
     for start in range(0, len(q), BLOCK):  # a slow trajectory through many points has a hundred thousand poses
         a, b, _ = _ends(robot, shapes, q[start : start + BLOCK])
         distance, pair = _nearest_pair(shapes, a, b, best)
-        if distance < best:
+        if pair is not None:
             i, k = shapes.pairs[pair]
             best, text = distance, f"{shapes.links[i]} and {shapes.links[k]}"
         for wall, plane in enumerate(shapes.planes):
@@ -217,7 +217,7 @@ def _nearest_block(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
         closer = distance < best
         one = a[:, i] + s[:, None] * (b[:, i] - a[:, i])
         two = a[:, k] + t[:, None] * (b[:, k] - a[:, k])
-        way = (two - one) / np.maximum(apart, 1e-12)[:, None]
+        way = np.divide(two - one, apart[:, None], out=np.zeros_like(one), where=apart[:, None] > 0)
         best, first, second = np.where(closer, distance, best), np.where(closer, i, first), np.where(closer, k, second)
         p = np.where(closer[:, None], one + shapes.radius[i] * way, p)
         r = np.where(closer[:, None], two - shapes.radius[k] * way, r)
@@ -234,12 +234,12 @@ def _nearest_block(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
     return Nearest(best, first, second, p, r)
 
 
-def _nearest_pair(shapes: Shapes, a: Array, b: Array, best: float) -> tuple[float, int]:
-    """Return the smallest distance of a pair that is below `best`, and its number; `best` and -1 if none is."""
+def _nearest_pair(shapes: Shapes, a: Array, b: Array, best: float) -> tuple[float, int | None]:
+    """Return the smallest distance of a pair that is below `best`, and its number; `best` and None if none is."""
     i, k = shapes.pairs.T
     reach, middle = _reach(shapes), 0.5 * (a + b)
     least = np.linalg.norm(middle[:, i] - middle[:, k], axis=2) - reach[i] - reach[k]  # no pair is closer than this
-    number = -1
+    number: int | None = None
     while True:
         sample, pair = np.nonzero(least < best)
         if not len(pair):
