@@ -227,7 +227,7 @@ def _bugs(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
             yield f"{text}: {name} dropped", change(func=ast.Name("__import__('numpy').asarray"), args=node.args[:1])
     axis = node.value if isinstance(node, ast.keyword) and node.arg == "axis" else None
     if isinstance(axis, ast.Constant) and isinstance(axis.value, int):
-        yield f"{text}: wrong axis", change(value=ast.Constant(1 - axis.value))
+        yield f"{text}: wrong axis", change(value=ast.Constant(0 if axis.value == 1 else 1))
     if isinstance(node, ast.Attribute) and node.attr in {"lower", "upper"} and isinstance(node.ctx, ast.Load):
         yield f"{text}: the other limit", change(attr=EXCHANGED[node.attr])
     value = node.value if isinstance(node, ast.Constant) else None

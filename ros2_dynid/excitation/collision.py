@@ -17,7 +17,7 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.shapes import Capsule, Solid
-from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Limits, Robot
 
 Indices = NDArray[np.intp]
 DEFAULT_MARGIN_M = 0.02
@@ -125,10 +125,18 @@ def _without_constant(robot: Robot, shapes: Shapes, seed: int) -> Shapes:
 
 def random_poses(robot: Robot, count: int, rng: np.random.Generator) -> Array:
     """Return random poses within the position limits, +-pi where there is none, shape (count, n_active)."""
-    limits = [robot.joints[j - 1].limits for j in robot.active]
-    lower = np.array([max(x.lower, -np.pi) for x in limits])
-    upper = np.array([min(x.upper, np.pi) for x in limits])
-    return rng.uniform(np.minimum(lower, upper), np.maximum(lower, upper), (count, len(limits)))
+    ranges = [_half_turns(robot.joints[j - 1].limits) for j in robot.active]
+    lower, upper = np.array(ranges).T
+    return rng.uniform(lower, upper, (count, len(ranges)))
+
+
+def _half_turns(limits: Limits) -> tuple[float, float]:
+    """Return the range of a joint as far as it lies within +-pi; of one that lies beyond, a turn at most."""
+    if limits.lower > np.pi:
+        return limits.lower, min(limits.upper, limits.lower + 2 * np.pi)
+    if limits.upper < -np.pi:
+        return max(limits.lower, limits.upper - 2 * np.pi), limits.upper
+    return max(limits.lower, -np.pi), min(limits.upper, np.pi)
 
 
 def _ends(robot: Robot, shapes: Shapes, q: Array) -> tuple[Array, Array, Array]:

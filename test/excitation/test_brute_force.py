@@ -14,6 +14,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.collision import (
     Shapes,
+    _reach,
     clearance,
     collision_term,
     distances,
@@ -305,6 +306,26 @@ def test_no_pair_is_passed_over_on_the_way_to_the_closest(seed):
     assert collision_term(robot, replace(shapes, margin=0.1))(q)[0] == pytest.approx(np.sum(missing**2))
 
 
+def test_only_what_can_be_closest_is_looked_at_closely(monkeypatch):
+    """How far capsules reach from their middles is exact, and of many poses few pairs need their true distance."""
+    robot, arm = three_dof(), capsules_of_the_arm()
+    shapes = make_shapes(robot, arm)
+    np.testing.assert_allclose(_reach(shapes), [np.linalg.norm(b - a) / 2 + r for _, _, a, b, r in arm], rtol=1e-12)
+    looked = []
+
+    def counted(*ends):
+        looked.append(len(ends[0]))
+        return segment_distance(*ends)
+
+    monkeypatch.setattr("ros2_dynid.excitation.collision.segment_distance", counted)
+    q = random_poses(robot, 3500, np.random.default_rng(0))
+    clearance(robot, shapes, q)
+    assert max(looked) == 500 and sum(looked) < 0.6 * len(shapes.pairs) * len(q)
+    looked.clear()
+    nearest(robot, shapes, q)
+    assert looked == [1000, 1000, 1000, 1000, 1000, 1000, 500, 500], "a block of poses at a time, each pair"
+
+
 @pytest.mark.parametrize("wall", range(6))
 def test_each_wall_keeps_the_whole_capsule_inside(wall):
     """A ball of radius 0.1 at a known place: its distance to every wall of the box, and the penalty near one."""
@@ -493,6 +514,11 @@ def test_random_poses_fill_the_limits_and_half_a_turn_where_there_are_none():
     q = random_poses(robot, 4000, np.random.default_rng(0))
     np.testing.assert_allclose(q.min(axis=0), [-1.0, -np.pi, -np.pi, -np.pi], atol=0.01)
     np.testing.assert_allclose(q.max(axis=0), [2.0, np.pi, np.pi, 1.0], atol=0.01)
+    beyond = ((4.0, 5.0), (-5.0, -4.0), (4.0, np.inf), (-np.inf, -4.0), (3.0, 9.0), (-9.0, -3.0))
+    wanted = ((4.0, 5.0), (-5.0, -4.0), (4.0, 4.0 + 2 * np.pi), (-4.0 - 2 * np.pi, -4.0), (3.0, np.pi), (-np.pi, -3.0))
+    robot = Robot("r", tuple(Joint(f"j{k}", k, limits=Limits(*x)) for k, x in enumerate(beyond)))
+    q = random_poses(robot, 4000, np.random.default_rng(0))
+    np.testing.assert_allclose(np.transpose((q.min(axis=0), q.max(axis=0))), wanted, atol=0.01)
 
 
 def test_a_floor_and_a_box_with_open_sides():
