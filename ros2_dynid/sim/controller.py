@@ -41,6 +41,7 @@ class TrajectoryController:
     def hold(self, q: Array) -> None:
         """Drop the trajectory and hold q, shape (n,)."""
         self._follow, self._hold = None, q.copy()
+        self.desired = (self._hold, self._zero)
 
     @property
     def busy(self) -> bool:

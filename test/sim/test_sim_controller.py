@@ -15,8 +15,10 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
 from ros2_dynid.sim.controller import TrajectoryController, pd_gains
 from ros2_dynid.sim.mjcf import rigid_body
+from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.simulated_robot import Imperfections, Measurement, SimulatedRobot, _standstill_friction
 from ros2_dynid.sim.truth import true_parameters
 
@@ -270,3 +272,96 @@ def test_drives_are_made_up_where_the_robot_names_none():
     for link in true_parameters(replace(robot, parameters={}), 0).reshape(6, 14):
         mass, _, inertia = rigid_body(link[:10])
         assert 0.8e-3 < mass < 1.2e-3 and np.linalg.eigvalsh(inertia)[0] > 0
+
+
+def test_the_truth_turns_no_inertia_and_changes_its_moments_by_the_spread():
+    """Second moments of mass about the centre, in the same principal axes; what is nearly a point gets a least size."""
+    robot = load_robot("demo6")
+    known = standard_vector(robot).reshape(6, 14)
+
+    def second(link):
+        inertia = rigid_body(link[:10])[2]
+        return np.trace(inertia) / 2 * np.eye(3) - inertia
+
+    ratios = []
+    for seed in range(10):
+        for link, own in zip(true_parameters(robot, seed, 0.2).reshape(6, 14), known, strict=True):
+            moments, axes = np.linalg.eigh(second(own))
+            found = axes.T @ second(link) @ axes
+            np.testing.assert_allclose(found - np.diag(np.diag(found)), 0.0, atol=1e-9 * moments.max() + 1e-12)
+            large = moments > 1e-6
+            ratios += (np.diag(found)[large] / moments[large]).tolist()
+            assert np.all(np.diag(found) >= 1e-8 - 1e-12)
+    assert 0.8 - 1e-6 <= min(ratios) < 0.85 and 1.15 < max(ratios) <= 1.2 + 1e-6
+    slide = Robot(
+        "slide", (Joint("z", 0, sigma=PRISMATIC, limits=Limits(-1, 1, 1, 1, effort=1.0)),), parameters={"M1": 5.0}
+    )
+    assert true_parameters(slide, 0, 0.0)[10] == pytest.approx(0.2 * 5.0)
+    unlimited = replace(slide, joints=(replace(slide.joints[0], limits=Limits()),))
+    weight = 5.0 * 9.81  # more than its inertia: twice that stands for the effort, at 2 m/s
+    Fv, Fc = true_parameters(unlimited, 0, 0.0)[11:13]
+    assert 0.7 <= Fc / (0.03 * 2 * weight) <= 1.3 and 0.7 <= Fv / (0.03 * 2 * weight / 2.0) <= 1.3
+
+
+def test_the_usual_imperfections_are_those_of_an_industrial_arm():
+    usual = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), start=START)
+    assert np.array_equal(usual.measure().temperature, np.full(3, 25.0))
+    made = Imperfections()
+    assert (made.resolution, made.torque_noise, made.latency) == (2 * np.pi / 2**18, 0.005, 1)
+    assert (made.sticking_speed, made.velocity_bandwidth) == (5e-3, 150.0)
+    assert (made.cold, made.warm, made.warming_time) == (25.0, 25.0, 600.0)
+
+
+def made_plant():
+    return Plant(ROBOT, seed=1, spread=0.1, period=1e-3, imperfections=QUIET, start=START, stiffness=5.0)
+
+
+def test_after_torques_a_trajectory_begins_where_the_robot_is_and_else_where_it_was_wanted():
+    plant = made_plant()
+    for _ in range(50):
+        plant.step()
+    wanted = plant._controller.desired[0].copy()
+    way = quintic(NAMES, START + 0.2, START + 0.3, 1.0).shifted(0.5)
+    plant.follow(way)
+    assert np.array_equal(plant._controller._follow.q[0], wanted), "from the state desired, whatever is measured"
+    plant.push(np.array([30.0, -60.0, 20.0]))
+    for _ in range(200):
+        plant.step()
+    away = plant.measured.q.copy()
+    assert np.abs(away - wanted).max() > 0.05
+    plant.follow(way)
+    assert np.array_equal(plant._controller._follow.q[0], away) and plant._efforts is None
+    assert plant.time == pytest.approx(0.25)
+    plant.step()
+    assert np.abs(plant._controller.desired[0] - away).max() < 1e-3
+    later = made_plant()
+    later.follow(way, delay=0.3)
+    assert later._controller._follow.t[1] == pytest.approx(way.t[0] + 0.3)
+    for bad in (np.zeros(2), np.array([0.0, np.nan, 0.0])):
+        with pytest.raises(InputError, match="give 3 finite ones"):
+            later.push(bad)
+
+
+def test_brakes_drop_what_was_asked_for_and_hold_where_the_robot_is():
+    plant = made_plant()
+    plant.push(np.array([30.0, -60.0, 20.0]))
+    for _ in range(100):
+        plant.step()
+    plant.brake(True)
+    for _ in range(100):
+        plant.step()
+    assert plant.sim.stopped and plant._efforts is None
+    plant.brake(False)
+    assert not plant.sim.stopped and np.array_equal(plant._controller._hold, plant.measured.q)
+
+
+def test_gains_come_from_what_is_known_and_the_drives_own_rotor():
+    plant = made_plant()
+    truth = true_parameters(ROBOT, 1, 0.1)
+    known = standard_vector(ROBOT)
+    rotors = np.arange(len(known)) % 14 == 10
+    chi = np.where(rotors & (known == 0.0), truth, known)
+    np.testing.assert_allclose(plant._controller.Kp, pd_gains(ROBOT, chi, 5.0)[0])
+    bare = replace(ROBOT, parameters={})
+    plain = Plant(bare, seed=1, spread=0.1, period=1e-3, imperfections=QUIET, start=START, stiffness=5.0)
+    np.testing.assert_allclose(plain._controller.Kp, pd_gains(bare, true_parameters(bare, 1, 0.1), 5.0)[0])
