@@ -66,7 +66,8 @@ def rows_of(model, n=900, seed=0):
     predicted = model.torque(q, dq, ddq)
     tau = predicted + rng.normal(size=predicted.shape) * [1.0, 2.0, 0.5]
     tau[7, 1] = np.nan
-    return TorqueData(5.0 + np.arange(n) / 100, q, dq, ddq, tau, predicted, 0.8 * predicted)
+    nobody = np.full_like(q, np.nan)
+    return TorqueData(5.0 + np.arange(n) / 100, q, dq, ddq, tau, predicted, 0.8 * predicted, nobody)
 
 
 def floats(values):
