@@ -1,6 +1,7 @@
 """Is the estimate right where encoder noise passes through the robot's controller? MuJoCo runs:
 
     python bench/study_closed_loop.py [--runs 20] [--robot demo3] [--noise 1e-3] [--methods wls,iv] [--row-cutoff HZ]
+        [--reference] [--controller] [--stiffness 8] [--share 0.9]
 
 The controller, PD with feedforward of a model that is 10 % off, sees the encoders' white noise (inside) or the true
 positions (outside); the recording has the noisy positions and the torque that acted. Printed for each method: the share
@@ -21,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "test" / "support")]
 
-from closed_loop import closed_loop  # noqa: E402
+from closed_loop import closed_loop, controller_of  # noqa: E402
 from ros2_dynid.base_parameters import base_parameters  # noqa: E402
 from ros2_dynid.identification.choices import Method  # noqa: E402
 from ros2_dynid.identification.estimators.fit import Problem, fitter, inform  # noqa: E402
@@ -45,6 +46,9 @@ def main() -> None:
     parser.add_argument("--methods", default="wls,iv,recommended")
     parser.add_argument("--row-cutoff", type=float)
     parser.add_argument("--reference", action="store_true", help="the recordings have the commanded positions")
+    parser.add_argument("--controller", action="store_true", help="and its controller is known, with what it adds")
+    parser.add_argument("--stiffness", type=float, default=8.0, help="natural frequency of its loop [Hz]")
+    parser.add_argument("--share", type=float, default=0.9, help="share of the true torque that it adds to its own")
     parser.add_argument("--seconds", type=float, default=12.0)
     args = parser.parse_args()
     robot = load_robot(args.robot)
@@ -53,20 +57,27 @@ def main() -> None:
     base = base_parameters(robot, method="closed-form")
     truth = base.values(robot, chi)
     options = PreparationOptions(row_cutoff=args.row_cutoff)
+    controller = controller_of(robot, chi, args.stiffness) if args.controller else None
     for inside in (False, True):
         found: dict[str, tuple[list[Array], list[Array]]] = {method: ([], []) for method in args.methods.split(",")}
         named: list[Method] = []
         for run in range(args.runs):
-            samples = closed_loop(robot, chi, run, args.noise, inside, args.seconds)
-            if not args.reference:
+            samples = closed_loop(
+                robot, chi, run, args.noise, inside, args.seconds, share=args.share, stiffness=args.stiffness
+            )
+            if not args.reference and not args.controller:
                 samples = replace(samples, q_r=None)
             prepared = prepare(robot, samples, options)
             information = inform(robot, base, [prepared])
-            problem = Problem(robot, base, (prepared,), information, np.zeros(len(base) + 1))
+            problem = Problem(robot, base, (prepared,), information, np.zeros(len(base) + 1), controller=controller)
             estimate = fitter(Method.WLS, problem)(None)
             named.append(method_choice(problem, estimate).method)
-            for method, (values, stds) in found.items():
-                estimate = fitter(named[-1] if method == "recommended" else Method(method), problem)(None)
+            estimates = {Method.WLS: estimate}
+            for name, (values, stds) in found.items():
+                method = named[-1] if name == "recommended" else Method(name)
+                if method not in estimates:
+                    estimates[method] = fitter(method, problem)(None)
+                estimate = estimates[method]
                 values.append(estimate.base - truth)
                 stds.append(estimate.base_std)
         print(f"{'inside ' if inside else 'outside'} recommended: {dict(Counter(map(str, named)))}")

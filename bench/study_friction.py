@@ -31,7 +31,7 @@ from ros2_dynid.dynamics.friction_terms import term_column  # noqa: E402
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
 from ros2_dynid.identification.estimators import fitter  # noqa: E402
 from ros2_dynid.identification.estimators.fit import Problem  # noqa: E402
-from ros2_dynid.identification.estimators.friction_law import identified_terms  # noqa: E402
+from ros2_dynid.identification.estimators.identified_terms import identified_terms  # noqa: E402
 from ros2_dynid.identification.options import IdentifyOptions  # noqa: E402
 from ros2_dynid.identification.preparation.prepared import Filter  # noqa: E402
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm  # noqa: E402

@@ -35,7 +35,7 @@ from ros2_dynid.identification.account import (
 )
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Fit, Problem, fitter
-from ros2_dynid.identification.estimators.friction_law import identified_terms
+from ros2_dynid.identification.estimators.identified_terms import identified_terms
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.estimators.prior import Draw, drawn_fit
 from ros2_dynid.identification.friction import PLAIN

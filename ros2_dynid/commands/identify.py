@@ -72,6 +72,12 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_sensor_argument(parser)
     parser.add_argument(
+        "--controller",
+        metavar="FILE.yaml",
+        help="gains of the robot's own controller, as ros2_control has them (gains: {JOINT: {p: 400, d: 30}}), which "
+        "didim needs and idim-iv uses",
+    )
+    parser.add_argument(
         "--preview",
         metavar="FILE.html",
         help="page of the trajectory that was run (dynid preview --save), to be linked",
@@ -100,6 +106,7 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         distance=args.distance,
         essential_std=args.essential_std,
         sensor=args.sensor,
+        controller=args.controller,
     )
     request = IdentifyRequest(
         robot_source(args),

@@ -35,6 +35,7 @@ class IdentifyOptions:
     links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
     auto, or a law (friction/laws.py); prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
     which torque the efforts are, one of SENSORS, or motor, link, link+Fc for all joints or as JOINT=link,JOINT=motor.
+    controller: file with the gains of the robot's own controller (sim/controller_file.py), None if it is not known.
     """
 
     method: Method = Method.WLS
@@ -50,6 +51,7 @@ class IdentifyOptions:
     distance: str = DISTANCES[0]
     essential_std: float = RELATIVE_STD
     sensor: str = SENSORS[0]
+    controller: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse choices that do not exist."""

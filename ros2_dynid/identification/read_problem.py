@@ -28,6 +28,7 @@ from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.remote_file import RemoteFile
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.streamed import streamed
+from ros2_dynid.sim.controller_file import load_controller
 
 PIECE = 200_000
 """Samples of a recording held at a time."""
@@ -37,6 +38,7 @@ Recording = str | Path | Samples | Distant
 @small_matrices
 def read_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
     """Read and prepare the recordings, and gather what they say about the base parameters."""
+    controller = None if options.controller is None else load_controller(options.controller, robot.active_names)
     base = base_parameters(robot, method="closed-form")
     chosen = options.preparation
 
@@ -59,7 +61,7 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     prepared, information = without_large_delay(prepared, information, informed)
     law = with_law(robot, base, prepared, information, options.friction, options.method)
     prior = law.information.layout.vector(base.values(robot, standard_vector(robot)))
-    return Problem(robot, base, law.prepared, law.information, prior, law.terms, law.tried)
+    return Problem(robot, base, law.prepared, law.information, prior, law.terms, law.tried, controller)
 
 
 def _regressor_done(report: Progress, done: float) -> None:

@@ -51,6 +51,8 @@ def save_pieces(
             left_out.append("JointState has no commanded positions: they were left out")
         if "temperature" in outline.fields:
             left_out.append("JointState has no temperatures: they were left out")
+        if "tau_f" in outline.fields:
+            left_out.append("JointState has no feedforward efforts: they were left out")
     return left_out
 
 

@@ -23,7 +23,7 @@ def in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
         return samples
     prismatic = {joint.name for joint in robot.joints if joint.sigma == 1} if robot else set()
     motion = np.array([length if name in prismatic else angle for name in samples.joint_names])
-    scales = {"q": motion, "dq": motion, "ddq": motion, "q_r": motion, "tau": np.array(effort)}
-    scales["temperature"] = np.array(1.0)
+    scales = {"q": motion, "dq": motion, "ddq": motion, "q_r": motion, "temperature": np.array(1.0)}
+    scales |= {"tau": np.array(effort), "tau_f": np.array(effort)}
     scaled = {field: values * scales[field] for field, values in samples.arrays().items()}
     return samples.with_arrays(samples.t * time, scaled)

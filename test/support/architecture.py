@@ -45,7 +45,7 @@ LAYERS = (
     Layer(("base_parameters",), "base parameters by QR, by SVD and in closed form"),
     Layer(("codegen",), "expressions specialised to a robot; C and NumPy; the compiled backend"),
     Layer(("control",), "what runs beside a moving robot: references, stops within limits, feedforward"),
-    Layer(("sim",), "the simulated robot (MuJoCo) of the demo and the tests"),
+    Layer(("sim",), "the simulated robot (MuJoCo) of the demo and the tests; a model in closed loop"),
     Layer(("excitation",), "exciting trajectories, limits, collision"),
     Layer(("recording",), "rosbag2, ROS 1 bags, csv and npz in and out; checks of a recording"),
     Layer(("identification",), "preparation, estimators, physical parameters, validation, model.yaml"),

@@ -9,6 +9,7 @@ from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.controller import pd_gains
 from ros2_dynid.sim.mjcf import mjcf
+from ros2_dynid.sim.tracking_loop import JointController
 
 PERIOD, SUBSTEPS = 1e-3, 2
 SPEED_FILTER = 60.0
@@ -31,10 +32,26 @@ def fourier(rng: np.random.Generator, n: int, seconds: float, speed: float = 2.0
     return t, q, dq, ddq
 
 
-def closed_loop(robot: Robot, chi: Array, seed: int, noise: float, inside: bool, seconds: float = 12.0) -> Samples:
+def controller_of(robot: Robot, chi: Array, stiffness: float = 8.0) -> JointController:
+    """Return the controller of `closed_loop`."""
+    return JointController(*pd_gains(robot, chi, stiffness), 2.0 * np.pi * SPEED_FILTER)
+
+
+def closed_loop(
+    robot: Robot,
+    chi: Array,
+    seed: int,
+    noise: float,
+    inside: bool,
+    seconds: float = 12.0,
+    *,
+    share: float = 0.9,
+    stiffness: float = 8.0,
+) -> Samples:
     """Return a recording of the robot that follows a random trajectory, with `noise` [rad] of its encoders.
 
-    inside: the controller sees the noise. The commanded positions are recorded too.
+    inside: the controller sees the noise; share: of the true torque that it adds to its own; stiffness: of its loop
+    [Hz]. The commanded positions are recorded too, and what was added.
     """
     import mujoco
 
@@ -45,19 +62,19 @@ def closed_loop(robot: Robot, chi: Array, seed: int, noise: float, inside: bool,
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = q_r[0], dq_r[0]
     Fv, Fc, off = (chi[k : 14 * n : 14] for k in (11, 12, 13))
-    feed = inverse_dynamics(robot, 0.9 * chi, q_r, dq_r, ddq_r)
-    Kp, Kd = pd_gains(robot, chi, 8.0)
+    feed = inverse_dynamics(robot, share * chi, q_r, dq_r, ddq_r)
+    Kp, Kd = pd_gains(robot, chi, stiffness)
     q, tau = np.empty_like(q_r), np.empty_like(q_r)
-    share = 1.0 - np.exp(-2.0 * np.pi * SPEED_FILTER * PERIOD)
+    passed = 1.0 - np.exp(-2.0 * np.pi * SPEED_FILTER * PERIOD)
     speed, before = dq_r[0].copy(), q_r[0].copy()
     for k in range(len(t)):
         q[k] = data.qpos + noise * rng.standard_normal(n)
         seen = q[k] if inside else data.qpos.copy()
         if k:
-            speed += share * ((seen - before) / PERIOD - speed)
+            speed += passed * ((seen - before) / PERIOD - speed)
         before = seen
         tau[k] = feed[k] + Kp * (q_r[k] - seen) + Kd * (dq_r[k] - speed)
         for _ in range(SUBSTEPS):
             data.qfrc_applied[:] = tau[k] - Fv * data.qvel - Fc * np.sign(data.qvel) - off
             mujoco.mj_step(model, data)
-    return Samples(t, robot.active_names, q, tau=tau, q_r=q_r)
+    return Samples(t, robot.active_names, q, tau=tau, q_r=q_r, tau_f=feed)

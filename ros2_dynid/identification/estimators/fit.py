@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.dynamics.friction_terms import active_terms
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, RankError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.didim import didim, output_error, refuse_other_motion, refuse_unknown_loop
 from ros2_dynid.identification.estimators.energy_rows import energy_rows
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.friction_selection import Trial
+from ros2_dynid.identification.estimators.idim_iv import idim_iv
 from ros2_dynid.identification.estimators.information import Information, block_length, combine, gather, restrict
-from ros2_dynid.identification.estimators.instrumental import cross_moments, iv, joined_moments
+from ros2_dynid.identification.estimators.instrumental import CrossMoments, cross_moments, iv, joined_moments
 from ros2_dynid.identification.estimators.instruments import instrument_motion, refuse_shared_noise
 from ros2_dynid.identification.estimators.least_squares import (
     check_rows,
@@ -33,6 +35,11 @@ from ros2_dynid.identification.estimators.least_squares import (
 from ros2_dynid.identification.estimators.recursive import recursive
 from ros2_dynid.identification.estimators.robust import NumberedRows, irls, reweighted
 from ros2_dynid.identification.estimators.sequential import sequential
+from ros2_dynid.identification.estimators.simulated_loop import (
+    model_of_estimate,
+    simulated,
+    simulated_instruments,
+)
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
 from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
@@ -48,6 +55,7 @@ from ros2_dynid.identification.preparation.rows import (
 )
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.sim.tracking_loop import JointController
 
 Fit = Callable[[Sequence[int] | None], Estimate]
 """From the numbers of the blocks to use, None for all, to the estimate."""
@@ -60,7 +68,8 @@ class Problem:
     """What is to be identified: prepared recordings of a robot, the information in their rows, and a priori values.
 
     prior: a value for each column of the information's layout: base parameters and delay of the effort. terms:
-    friction terms whose columns follow the base's; tried: how they were chosen.
+    friction terms whose columns follow the base's; tried: how they were chosen. controller: the robot's own, None if it
+    is not known.
     """
 
     robot: Robot
@@ -70,6 +79,7 @@ class Problem:
     prior: Array
     terms: tuple[FrictionTerm, ...] = ()
     tried: tuple[Trial, ...] = ()
+    controller: JointController | None = None
 
     def plain(self) -> Problem:
         """Return the same without friction terms: their columns are left out."""
@@ -193,6 +203,10 @@ def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None, *,
         return _by_energy(problem, on_chunk)
     if method is Method.IV:
         return _by_instruments(problem)
+    if method is Method.IDIM_IV:
+        return _by_simulated_instruments(problem)
+    if method is Method.DIDIM:
+        return _by_output_error(problem)
     raise InputError(f"unknown method {method!r}", f"choose from {', '.join(map(str, Method))}")
 
 
@@ -251,15 +265,109 @@ def _by_energy(problem: Problem, on_chunk: OnChunk | None) -> Fit:
 
 
 def _by_instruments(problem: Problem) -> Fit:
-    robot, information = problem.robot, problem.information
+    for prepared in problem.prepared:
+        refuse_shared_noise(prepared, problem.robot.active_names)
+    together = _moments(problem, lambda prepared: problem.rows(instrument_motion(problem.robot, prepared)))
+    return lambda chosen: iv(problem.information, together, problem.prior, chosen)
+
+
+def _moments(problem: Problem, instruments: Callable[[Prepared], Iterable[Rows]]) -> CrossMoments:
+    """Return the moments of all recordings; instruments: from a recording to the rows of its instruments."""
     moments = []
     for k, prepared in enumerate(problem.prepared):
-        refuse_shared_noise(prepared, robot.active_names)
-        starts = np.array([block.start for block in information.blocks if block.recording == k])
-        instruments = problem.rows(instrument_motion(robot, prepared))
-        moments.append(cross_moments(instruments, problem.rows(prepared), starts, repetition(prepared)))
-    together = joined_moments(moments)
-    return lambda chosen: iv(information, together, problem.prior, chosen)
+        starts = np.array([block.start for block in problem.information.blocks if block.recording == k])
+        rows = instruments(prepared), problem.rows(prepared)
+        moments.append(cross_moments(*rows, starts, repetition(prepared)))
+    return joined_moments(moments)
+
+
+def _by_simulated_instruments(problem: Problem) -> Fit:
+    for prepared in problem.prepared:
+        refuse_shared_noise(prepared, problem.robot.active_names)
+
+    simulation = _Simulation(problem)
+
+    def instruments(found: Estimate) -> CrossMoments:
+        simulation.run(found)
+        return _moments(problem, simulation.instruments)
+
+    whole, moments = idim_iv(problem.information, _start(problem), instruments, problem.prior)
+
+    def fit(chosen: Sequence[int] | None) -> Estimate:
+        if chosen is None:
+            return whole
+        return replace(iv(problem.information, moments, problem.prior, chosen), method=Method.IDIM_IV)
+
+    return fit
+
+
+def _by_output_error(problem: Problem) -> Fit:
+    for prepared in problem.prepared:
+        refuse_unknown_loop(prepared, problem.controller)
+    simulation = _Simulation(problem)
+
+    def rows(prepared: Prepared) -> Iterator[Rows]:
+        for ours, theirs in zip(simulation.rows(prepared), problem.rows(prepared), strict=True):
+            yield replace(ours, tau=theirs.tau)
+
+    def on_simulated_rows(found: Estimate) -> Information:
+        simulation.run(found)
+        return problem.gathered(rows)
+
+    whole, information = didim(_start(problem), on_simulated_rows, problem.prior)
+    for prepared in problem.prepared:
+        refuse_other_motion(prepared, simulation.motion(prepared), problem.robot.active_names)
+    return lambda chosen: whole if chosen is None else output_error(information.take(chosen), problem.prior)
+
+
+def _start(problem: Problem) -> Estimate:
+    """Return the first model to simulate: the one of plain instruments, which noise does not bias, if they suffice."""
+    try:
+        return _by_instruments(problem)(None)
+    except RankError:
+        return wls(problem.information, problem.prior)
+
+
+class _Simulation:
+    """The recordings as the model of an estimate moves in closed loop, and their rows.
+
+    Which rows are too slow is settled by the first simulation: else rows that come and go would keep estimates moving.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._motions: dict[int, Prepared] = {}
+        self._keep: dict[int, list[NDArray[np.bool_]]] = {}
+
+    def run(self, found: Estimate) -> None:
+        """Simulate all recordings with the model of an estimate."""
+        problem = self._problem
+        robot, chi = model_of_estimate(problem.robot, problem.base, problem.terms, found)
+        for prepared in problem.prepared:
+            self._motions[id(prepared)] = simulated(robot, chi, prepared, problem.controller)
+
+    def motion(self, prepared: Prepared) -> Prepared:
+        """Return a recording as it was last simulated."""
+        return self._motions[id(prepared)]
+
+    def instruments(self, prepared: Prepared) -> Iterator[Rows]:
+        """Yield the rows of its simulated motion, as instruments."""
+        problem = self._problem
+        return self._kept(prepared, simulated_instruments(problem.robot, prepared, self.motion(prepared)))
+
+    def rows(self, prepared: Prepared) -> Iterator[Rows]:
+        """Yield the rows of its simulated motion."""
+        return self._kept(prepared, self.motion(prepared))
+
+    def _kept(self, prepared: Prepared, motion: Prepared) -> Iterator[Rows]:
+        rows = self._problem.rows(motion)
+        if id(prepared) not in self._keep:
+            chunks = list(rows)
+            self._keep[id(prepared)] = [chunk.keep for chunk in chunks]
+            yield from chunks
+        else:
+            for chunk, keep in zip(rows, self._keep[id(prepared)], strict=True):
+                yield replace(chunk, keep=keep)
 
 
 def _taken(information: Information, chosen: Sequence[int] | None) -> Information:

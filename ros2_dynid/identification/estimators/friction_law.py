@@ -13,16 +13,16 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.carried_torque import with_carried
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
+from ros2_dynid.identification.estimators.identified_terms import STEP, changed_exponent, speed_ratio
 from ros2_dynid.identification.estimators.information import Information, restrict
 from ros2_dynid.identification.estimators.least_squares import weighted
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, top_speeds
 from ros2_dynid.identification.preparation.elsewhere import changed, over, range_of
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.rows import row_count, rows_of_a_chunk
-from ros2_dynid.model.friction_kinds import EXPONENTS, SHAPES, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import SHAPES, FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 SELECTION_CHUNKS = 200
@@ -31,12 +31,8 @@ SAME_LOAD = 0.02
 """Carried torques that differ by less, as a share, are the same: what is left is a share of a share of the torque."""
 SAME_SHAPE = 0.03
 """Change of log vs, or of an exponent, below which a shape is left: the column of its change accounts for the rest."""
-STEP = 0.47
-"""Largest change of log vs, or of an exponent, in one round: a step of the grid."""
 SLOWEST, FASTEST = 0.02, 0.45
 """Range in which a Stribeck speed shows, as shares of the top speed."""
-LINEAR = 0.1
-"""An exponent nearer to 1 cannot be told from viscous friction, which every joint has."""
 ROUNDS = 3
 FIRST = 5
 """Iterations of the joints' weights while a law is looked for: the estimate that follows has its own."""
@@ -105,42 +101,6 @@ def with_law(
     return LawOfData(loaded, law, fitted, selection.trials)
 
 
-def identified_terms(terms: Sequence[FrictionTerm], found: Estimate) -> tuple[FrictionTerm, ...]:
-    """Return the friction terms with what was estimated; a coefficient that cannot be negative is at least zero."""
-    known = [
-        replace(
-            term,
-            coefficient=max(float(value), 0.0) if term.positive else float(value),
-            std=float(std) if np.isfinite(std) else None,
-        )
-        for term, value, std in zip(terms, found.friction, found.friction_std, strict=True)
-    ]
-    shapes = {(term.joint, term.kind): term for term in known if term.of_shape}
-    return tuple(_with_shape(term, shapes.get((term.joint, term.kind))) for term in known if not term.of_shape)
-
-
-def _with_shape(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:
-    """Return a term with the change of its shape that was estimated beside it."""
-    if shape is None or term.coefficient <= 0.0:
-        return term
-    std = None if shape.std is None else shape.std / term.coefficient
-    change = shape.coefficient / term.coefficient
-    if term.kind is FrictionKind.POWER:
-        return replace(term, exponent=_exponent(term, change), exponent_std=std)
-    return replace(term, speed=term.speed * _ratio(change), speed_std=None if std is None else term.speed * std)
-
-
-def _exponent(term: FrictionTerm, change: float) -> float:
-    """Return the exponent changed, at most a step of the grid, on its own side of viscous friction."""
-    least, most = (EXPONENTS[0], 1.0 - LINEAR) if term.exponent < 1.0 else (1.0 + LINEAR, EXPONENTS[1])
-    return float(np.clip(term.exponent + np.clip(change, -STEP, STEP), least, most))
-
-
-def _ratio(change: float) -> float:
-    """Return exp(change of log vs), at most a step of the grid."""
-    return float(np.exp(np.clip(change, -STEP, STEP)))
-
-
 def _with_shapes(
     robot: Robot, terms: Sequence[FrictionTerm], value: Array, top: Array, fixed: set[int]
 ) -> tuple[FrictionTerm, ...]:
@@ -157,13 +117,13 @@ def _with_shapes(
         elif not term.of_shape:
             change = changes.get((term.joint, term.kind), 0.0) / max(coefficient, 1e-300)
             if abs(change) > SAME_SHAPE and term.kind is FrictionKind.POWER:
-                exponent = _exponent(term, change)
+                exponent = changed_exponent(term, change)
                 if exponent != term.exponent + np.clip(change, -STEP, STEP):
                     fixed.add(term.joint)
                 term = replace(term, exponent=exponent)
             elif abs(change) > SAME_SHAPE:
                 fastest = float(top[robot.active.index(term.joint)])
-                speed = term.speed * _ratio(change)
+                speed = term.speed * speed_ratio(change)
                 within = float(np.clip(speed, SLOWEST * fastest, FASTEST * fastest))
                 if speed != within:
                     fixed.add(term.joint)

@@ -1,4 +1,4 @@
-"""Instrumental variables (IDIM-IV) against the noise that comes through the regressor.
+"""Instrumental variables against the noise that comes through the regressor.
 
 Noise of the encoders is in W, and in tau too where it passes through the robot's own controller: least squares is then
 biased. Instruments Z follow the motion but do not share its noise (`instruments`), and sum of Z^T (tau - W base) = 0

@@ -3,8 +3,8 @@
 Where the commanded positions were recorded, it is theirs. Else it is the motion within its own band: white noise of
 the encoders makes accelerations of high frequencies, while the motion that was commanded is slow. What the regressor
 takes from the torque (delay, load-dependent friction) is kept to the same band. A robot that tracks its reference well
-moves like that, so these are the instruments of IDIM-IV (Janot, Vandanjon and Gautier, 2014) without a simulation, and
-neither controller nor gains need be known.
+moves like that, so these are the instruments of IDIM-IV (`idim_iv`) without a simulation, and neither controller nor
+gains need be known.
 """
 
 from __future__ import annotations
@@ -78,6 +78,11 @@ def refuse_shared_noise(prepared: Prepared, names: tuple[str, ...]) -> None:
             "record the commanded positions too (NAME.reference), move faster, or use ", Option("method", "wls")
         )
         raise InputError(what, cure, prepared.source)
+
+
+def in_band(q: Array, cutoff: float, rate: float) -> Array:
+    """Return signals (N, n) at `rate` [Hz] low-passed at `cutoff` [Hz], all samples of them."""
+    return _smooth(q, cutoff, rate)[0]
 
 
 def _smooth(q: Array, cutoff: float, rate: float) -> tuple[Array, Array, Array]:

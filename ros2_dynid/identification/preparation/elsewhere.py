@@ -147,4 +147,5 @@ def emptied(part: Prepared) -> Prepared:
         carried=None,
         reference=None,
         temperature=None,
+        feedforward=None,
     )

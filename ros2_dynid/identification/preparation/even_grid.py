@@ -37,8 +37,8 @@ STALE = 0.02
 class Stretch:
     """Samples at even times t (N,) [s]: q, tau (N, n), bridged (N,): in a gap.
 
-    dq, q_r: velocities and commanded positions where they were recorded throughout. temperature: of the drives (N, n),
-    NaN for a joint whose temperature is not known.
+    dq, q_r, tau_f: velocities, commanded positions and added efforts where they were recorded throughout. temperature:
+    of the drives (N, n), NaN for a joint whose temperature is not known.
     """
 
     t: Array
@@ -48,6 +48,7 @@ class Stretch:
     bridged: NDArray[np.bool_]
     q_r: Array | None = None
     temperature: Array | None = None
+    tau_f: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +120,9 @@ def later_effort(part: Stretch, n: int) -> Stretch:
     length = max(len(part.t) - abs(n), 0)
     motion, effort = slice(max(-n, 0), max(-n, 0) + length), slice(max(n, 0), max(n, 0) + length)
     dq = None if part.dq is None else part.dq[motion]
-    q_r = None if part.q_r is None else part.q_r[motion]
-    temperature = None if part.temperature is None else part.temperature[motion]
+    q_r, temperature, tau_f = (None if x is None else x[motion] for x in (part.q_r, part.temperature, part.tau_f))
     bridged = part.bridged[motion] | part.bridged[effort]
-    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged, q_r, temperature)
+    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged, q_r, temperature, tau_f)
 
 
 def _provisional_spectrum(samples: Samples, period: float, quantum: Array | None) -> Spectrum:
@@ -186,18 +186,19 @@ def _even(part: Samples, period: float) -> tuple[Stretch, bool]:
     t = part.t
     even = t[0] + period * np.arange(int(np.floor((t[-1] - t[0]) / period + 1e-6)) + 1)
     assert part.tau is not None
-    dq, q_r = (x if x is not None and np.isfinite(x).all() else None for x in (part.dq, part.q_r))
+    further = (part.dq, part.q_r, part.tau_f)
+    dq, q_r, tau_f = (x if x is not None and np.isfinite(x).all() else None for x in further)
     temperature = None if part.temperature is None else _filled(t, part.temperature, even)
     if len(even) == len(t) and np.max(np.abs(even - t)) <= JITTER * period:
-        return Stretch(even, part.q, part.tau, dq, np.zeros(len(even), dtype=bool), q_r, temperature), False
+        return Stretch(even, part.q, part.tau, dq, np.zeros(len(even), dtype=bool), q_r, temperature, tau_f), False
     before = np.clip(np.searchsorted(t, even, side="right") - 1, 0, len(t) - 2)
     bridged = np.diff(t)[before] > GAP * period
     tau = spline_at(t, part.tau, even)
     if bridged.any():
         inside = even[bridged]
         tau[bridged] = np.column_stack([np.interp(inside, t, column) for column in part.tau.T])
-    dq, q_r = (None if x is None else spline_at(t, x, even) for x in (dq, q_r))
-    return Stretch(even, spline_at(t, part.q, even), tau, dq, bridged, q_r, temperature), True
+    dq, q_r, tau_f = (None if x is None else spline_at(t, x, even) for x in (dq, q_r, tau_f))
+    return Stretch(even, spline_at(t, part.q, even), tau, dq, bridged, q_r, temperature, tau_f), True
 
 
 def _filled(t: Array, values: Array, even: Array) -> Array:

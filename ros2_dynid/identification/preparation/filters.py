@@ -23,14 +23,14 @@ def half_length(cutoff: float, rate: float) -> int:
     return max(1, int(np.ceil(LOBES * rate / cutoff)))
 
 
-def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float = 0.0) -> Array:
+def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float = 0.0, K: int | None = None) -> Array:
     """Return h, shape (2K + 1,), whose convolution with x at `rate` [Hz] is a derivative (0 to 2) of x, low-passed.
 
     h(t) = w(t) s(t), s(t) = 2 integral of cos(2 pi f t) over 0 <= f <= cutoff. The derivatives are those of h itself,
     so that no gain is lost to differences; they are scaled to be exact for constants, ramps and parabolas. With
-    `shift` [s], less than a few periods, the output is x at later times, t + shift.
+    `shift` [s], less than a few periods, the output is x at later times, t + shift. K: another length.
     """
-    K = half_length(cutoff, rate)
+    K = half_length(cutoff, rate) if K is None else K
     k = np.arange(-K, K + 1)
     t = k / rate + shift
     nodes, weights = np.polynomial.legendre.leggauss(64)
@@ -56,6 +56,18 @@ def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float
     h0 = s * w / (s * w).sum()
     h = h - h.sum() * h0  # a constant has no acceleration
     return np.asarray(2.0 * h / (h @ t**2))
+
+
+def finer_kernel(cutoff: float, rate: float, m: int, derivative: int = 0) -> Array:
+    """Return the kernel of `lowpass_kernel` sampled m times as densely, for x at m times the `rate` [Hz].
+
+    It reaches exactly as far, 2 m K + 1 taps, so that its outputs belong to the same times.
+    """
+    if m == 1:
+        return lowpass_kernel(cutoff, rate, derivative)
+    K = half_length(cutoff, rate)
+    h = lowpass_kernel(cutoff, m * rate, derivative, K=m * (K + 1) - 1)  # the window ends where the coarse one does
+    return h[m - 1 : len(h) - (m - 1)]
 
 
 def filtered(x: Array, kernel: Array, step: int) -> Array:

@@ -62,6 +62,7 @@ def prepare(
     columns: list[tuple[Array, ...]] = []
     references: list[Array] = []
     temperatures: list[Array] = []
+    added: list[Array] = []
     segments, at = [], 0
     for part in (later_effort(part, late) for part in parts):
         index = output_index(len(part.t), len(kernels[0]), step)
@@ -75,6 +76,8 @@ def prepare(
             references.append(filtered(part.q_r, kernels[0], step))
         if part.temperature is not None:
             temperatures.append(part.temperature[np.round(index).astype(int)])  # slow beside the filters
+        if part.tau_f is not None:
+            added.append(filtered(part.tau_f, kernels[0], step) * gains)
         segments.append(slice(at, at + len(index)))
         at += len(index)
     if not segments:
@@ -116,6 +119,7 @@ def prepare(
         reference=np.concatenate(references) if len(references) == len(segments) else None,
         temperature=temperature,
         temperatures=None if temperature is None else np.array((temperature.min(axis=0), temperature.max(axis=0))),
+        feedforward=np.concatenate(added) if len(added) == len(segments) else None,
     )
 
 

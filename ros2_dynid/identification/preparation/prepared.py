@@ -41,7 +41,8 @@ class Prepared:
     and the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     carried: torque of links and rotors without friction, shape (N, n), which load-dependent friction needs; None: zero.
-    reference: commanded positions at the same times, shape (N, n); None where they were not recorded.
+    reference: commanded positions at the same times, shape (N, n); None where they were not recorded. feedforward:
+    efforts that the controller adds to its own, likewise.
     temperature: of the drives at the same times, shape (N, n) [deg C], NaN for a joint where it is not known; None: not
     recorded. temperatures: the lowest and the highest of each joint, shape (2, n), which an outline keeps.
     elsewhere: where the samples are if this is an outline, whose t has the first and the last time and whose other
@@ -68,6 +69,7 @@ class Prepared:
     known: FirstPiece | None = None
     carried: Array | None = None
     reference: Array | None = None
+    feedforward: Array | None = None
     elsewhere: Elsewhere | None = None
     temperature: Array | None = None
     temperatures: Array | None = None

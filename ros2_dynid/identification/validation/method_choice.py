@@ -1,7 +1,9 @@
 """Which estimator suits the data: is least squares biased by the noise of the encoders?
 
-Where the noise is strong enough to matter at all, the instrumental variables' estimate, which it does not bias, is put
-beside the one found (Hausman): they differ by more than chance only if the latter is biased.
+Where the noise is strong enough to matter at all, an estimate that it does not bias is put beside the one found
+(Hausman): they differ by more than chance only if the latter is biased. Of the estimators without bias that one counts
+which has the smallest error bars: instrumental variables, and where the robot's controller is known those that simulate
+its closed loop.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from ros2_dynid.identification.estimators.fit import Problem, fitter
 from ros2_dynid.identification.estimators.instruments import NOISY, noise_share
 
 FAR = 3.0
-"""Standard deviations of the instrumental variables' estimate by which a parameter must differ from it."""
+"""Standard deviations of the estimate without bias by which a parameter must differ from it."""
+UNBIASED = (Method.IV, Method.IDIM_IV, Method.DIDIM)
+"""Estimators that noise of the encoders does not bias, in or outside the loop, the cheapest first."""
 WELL = 0.05
 """Relative standard deviation, as stated, below which a parameter is well excited: others say nothing about bias."""
 
@@ -38,11 +42,11 @@ class MethodChoice:
 def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
     """Return which estimator suits the data that `found` was estimated from."""
     noise = _noise(problem)
-    if noise is None or noise < NOISY or found.method is Method.IV:
+    if noise is None or noise < NOISY or found.method in UNBIASED:
         return MethodChoice(found.method, noise)
     share = f"encoder noise makes {100 * noise:.2g} % of the power of a joint's accelerations"
     try:
-        unbiased = fitter(Method.IV, problem)(None)
+        unbiased = _best(problem, well_of=found)
     except RankError:
         return MethodChoice(found.method, noise)
     except InputError as error:
@@ -58,9 +62,28 @@ def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
     reason = Text(
         f"{share}, which biases {found.method}: {problem.base.names[worst]} is off by {abs(z[worst]):.1f} standard "
         "deviations; use ",
-        Option("method", Method.IV.value),
+        Option("method", unbiased.method.value),
     )
-    return MethodChoice(Method.IV, noise, reason)
+    return MethodChoice(unbiased.method, noise, reason)
+
+
+def _best(problem: Problem, *, well_of: Estimate) -> Estimate:
+    """Return the estimate without bias that has the smallest error bars, over the parameters that are well excited.
+
+    A closed loop is simulated only where that of the robot is known: else its instruments say what those of iv do.
+    """
+    best = fitter(Method.IV, problem)(None)
+    if problem.controller is None or any(prepared.reference is None for prepared in problem.prepared):
+        return best
+    well = (well_of.base_std < WELL * np.abs(best.base)) & best.base_identified
+    for method in UNBIASED[1:]:
+        try:
+            other = fitter(method, problem)(None)
+        except (InputError, RankError):  # it says itself, where it is asked for, why it cannot be used here
+            continue
+        if well.any() and np.median(np.log(other.base_std[well] / best.base_std[well])) < 0.0:
+            best = other
+    return best
 
 
 def _noise(problem: Problem) -> float | None:

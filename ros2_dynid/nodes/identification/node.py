@@ -125,7 +125,9 @@ class Identification(ManagedNode):
         self._last_recording = message.data
 
     def _confined(self, options: IdentifyOptions) -> IdentifyOptions:
-        """Return the options with a prior's model file inside the node's folder of models."""
+        """Return the options with the files of prior and controller inside the node's folder of models."""
+        if options.controller is not None:
+            options = replace(options, controller=str(self._models.existing(options.controller)))
         if options.prior in PRIORS:
             return options
         return replace(options, prior=str(self._models.existing(options.prior)))

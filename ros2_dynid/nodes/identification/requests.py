@@ -46,7 +46,9 @@ def plain_options(message: OptionsMessage) -> dict[str, Plain]:
     preparation = _given(preparation | {"gains": _gains(message)})
     if message.known_delay:
         preparation["delay"] = message.delay
-    model: dict[str, Plain] = _given({"friction": message.friction, "prior": message.prior})
+    model: dict[str, Plain] = _given(
+        {"friction": message.friction, "prior": message.prior, "controller": message.controller}
+    )
     return {**model, "checks": not message.skip_checks, "reading": _given(reading), "preparation": preparation}
 
 

@@ -48,7 +48,7 @@ class Decoded:
     header: Ints
     names: tuple[str, ...]
     arrays: Mapping[str, NDArray[np.generic]]
-    """By field of Samples (q, dq, ddq, tau, q_r, temperature), each of shape (K, len(names))."""
+    """By field of Samples (q, dq, ddq, tau, q_r, temperature, tau_f), each of shape (K, len(names))."""
 
 
 class Decoder:
@@ -241,7 +241,7 @@ def _dynamic_state(message: Message) -> Signals:
 def _controller_state(message: Message) -> Signals:
     """JointTrajectoryControllerState: the measured point, called `feedback` today and `actual` before.
 
-    The commanded positions are those of `reference`, `desired` before.
+    The commanded positions are those of `reference`, `desired` before; the effort there is what the trajectory adds.
 
     Controllers seldom measure effort; where they command it, that is the effort there is.
     """
@@ -250,7 +250,8 @@ def _controller_state(message: Message) -> Signals:
     output = getattr(message, "output", None)
     if len(arrays["tau"]) == 0 and output is not None:
         arrays["tau"] = output.effort
-    arrays["q_r"] = (message.reference if hasattr(message, "reference") else message.desired).positions
+    commanded = message.reference if hasattr(message, "reference") else message.desired
+    arrays["q_r"], arrays["tau_f"] = commanded.positions, commanded.effort
     return _stamp(message), tuple(message.joint_names), arrays
 
 

@@ -1,4 +1,4 @@
-"""npz files: arrays t (N,), q, dq, ddq, tau, q_r, temperature (N, n), joints in the robot's order or by joint_names."""
+"""npz files: arrays t (N,) and q, dq, ddq, tau, q_r, temperature, tau_f (N, n), joints in the robot's order or named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGEST_RATIO, _ALWAYS_ALLOWED = 100, 256 << 20
 def read_npz(
     path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], timeless: bool = False
 ) -> list[Samples]:
-    """Read arrays t, q, dq, ddq, tau, q_r, temperature; others are ignored; joint_names, if there, names the columns.
+    """Read arrays t and FIELDS of samples; others are ignored; joint_names, if there, names the columns.
 
     timeless: without t the times are 0.
     """

@@ -1,0 +1,92 @@
+"""DIDIM (Gautier, Janot and Vandanjon, 2013): the closed loop is simulated, and its torque compared with the measured.
+
+Under its controller the simulated robot follows the reference almost whatever the parameters are. So the derivative of
+its torque by the parameters is the regressor along the simulated motion, and a Gauss-Newton step is least squares on
+simulated rows: tau measured = W(q_s, dq_s, ddq_s) base. No measured position is used, differentiated or filtered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.idim_iv import ROUNDS, SETTLED, moved, not_settled
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.instruments import in_band, motion_band
+from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.model.robot import Array
+
+EXPLAINED = 0.5
+"""Share of the distance between robot and reference that a simulation with the right controller leaves, at most."""
+MATTERS = 2e-3
+"""Distance between simulated and recorded motion, over the motion, below which it does not matter: estimates would be
+off by about this share."""
+
+
+def didim(
+    first: Estimate, rows: Callable[[Estimate], Information], prior: Array | None = None
+) -> tuple[Estimate, Information]:
+    """Return the estimate whose simulated closed loop has the measured torques, and the information of its rows.
+
+    first: where to start; rows: from an estimate to the information of measured torques on simulated rows.
+    """
+    found = first
+    for _ in range(ROUNDS):
+        information = rows(found)
+        before, found = found, output_error(information, prior)
+        if moved(before, found) < SETTLED:
+            return found, information
+    raise not_settled(Method.DIDIM)
+
+
+def output_error(information: Information, prior: Array | None = None) -> Estimate:
+    """Return a Gauss-Newton step with its error bars: weighted least squares on simulated rows."""
+    return replace(wls(information, prior), method=Method.DIDIM)
+
+
+def refuse_unknown_loop(prepared: Prepared, controller: object | None) -> None:
+    """Raise InputError where reference or controller are not known."""
+    if controller is None:
+        cure = Text("give the gains of the robot's controller: ", Option("controller", "controllers.yaml"))
+        raise InputError("didim simulates the robot's own closed loop, and its controller is not known", cure)
+    if prepared.reference is None:
+        what = "didim simulates the robot's own closed loop, and the recording has no commanded positions"
+        cure = Text("record them too (NAME.reference), or use ", Option("method", Method.IDIM_IV.value))
+        raise InputError(what, cure, prepared.source)
+
+
+def refuse_other_motion(prepared: Prepared, simulated: Prepared, names: tuple[str, ...]) -> None:
+    """Raise InputError where the simulated robot moves otherwise than the recorded one: the controller is another."""
+    assert prepared.reference is not None
+    band, step = motion_band(prepared), simulated.step // prepared.step
+    usable = simulated.bridged == 0.0
+    off, led, size = (np.zeros(len(names)) for _ in range(3))
+    for coarse, fine in zip(prepared.segments, simulated.segments, strict=True):
+        good = usable[fine][::step] & (prepared.bridged[coarse] == 0.0)
+        moved_, was, meant = (
+            in_band(x, band, prepared.filter.inner_rate)[good]
+            for x in (simulated.q[fine][::step], prepared.q[coarse], prepared.reference[coarse])
+        )
+        off += np.sum((moved_ - was) ** 2, axis=0)
+        led += np.sum((meant - was) ** 2, axis=0)
+        size += np.sum((was - was.mean(axis=0)) ** 2, axis=0) if len(was) else 0.0
+    wrong = (off > EXPLAINED**2 * led) & (off > MATTERS**2 * size)
+    if wrong.any():
+        k = int(np.argmax(np.where(wrong, off / np.maximum(size, 1e-300), 0.0)))
+        samples = max(int(np.count_nonzero(usable[::step])), 1)
+        far, apart = (float(np.sqrt(x[k] / samples)) for x in (off, led))
+        what = (
+            f"joint {names[k]!r}: the simulated robot is {far:.2g} rad or m away from the recorded one, which is "
+            f"{apart:.2g} away from its reference: the controller is another than was given"
+        )
+        cure = Text(
+            "check gains and speed filter, record what it adds (NAME.feedforward), or use ",
+            Option("method", Method.IDIM_IV.value),
+        )
+        raise InputError(what, cure, prepared.source)

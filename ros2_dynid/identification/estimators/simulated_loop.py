@@ -1,0 +1,173 @@
+"""The recording once more without its noise: the model of an estimate, simulated in closed loop along the reference.
+
+The reference is the commanded motion where that was recorded, else the motion within its own band. The simulated rows
+belong to the same times as the recorded ones: they pass the same filter, at a rate that the integrator needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.codegen.backend import fast_inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.identified_terms import identified_terms
+from ros2_dynid.identification.estimators.instruments import instrument_motion
+from ros2_dynid.identification.preparation.filters import finer_kernel
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.parameters import IA, JOINT, group_of, split_name, standard_names
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.sim.forward_dynamics import ForwardDynamics
+from ros2_dynid.sim.tracking_loop import Command, JointController, TrackedMotion, segments_of, tracked
+
+RATE = 500.0
+"""The loop is simulated at least this often [Hz]: a loop of 10 Hz moves by 2 ms / 16 ms of its time constant a step."""
+STIFF = 10.0
+"""Natural frequency [Hz] of the loop that is simulated where the robot's controller is not known: a close follower."""
+SMOOTH = 0.1
+"""v0 of the smooth sign, over the speed below which rows are left out."""
+STARTED = 5.0
+"""Time constants of the loop after which its start no longer shows: less than a hundredth of the distance is left."""
+MOVABLE = 0.005
+"""Least eigenvalue of a model's inertia matrix, over the joints' own inertias, that is simulated: arms that exist have
+more but for wrists in line."""
+SLOW = 0.02
+"""Share of the top speed that counts as slow where all rows are kept."""
+
+
+def model_of_estimate(
+    robot: Robot, base: BaseParameters, terms: tuple[FrictionTerm, ...], found: Estimate
+) -> tuple[Robot, Array]:
+    """Return the robot with the friction terms found, and standard parameters, shape (n_standard,).
+
+    Friction that came out negative is left out: it would drive the joints.
+    """
+    names = standard_names(robot)
+    chi = np.zeros(len(names))
+    chi[base.columns(robot)] = found.base
+    braking = [group_of(name) == "friction" and not split_name(name)[0].endswith("m") for name in names]
+    chi = np.where(np.array(braking) & (chi < 0.0), 0.0, chi)
+    return replace(robot, friction=identified_terms(terms, found)), chi
+
+
+def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointController | None) -> Prepared:
+    """Return the recording as the model moves in closed loop: positions to torques simulated, the rows' times the same.
+
+    chi: standard parameters, shape (n_standard,); controller: the robot's own. Where it is not known, or the commanded
+    motion is not, the loop is one that follows closely.
+    """
+    if prepared.elsewhere is not None:
+        raise InputError("samples that are elsewhere cannot be simulated", "identify this recording by itself")
+    if prepared.filter.row_cutoff is None or prepared.known is None or prepared.kernel is None:
+        raise InputError("a simulated closed loop needs positions as recorded", "give a recording, not filtered arrays")
+    m = max(1, int(np.ceil(RATE / prepared.filter.inner_rate)))
+    command, ddq = _command(robot, prepared, m)
+    slow = (prepared.filter.slow or SLOW) * prepared.top_speed
+    model = _movable(ForwardDynamics(robot, chi, np.maximum(SMOOTH * slow, 1e-9)), command)
+    if controller is None or prepared.reference is None:
+        controller = _following(model, command)
+        command = replace(command, tau_f=fast_inverse_dynamics(robot, model.chi, command.q, command.dq, ddq))
+    motion = tracked(model, controller, command)
+    cutoff, rate = prepared.filter.row_cutoff, prepared.filter.inner_rate
+    return replace(
+        prepared,
+        t=np.concatenate([_finer_times(prepared.t[s], m) for s in prepared.segments]),
+        q=motion.q,
+        dq=motion.dq,
+        ddq=motion.ddq,
+        tau=motion.tau,
+        sign=motion.sign,
+        carried=motion.carried,
+        bridged=_unusable(prepared, command, motion, m),
+        segments=command.segments,
+        kernel=finer_kernel(cutoff, rate, m),
+        slope_kernel=finer_kernel(cutoff, rate, m, 1),
+        step=m * prepared.step,
+        filter=replace(prepared.filter, inner_rate=m * rate),
+        reference=None,
+        feedforward=None,
+    )
+
+
+def simulated_instruments(robot: Robot, prepared: Prepared, motion: Prepared) -> Prepared:
+    """Return the recording as instruments see it, from its `simulated` motion: within the band of the motion.
+
+    Accelerations have noise that grows with frequency. Jumps of friction that the simulation shows have no more to say
+    about the parameters, and would let that noise in.
+    """
+    m = motion.step // prepared.step
+    coarse = np.concatenate([np.arange(s.start, s.stop, m) for s in motion.segments])
+    parts = segments_of([s.stop - s.start for s in prepared.segments])
+    assert motion.carried is not None
+    same = replace(
+        prepared,
+        t=motion.t[coarse],
+        q=motion.q[coarse],
+        tau=motion.tau[coarse],
+        carried=motion.carried[coarse],
+        bridged=np.concatenate([prepared.bridged[s] for s in prepared.segments]),  # however the loop started
+        segments=parts,
+        reference=None,
+    )
+    return instrument_motion(robot, same)
+
+
+def _command(robot: Robot, prepared: Prepared, m: int) -> tuple[Command, Array]:
+    """Return the reference at m times the inner rate, and its accelerations (N, n)."""
+    from scipy.interpolate import CubicSpline
+
+    source = prepared.reference
+    if source is None:
+        source = instrument_motion(robot, prepared).q
+    feed = np.zeros_like(source) if prepared.feedforward is None else prepared.feedforward
+    parts: list[tuple[Array, ...]] = []
+    for segment in prepared.segments:
+        t = prepared.t[segment]
+        curve, added, at = CubicSpline(t, source[segment]), CubicSpline(t, feed[segment]), _finer_times(t, m)
+        parts.append((curve(at), curve(at, 1), curve(at, 2), added(at)))
+    q, dq, ddq, tau_f = (np.concatenate(column) for column in zip(*parts, strict=True))
+    segments = segments_of([len(part[0]) for part in parts])
+    return Command(m * prepared.filter.inner_rate, q, dq, tau_f, segments), ddq
+
+
+def _finer_times(t: Array, m: int) -> Array:
+    return np.asarray(np.interp(np.arange(m * (len(t) - 1) + 1) / m, np.arange(len(t)), t))
+
+
+def _movable(model: ForwardDynamics, command: Command) -> ForwardDynamics:
+    """Return the model with heavier rotors, where its inertia matrix is not positive along the motion.
+
+    Errors of a first or poor estimate can make it so. The loop follows its reference whatever the model is, and the
+    estimate that follows is compared with the recorded torques by its own values, not by these.
+    """
+    M = model.inertia(command.q[:: max(1, len(command.q) // 64)])
+    size = np.sqrt(np.maximum(np.abs(np.einsum("tjj->tj", M)).mean(axis=0), 1e-12))
+    scaled = 0.5 * (M + M.transpose(0, 2, 1)) / np.outer(size, size)
+    lacking = MOVABLE - float(np.linalg.eigvalsh(scaled).min())
+    if lacking <= 0.0:
+        return model
+    robot, chi = model.robot, model.chi.copy()
+    chi[[JOINT * (joint - 1) + IA for joint in robot.active]] += lacking * size**2
+    return replace(model, chi=chi)
+
+
+def _following(model: ForwardDynamics, command: Command) -> JointController:
+    """Return the controller that follows closely: critically damped at each joint's own mean inertia."""
+    M = model.inertia(command.q[:: max(1, len(command.q) // 64)])
+    inertia = np.maximum(np.einsum("tjj->tj", M).mean(axis=0), 1e-12)
+    w = 2.0 * np.pi * STIFF
+    return JointController(inertia * w**2, 2.0 * inertia * w)
+
+
+def _unusable(prepared: Prepared, command: Command, motion: TrackedMotion, m: int) -> Array:
+    """Return the share of each sample that is in bridged gaps, 1 where the loop still remembers its start."""
+    parts = []
+    for coarse, fine in zip(prepared.segments, command.segments, strict=True):
+        bridged = np.repeat(prepared.bridged[coarse], m)[: fine.stop - fine.start].copy()
+        bridged[: int(np.ceil(STARTED * motion.time_constant * command.rate))] = 1.0
+        parts.append(bridged)
+    return np.concatenate(parts)

@@ -1,0 +1,181 @@
+"""idim-iv and didim: noise of the encoders, inside the loop or outside it, does not bias what a simulated loop says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from closed_loop import closed_loop, controller_of, fourier
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.cli import main
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
+from ros2_dynid.identification.estimators.simulated_loop import simulated
+from ros2_dynid.identification.preparation import PreparationOptions, prepare
+from ros2_dynid.identification.preparation.filters import finer_kernel, lowpass_kernel
+from ros2_dynid.identification.preparation.prepared import as_prepared
+from ros2_dynid.identification.preparation.rows import row_count, row_times
+from ros2_dynid.identification.validation.method_choice import method_choice
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.save import save_samples
+from ros2_dynid.sim.forward_dynamics import ForwardDynamics
+from ros2_dynid.sim.tracking_loop import Command, tracked
+from ros2_dynid.sim.truth import true_parameters
+
+ROBOT = load_robot("demo3")
+CHI = true_parameters(ROBOT, 1)
+CONTROLLER = controller_of(ROBOT, CHI)
+SIMULATING = [Method.IDIM_IV, Method.DIDIM]
+
+
+def problem_of(samples, row_cutoff=None, controller=CONTROLLER):
+    base = base_parameters(ROBOT, method="closed-form")
+    prepared = prepare(ROBOT, samples, PreparationOptions(row_cutoff=row_cutoff))
+    information = inform(ROBOT, base, [prepared])
+    return Problem(ROBOT, base, (prepared,), information, np.zeros(len(base) + 1), controller=controller)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return closed_loop(ROBOT, CHI, 0, 5e-4, True, seconds=8.0)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["inside", "outside"])
+def noisy(request, run):
+    return run if request.param else closed_loop(ROBOT, CHI, 0, 5e-4, False, seconds=8.0)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """A robot as its equations say, without Coulomb friction: its torques have no jumps that a filter would blur."""
+    chi = CHI.copy()
+    chi[12 : 14 * ROBOT.n : 14] = 0.0
+    t, q, dq, _ = fourier(np.random.default_rng(0), ROBOT.n, 8.0)
+    model = ForwardDynamics(ROBOT, chi, np.full(ROBOT.n, 5e-3))
+    motion = tracked(model, CONTROLLER, Command(1000.0, q, dq, np.zeros_like(q), (slice(0, len(q)),)))
+    return chi, Samples(t, ROBOT.active_names, motion.q, tau=motion.tau, q_r=q)
+
+
+@pytest.mark.parametrize("method", SIMULATING)
+def test_data_without_noise_give_the_parameters(exact, method):
+    chi, samples = exact
+    problem = problem_of(samples)
+    found = fitter(method, problem)(None)
+    assert found.method is method
+    truth = problem.base.values(ROBOT, chi)
+    assert np.abs(found.base - truth).max() < 3e-4 * np.abs(truth).max()
+    assert np.median(np.abs(found.base - truth) / np.maximum(np.abs(truth), 1e-2)) < 1e-4
+    assert np.linalg.norm(found.sigma) < 1e-3 and abs(found.delay) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("method", "known"), [(Method.DIDIM, "loop"), (Method.IDIM_IV, "loop"), (Method.IDIM_IV, "nothing")]
+)
+def test_simulated_loops_are_not_biased_where_least_squares_is(noisy, method, known):
+    samples = noisy if known == "loop" else replace(noisy, q_r=None, tau_f=None)
+    problem = problem_of(samples, 40.0, CONTROLLER if known == "loop" else None)
+    truth = problem.base.values(ROBOT, CHI)
+    biased, found = (fitter(m, problem)(None) for m in (Method.WLS, method))
+    assert np.abs((biased.base - truth) / biased.base_std).max() > 6.0, "the case is one that matters"
+    assert np.mean(np.abs(found.base - truth) < 3.0 * found.base_std) >= 0.95
+
+
+def test_the_method_named_is_the_best_that_can_be_used(run):
+    problem = problem_of(run, 40.0)
+    found = fitter(Method.WLS, problem)(None)
+    choice = method_choice(problem, found)
+    best, other = (fitter(m, problem)(None) for m in (choice.method, Method.IV))
+    assert choice.method in SIMULATING and "biases wls" in choice.reason
+    well = found.base_std < 0.05 * np.abs(other.base)
+    assert np.median(best.base_std[well] / other.base_std[well]) < 1.0
+    assert method_choice(replace(problem, controller=None), found).method is Method.IV
+    assert method_choice(problem, fitter(Method.DIDIM, problem)(None)).method is Method.DIDIM
+
+
+def test_a_known_loop_says_more_where_the_robot_lags():
+    """A soft controller: the robot is far from what was commanded, and the simulated one is with it."""
+    samples = closed_loop(ROBOT, CHI, 1, 5e-4, True, 10.0, share=0.0, stiffness=3.0)
+    problem = problem_of(samples, 15.0, controller_of(ROBOT, CHI, 3.0))
+    truth = problem.base.values(ROBOT, CHI)
+    plain, instruments, loop = (fitter(m, problem)(None) for m in (Method.IV, *SIMULATING))
+    for found in (instruments, loop):
+        assert np.mean(np.abs(found.base - truth) < 3.0 * found.base_std) >= 0.95
+    assert np.median(instruments.base_std / plain.base_std) < 1.2
+    assert np.median(loop.base_std / plain.base_std) < 0.8
+
+
+def test_a_fold_is_estimated_from_its_blocks_alone(run):
+    problem = problem_of(run)
+    for method in SIMULATING:
+        fit = fitter(method, problem)
+        part = fit(range(20))
+        assert part.method is method and np.all(part.base_std > 0)
+        assert not np.allclose(part.base, fit(None).base)
+
+
+def test_simulated_rows_belong_to_the_recorded_times(run):
+    prepared = problem_of(run).prepared[0]
+    fine = simulated(ROBOT, CHI, prepared, CONTROLLER)
+    assert fine.filter.inner_rate >= 500.0 and row_count(fine) == row_count(prepared)
+    assert np.allclose(row_times(fine), row_times(prepared), atol=1e-9)
+    assert np.median(np.abs(fine.q[:: fine.step // prepared.step] - prepared.q)) < 1e-3
+
+
+@pytest.mark.parametrize("derivative", [0, 1])
+def test_the_finer_kernel_filters_as_the_coarse_one(derivative):
+    rate, m = 160.0, 4
+    coarse, fine = lowpass_kernel(8.0, rate, derivative), finer_kernel(8.0, rate, m, derivative)
+    assert len(fine) == m * (len(coarse) - 1) + 1
+    for f in (0.0, 2.0, 6.0, 9.0, 12.0):
+        gains = []
+        for kernel, r in ((coarse, rate), (fine, m * rate)):
+            t = (np.arange(len(kernel)) - len(kernel) // 2) / r
+            gains.append(kernel @ np.exp(-2j * np.pi * f * t))
+        assert abs(gains[0] - gains[1]) < 1e-4 * (1.0 + 2 * np.pi * f * derivative)
+
+
+def test_loops_that_are_not_known_are_refused(run):
+    with pytest.raises(InputError, match="its controller is not known; give the gains"):
+        fitter(Method.DIDIM, problem_of(run, controller=None))
+    with pytest.raises(InputError, match="the recording has no commanded positions"):
+        fitter(Method.DIDIM, problem_of(replace(run, q_r=None)))
+    arrays = np.random.default_rng(0).normal(size=(4, 400, ROBOT.n))
+    prepared = as_prepared(ROBOT, *arrays)
+    with pytest.raises(InputError, match="needs positions as recorded"):
+        simulated(ROBOT, CHI, prepared, CONTROLLER)
+
+
+def test_another_controller_is_refused():
+    samples = closed_loop(ROBOT, CHI, 2, 1e-5, True, 8.0, share=0.0)
+    fitter(Method.DIDIM, problem_of(samples))
+    softer = replace(CONTROLLER, Kp=0.3 * CONTROLLER.Kp, Kd=0.5 * CONTROLLER.Kd)
+    with pytest.raises(InputError, match="the controller is another than was given"):
+        fitter(Method.DIDIM, problem_of(samples, controller=softer))
+    fed = closed_loop(ROBOT, CHI, 2, 1e-5, True, 8.0, share=0.9)
+    with pytest.raises(InputError, match=r"record what it adds \(NAME.feedforward\)"):
+        fitter(Method.DIDIM, problem_of(replace(fed, tau_f=None)))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_didim_from_the_command_line(run, tmp_path, capsys, suffix):
+    gains = {
+        name: {"p": p, "d": d} for name, p, d in zip(ROBOT.active_names, CONTROLLER.Kp, CONTROLLER.Kd, strict=True)
+    }
+    controllers, recording = tmp_path / "controllers.yaml", str(tmp_path / f"run.{suffix}")
+    controllers.write_text(json.dumps({"jtc": {"ros__parameters": {"gains": gains, "speed_filter": 60.0}}}))
+    save_samples(run, recording)
+    common = ["identify", "demo3", recording, "--cross-validate", "0", "--prior", "none", "--json", "--method", "didim"]
+    assert main([*common, "--controller", str(controllers)]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["method"] == outcome["recommended"] == "didim"
+    values = np.array([row["value"] for row in outcome["base"]])
+    stds = np.array([row["std"] for row in outcome["base"]])
+    truth = base_parameters(ROBOT, method="closed-form").values(ROBOT, CHI)
+    assert np.mean(np.abs(values - truth) < 3.5 * stds) >= 0.95
+    assert main(common) == 2
+    assert "--controller" in capsys.readouterr().err
