@@ -73,8 +73,19 @@ class Samples:
     def with_arrays(self, t: Array, arrays: Mapping[str, Array], joint_names: Sequence[str] | None = None) -> Samples:
         """Return samples of the same source with other times and signals."""
         names = self.joint_names if joint_names is None else tuple(joint_names)
-        further = {field: arrays.get(field) for field in FIELDS[1:]}
-        return replace(self, t=t, joint_names=names, q=arrays["q"], **further)
+        dq, ddq, tau, q_r, temperature, tau_f = (arrays.get(field) for field in FIELDS[1:])
+        return replace(
+            self,
+            t=t,
+            joint_names=names,
+            q=arrays["q"],
+            dq=dq,
+            ddq=ddq,
+            tau=tau,
+            q_r=q_r,
+            temperature=temperature,
+            tau_f=tau_f,
+        )
 
     def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Samples:
         """Return the samples of the rows given."""

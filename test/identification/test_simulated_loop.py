@@ -20,6 +20,8 @@ from ros2_dynid.identification.preparation.filters import finer_kernel, lowpass_
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import row_count, row_times
 from ros2_dynid.identification.validation.method_choice import method_choice
+from ros2_dynid.model.effort_sensors import with_sensors
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
@@ -144,6 +146,13 @@ def test_loops_that_are_not_known_are_refused(run):
         fitter(Method.DIDIM, problem_of(run, controller=None))
     with pytest.raises(InputError, match="the recording has no commanded positions"):
         fitter(Method.DIDIM, problem_of(replace(run, q_r=None)))
+    problem = problem_of(run)
+    warm = (FrictionTerm(1, FrictionKind.TEMPERATURE, 0.1, reference=20.0),)
+    with pytest.raises(InputError, match="friction that changes with the temperature"):
+        fitter(Method.DIDIM, replace(problem, terms=warm))
+    sensors = with_sensors(ROBOT, dict.fromkeys(ROBOT.active_names, ()))
+    with pytest.raises(InputError, match="efforts of torque sensors at the links"):
+        fitter(Method.DIDIM, replace(problem, robot=sensors))
     arrays = np.random.default_rng(0).normal(size=(4, 400, ROBOT.n))
     prepared = as_prepared(ROBOT, *arrays)
     with pytest.raises(InputError, match="needs positions as recorded"):

@@ -7,7 +7,7 @@ simulated rows: tau measured = W(q_s, dq_s, ddq_s) base. No measured position is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,8 @@ from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.instruments import in_band, motion_band
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.model.robot import Array
+from ros2_dynid.model.friction_kinds import THERMAL, FrictionTerm
+from ros2_dynid.model.robot import DRIVE, Array, Robot
 
 EXPLAINED = 0.5
 """Share of the distance between robot and reference that a simulation with the right controller leaves, at most."""
@@ -50,8 +51,19 @@ def output_error(information: Information, prior: Array | None = None) -> Estima
     return replace(wls(information, prior), method=Method.DIDIM)
 
 
-def refuse_unknown_loop(prepared: Prepared, controller: object | None) -> None:
-    """Raise InputError where reference or controller are not known."""
+def refuse_unknown_loop(
+    robot: Robot, prepared: Prepared, controller: object | None, terms: Sequence[FrictionTerm]
+) -> None:
+    """Raise InputError where the closed loop is not known whole: reference, controller, friction or rotors."""
+    if any(joint.felt != DRIVE for joint in robot.joints):
+        what = (
+            "didim simulates motors, and efforts of torque sensors at the links do not show their friction and rotors"
+        )
+        raise InputError(what, Text("use ", Option("method", Method.IDIM_IV.value)), prepared.source)
+    if any(term.kind in THERMAL for term in terms):
+        what = "didim does not simulate friction that changes with the temperature"
+        cure = Text("use ", Option("method", Method.IDIM_IV.value), ", or another law of friction")
+        raise InputError(what, cure, prepared.source)
     if controller is None:
         cure = Text("give the gains of the robot's controller: ", Option("controller", "controllers.yaml"))
         raise InputError("didim simulates the robot's own closed loop, and its controller is not known", cure)

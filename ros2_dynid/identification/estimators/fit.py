@@ -303,7 +303,7 @@ def _by_simulated_instruments(problem: Problem) -> Fit:
 
 def _by_output_error(problem: Problem) -> Fit:
     for prepared in problem.prepared:
-        refuse_unknown_loop(prepared, problem.controller)
+        refuse_unknown_loop(problem.robot, prepared, problem.controller, problem.terms)
     simulation = _Simulation(problem)
 
     def rows(prepared: Prepared) -> Iterator[Rows]:

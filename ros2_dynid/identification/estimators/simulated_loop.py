@@ -75,7 +75,7 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
     cutoff, rate = prepared.filter.row_cutoff, prepared.filter.inner_rate
     return replace(
         prepared,
-        t=np.concatenate([_finer_times(prepared.t[s], m) for s in prepared.segments]),
+        t=np.concatenate([_finer(prepared.t[s, None], m)[:, 0] for s in prepared.segments]),
         q=motion.q,
         dq=motion.dq,
         ddq=motion.ddq,
@@ -83,6 +83,9 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
         sign=motion.sign,
         carried=motion.carried,
         bridged=_unusable(prepared, command, motion, m),
+        temperature=None
+        if prepared.temperature is None
+        else np.concatenate([_finer(prepared.temperature[s], m) for s in prepared.segments]),
         segments=command.segments,
         kernel=finer_kernel(cutoff, rate, m),
         slope_kernel=finer_kernel(cutoff, rate, m, 1),
@@ -110,6 +113,9 @@ def simulated_instruments(robot: Robot, prepared: Prepared, motion: Prepared) ->
         tau=motion.tau[coarse],
         carried=motion.carried[coarse],
         bridged=np.concatenate([prepared.bridged[s] for s in prepared.segments]),  # however the loop started
+        temperature=None
+        if prepared.temperature is None
+        else np.concatenate([prepared.temperature[s] for s in prepared.segments]),
         segments=parts,
         reference=None,
     )
@@ -127,15 +133,17 @@ def _command(robot: Robot, prepared: Prepared, m: int) -> tuple[Command, Array]:
     parts: list[tuple[Array, ...]] = []
     for segment in prepared.segments:
         t = prepared.t[segment]
-        curve, added, at = CubicSpline(t, source[segment]), CubicSpline(t, feed[segment]), _finer_times(t, m)
+        curve, added, at = CubicSpline(t, source[segment]), CubicSpline(t, feed[segment]), _finer(t[:, None], m)[:, 0]
         parts.append((curve(at), curve(at, 1), curve(at, 2), added(at)))
     q, dq, ddq, tau_f = (np.concatenate(column) for column in zip(*parts, strict=True))
     segments = segments_of([len(part[0]) for part in parts])
     return Command(m * prepared.filter.inner_rate, q, dq, tau_f, segments), ddq
 
 
-def _finer_times(t: Array, m: int) -> Array:
-    return np.asarray(np.interp(np.arange(m * (len(t) - 1) + 1) / m, np.arange(len(t)), t))
+def _finer(x: Array, m: int) -> Array:
+    """Return x, shape (N, n), at m times the rate, linear between samples."""
+    at, every = np.arange(m * (len(x) - 1) + 1) / m, np.arange(len(x))
+    return np.column_stack([np.interp(at, every, column) for column in x.T])
 
 
 def _movable(model: ForwardDynamics, command: Command) -> ForwardDynamics:

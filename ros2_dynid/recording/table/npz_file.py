@@ -1,4 +1,4 @@
-"""npz files: arrays t (N,) and q, dq, ddq, tau, q_r, temperature, tau_f (N, n), joints in the robot's order or named."""
+"""npz files: arrays t (N,), q, dq, ddq, tau, q_r, temperature, tau_f (N, n), joints in the robot's order or named."""
 
 from __future__ import annotations
 
