@@ -11,9 +11,10 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag import mcap_records as mcap
 from ros2_dynid.recording.bag.cdr import CdrReader, CdrWriter
 from ros2_dynid.recording.bag.compression import DamagedDataError
-from ros2_dynid.recording.bag.encode import joint_states
+from ros2_dynid.recording.bag.encode import joint_state, joint_states
 from ros2_dynid.recording.bag.merge import _uncovered
-from ros2_dynid.recording.bag.storage import block_of, distinct, type_name
+from ros2_dynid.recording.bag.storage import Channel, block_of, distinct, type_name
+from ros2_dynid.recording.bag.topics import choose_topics
 
 # --- CDR
 
@@ -200,3 +201,47 @@ def test_nothing_is_interpolated_beyond_the_ends_nor_across_a_gap():
         wanted = [True, False, False, gap, gap, False, False, True]
         assert _uncovered(at, stamp).tolist() == wanted
     assert _uncovered(np.array([4, 5, 6]), np.array([5])).tolist() == [True, False, True]
+
+
+# --- which topics
+
+
+class Listed:
+    """A bag of single joint states on two topics, a block each, that counts what is read of it."""
+
+    path, read = "bag", 0
+
+    def __init__(self, names, blocks):
+        kind = "sensor_msgs/msg/JointState"
+        self.channels = [Channel(k, topic, kind, "cdr", count=9) for k, topic in enumerate(names)]
+        self._names, self._blocks = list(names.values()), blocks
+
+    def file_warnings(self):
+        return []
+
+    def blocks(self, topics):
+        for k in range(self._blocks):
+            self.read += 1
+            channel = k % len(self.channels)
+            names = self._names[channel]
+            payload = joint_state(names, k, [np.zeros(len(names)), None, None])
+            yield block_of([payload], [channel], [k]), [self.channels[channel]]
+
+
+def test_topics_are_known_by_the_joints_of_their_first_messages():
+    bag = Listed({"/left": ("a", "b"), "/right": ("c", "d")}, 1000)
+    assert choose_topics(bag, ("c", "d"), None) == ("/right",)
+    assert bag.read == 100, "fifty messages of each are enough"
+    assert choose_topics(Listed({"/left": ("a", "b"), "/right": ("c",)}, 40), ("a", "c"), None) == ("/left", "/right")
+    one_sided = Listed({"/left": ("a", "b"), "/right": ("c", "d")}, 1000)
+    one_sided.blocks = lambda topics, inner=one_sided.blocks: (x for x in inner(topics) if x[1][0].topic == "/left")
+    assert choose_topics(one_sided, ("a", "b"), None) == ("/left",) and one_sided.read < 500, (
+        "it does not read all of it"
+    )
+    both = {"/joint_states": ("a",), "/copy/joint_states": ("a",), "/other": ("a",)}
+    with pytest.raises(InputError, match="3 topics carry joint states"):
+        choose_topics(Listed(both, 30), ("a",), None)
+    assert choose_topics(Listed({"/joint_states": ("a",), "/other": ("a",)}, 30), ("a",), None) == ("/joint_states",)
+    assert choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), None, " y , /x") == ("/y", "/x")
+    with pytest.raises(InputError, match="no topic 'z'; choose from its topics: /x, /y"):
+        choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), None, "z")

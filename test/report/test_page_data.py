@@ -27,6 +27,7 @@ from ros2_dynid.report.figures import (
     friction_load_figure,
     position_figure,
     singular_figure,
+    temperature_figure,
     torque_figure,
 )
 from ros2_dynid.report.page_data import (
@@ -142,6 +143,7 @@ def test_friction_over_speed_load_and_position():
     model = identified()
     model = replace(model, robot=replace(model.robot, friction=(term,)))
     rows = rows_of(model, n=2500)
+    rows.temperature[:, 2] = 20.0 + np.arange(2500) / 100
     place = {leader: k for k, leader in enumerate(model.leaders)}
     drives = CHI.reshape(3, 14)
     chi = drives.copy()
@@ -157,6 +159,7 @@ def test_friction_over_speed_load_and_position():
         carried = np.abs(without)
         np.testing.assert_allclose(joint.load, carried[pick, j], rtol=1e-3, atol=1e-3)
         assert (joint.unit, joint.speed_unit, joint.position_unit) == ("N.m", "rad/s", "rad")
+        np.testing.assert_allclose(joint.temperature, rows.temperature[pick, j] if j == 2 else [], rtol=1e-4)
         x, top = np.array(joint.curve.x), np.abs(rows.dq[:, j]).max()
         assert len(x) == 40 and x[0] == pytest.approx(-top, rel=1e-4) and x[-1] == pytest.approx(top, rel=1e-4)
         Fv, Fc, off = drives[j, 11:14]
@@ -324,6 +327,12 @@ def test_friction_figures_draw_dots_curves_and_band():
     assert len(plain.collections) == 1 and len(plain.lines) == 1
     (load,) = friction_load_figure(PICTURE).axes
     assert data_of(load.lines[0]) == [[10.0, 20.0, 30.0], [3.0, 4.0, 0.1]], "against the motion"
+    above, below = temperature_figure(replace(PICTURE, temperature=[20.0, None, 40.0])).axes
+    np.testing.assert_equal(data_of(above.lines[0]), [[20.0, np.nan, 40.0], [3.0, 4.0, 0.1]])
+    np.testing.assert_equal(data_of(below.lines[0]), [[20.0, np.nan, 40.0], [5.0, -6.0, 7.0]])
+    assert below.get_xlabel() == "temperature [°C]" and above.get_title() == "elbow"
+    for axes in (above, load):
+        assert axes.title.get_position()[1] == 1.0, "at a place of its own: to find one takes long"
     (position,) = position_figure(PICTURE).axes
     assert data_of(position.lines[0]) == [[0.1, 0.2, 0.3], [5.0, 6.0, 7.0]]
     assert position.get_xlabel() == "position [rad]"
@@ -342,6 +351,8 @@ def test_what_is_drawn_of_a_page(tmp_path):
     torque = {"fit": TorqueSet("fitted data", [0.0, 0.1, 0.2], [TORQUE, TORQUE])}
     bare = replace(PICTURE, load=[])
     page = PageData([row, replace(row, percent=None)], torque, 30.0, [3.0, 1.0], [], [bare, PICTURE], [])
+    warm = replace(page, friction=[replace(PICTURE, temperature=[1.0, 2.0, 3.0])])
+    assert "friction_temperature_joint1" in [d.name for d in drawings_of(warm)]
     drawings = drawings_of(page)
     assert [d.name for d in drawings] == [
         "torque_fit_joint1", "torque_fit_joint2", "friction_joint1", "friction_joint2", "friction_load_joint2",
