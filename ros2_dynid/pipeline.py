@@ -181,20 +181,24 @@ def identify(
 
     report("validating", 0.87)
     fitted = fitted_torques(problem, values[served])
+    tested = problem.to_test(options.method)
     quick = options.method is Method.WLS and not options.essential  # which are chosen by their error bars
-    tested = fitter(options.method, problem, bars=False) if quick else fit
+    again = quick or tested is not problem
+    tested_fit = fitter(options.method, tested, bars=not quick) if again else fit
+    tested_draws = draws if tested is problem else _draws(tested, options)
     fits = set_fits(
-        problem,
         tested,
+        tested_fit,
         with_essential=ESSENTIAL in values,
         with_consistent=CONSISTENT in values,
         essential_std=options.essential_std,
-        draw=None if draws is None else draws(tested),
+        dropped=None if selection is None else sum(step.dropped for step in selection.steps),
+        draw=None if tested_draws is None else tested_draws(tested_fit),
     )
-    level = held_out_level(problem, found, fits[BASE])
+    level = held_out_level(tested, found, fits[BASE])
     held_out = predicted_recordings(problem, validate, values, replace(found, sigma=level), options, report)
     validations = {
-        name: validation_of(problem, fits[name], None if held_out is None else held_out[name], options)
+        name: validation_of(problem, tested, fits[name], None if held_out is None else held_out[name], options)
         for name in values
     }
     validation = validations[served]

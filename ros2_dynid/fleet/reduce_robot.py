@@ -25,6 +25,7 @@ from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.trends import FrictionPoint, friction_of
 from ros2_dynid.identification.estimators import Estimate, Information, combine, wls
 from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques
+from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.parameters import unit_of
@@ -97,7 +98,7 @@ def reduce_robot(job: RobotJob, run: Map = here) -> Reduced:
     """Identify a robot from the outcomes of its recordings; `run` maps questions about samples."""
     robot = job.robot
     base = base_parameters(robot, method="closed-form")
-    together = combine([outcome.information for outcome in job.outcomes])
+    together = with_standstill(combine([outcome.information for outcome in job.outcomes]))
     try:
         found = wls(together)
     except DynidError as error:

@@ -174,6 +174,8 @@ def elimination_of(problem: Problem, selection: Essential) -> Elimination:
             statistic=step.statistic,
             limit=step.limit,
             dropped=step.dropped,
+            growth=step.growth,
+            allowed=step.allowed,
         )
         for step in selection.steps
     )
@@ -216,7 +218,11 @@ def provenance(
         "rank": found.rank,
         "sigma": encode(found.sigma),
         "delay": encode(delay_of(problem, found)),
-        "validated_by": {"data": validation.by.value, "folds": validation.folds},
+        "validated_by": {
+            "data": validation.by.value,
+            "folds": validation.folds,
+            "left_out": validation.left_out.value,
+        },
         "verdict": [encode(remark) for remark in remarks],
         "notes": list(notes_of(problem)),
         "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -23,6 +24,7 @@ from ros2_dynid.identification.validation import (
     Comparison,
     Errors,
     HeldOut,
+    LeftOut,
     Level,
     Remark,
     ValidatedBy,
@@ -81,17 +83,22 @@ def predicted_recordings(
 
 
 def held_out_level(problem: Problem, found: Estimate, fit: Fit) -> Array:
-    """Return the level of errors that the band of predictions allows for: that of stretches left out in turn."""
+    """Return the level of errors that the band of predictions allows for: that of blocks of `problem` left out."""
     names = problem.robot.active_names
     tested = held_out_in_folds(names, problem.information, None, fit).errors
     return band_level(problem.information, found, np.array([tested[name].rms for name in names]) if tested else None)
 
 
-def validation_of(problem: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions) -> HeldOut:
-    """Return the held-out errors: on the recordings given, else on blocks of time left out in turn."""
+def validation_of(
+    problem: Problem, tested: Problem, fit: Fit, held_out: Comparison | None, options: IdentifyOptions
+) -> HeldOut:
+    """Return the held-out errors: on the recordings given, else on blocks of `tested` left out in turn."""
     if held_out is not None:
         return HeldOut(held_out.errors, ValidatedBy.RECORDINGS)
-    return held_out_in_folds(problem.robot.active_names, problem.information, options.cross_validate, fit)
+    found = held_out_in_folds(problem.robot.active_names, tested.information, options.cross_validate, fit)
+    if not problem.repeats or not found.folds:
+        return found
+    return replace(found, left_out=LeftOut.SAME_MOTION if tested.repeats else LeftOut.PARTS_OF_PERIOD)
 
 
 def essential_remarks(sets: Mapping[str, SetErrors]) -> list[Remark]:

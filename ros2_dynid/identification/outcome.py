@@ -22,13 +22,18 @@ class Delay:
 
 @dataclass(frozen=True)
 class EliminationStep:
-    """One elimination tried: the parameter, its relative std, the test's statistic and limit, the outcome."""
+    """One elimination tried: the parameter, its relative std, the test's statistic and limit, the outcome.
+
+    growth, allowed: of the squared error on stretches left out, without all dropped so far, as a share.
+    """
 
     parameter: str
     relative_std: float | None
     statistic: float
     limit: float
     dropped: bool
+    growth: float = 0.0
+    allowed: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from recordings import simulated, simulated_truth
+from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.fit import inform
@@ -27,8 +27,11 @@ from ros2_dynid.identification.physical.essential import essential, restrict, si
 from ros2_dynid.identification.physical.standard import closest, full_map, on_leaders
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.rows import row_chunks
+from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
+from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
+from ros2_dynid.progress import Reporter
 
 MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
 
@@ -63,6 +66,25 @@ def test_elimination_keeps_the_error_and_what_matters(case):
     truth = base.values(robot, chi)
     unexplained = np.abs(truth[dropped]) / full.std[dropped]
     assert np.max(unexplained) < 12.0  # nothing that the data clearly show was dropped
+
+
+@pytest.mark.skipif(not (DATA / "kr300").is_dir(), reason="the recordings of real robots are not here")
+def test_elimination_stops_before_held_out_torques_suffer():
+    """The F test alone drops too much of a robot whose counterbalance is not in the model."""
+    robot = load_robot(DATA / "kr300" / "robot.yaml")
+    options = IdentifyOptions(essential=True)
+    recordings = [DATA / "kr300" / f"{part}.npz" for part in "ab"]
+    problem = read_problem(robot, recordings, options, Reporter(None, None))
+    full = wls(problem.information)
+    alone, stopped = (essential(problem.information, full, folds=folds) for folds in (0, 5))
+    assert len(stopped.kept) > len(alone.kept)
+    last = stopped.steps[-1]
+    assert not last.dropped and last.statistic <= last.limit and last.growth > last.allowed
+    assert essential(problem.information, full, most=0).kept == tuple(range(len(problem.base)))
+    outcome = identify(robot, recordings, options=options).outcome
+    errors = {name: outcome.sets[name].validation["all"].relative for name in ("base", "essential")}
+    assert errors["essential"] < 1.05 * errors["base"]
+    assert not any("essential parameters alone" in remark.text for remark in outcome.verdict)
 
 
 def test_restricted_information_is_that_of_fewer_columns(case):

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from recordings import DATA, simulated, simulated_truth
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import wls
 from ros2_dynid.identification.estimators.covariance import block_moments
 from ros2_dynid.identification.validation import HeldOut, Level, ValidatedBy, verdict
 from ros2_dynid.identification.validation.evidence import Evidence, JointEvidence, ParameterEvidence, evidence_of
 from ros2_dynid.identification.validation.torque_errors import torque_errors
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
+from ros2_dynid.recording.samples import Samples
 
 STRONG = JointEvidence("shoulder", torque=50.0, noise=0.5, fit=0.02, held_out=0.03)
 WEAK = JointEvidence("wrist", torque=4.0, noise=0.1, fit=0.03, held_out=0.04)
@@ -222,3 +226,40 @@ def test_a_kr300_fitted_on_one_trajectory_is_not_called_good():
     for name, error in tested.validation.items():
         if name != "all" and error.relative > 0.5:
             assert any(remark.text.startswith(f"{name} is not known") for remark in tested.verdict)
+
+
+def repeated_motion(seed, seconds, period):
+    """Return demo6 on three harmonics, with a torque that no model of ours has."""
+    robot, rng = load_robot("demo6"), np.random.default_rng(seed)
+    chi = standard_vector(robot)
+    chi[11 : 14 * robot.n : 14] = 2.0
+    t = np.arange(0.0, seconds, 0.01)
+    q, dq, ddq = np.zeros((3, len(t), robot.n))
+    for j in range(robot.n):
+        for h in (1, 2, 3):
+            w, (a, b) = 2.0 * np.pi * h / period, rng.normal(0.0, 0.5 / h, 2)
+            s, c = np.sin(w * t), np.cos(w * t)
+            q[:, j], dq[:, j], ddq[:, j] = (
+                q[:, j] + a * s + b * c,
+                dq[:, j] + w * (a * c - b * s),
+                ddq[:, j] - w**2 * (a * s + b * c),
+            )
+    tau = inverse_dynamics(robot, chi, q, dq, ddq)
+    tau += 0.15 * np.sqrt(np.mean(tau**2, axis=0)) * np.sin(3.0 * q) + rng.normal(0.0, 0.02, q.shape)
+    return robot, Samples(t, robot.active_names, q, tau=tau, source="repeated")
+
+
+def test_a_motion_that_repeats_is_left_out_by_parts_of_its_period():
+    """Stretches of time hold nothing new there: their error is that of the fit, a third of that on another motion."""
+    robot, recording = repeated_motion(0, 30.0, 6.0)
+    _, other = repeated_motion(100, 30.0, 7.3)
+    options = IdentifyOptions(checks=False)
+    elsewhere = identify(robot, [recording], options=options, validate=[other]).outcome.validation["all"].relative
+    honest = identify(robot, [recording], options=options).outcome
+    assert 0.5 < honest.validation["all"].relative / elsewhere < 2.0
+    assert any("parts of the motion, which repeats itself" in remark.text for remark in honest.verdict)
+    assert Level.GOOD not in {remark.level for remark in honest.verdict}
+    # irls finds its weights in stretches of time and cannot leave out parts of the period: the verdict says so
+    same = identify(robot, [recording], options=replace(options, method=Method.IRLS)).outcome
+    assert same.validation["all"].relative < 0.5 * elsewhere
+    assert any("repeats itself" in r.text and r.level is Level.WARNING for r in same.verdict)

@@ -17,7 +17,7 @@ from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_enough, row_filter, windows
+from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_and_still, row_filter, windows
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
@@ -42,7 +42,7 @@ def energy_rows(
         if delay:
             late = -np.sum(np.gradient(tau, 1.0 / prepared.filter.inner_rate, axis=0) * dq, axis=1)
             W = np.vstack((W, passed(late, m)))
-        keep = np.asarray(fast_enough(robot, prepared, window, passed).any(axis=0))
+        keep = np.asarray(fast_and_still(robot, prepared, window, passed)[0].any(axis=0))
         yield Rows(prepared.t[window.at], W[:, None], passed(power, m)[None], keep[None])
 
 

@@ -20,7 +20,14 @@ from ros2_dynid.identification.estimators.energy_rows import energy_rows
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.idim_iv import idim_iv
-from ros2_dynid.identification.estimators.information import Information, block_length, combine, gather, restrict
+from ros2_dynid.identification.estimators.information import (
+    Information,
+    block_length,
+    combine,
+    different_motion,
+    gather,
+    restrict,
+)
 from ros2_dynid.identification.estimators.instrumental import CrossMoments, cross_moments, iv, joined_moments
 from ros2_dynid.identification.estimators.instruments import instrument_motion, refuse_shared_noise
 from ros2_dynid.identification.estimators.least_squares import (
@@ -40,6 +47,7 @@ from ros2_dynid.identification.estimators.simulated_loop import (
     simulated,
     simulated_instruments,
 )
+from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
 from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
@@ -57,6 +65,8 @@ from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.tracking_loop import JointController
 
+FROM_TRIANGLES = (Method.OLS, Method.WLS, Method.RECURSIVE, Method.SEQUENTIAL)
+"""Methods that need no more of the rows than their R factors, in whatever blocks these are."""
 Fit = Callable[[Sequence[int] | None], Estimate]
 """From the numbers of the blocks to use, None for all, to the estimate."""
 OnChunk = Callable[[float], None]
@@ -80,6 +90,17 @@ class Problem:
     terms: tuple[FrictionTerm, ...] = ()
     tried: tuple[Trial, ...] = ()
     controller: JointController | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a motion repeats itself, so that blocks of time hold what others hold too."""
+        return bool(self.information.phases)
+
+    def to_test(self, method: Method) -> Problem:
+        """Return the same in blocks to leave out in turn: none has the motion of another, if the method allows that."""
+        if method not in FROM_TRIANGLES or not self.repeats:
+            return self
+        return replace(self, information=different_motion(self.information))
 
     def plain(self) -> Problem:
         """Return the same without friction terms: their columns are left out."""
@@ -128,8 +149,9 @@ def inform(
     """
     one = informing(robot, base, delay=delay, terms=terms, every=every)
     if prepared and prepared[0].elsewhere is not None:
-        return combine(over(one, prepared))
-    return combine([one(p, (p,), _within(on_chunk, k, len(prepared))) for k, p in enumerate(prepared)])
+        return with_standstill(combine(over(one, prepared)))
+    found = [one(p, (p,), _within(on_chunk, k, len(prepared))) for k, p in enumerate(prepared)]
+    return with_standstill(combine(found))
 
 
 def informing(

@@ -35,7 +35,8 @@ PENDING = 1000
 class Block:
     """One stretch of time: R[j], upper trapezoid with k_j + 1 columns, with R^T R = [W_j tau_j]^T [W_j tau_j].
 
-    rows: number of rows of each joint, shape (n,); start, end [s]; recording: its number.
+    rows: number of rows of each joint, shape (n,); start, end [s]; recording: its number; resting: rows of joints that
+    stand still among them, all joints together.
     """
 
     R: tuple[Array, ...]
@@ -43,6 +44,7 @@ class Block:
     start: float
     end: float
     recording: int = 0
+    resting: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +53,17 @@ class Information:
 
     phases: the same rows in blocks of the period of motions that repeat, for their error bars; empty where none does.
     part_of: where the blocks were taken from, with their numbers there, if they were.
+    still: rows of joints that stand still, in the same blocks and then the same phases, until `standstill` gives them
+    their weight; empty where there are none. motion: after that, the rows in motion alone, in the same places, which
+    the torque errors are counted in; empty where they are all.
     """
 
     blocks: tuple[Block, ...]
     columns: tuple[NDArray[np.intp], ...]
     layout: ColumnLayout
     phases: tuple[Block, ...] = ()
+    still: tuple[Block, ...] = ()
+    motion: tuple[Block, ...] = ()
     part_of: tuple[Information, tuple[int, ...]] | None = None
 
     @property
@@ -90,8 +97,16 @@ class Information:
         whole, places = self.part_of or (self, None)
         taken = tuple(numbers if places is None else map(places.__getitem__, numbers))
         blocks = tuple(map(self.blocks.__getitem__, numbers))
+        motion = tuple(map(self.motion.__getitem__, numbers)) if self.motion else ()
         in_order = all(map(operator.lt, taken, taken[1:]))  # and each once
-        return Information(blocks, self.columns, self.layout, part_of=(whole, taken) if in_order else None)
+        part_of = (whole, taken) if in_order else None
+        return Information(blocks, self.columns, self.layout, motion=motion, part_of=part_of)
+
+    def in_motion(self) -> Information:
+        """Return the same without rows of joints that stand still, whose friction no model predicts."""
+        if not self.motion:
+            return self
+        return Information(self.motion[: len(self.blocks)], self.columns, self.layout)
 
     @cached_property
     def _triangles(self) -> tuple[Array, ...]:
@@ -149,13 +164,24 @@ def combine(parts: Sequence[Information]) -> Information:
         if not same or any(not np.array_equal(a, b) for a, b in zip(part.columns, first.columns, strict=True)):
             raise InputError("the recordings are of different robots", "identify each with its own robot")
     shift, blocks, phases = 0, [], []
-    some = any(part.phases for part in parts)
+    still: list[Block] = []
+    still_phases: list[Block] = []
+    some, any_still = any(part.phases for part in parts), any(part.still for part in parts)
     for part in parts:
+        count = len(part.blocks)
+        own_still = part.still or tuple(map(_without_rows, (*part.blocks, *part.phases)))
         blocks += [replace(block, recording=block.recording + shift) for block in part.blocks]
+        still += own_still[:count]
         if some:
             phases += [replace(block, recording=block.recording + shift) for block in part.phases or part.blocks]
+            still_phases += own_still[count:] if part.phases else own_still[:count]
         shift = 1 + max(block.recording for block in blocks)
-    return Information(tuple(blocks), first.columns, first.layout, tuple(phases))
+    every = (*still, *still_phases) if any_still else ()
+    return Information(tuple(blocks), first.columns, first.layout, tuple(phases), every)
+
+
+def _without_rows(block: Block) -> Block:
+    return replace(block, R=tuple(R[:0] for R in block.R), rows=np.zeros_like(block.rows))
 
 
 def coarser(information: Information, most: int) -> Information:
@@ -208,16 +234,16 @@ def restrict(information: Information, kept: Sequence[int], layout: ColumnLayout
         np.array([place[int(c)] for c in old[mask]], dtype=np.intp)
         for old, mask in zip(information.columns, masks, strict=True)
     )
-    blocks, phases = (
+    blocks, phases, motion = (
         tuple(
             replace(
                 block, R=tuple(compressed(R[:, np.append(mask, True)]) for R, mask in zip(block.R, masks, strict=True))
             )
             for block in some
         )
-        for some in (information.blocks, information.phases)
+        for some in (information.blocks, information.phases, information.motion)
     )
-    return Information(blocks, columns, layout or ColumnLayout(len(kept)), phases)
+    return Information(blocks, columns, layout or ColumnLayout(len(kept)), phases, motion=motion)
 
 
 def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
@@ -225,12 +251,21 @@ def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
     return max(1, -(-n_rows // max(1, n_blocks)))
 
 
+def different_motion(information: Information) -> Information:
+    """Return the same rows in blocks that do not repeat each other's motion: of the period where a motion repeats."""
+    if not information.phases:
+        return information
+    motion = information.motion[len(information.blocks) :]
+    return Information(information.phases, information.columns, information.layout, motion=motion)
+
+
 def block_folds(information: Information, count: int) -> list[list[int]]:
-    """Return the blocks of each fold: contiguous stretches of time with about the same number of rows.
+    """Return the blocks of each fold: contiguous stretches of time with about the same number of rows in motion.
 
     At most `count` folds, none of them empty; none at all if there are fewer than two blocks with rows.
     """
-    rows = information.block_rows.sum(axis=1).astype(float)
+    resting = np.array([block.resting for block in information.blocks])
+    rows = (information.block_rows.sum(axis=1) - resting).astype(float)
     count = min(count, int(np.count_nonzero(rows)))
     if count < 2:
         return []
@@ -257,23 +292,24 @@ def gather(
     period: of the motion [s] if it repeats: its rows are kept by phase as well.
     """
     columns = tuple(np.flatnonzero(row) for row in felt)
-    n = len(columns)
     layout = layout or ColumnLayout(felt.shape[1])
     length = block_length(n_rows, n_blocks)
-    pending: list[list[Array]] = [[] for _ in range(n)]
+    moving, resting = _Collected(columns), _Collected(columns)
     blocks: list[Block] = []
-    rows, done, in_block, start, end = np.zeros(n, dtype=np.int64), 0, 0, 0.0, 0.0
+    still: list[Block] = []
+    done, in_block, start, end, at_rest = 0, 0, 0.0, 0.0, False
 
     def close() -> None:
-        nonlocal rows, in_block, pending
+        nonlocal in_block
         if in_block:
-            R = tuple(_stacked(parts) for parts in pending)
-            blocks.append(Block(R, rows, start, end))
-        rows, in_block, pending = np.zeros(n, dtype=np.int64), 0, [[] for _ in range(n)]
+            blocks.append(moving.block(start, end))
+            still.append(resting.block(start, end))
+        in_block = 0
 
-    by_phase = None if period is None else _Phases(n, n_blocks, period)
+    by_phase = None if period is None else _Phases(columns, n_blocks, period)
     for chunk in chunks:
         factor = None if weight is None else weight(chunk)
+        stands, at_rest = (None, False) if factor is not None else _standing(chunk, at_rest)
         at, m = 0, len(chunk.t)
         while at < m:
             take = min(m - at, length - in_block)
@@ -281,52 +317,98 @@ def gather(
             if in_block == 0:
                 start = float(chunk.t[at])
             end = float(chunk.t[at + take - 1])
-            for j in range(n):
-                A = _joint_rows(chunk, j, columns[j], part, factor)
-                rows[j] += len(A)
-                pending[j].append(A)
-                if sum(map(len, pending[j])) > max(8 * A.shape[1], PENDING):
-                    pending[j] = [_stacked(pending[j])]
+            moving.take(chunk, part, chunk.keep, factor)
+            if stands is not None:
+                resting.take(chunk, part, stands)
             at, in_block, done = at + take, in_block + take, done + take
             if in_block == length:
                 close()
         if by_phase is not None:
-            by_phase.take(chunk, columns, factor)
+            by_phase.take(chunk, factor, stands)
         if on_chunk is not None:
             on_chunk(done / max(1, n_rows))
     close()
-    return Information(tuple(blocks), columns, layout, () if by_phase is None else by_phase.blocks())
+    phases, still_phases = ((), ()) if by_phase is None else by_phase.blocks()
+    if not any(block.rows.any() for block in still):
+        return Information(tuple(blocks), columns, layout, phases)
+    return Information(tuple(blocks), columns, layout, phases, (*still, *still_phases))
+
+
+def _standing(chunk: Rows, at_rest: bool) -> tuple[NDArray[np.bool_] | None, bool]:
+    """Return which rows of joints that stand still count, shape (n, m) or None, and whether all stand still at the end.
+
+    A pause of the whole robot says the same thing all the time: its first row counts. at_rest: as the chunk begins.
+    """
+    if chunk.still is None or not chunk.still.any():
+        return None, False
+    pause: NDArray[np.bool_] = np.asarray(chunk.still.all(axis=0))
+    before = np.append(at_rest, pause[:-1])
+    return np.asarray(chunk.still & ~(pause & before)), bool(pause[-1])
+
+
+class _Collected:
+    """Rows of the joints on their way to a block, factored whenever many wait."""
+
+    def __init__(self, columns: Sequence[NDArray[np.intp]]) -> None:
+        self._columns = columns
+        self._clear()
+
+    def _clear(self) -> None:
+        self._pending: list[list[Array]] = [[] for _ in self._columns]
+        self._rows = np.zeros(len(self._columns), dtype=np.int64)
+
+    def take(self, chunk: Rows, part: slice, which: NDArray[np.bool_], factor: Array | None = None) -> None:
+        """Add the rows of a part of a chunk that are marked in `which`, shape (n, m)."""
+        for j, own in enumerate(self._columns):
+            chosen = which[j, part]
+            if not chosen.any():
+                continue
+            A = _joint_rows(chunk, j, own, part, chosen, factor)
+            self._rows[j] += len(A)
+            pending = self._pending[j]
+            pending.append(A)
+            if sum(map(len, pending)) > max(8 * A.shape[1], PENDING):
+                self._pending[j] = [_stacked(pending)]
+
+    def block(self, start: float, end: float) -> Block:
+        """Return the block of what was taken, and begin anew."""
+        R = tuple(
+            _stacked(parts) if parts else np.empty((0, len(own) + 1))
+            for parts, own in zip(self._pending, self._columns, strict=True)
+        )
+        rows = self._rows
+        self._clear()
+        return Block(R, rows, start, end)
 
 
 class _Phases:
     """Rows by the phase of a motion that repeats: as many blocks as there are of time."""
 
-    def __init__(self, n: int, n_blocks: int, period: float) -> None:
-        self._pending: list[list[list[Array]]] = [[[] for _ in range(n)] for _ in range(n_blocks)]
-        self._rows = np.zeros((n_blocks, n), dtype=np.int64)
+    def __init__(self, columns: Sequence[NDArray[np.intp]], n_blocks: int, period: float) -> None:
+        self._moving = [_Collected(columns) for _ in range(n_blocks)]
+        self._resting = [_Collected(columns) for _ in range(n_blocks)]
+        self._met = np.zeros(n_blocks, dtype=bool)
         self._period = period
 
-    def take(self, chunk: Rows, columns: Sequence[NDArray[np.intp]], factor: Array | None) -> None:
+    def take(self, chunk: Rows, factor: Array | None, stands: NDArray[np.bool_] | None) -> None:
         """Add the rows of a chunk, each to the block of its phase."""
-        places = phase_of(chunk.t, self._period, len(self._pending))
+        places = phase_of(chunk.t, self._period, len(self._met))
         edges = [0, *(np.flatnonzero(np.diff(places)) + 1), len(places)]
         for start, stop in itertools.pairwise(edges):
-            pending = self._pending[places[start]]
-            for j, own in enumerate(columns):
-                A = _joint_rows(chunk, j, own, slice(int(start), int(stop)), factor)
-                self._rows[places[start], j] += len(A)
-                pending[j].append(A)
-                if sum(map(len, pending[j])) > max(8 * A.shape[1], PENDING):
-                    pending[j] = [_stacked(pending[j])]
+            place, part = places[start], slice(int(start), int(stop))
+            self._met[place] = True
+            self._moving[place].take(chunk, part, chunk.keep, factor)
+            if stands is not None:
+                self._resting[place].take(chunk, part, stands)
 
-    def blocks(self) -> tuple[Block, ...]:
-        """Return the blocks that have rows; start and end are phases [s]."""
-        width = self._period / len(self._pending)
-        return tuple(
-            Block(tuple(_stacked(parts) for parts in pending), rows, k * width, (k + 1) * width)
-            for k, (pending, rows) in enumerate(zip(self._pending, self._rows, strict=True))
-            if pending[0]
+    def blocks(self) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+        """Return the blocks that have rows, and those of joints that stand still; start and end are phases [s]."""
+        width = self._period / len(self._met)
+        moving, resting = (
+            tuple(every[k].block(k * width, (k + 1) * width) for k in np.flatnonzero(self._met))
+            for every in (self._moving, self._resting)
         )
+        return moving, resting
 
 
 def phase_of(t: Array, period: float, n_blocks: int = BLOCKS) -> NDArray[np.intp]:
@@ -334,15 +416,16 @@ def phase_of(t: Array, period: float, n_blocks: int = BLOCKS) -> NDArray[np.intp
     return np.asarray(np.minimum((t % period) / period * n_blocks, n_blocks - 1), dtype=np.intp)
 
 
-def _joint_rows(chunk: Rows, j: int, columns: NDArray[np.intp], part: slice, factor: Array | None) -> Array:
-    """Return [W_j tau_j] of the rows kept, shape (kept, k_j + 1), column-major."""
-    keep = chunk.keep[j, part]
+def _joint_rows(
+    chunk: Rows, j: int, columns: NDArray[np.intp], part: slice, chosen: NDArray[np.bool_], factor: Array | None
+) -> Array:
+    """Return [W_j tau_j] of the rows chosen, shape (chosen, k_j + 1), column-major."""
     A = np.empty((len(columns) + 1, part.stop - part.start))
     chunk.W[:, j, part].take(columns, axis=0, out=A[:-1], mode="clip")
     A[-1] = chunk.tau[j, part]
     if factor is not None:
         A *= factor[j, part]
-    return A.T if keep.all() else A[:, keep].T
+    return A.T if chosen.all() else A[:, chosen].T
 
 
 Inform = Callable[[Sequence[Prepared]], Information]

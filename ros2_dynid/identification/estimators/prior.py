@@ -16,7 +16,12 @@ from scipy.linalg.lapack import dtrcon
 
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information, block_folds, compressed
+from ros2_dynid.identification.estimators.information import (
+    Information,
+    block_folds,
+    compressed,
+    different_motion,
+)
 from ros2_dynid.identification.estimators.least_squares import TOLERANCE, joint_errors, solve, weighted_triangle
 from ros2_dynid.model.robot import Array
 
@@ -85,6 +90,7 @@ def weigh(information: Information, found: Estimate, prior: Prior, *, force: boo
 
     found: the estimate without the prior, whose errors of the joints weight the rows.
     """
+    information = different_motion(information)
     folds = [fold for count in FOLDS for fold in block_folds(information, count)]
     if len(folds) < sum(FOLDS) or found.sigma.shape != (information.n,):
         return Weighing(1.0 if force else 0.0, 0.0, 0.0)

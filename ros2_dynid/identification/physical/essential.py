@@ -1,23 +1,32 @@
 """Essential parameters: base parameters that the data support (seed 002, section III; significance test of seed 004).
 
 Backward elimination: the parameter with the largest relative standard deviation is set to zero, if a test says that the
-error does not grow by more than chance; the rest is fitted again; until all that are left are well determined.
+error does not grow by more than chance, and if stretches of time left out in turn are predicted as well without it; the
+rest is fitted again; until all that are left are well determined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import fdtri
 
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information, restrict
+from ros2_dynid.identification.estimators.information import (
+    Information,
+    block_folds,
+    different_motion,
+    restrict,
+)
 from ros2_dynid.identification.estimators.least_squares import (
     Solution,
     error_levels,
+    finish,
+    joint_errors,
     solve,
     weighted_triangle,
 )
@@ -28,17 +37,28 @@ RELATIVE_STD = 0.1
 """Parameters with a larger relative standard deviation are candidates to leave."""
 CONFIDENCE = 0.99
 """The error may grow as far as chance makes it with this probability."""
+FOLDS = 5
+"""Stretches left out in turn: as in the cross-validation that the sets are judged by."""
+UNSEEN, NOTICED = 0.01, 0.1
+"""The squared error on these may grow by its scatter over them, by the first share in any case (half a percent of the
+error is nobody's loss), and by the second at most (5 % of the error: so few stretches may scatter by more)."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One elimination tried: parameter (its number), its relative std, the test's statistic and limit, the outcome."""
+    """One elimination tried: parameter (its number), its relative std, the test's statistic and limit, the outcome.
+
+    growth: of the squared error on stretches left out when as many are dropped, as a share; allowed: its limit. Both 0
+    where the first test failed, or where no stretches are left out.
+    """
 
     parameter: int
     relative_std: float
     statistic: float
     limit: float
     dropped: bool
+    growth: float = 0.0
+    allowed: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +76,49 @@ def essential(
     *,
     relative_std: float = RELATIVE_STD,
     confidence: float = CONFIDENCE,
+    folds: int = FOLDS,
+    most: int | None = None,
 ) -> Essential:
     """Return the essential parameters, starting from the full estimate; delay and friction terms stay.
 
     The test compares the weighted sum of squared errors with and without all that was dropped (F test). Errors are
-    correlated in time, so it is scaled by how much larger their variances are than those of independent errors.
+    correlated in time, so it is scaled by how much larger their variances are than those of independent errors. What
+    the model lacks is no such error: so the elimination also stops before the error on stretches left out grows.
+    folds: how many of them, 0 for no such test, as in the papers; most: drop no more than these, whatever tests say.
     """
     weights = 1.0 / full.sigma
-    kept = [int(k) for k in range(information.size) if full.identified[k]]
+    growth = _left_out_growth(information, weights, relative_std, confidence, folds) if most is None else ()
+    if most is None:
+        passed = [k for k, (grown, allowed) in enumerate(growth, start=1) if grown <= allowed]
+        most = max(passed, default=0) if growth else information.size
     others = {int(k) for k in np.flatnonzero(~information.layout.is_base)}
     R = weighted_triangle(information, weights).R
+    steps: list[Step] = []
+    kept = [int(k) for k in range(information.size) if full.identified[k]]
+    dropped = 0
+    for step, rest in _eliminated(information, full, R, weights, relative_std, confidence):
+        if step.dropped and growth:
+            grown, allowed = growth[min(dropped, len(growth) - 1)]  # a fold that drops no more stays as it is
+            step = replace(step, growth=grown, allowed=allowed)
+        if step.dropped and dropped == most:
+            steps.append(replace(step, dropped=False))
+            break
+        steps.append(step)
+        kept, dropped = rest, dropped + step.dropped
+    return Essential(
+        tuple(k for k in kept if k not in others), _final(information, R, weights, kept, full), tuple(steps)
+    )
+
+
+def _eliminated(
+    information: Information, full: Estimate, R: Array, weights: Array, relative_std: float, confidence: float
+) -> Iterator[tuple[Step, list[int]]]:
+    """Yield the steps of the elimination, each with the columns that are left after it."""
+    kept = [int(k) for k in range(information.size) if full.identified[k]]
+    protected = {int(k) for k in np.flatnonzero(~information.layout.is_base)}
     least, rows, inflation = _squares(R, kept), float(np.sum(information.rows)), _inflation(R, full)
     # Blocks of time are nearly independent: each is worth a row at least, however correlated the rows in it are.
     free = max(rows / inflation - len(kept), float(len(information.blocks) - 1), 1.0)
-    steps: list[Step] = []
-    protected = set(others)
     value, std = full.value, full.std
     dropped = 0
     while True:
@@ -78,21 +126,61 @@ def essential(
         relative = {k: std[k] / max(abs(value[k]), 1e-300) for k in candidates}
         worst = max(candidates, key=lambda k: relative[k], default=None)
         if worst is None or relative[worst] <= relative_std:
-            break
+            return
         rest = [k for k in kept if k != worst]
         grown = (_squares(R, rest) - least) / inflation / (dropped + 1)
         limit = float(fdtri(dropped + 1, free, confidence))
         statistic = float(grown / (least / max(rows - len(kept), 1.0)))
         drop = statistic <= limit
-        steps.append(Step(worst, float(relative[worst]), statistic, limit, drop))
+        if drop:
+            kept, dropped = rest, dropped + 1
+        yield Step(worst, float(relative[worst]), statistic, limit, drop), kept
         if not drop:
             protected.add(worst)
             continue
-        kept, dropped = rest, dropped + 1
         value, std = _refit(information, R, weights, kept)
-    return Essential(
-        tuple(k for k in kept if k not in others), _final(information, R, weights, kept, full), tuple(steps)
-    )
+
+
+def _left_out_growth(
+    information: Information, weights: Array, relative_std: float, confidence: float, folds: int
+) -> tuple[tuple[float, float], ...]:
+    """Return, for every number of parameters dropped, how the squared error on stretches left out grows and may grow.
+
+    As shares. Every stretch has its own elimination, which does not see it. Counted are torques as they are, and in
+    units of each joint's error: the one that is nearer to its limit.
+    """
+    information = different_motion(information)
+    found = block_folds(information, folds) if folds else []
+    if len(found) < 2:
+        return ()
+    paths = [_left_out_errors(information, fold, weights, relative_std, confidence) for fold in found]
+    length = max(map(len, paths))
+    errors = np.array([path + [path[-1]] * (length - len(path)) for path in paths])  # (folds, dropped, 2)
+    before = np.maximum(errors[:, 0].sum(axis=0), 1e-300)
+    change = errors[:, 1:] - errors[:, :1]
+    growth = change.sum(axis=0) / before
+    scatter = np.sqrt(len(found)) * change.std(axis=0, ddof=1) / before
+    allowed = np.clip(scatter, UNSEEN, NOTICED)
+    nearer = np.argmax(growth - allowed, axis=1)
+    return tuple((float(growth[k, n]), float(allowed[k, n])) for k, n in enumerate(nearer))
+
+
+def _left_out_errors(
+    information: Information, fold: Sequence[int], weights: Array, relative_std: float, confidence: float
+) -> list[tuple[float, float]]:
+    """Return the squared errors on one stretch, of torques and of weighted ones, with ever fewer parameters."""
+    part = information.take([b for b in range(len(information.blocks)) if b not in set(fold)])
+    left_out, R = information.take(fold), weighted_triangle(part, weights).R
+    full = finish(part, solve(R), weights, Method.WLS)
+    every = [int(k) for k in np.flatnonzero(full.identified)]
+    steps = _eliminated(part, full, R, weights, relative_std, confidence)
+    errors = []
+    for kept in (every, *(rest for step, rest in steps if step.dropped)):
+        value = np.zeros(information.size)
+        value[list(kept)] = solve(R[:, [*kept, R.shape[1] - 1]]).value
+        squares = joint_errors(left_out, value) ** 2
+        errors.append((float(squares.sum()), float(squares @ weights**2)))
+    return errors
 
 
 def significance(chunks: Iterable[Rows], value: Array) -> Array:

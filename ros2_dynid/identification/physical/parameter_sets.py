@@ -32,18 +32,21 @@ def set_fits(
     with_essential: bool,
     with_consistent: bool,
     essential_std: float = RELATIVE_STD,
+    dropped: int | None = None,
     draw: Draw | None = None,
 ) -> dict[str, Fit]:
     """Return an estimator for each parameter set asked for; each starts from the one before it.
 
-    draw: draws what `fit` finds towards a prior, if there is one.
+    dropped: how many parameters are not essential, so that no fold drops more; draw: draws what `fit` finds towards a
+    prior, if there is one.
     """
     information = problem.information
     draw = None if draw is None else _remembered(draw)
     fits = {BASE: _remembered(fit) if draw is None else _estimates(draw)}
 
     def essential_fit(chosen: Sequence[int] | None) -> Estimate:
-        return essential(_taken(information, chosen), fits[BASE](chosen), relative_std=essential_std).estimate
+        part, full = _taken(information, chosen), fits[BASE](chosen)
+        return essential(part, full, relative_std=essential_std, most=dropped).estimate
 
     if with_essential:
         fits[ESSENTIAL] = _remembered(essential_fit)

@@ -18,8 +18,10 @@ from ros2_dynid.identification.preparation.preparation_options import Preparatio
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.power_spectrum import power_spectrum, third_octaves
 
-MOTION_TO_ROWS = 4.0
-"""The second low-pass keeps this many times the frequency that holds 99 % of the velocity's power."""
+MOTION_TO_ROWS = 3.0
+"""The cut-off of the second low-pass over the frequency that holds 99 % of the velocity's power. Torques have products
+of two signals of the motion, up to twice its frequency, which pass nearly whole; beyond, there is mostly what the model
+lacks."""
 ROWS_TO_POSITION = 5.0
 """The positions are low-passed this far above the second filter, so that its pass band is not touched."""
 RATE_OVER_CUTOFF = 4.0

@@ -20,6 +20,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 ROWS = 200
@@ -34,6 +35,8 @@ most_threads: ContextVar[int] = ContextVar("most_threads", default=4)
 """How many there may be: a process that shares its machine with others of its kind has one."""
 SLOW_SHARE = 0.2
 """Share of a row's filter that may lie on samples too slow for Coulomb friction."""
+STILL_SHARE = 0.8
+"""Share of a row's filter from which on the joint stands still for it."""
 BRIDGED_SHARE = 0.05
 """Share of a row's filter that may lie in bridged gaps."""
 
@@ -42,6 +45,8 @@ BRIDGED_SHARE = 0.05
 class Rows:
     """A chunk: t (m,), W (b, n, m), tau (n, m), keep (n, m): False where a joint is too slow for its friction.
 
+    still: (n, m), True where it is too slow since it stands still: its friction has any size up to Coulomb's there, and
+    the columns of that are zero. None: such rows are not told apart.
     W is kept with samples last: W[:, j].T is what LAPACK wants for joint j. With a delay column, W has b + 1 columns,
     the last one -dtau/dt.
     """
@@ -50,6 +55,7 @@ class Rows:
     W: Array
     tau: Array
     keep: NDArray[np.bool_]
+    still: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +179,9 @@ class _RowMaker:
     ) -> None:
         self._robot, self._prepared, self._columns, self._delay = robot, prepared, columns, delay
         self._terms = terms
+        names = standard_names(robot)
+        coulomb = [k for k, column in enumerate(columns) if names[column].startswith("Fc")]
+        self._coulomb = np.array([*coulomb, *range(len(columns), len(columns) + len(terms))], dtype=np.intp)
         self._own = threading.local()  # the compiled regressor's memory is used again with every call
         self._filter = row_filter(prepared.kernel, prepared.step)
         self._slope = row_filter(prepared.slope_kernel, prepared.step) if delay else None
@@ -208,7 +217,10 @@ class _RowMaker:
             W[-1] = -self._slope(tau, m)
         if passed is not None:
             tau = passed(tau, m)
-        return Rows(prepared.t[window.at], W, tau, fast_enough(robot, prepared, window, passed))
+        keep, still = fast_and_still(robot, prepared, window, passed)
+        for j in np.flatnonzero(still.any(axis=1)):
+            W[self._coulomb[:, None], j, np.flatnonzero(still[j])] = 0.0
+        return Rows(prepared.t[window.at], W, tau, keep, still)
 
 
 def in_threads(make: Callable[[Window], Rows], chosen: Iterable[Window]) -> Iterator[Rows]:
@@ -252,10 +264,12 @@ def _put_term_rows(
         W[i, k] = X[i]
 
 
-def fast_enough(robot: Robot, prepared: Prepared, window: Window, passed: RowFilter | None) -> NDArray[np.bool_]:
+def fast_and_still(
+    robot: Robot, prepared: Prepared, window: Window, passed: RowFilter | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return keep, shape (n, m): False where joint j, or a motor that couples into it, is slow within the row's filter.
 
-    False for all joints near a bridged gap.
+    And still, of the same shape: True where both are slow nearly all over it. Both are False near a bridged gap.
     Friction near standstill is no sign times a constant, and the filter spreads what happens there over its length: a
     row is left out if slow samples make up more than SLOW_SHARE of its kernel. Efforts without Fc are kept.
     """
@@ -267,14 +281,20 @@ def fast_enough(robot: Robot, prepared: Prepared, window: Window, passed: RowFil
         whole = share(bridged, m) <= BRIDGED_SHARE * share.total
     dq = prepared.dq[window.at if share is None else window.inputs].T
     if slow == 0.0:
-        return np.tile(whole, (len(dq), 1))
+        return np.tile(whole, (len(dq), 1)), np.zeros((len(dq), m), dtype=bool)
     crawling = np.abs(dq) <= slow * prepared.top_speed[:, None]
     crawling[["Fc" not in robot.joints[joint - 1].felt for joint in robot.active]] = False
+    resting = crawling.copy()
     column = {joint: k for k, joint in enumerate(robot.active)}
     for coupling in robot.coupling:
         members = [column[j] for j in coupling.weights if j in column]
         speed = sum(c * dq[column[j]] for j, c in coupling.weights.items() if j in column)
-        crawling[members] |= np.abs(speed) <= slow * max(prepared.top_speed[k] for k in members)
+        motor = np.abs(speed) <= slow * max(prepared.top_speed[k] for k in members)
+        crawling[members] |= motor
+        resting[members] &= motor
     if share is None:
-        return ~crawling
-    return np.asarray(whole & (share(crawling.astype(float), m) <= SLOW_SHARE * share.total))
+        return ~crawling, resting
+    keep = whole & (share(crawling.astype(float), m) <= SLOW_SHARE * share.total)
+    if not resting.any():
+        return np.asarray(keep), np.zeros_like(keep)
+    return np.asarray(keep), np.asarray(whole & (share(resting.astype(float), m) > STILL_SHARE * share.total))

@@ -11,6 +11,7 @@ from ros2_dynid.identification.validation.evidence import Evidence, evidence_of
 from ros2_dynid.identification.validation.torque_errors import (
     Errors,
     HeldOut,
+    LeftOut,
     ValidatedBy,
     cross_validate,
     folds,
@@ -25,6 +26,7 @@ __all__ = [
     "Evidence",
     "FittedTorques",
     "HeldOut",
+    "LeftOut",
     "Level",
     "Remark",
     "ValidatedBy",

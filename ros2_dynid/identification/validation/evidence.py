@@ -11,7 +11,7 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
-from ros2_dynid.identification.validation.torque_errors import Errors, HeldOut, Whiteness
+from ros2_dynid.identification.validation.torque_errors import Errors, HeldOut, LeftOut, Whiteness
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import group_of, split_name
 from ros2_dynid.model.robot import Array, Robot
@@ -82,7 +82,8 @@ class Evidence:
     """All of it: joints, parameters, relative torque errors of all joints together, and the rest of the fit.
 
     fit, held_out, prior_error: of the data used, of held-out data (None: there are none), of the a priori model;
-    tested: what the held-out data are, in words; delay of the effort with std [s]; seconds: length of the recordings.
+    tested: what the held-out data are, in words; same_motion: they repeat the motion fitted to; delay of the effort
+    with std [s]; seconds: length of the recordings.
     """
 
     joints: tuple[JointEvidence, ...]
@@ -95,6 +96,7 @@ class Evidence:
     delay: float = 0.0
     delay_std: float = np.inf
     seconds: float = np.inf
+    same_motion: bool = False
 
 
 def evidence_of(
@@ -111,8 +113,9 @@ def evidence_of(
     terms: Sequence[FrictionTerm] = (),
 ) -> Evidence:
     """Return the evidence of an estimate from the information it was fitted to; terms: of its friction law."""
-    names, noise = robot.active_names, own_errors(information)
-    torque = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
+    moving = information.in_motion()
+    names, noise = robot.active_names, own_errors(moving)
+    torque = joint_torques(moving) / np.sqrt(np.maximum(moving.rows, 1))
     white, tested = whiteness or {}, held_out.errors
     joints = tuple(
         JointEvidence(
@@ -130,13 +133,23 @@ def evidence_of(
         _parameters(robot, base, information, found, {term.joint for term in terms}),
         fit["all"].relative,
         tested["all"].relative if tested else None,
-        f"{held_out.folds} stretches left out in turn" if held_out.folds else "held-out recordings",
+        tested_on(held_out),
         prior_error,
         found.cond,
         found.delay,
         found.delay_std,
         seconds,
+        held_out.left_out is LeftOut.SAME_MOTION,
     )
+
+
+def tested_on(held_out: HeldOut) -> str:
+    """Return what the held-out data are, in words."""
+    if not held_out.folds:
+        return "held-out recordings"
+    if held_out.left_out is LeftOut.PARTS_OF_PERIOD:
+        return f"{held_out.folds} parts of the motion, which repeats itself, left out in turn"
+    return f"{held_out.folds} stretches left out in turn"
 
 
 def _parameters(

@@ -38,17 +38,38 @@ class ValidatedBy(str, Enum):
         return self.value
 
 
+class LeftOut(str, Enum):
+    """What the folds of a cross-validation leave out in turn.
+
+    A motion that repeats is left out by parts of its period, from all repetitions alike. Where a method cannot do that,
+    the stretches left out have the motion that the rest was fitted to.
+    """
+
+    STRETCHES = "stretches"
+    PARTS_OF_PERIOD = "parts of the period"
+    SAME_MOTION = "stretches of the same motion"
+
+    def __str__(self) -> str:
+        """Return the words for it."""
+        return self.value
+
+
 @dataclass(frozen=True)
 class HeldOut:
-    """Torque errors on data that the estimate was not fitted to, what data, and the number of folds (0: recordings)."""
+    """Torque errors on data that the estimate was not fitted to, what data, and the number of folds (0: recordings).
+
+    left_out: what a fold is.
+    """
 
     errors: Errors = field(default_factory=dict)
     by: ValidatedBy = ValidatedBy.NOTHING
     folds: int = 0
+    left_out: LeftOut = LeftOut.STRETCHES
 
 
 def torque_errors(names: Sequence[str], information: Information, value: Array) -> Errors:
-    """Return the torque errors of a value for each column of W, by joint and for all."""
+    """Return the torque errors of a value for each column of W in rows in motion, by joint and for all."""
+    information = information.in_motion()
     return error_table(names, joint_errors(information, value), joint_torques(information), information.rows)
 
 
@@ -77,14 +98,15 @@ def cross_validate(
 ) -> Errors:
     """Return the errors on k stretches of time, each predicted by a fit to the others."""
     errors, torques = np.zeros(information.n), np.zeros(information.n)
+    moving = information.in_motion()
     for fold in folds(information, k):
         out = set(fold)
         rest = [b for b in range(len(information.blocks)) if b not in out]
         value = fit(rest).value
-        left_out = information.take(fold)
+        left_out = moving.take(fold)
         errors += joint_errors(left_out, value) ** 2
         torques += joint_torques(left_out) ** 2
-    return error_table(names, np.sqrt(errors), np.sqrt(torques), information.rows)
+    return error_table(names, np.sqrt(errors), np.sqrt(torques), moving.rows)
 
 
 def held_out_in_folds(

@@ -88,6 +88,9 @@ def _overall(evidence: Evidence, joints: Sequence[Remark]) -> list[Remark]:
     if evidence.prior_error is not None:
         text += f"; the a priori model has {100 * evidence.prior_error:.0f} %"
     remarks = [Remark(level, text)]
+    if evidence.same_motion:
+        text = "the motion repeats itself, so these stretches hold nothing that was not fitted to"
+        remarks.append(Remark(Level.WARNING, f"{text}: test on a recording of another motion"))
     if tested is not None and tested > OVERFIT * fit and tested > GOOD_ERROR:
         text = "the model does not hold beyond the motion that it was fitted to: record longer, and more varied motion"
         remarks.append(Remark(Level.PROBLEM if tested > BADLY_OVERFIT * fit else Level.WARNING, text))

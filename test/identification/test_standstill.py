@@ -1,0 +1,131 @@
+"""Joints that stand still: their rows tell gravity, not friction, and count for as much as their errors allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ros2_dynid.identification.estimators.fit as fit_module
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.fit import inform
+from ros2_dynid.identification.estimators.information import combine, different_motion, gather, restrict
+from ros2_dynid.identification.estimators.standstill import with_standstill
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation import prepare, row_chunks
+from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.pipeline import identify
+from ros2_dynid.recording.samples import Samples
+
+ROBOT = load_robot("demo6")
+FRICTION = 4.0
+
+
+def truth():
+    chi = standard_vector(ROBOT)
+    chi[11 : 14 * ROBOT.n : 14], chi[12 : 14 * ROBOT.n : 14] = 1.0, FRICTION
+    return chi
+
+
+def one_after_the_other(seed, moves=30, seconds=1.0, pause=2.0, rate=200.0):
+    """Return joints that move one at a time, with pauses; stuck joints have any friction up to Coulomb's."""
+    rng, chi = np.random.default_rng(seed), truth()
+    count = int((seconds + pause) * rate)
+    x = np.clip(np.arange(count) / rate / seconds, 0.0, 1.0)[:, None]
+    shapes = (
+        10 * x**3 - 15 * x**4 + 6 * x**5,
+        (30 * x**2 - 60 * x**3 + 30 * x**4) / seconds,
+        (60 * x - 180 * x**2 + 120 * x**3) / seconds**2,
+    )
+    place, parts, stuck = rng.uniform(-1.2, 1.2, ROBOT.n), [], []
+    for k in range(moves):
+        step = np.zeros(ROBOT.n)
+        step[k % ROBOT.n] = rng.uniform(-1.2, 1.2) - place[k % ROBOT.n]
+        parts.append((place + shapes[0] * step, shapes[1] * step, shapes[2] * step))
+        stuck.append(np.tile(rng.uniform(-FRICTION, FRICTION, ROBOT.n), (count, 1)))
+        place = place + step
+    q, dq, ddq = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    tau = inverse_dynamics(ROBOT, chi, q, dq, ddq) + np.where(dq == 0.0, np.concatenate(stuck), 0.0)
+    q = q + 1e-5 * rng.standard_normal(q.shape)
+    t = np.arange(len(q)) / rate
+    return Samples(t, ROBOT.active_names, q, tau=tau + 0.1 * rng.standard_normal(q.shape), source="one at a time")
+
+
+def moving_all(seed=1, seconds=10.0, rate=200.0):
+    rng, t = np.random.default_rng(seed), np.arange(0.0, seconds, 1.0 / rate)
+    w, a = 2.0 * np.pi * rng.uniform(0.2, 0.6, ROBOT.n), rng.uniform(0.5, 1.0, ROBOT.n)
+    q, dq, ddq = a * np.sin(w * t[:, None]), a * w * np.cos(w * t[:, None]), -a * w**2 * np.sin(w * t[:, None])
+    tau = inverse_dynamics(ROBOT, truth(), q, dq, ddq) + 0.05 * rng.standard_normal(q.shape)
+    return Samples(t, ROBOT.active_names, q, tau=tau, source="all at once")
+
+
+def test_joints_that_move_one_at_a_time_are_identified(monkeypatch):
+    """Rows in motion alone do not determine the parameters; with those at rest the model holds on other motion."""
+    recording, other = one_after_the_other(0), moving_all()
+    options = IdentifyOptions(prior="none", friction="viscous+coulomb")
+    found = identify(ROBOT, [recording], validate=[other], options=options).outcome
+    assert found.validation["all"].relative < 0.05
+    monkeypatch.setattr(fit_module, "with_standstill", lambda information: replace(information, still=()))
+    without = identify(ROBOT, [recording], validate=[other], options=replace(options, checks=False)).outcome
+    assert without.validation["all"].relative > 5.0 * found.validation["all"].relative
+
+
+def test_rows_at_rest_have_no_coulomb_friction_and_the_same_torque():
+    base = base_parameters(ROBOT, method="closed-form")
+    prepared = prepare(ROBOT, one_after_the_other(0, moves=8))
+    columns = base.columns(ROBOT)
+    place = {name: k for k, name in enumerate(base.leaders)}
+    for rows in row_chunks(ROBOT, prepared, columns):
+        assert not np.any(rows.keep & rows.still)
+        for j in range(ROBOT.n):
+            assert np.all(rows.W[place[f"Fc{j + 1}"], j, rows.still[j]] == 0.0)
+            assert np.all(rows.W[place[f"off{j + 1}"], j, rows.still[j]] != 0.0)
+        value = base.values(ROBOT, truth())
+        error = np.abs(np.einsum("b,bjt->jt", value, rows.W) - rows.tau)[rows.still]
+        assert np.quantile(error, 0.95) < 1.1 * FRICTION  # any friction up to Coulomb's
+
+
+def test_weights_are_those_of_the_errors_and_errors_are_of_motion():
+    """Rows at rest that are off by ten times as much count a hundredth, and not in the torque errors."""
+    rng, N = np.random.default_rng(0), 3000
+    W = rng.standard_normal((2, 1, N))
+    still = rng.random((1, N)) < 0.5
+    still[:, 0] = True
+    tau = W[0] * 3.0 - W[1] + rng.standard_normal((1, N)) * np.where(still, 1.0, 0.1)
+    rows = Rows(np.arange(N, dtype=float), W, tau, ~still, still)
+    gathered = gather([rows], np.ones((1, 2), bool), N, ColumnLayout(2))
+    pauses = int(np.sum(np.diff(still[0].astype(int)) == 1)) + 1
+    assert sum(block.rows[0] for block in gathered.still) == pauses, "of a pause of all joints, one row"
+    found = with_standstill(gathered)
+    assert found.rows[0] == np.count_nonzero(~still) + pauses
+    assert found.in_motion().rows[0] == np.count_nonzero(~still)
+    whole, motion = (sum(b.R[0].T @ b.R[0] for b in part.blocks) for part in (found, found.in_motion()))
+    first = still[0] & ~np.append(False, still[0, :-1])
+    at_rest = np.vstack((W[:, 0, first], tau[:, first])) @ np.vstack((W[:, 0, first], tau[:, first])).T
+    assert np.allclose((whole - motion) / at_rest, (whole - motion)[0, 0] / at_rest[0, 0], rtol=1e-6)
+    assert (whole - motion)[0, 0] / at_rest[0, 0] == pytest.approx(0.01, rel=0.3)
+
+
+def test_parts_of_the_information_keep_rows_in_motion_apart():
+    base = base_parameters(ROBOT, method="closed-form")
+    found = inform(ROBOT, base, [prepare(ROBOT, one_after_the_other(0, moves=12))])
+    assert np.all(found.in_motion().rows < found.rows)
+    assert np.array_equal(found.take([0, 1]).in_motion().rows, found.in_motion().take([0, 1]).rows)
+    small = restrict(found, range(5))
+    assert np.allclose(
+        small.in_motion().triangle(0)[:, -1] @ small.in_motion().triangle(0)[:, -1],
+        found.in_motion().triangle(0)[:, -1] @ found.in_motion().triangle(0)[:, -1],
+    )
+    assert different_motion(found) is found
+    one, other = (
+        gather(row_chunks(ROBOT, prepare(ROBOT, recording), base.columns(ROBOT)), np.ones((6, len(base)), bool), 500)
+        for recording in (one_after_the_other(0, moves=8), moving_all())
+    )
+    both = combine([one, other])
+    assert len(both.still) == len(both.blocks) and not both.still[-1].rows.any()
+    assert np.array_equal(with_standstill(both).in_motion().rows, one.rows + other.rows)
