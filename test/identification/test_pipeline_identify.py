@@ -26,7 +26,8 @@ def tx40_result(tmp_path_factory):
     robot, samples = tx40()
     pytest.importorskip("clarabel")
     folder = tmp_path_factory.mktemp("tx40")
-    options = IdentifyOptions(cross_validate=3, essential=True, standard=True, consistent=True)
+    law = "viscous+coulomb"  # as the paper has it
+    options = IdentifyOptions(cross_validate=3, essential=True, standard=True, consistent=True, friction=law)
     return identify(robot, [samples], options=options, output=folder), folder
 
 
