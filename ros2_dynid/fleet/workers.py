@@ -25,6 +25,15 @@ AHEAD = 2
 """Tasks handed out for each worker: one that it does and one that waits for it."""
 CONNECT = 20.0
 """Seconds to wait for a scheduler."""
+SETTINGS = {
+    # Workers die of a bug in one task sooner than of bad luck in many; no task is worth more than three of them.
+    "distributed.scheduler.allowed-failures": 3,
+    "distributed.worker.daemon": True,
+    # A worker that looks at itself a hundred times a second loses a tenth of its time with it.
+    "distributed.worker.profile.interval": "100ms",
+    "distributed.admin.tick.interval": "100ms",
+    "distributed.admin.system-monitor.gil.enabled": False,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +201,7 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
     except ImportError:
         what = "a fleet needs the Python package dask[distributed]; install it: pip install 'ros2_dynid[fleet]'"
         raise DynidError(what) from None
-    # Workers die of a bug in one task sooner than of bad luck in many; no task is worth more than three of them.
-    settings = {"distributed.scheduler.allowed-failures": 3, "distributed.worker.daemon": True}
-    with dask.config.set(settings):
+    with dask.config.set(SETTINGS):
         try:
             if scheduler is not None:
                 quiet_logs()
