@@ -122,19 +122,19 @@ class DaskWorkers:
             hand_out()
 
     def _result(self, future: Future) -> object:
-        """Return what a task returned, or Failed if it took its workers with it."""
-        from distributed import KilledWorker
+        """Return what a task returned, or Failed if it took its workers with it.
 
-        if future.status == "error":
-            error = future.exception()
-            if isinstance(error, KilledWorker):
-                what = "every worker that took it on was lost, most likely for want of memory"
-                return Failed(what, "look at the workers' logs, and give them more memory")
-            assert isinstance(error, BaseException)
-            raise error
-        if future.status in ("cancelled", "lost"):
-            raise lost()
-        return future.result()
+        A result that is lost with its worker is computed again meanwhile.
+        """
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            return future.result()
+        except KilledWorker:
+            what = "every worker that took it on was lost, most likely for want of memory"
+            return Failed(what, "look at the workers' logs, and give them more memory")
+        except CancelledError:
+            raise lost() from None
 
 
 def _timed(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[object, float]:
