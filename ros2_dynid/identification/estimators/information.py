@@ -246,6 +246,23 @@ def restrict(information: Information, kept: Sequence[int], layout: ColumnLayout
     return Information(blocks, columns, layout or ColumnLayout(len(kept)), phases, motion=motion)
 
 
+def each_triangle(
+    information: Information,
+    change: Callable[[Array, NDArray[np.intp]], Array],
+    columns: Sequence[NDArray[np.intp]],
+    layout: ColumnLayout,
+) -> Information:
+    """Return the information with every R factor, by time and by phase, changed: change(R_j, its old columns)."""
+    blocks, phases = (
+        tuple(
+            replace(block, R=tuple(change(R, old) for R, old in zip(block.R, information.columns, strict=True)))
+            for block in some
+        )
+        for some in (information.blocks, information.phases)
+    )
+    return Information(blocks, tuple(columns), layout, phases)
+
+
 def block_length(n_rows: int, n_blocks: int = BLOCKS) -> int:
     """Return the rows of each joint in a block: row number k is of block k // length."""
     return max(1, -(-n_rows // max(1, n_blocks)))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.information import Information, each_triangle
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
 from ros2_dynid.identification.loads.payload_fit import Payload, load_map, load_of, widened
 from ros2_dynid.identification.model_file import IdentifiedModel
@@ -60,13 +61,11 @@ def without_base(information: Information, value: Array) -> Information:
     """Return the information about delay and load alone: the torque of the base parameters is taken off."""
     old = information.layout
     layout = ColumnLayout(0, old.n_delay, old.n_load)
-    kept = [columns >= old.n_base for columns in information.columns]
-    blocks = []
-    for block in information.blocks:
-        R = []
-        for triangle, columns, mask in zip(block.R, information.columns, kept, strict=True):
-            tau = triangle[:, -1] - triangle[:, :-1][:, ~mask] @ value[columns[~mask]]
-            R.append(np.column_stack((triangle[:, :-1][:, mask], tau)))
-        blocks.append(Block(tuple(R), block.rows, block.start, block.end, block.recording))
-    left = tuple(c[mask] - old.n_base for c, mask in zip(information.columns, kept, strict=True))
-    return Information(tuple(blocks), left, layout)
+    left = tuple(columns[columns >= old.n_base] - old.n_base for columns in information.columns)
+
+    def change(triangle: Array, columns: NDArray[np.intp]) -> Array:
+        mask = columns >= old.n_base
+        tau = triangle[:, -1] - triangle[:, :-1][:, ~mask] @ value[columns[~mask]]
+        return np.column_stack((triangle[:, :-1][:, mask], tau))
+
+    return each_triangle(information, change, left, layout)

@@ -12,13 +12,14 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.carried_torque import with_carried
 from ros2_dynid.identification.estimators.fit import Problem, inform
 from ros2_dynid.identification.estimators.friction_law import with_law
-from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.information import Information, each_triangle
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
@@ -121,19 +122,17 @@ def without_terms(information: Information, coefficients: Array) -> Information:
     at = layout.friction
     value = np.zeros(layout.size)
     value[at] = coefficients
-    kept = [(columns < at.start) | (columns >= at.stop) for columns in information.columns]
-    blocks = []
-    for block in information.blocks:
-        R = []
-        for triangle, columns, mask in zip(block.R, information.columns, kept, strict=True):
-            tau = triangle[:, -1] - triangle[:, :-1] @ value[columns]
-            R.append(np.column_stack((triangle[:, :-1][:, mask], tau)))
-        blocks.append(Block(tuple(R), block.rows, block.start, block.end, block.recording))
-    left = tuple(
-        np.where(c[mask] >= at.stop, c[mask] - layout.n_friction, c[mask])
-        for c, mask in zip(information.columns, kept, strict=True)
-    )
-    return Information(tuple(blocks), left, replace(layout, n_friction=0))
+
+    def keeps(columns: NDArray[np.intp]) -> NDArray[np.bool_]:
+        return np.asarray((columns < at.start) | (columns >= at.stop))
+
+    def change(triangle: Array, columns: NDArray[np.intp]) -> Array:
+        tau = triangle[:, -1] - triangle[:, :-1] @ value[columns]
+        return np.column_stack((triangle[:, :-1][:, keeps(columns)], tau))
+
+    kept = [columns[keeps(columns)] for columns in information.columns]
+    left = [np.where(columns >= at.stop, columns - layout.n_friction, columns) for columns in kept]
+    return each_triangle(information, change, left, replace(layout, n_friction=0))
 
 
 def _informed(

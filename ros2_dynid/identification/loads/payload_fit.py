@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Block, Information, combine
+from ros2_dynid.identification.estimators.information import Information, combine, each_triangle
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.loads.joint_agreement import agreement
 from ros2_dynid.identification.physical.consistency import closest_body
@@ -191,14 +192,12 @@ def widened(information: Information, M_L: Array | None) -> Information:
     layout = replace(information.layout, n_load=len(LINK))
     extra = np.arange(layout.load.start, layout.load.stop)
     columns = tuple(np.append(old, extra) for old in information.columns)
-    blocks = []
-    for block in information.blocks:
-        R = []
-        for triangle, old in zip(block.R, information.columns, strict=True):
-            added = np.zeros((len(triangle), len(LINK)))
-            if M_L is not None:
-                of_base = old < layout.n_base
-                added = triangle[:, :-1][:, of_base] @ M_L[old[of_base]]
-            R.append(np.column_stack((triangle[:, :-1], added, triangle[:, -1])))
-        blocks.append(Block(tuple(R), block.rows, block.start, block.end, block.recording))
-    return Information(tuple(blocks), columns, layout)
+
+    def with_load(triangle: Array, old: NDArray[np.intp]) -> Array:
+        added = np.zeros((len(triangle), len(LINK)))
+        if M_L is not None:
+            of_base = old < layout.n_base
+            added = triangle[:, :-1][:, of_base] @ M_L[old[of_base]]
+        return np.column_stack((triangle[:, :-1], added, triangle[:, -1]))
+
+    return each_triangle(information, with_load, columns, layout)
