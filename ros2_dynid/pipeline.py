@@ -29,6 +29,7 @@ from ros2_dynid.identification.account import (
     prior_remarks,
     prior_use,
     provenance,
+    second_sensors,
     sensor_remarks,
     sensor_rows,
     speeds_and_loads,
@@ -268,6 +269,7 @@ def identify(
         friction_tried=tried,
         prior=prior,
         sensors=sensor_rows(robot, sides),
+        second=second_sensors(problem),
         recommended=choice.method,
     )
     torques = {"fit": fitted.data} | ({} if held_out is None else {"validation": held_out[served].data})
@@ -293,7 +295,10 @@ def _declared(robot: Robot, options: IdentifyOptions) -> Robot:
 
 def _draws(problem: Problem, options: IdentifyOptions) -> Callable[[Fit], Draw] | None:
     """Return what draws an estimator towards the prior asked for; None without one."""
-    if options.prior == "none" or options.essential:
+    if problem.second is not None and (options.essential or options.prior not in ("auto", "none")):
+        what = "efforts at the motors and torques at the links are fitted together: without a prior, and all parameters"
+        raise InputError(what, Text("leave out ", Option("essential", True), " and ", Option("prior")))
+    if options.prior == "none" or options.essential or problem.second is not None:
         return None
     if options.prior not in PRIORS:
         prior = model_prior(problem, load_model(options.prior), options.prior)

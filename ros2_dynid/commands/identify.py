@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.identification.outcome import Consistency, IdentifyOutcome
+    from ros2_dynid.identification.outcome import Consistency, IdentifyOutcome, SecondSensor
 
 TOLERANCES = ("0", "-0.01", "-0.02", "-0.04", "full")
 
@@ -78,6 +78,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "didim needs and idim-iv uses",
     )
     parser.add_argument(
+        "--torque-sensor",
+        metavar="SENSOR",
+        default="link",
+        help="what torques hold that sensors at the links measure beside the efforts (columns NAME.torque, or "
+        "--torque-topic): link (default), link+Fc and the like; both are fitted together",
+    )
+    parser.add_argument(
         "--preview",
         metavar="FILE.html",
         help="page of the trajectory that was run (dynid preview --save), to be linked",
@@ -107,6 +114,7 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         essential_std=args.essential_std,
         sensor=args.sensor,
         controller=args.controller,
+        torque_sensor=args.torque_sensor,
     )
     request = IdentifyRequest(
         robot_source(args),
@@ -161,6 +169,13 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
         alike = len(at_link) == len(outcome.sensors) and len(set(at_link.values())) == 1
         which = next(iter(at_link.values())) if alike else ", ".join(f"{k} {v}" for k, v in at_link.items())
         console.print(f"efforts are of torque sensors ({which}), and so are the torques of the model", markup=False)
+    if outcome.second:
+        seconds = [
+            (name, row.sensor, f"{row.fit.rms:.4g}", f"{100 * row.fit.relative:.2f} %", f"{row.bias:.3g}", _drive(row))
+            for name, row in outcome.second.items()
+        ]
+        heads = [Column("joint"), Column("sensor"), *(Column(x, right=True) for x in ("rms", "relative", "bias"))]
+        print_table(console, [*heads, Column("drive")], seconds, title="second efforts, fitted beside the first")
     for remark in outcome.verdict:
         console.print(f"[{remark.level.value}] {remark.text}", markup=False)
     if outcome.report:
@@ -176,6 +191,10 @@ def show(outcome: IdentifyOutcome, console: Console) -> None:
     console.print(f"{outcome.rows} rows, {cond}{outcome.seconds:.2f} s")
     if outcome.model:
         console.print(f"written: {outcome.model}", markup=False, soft_wrap=True)
+
+
+def _drive(row: SecondSensor) -> str:
+    return ", ".join(f"{part} {value:.3g} +- {row.drive_std[part]:.1g}" for part, value in row.drive.items())
 
 
 def _cutoff(frequency: float | None) -> str:

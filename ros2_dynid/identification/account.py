@@ -17,6 +17,8 @@ from ros2_dynid.identification.estimators import Estimate, Problem
 from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.prior import Drawn
+from ros2_dynid.identification.estimators.two_sensors import drive_values, second_errors
+from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.outcome import (
     Delay,
@@ -25,6 +27,7 @@ from ros2_dynid.identification.outcome import (
     FrictionRow,
     FrictionTrial,
     PriorUse,
+    SecondSensor,
     SensorRow,
 )
 from ros2_dynid.identification.physical import Essential
@@ -121,6 +124,27 @@ def sensor_rows(robot: Robot, sides: Mapping[str, SensorSide]) -> dict[str, Sens
             continue
         share = side.share if np.isfinite(side.share) else None
         rows[name] = SensorRow(used, sensor_name(found.get(name, DRIVE)), side.clear, share)
+    return rows
+
+
+def second_sensors(problem: Problem) -> dict[str, SecondSensor]:
+    """Return what the second efforts were, by joint; empty without them."""
+    two = problem.second
+    if two is None:
+        return {}
+    found, rows = two.estimate(), {}
+    bias = found.layout.sensor.stop - len(two.joints)
+    for k, (joint, (error, torque, count)) in enumerate(zip(two.joints, second_errors(two, found), strict=True)):
+        drive = drive_values(two, found, joint)
+        std = float(found.std[bias + k])
+        rows[problem.robot.active_names[joint]] = SecondSensor(
+            sensor=sensor_name(two.robot.joints[two.robot.active[joint] - 1].felt),
+            fit=TorqueError(error / max(count, 1) ** 0.5, error / max(torque, 1e-300)),
+            bias=float(found.value[bias + k]),
+            bias_std=std if np.isfinite(std) else None,
+            drive={part: value for part, (value, _) in drive.items()},
+            drive_std={part: spread for part, (_, spread) in drive.items()},
+        )
     return rows
 
 

@@ -10,7 +10,8 @@ from ros2_dynid.identification.friction.laws import AUTO, check_law
 from ros2_dynid.identification.physical.essential import RELATIVE_STD
 from ros2_dynid.identification.physical.standard import DISTANCES
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
-from ros2_dynid.model.effort_sensors import check_sensors
+from ros2_dynid.model.effort_sensors import LINK, check_sensors, felt_parts
+from ros2_dynid.model.robot import DRIVE
 from ros2_dynid.recording.reading import Reading
 
 PRIORS = ("auto", "none", "urdf")
@@ -34,7 +35,8 @@ class IdentifyOptions:
     on the leaders of essential parameters only, as seed 002 prints it ("euclidean"); consistent: those that physical
     links can have. checks: refuse efforts of wrong sign or unit, and recordings that contradict each other. friction:
     auto, or a law (friction/laws.py); prior: what the estimate is drawn towards, one of PRIORS or a model.yaml. sensor:
-    which torque the efforts are, one of SENSORS, or motor, link, link+Fc for all joints or as JOINT=link,JOINT=motor.
+    which torque the efforts are, one of SENSORS, or motor, link, link+Fc for all joints or as JOINT=link,JOINT=motor;
+    torque_sensor: what the torques at the links hold that are recorded beside efforts: link, link+Fc and the like.
     controller: file with the gains of the robot's own controller (sim/controller_file.py), None if it is not known.
     """
 
@@ -52,6 +54,7 @@ class IdentifyOptions:
     essential_std: float = RELATIVE_STD
     sensor: str = SENSORS[0]
     controller: str | None = None
+    torque_sensor: str = LINK
 
     def __post_init__(self) -> None:
         """Refuse choices that do not exist."""
@@ -60,6 +63,8 @@ class IdentifyOptions:
         if self.cross_validate is not None and (self.cross_validate < 0 or self.cross_validate == 1):
             raise InputError(f"cross_validate is {self.cross_validate}", "give 2 or more stretches, or 0 for none")
         check_law(self.friction)
+        if felt_parts(self.torque_sensor) == DRIVE:
+            raise InputError("the torque sensor is at the motor", "write link, or link+Fc and the like")
         if self.sensor not in SENSORS:
             check_sensors(self.sensor)
         if self.prior not in PRIORS and not self.prior.endswith((".yaml", ".yml")):

@@ -113,6 +113,21 @@ class SensorRow:
 
 
 @dataclass(frozen=True)
+class SecondSensor:
+    """A joint's second effort, fitted beside the first: what it is, its torque errors, its bias [N.m or N] with std.
+
+    drive: Ia, Fv and Fc that the two tell apart, with `drive_std`.
+    """
+
+    sensor: str
+    fit: TorqueError
+    bias: float
+    bias_std: float | None
+    drive: Mapping[str, float]
+    drive_std: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class PriorUse:
     """A prior that was tried: its source, the weight that served unseen data best, 0 if it was not used.
 
@@ -138,7 +153,7 @@ class IdentifyOutcome:
     none. band_coverage: share of the rows of validation recordings inside the 95 % band of the prediction, by
     joint and for "all"; empty without such recordings.
     friction: terms beyond Fv, Fc and off that the joints were found to have; friction_tried: how each was judged.
-    sensors: which torque the effort of each joint is.
+    sensors: which torque the effort of each joint is; second: other efforts that were fitted beside it, by joint.
     prior: what the estimate was drawn towards, if anything was tried. recommended: the estimator that suits the
     data: another than `method` where encoder noise biases that one.
     """
@@ -168,6 +183,7 @@ class IdentifyOutcome:
     friction_tried: tuple[FrictionTrial, ...] = ()
     prior: PriorUse | None = None
     sensors: Mapping[str, SensorRow] = field(default_factory=dict)
+    second: Mapping[str, SecondSensor] = field(default_factory=dict)
     recommended: Method | None = None
     model: str | None = None
     report: str | None = None

@@ -14,9 +14,11 @@ from ros2_dynid.identification.estimators.friction_law import with_law
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.large_delay import without_large_delay
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
+from ros2_dynid.identification.estimators.two_sensors import two_sensors
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.elsewhere import Distant
+from ros2_dynid.model.effort_sensors import felt_parts
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.notes import Note, remark
@@ -61,7 +63,11 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     prepared, information = without_large_delay(prepared, information, informed)
     law = with_law(robot, base, prepared, information, options.friction, options.method)
     prior = law.information.layout.vector(base.values(robot, standard_vector(robot)))
-    return Problem(robot, base, law.prepared, law.information, prior, law.terms, law.tried, controller)
+    second = None
+    if all(part.elsewhere is None for part in law.prepared):
+        felt = felt_parts(options.torque_sensor)
+        second = two_sensors(robot, base, law.prepared, law.information.layout, law.terms, felt)
+    return Problem(robot, base, law.prepared, law.information, prior, law.terms, law.tried, controller, second)
 
 
 def _regressor_done(report: Progress, done: float) -> None:

@@ -17,6 +17,7 @@ from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.remote_file import RemoteFile
 from ros2_dynid.recording.samples import Samples, cut, in_order_of, ordered
 from ros2_dynid.recording.table.read_table import TABLES, iter_table
+from ros2_dynid.recording.torque_topic import with_torques
 from ros2_dynid.recording.unit_conversion import in_si
 from ros2_dynid.recording.units import SI, Units
 
@@ -118,7 +119,11 @@ def _as_stamped(
             what = f"the name ends in {path.suffix[:20]!r}" if path.suffix else "the name has no ending"
             raise InputError(what, "give a rosbag2 folder, .mcap, .db3, .bag, .csv or .npz file", str(path))
     units = replace(reading.units, time="s")  # the stamps of a bag have a unit of their own
-    for samples in iter_bag(open_bag(path), wanted, chunk, reading, notes):
+    bag = iter_bag(open_bag(path), wanted, chunk, reading, notes)
+    if reading.torque_topic:
+        torques = replace(reading, topic=reading.torque_topic)
+        bag = with_torques(bag, iter_bag(open_bag(path), None, chunk, torques, []), str(path))
+    for samples in bag:
         yield in_si(samples, robot, units)
 
 

@@ -15,6 +15,7 @@ class Reading:
     """How a recording is read: see load_samples.
 
     rate: the samples are evenly spaced at this rate [Hz], whatever stamps or time column say; for recordings without.
+    torque_topic: of a bag, joint states whose efforts are torques at the links, beside those of `topic`.
     """
 
     topic: str | Sequence[str] | None = None
@@ -24,6 +25,7 @@ class Reading:
     start: float | None = None
     end: float | None = None
     rate: float | None = None
+    torque_topic: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a rate that is none."""

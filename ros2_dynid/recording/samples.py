@@ -12,9 +12,9 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
 from ros2_dynid.notes import Note, repaired
 
-FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature", "tau_f")
+FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature", "tau_f", "tau_l")
 """The signals of a joint: position [rad or m], its two derivatives, effort [N.m or N], commanded position, temperature
-of its drive [deg C], and effort that the controller adds to its own."""
+of its drive [deg C], effort that the controller adds to its own, torque of a sensor at its link."""
 SUFFIXES = {
     "q": "position",
     "dq": "velocity",
@@ -23,6 +23,7 @@ SUFFIXES = {
     "q_r": "reference",
     "temperature": "temperature",
     "tau_f": "feedforward",
+    "tau_l": "torque",
 }
 """What the signals are called in column names: NAME.position, NAME.velocity, ..."""
 CLOCK_RESET = 1.0
@@ -31,10 +32,11 @@ CLOCK_RESET = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """N samples of n joints: t (N,) [s]; q, dq, ddq, tau, q_r, temperature, tau_f (N, n): SI units, radians and deg C.
+    """N samples of n joints: t (N,) [s]; the other signals (N, n) in SI units, radians and deg C.
 
-    q_r: the positions that were commanded; tau_f: effort that the controller added to what it makes of the errors. All
-    but q are None where the recording has none; single unknown values are NaN. `start_ns` is the stamp [ns] that
+    q_r: the positions that were commanded; tau_f: effort that the controller added to what it makes of the errors;
+    tau_l: torques of sensors at the links, where there are efforts beside them. All but q are None where the
+    recording has none; single unknown values are NaN. `start_ns` is the stamp [ns] that
     belongs to t = 0. `notes` says in one line each what the reader did or doubts.
     """
 
@@ -50,6 +52,7 @@ class Samples:
     q_r: Array | None = None
     temperature: Array | None = None
     tau_f: Array | None = None
+    tau_l: Array | None = None
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together."""
@@ -73,7 +76,7 @@ class Samples:
     def with_arrays(self, t: Array, arrays: Mapping[str, Array], joint_names: Sequence[str] | None = None) -> Samples:
         """Return samples of the same source with other times and signals."""
         names = self.joint_names if joint_names is None else tuple(joint_names)
-        dq, ddq, tau, q_r, temperature, tau_f = (arrays.get(field) for field in FIELDS[1:])
+        dq, ddq, tau, q_r, temperature, tau_f, tau_l = (arrays.get(field) for field in FIELDS[1:])
         return replace(
             self,
             t=t,
@@ -85,6 +88,7 @@ class Samples:
             q_r=q_r,
             temperature=temperature,
             tau_f=tau_f,
+            tau_l=tau_l,
         )
 
     def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Samples:
@@ -147,8 +151,9 @@ def ordered(samples: Samples) -> Samples:
 
 def samples_of(t: Array, names: Sequence[str], arrays: Mapping[str, Array], source: str) -> Samples:
     """Return samples with the arrays there are, by field; q must be among them."""
-    dq, ddq, tau, q_r, temperature, tau_f = (arrays.get(field) for field in FIELDS[1:])
-    return Samples(t, tuple(names), arrays["q"], dq, ddq, tau, source, q_r=q_r, temperature=temperature, tau_f=tau_f)
+    dq, ddq, tau, q_r, warmth, tau_f, tau_l = (arrays.get(field) for field in FIELDS[1:])
+    more = Samples(t, tuple(names), arrays["q"], dq, ddq, tau, source, q_r=q_r, temperature=warmth, tau_f=tau_f)
+    return replace(more, tau_l=tau_l)
 
 
 def longest_stretch(t: Array) -> tuple[slice, int]:

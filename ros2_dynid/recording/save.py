@@ -53,6 +53,8 @@ def save_pieces(
             left_out.append("JointState has no temperatures: they were left out")
         if "tau_f" in outline.fields:
             left_out.append("JointState has no feedforward efforts: they were left out")
+        if "tau_l" in outline.fields:
+            left_out.append("JointState has one effort: torques at the links were left out")
     return left_out
 
 

@@ -24,6 +24,6 @@ def in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
     prismatic = {joint.name for joint in robot.joints if joint.sigma == 1} if robot else set()
     motion = np.array([length if name in prismatic else angle for name in samples.joint_names])
     scales = {"q": motion, "dq": motion, "ddq": motion, "q_r": motion, "temperature": np.array(1.0)}
-    scales |= {"tau": np.array(effort), "tau_f": np.array(effort)}
+    scales |= {"tau": np.array(effort), "tau_f": np.array(effort), "tau_l": np.array(effort)}
     scaled = {field: values * scales[field] for field, values in samples.arrays().items()}
     return samples.with_arrays(samples.t * time, scaled)

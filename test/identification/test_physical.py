@@ -223,3 +223,15 @@ def test_gains_from_a_known_mass(case):
     assert np.all(at_once.std < 0.02 * gains)
     with pytest.raises(InputError, match="load"):
         drive_gains(robot, base, empty, loaded, MASS, load=np.zeros(10))
+
+
+def test_a_body_that_exists_costs_no_fit(case):
+    """The truth can exist, so that parameters which can fit as well as any: a priori values draw nothing."""
+    pytest.importorskip("clarabel")
+    robot, chi, base, _, information = case
+    found = wls(information)
+    T = weighted_triangle(information, 1.0 / found.sigma)
+    imposed = impose(robot, base, T, found.value, made_consistent(robot, standard_vector(robot)))
+    assert -1e-6 < imposed.loss < 0.01
+    z = (imposed.value - base.values(robot, chi)) / found.base_std
+    assert np.mean(np.abs(z) < 3.0) >= 0.95

@@ -15,6 +15,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a recording is to be read."""
     group = parser.add_argument_group("reading the recording")
     group.add_argument("--topic", metavar="TOPIC", help="topic of the joint states (default: found by type); or A,B")
+    group.add_argument("--torque-topic", metavar="TOPIC", help="topic of torques at the links, beside the efforts")
     group.add_argument("--start", metavar="S", type=float, help="leave out what comes before this time [s]")
     group.add_argument("--end", metavar="S", type=float, help="leave out what comes after this time [s]")
     group.add_argument(
@@ -51,4 +52,5 @@ def reading_of(args: argparse.Namespace) -> Reading:
     from ros2_dynid.recording.table.column_map import parse_columns
 
     units = Units(args.time_unit, args.angle_unit, args.length_unit, args.effort_unit)
-    return Reading(args.topic, parse_columns(args.columns), units, args.stamps, args.start, args.end, args.rate)
+    columns = parse_columns(args.columns)
+    return Reading(args.topic, columns, units, args.stamps, args.start, args.end, args.rate, args.torque_topic)

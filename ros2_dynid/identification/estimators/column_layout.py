@@ -1,4 +1,4 @@
-"""The columns of W by name: base parameters, friction terms, the delay of the effort, the ten parameters of a load.
+"""The columns of W by name: base parameters, friction terms, the delay of the effort, a load, a second sensor.
 
 This is the only place that knows their order.
 """
@@ -14,17 +14,21 @@ from ros2_dynid.model.robot import Array
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """How many columns W has of each kind: base parameters, friction terms, delay (0 or 1), load (0 or 10)."""
+    """How many columns W has of each kind: base parameters, friction terms, delay (0 or 1), load (0 or 10).
+
+    n_sensor: delay and biases of a second sensor.
+    """
 
     n_base: int
     n_delay: int = 0
     n_load: int = 0
     n_friction: int = 0
+    n_sensor: int = 0
 
     @property
     def size(self) -> int:
         """Number of columns."""
-        return self.n_base + self.n_friction + self.n_delay + self.n_load
+        return self.n_base + self.n_friction + self.n_delay + self.n_load + self.n_sensor
 
     @property
     def base(self) -> slice:
@@ -44,7 +48,12 @@ class ColumnLayout:
     @property
     def load(self) -> slice:
         """Columns of the load; empty without one."""
-        return slice(self.delay.stop, self.size)
+        return slice(self.delay.stop, self.delay.stop + self.n_load)
+
+    @property
+    def sensor(self) -> slice:
+        """Columns of a second sensor, its delay first; empty without one."""
+        return slice(self.load.stop, self.size)
 
     @property
     def is_base(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

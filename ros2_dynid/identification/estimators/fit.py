@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.dynamics.friction_terms import active_terms
-from ros2_dynid.errors import InputError, RankError
+from ros2_dynid.errors import InputError, Option, RankError, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.didim import didim, output_error, refuse_other_motion, refuse_unknown_loop
@@ -49,6 +49,7 @@ from ros2_dynid.identification.estimators.simulated_loop import (
 )
 from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
+from ros2_dynid.identification.estimators.two_sensors import TwoSensors
 from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
 from ros2_dynid.identification.preparation.repetition import repetition
@@ -79,7 +80,7 @@ class Problem:
 
     prior: a value for each column of the information's layout: base parameters and delay of the effort. terms:
     friction terms whose columns follow the base's; tried: how they were chosen. controller: the robot's own, None if it
-    is not known.
+    is not known. second: the rows of two efforts of the joints, if there are two.
     """
 
     robot: Robot
@@ -90,6 +91,7 @@ class Problem:
     terms: tuple[FrictionTerm, ...] = ()
     tried: tuple[Trial, ...] = ()
     controller: JointController | None = None
+    second: TwoSensors | None = None
 
     @property
     def repeats(self) -> bool:
@@ -109,7 +111,7 @@ class Problem:
             return self
         kept = [k for k in range(layout.size) if not layout.friction.start <= k < layout.friction.stop]
         information = restrict(self.information, kept, replace(layout, n_friction=0))
-        return replace(self, information=information, prior=self.prior[kept], terms=())
+        return replace(self, information=information, prior=self.prior[kept], terms=(), second=None)
 
     def rows(self, prepared: Prepared) -> Iterator[Rows]:
         """Yield the rows of one recording, with the delay's column if the delay is estimated."""
@@ -207,6 +209,13 @@ def fitter(method: Method, problem: Problem, on_chunk: OnChunk | None = None, *,
     bars: whether error bars are asked for; without, an estimator may leave them out, as wls does.
     """
     information, prior = problem.information, problem.prior
+    if problem.second is not None:
+        if method is not Method.WLS:
+            what = "efforts at the motors and torques at the links are fitted together by wls only"
+            raise InputError(
+                what, Text("choose ", Option("method", "wls"), ", or leave one of them out of the recording")
+            )
+        return problem.second.fit
 
     simple: dict[Method, Callable[..., Estimate]] = {
         Method.OLS: ols,

@@ -23,8 +23,11 @@ TOLERANCES = (0.0, -0.01, -0.02, -0.04)
 """Smallest eigenvalue allowed for an inertia matrix at the centre of mass, as in Table III [kg.m^2]."""
 FLOOR = 1e-6
 """Smallest eigenvalue imposed on a pseudo-inertia in its own units, so that it is definite in floating point too."""
-NEARNESS = 1e-6
-"""Weight of the distance to the a priori values beside the fit: it only decides what the data leave open."""
+NEARNESS = 1e-4
+"""Weight of the distance to the a priori values beside the fit, in units of the squared error that the data leave: it
+only decides what they leave open."""
+LEAST_ERROR = 1e-5
+"""Relative error of the torque that data have at least, so that exact ones leave the programme a weight."""
 PHYSICAL = 1e-3
 """Smallest second moment of mass over the largest that counts as a body's own and not as rounding."""
 KINDS = len(LINK)
@@ -136,11 +139,14 @@ def impose(
     M, S = full_map(robot, base), scales(robot, reference)
     names = standard_names(robot)
     # Fit in units of its own optimum: chi = reference + S x
-    W, tau, size = T.base, T.tau_of_base(value), np.linalg.norm(T.tau)
+    W, tau = T.base, T.tau_of_base(value)
+    size = max(float(np.linalg.norm(tau)), 1e-300)
     A = W @ (M * S) / size
     left = (tau - W @ (M @ reference)) / size
     unit = _link_units(robot, reference)
-    ridge = NEARNESS * np.ones(len(names))
+    best = float(np.linalg.norm(tau - W @ np.linalg.lstsq(W / size, tau / size, rcond=None)[0]))
+    error = max(best / size, LEAST_ERROR)
+    ridge = NEARNESS * error**2 * np.ones(len(names))
     P = csc_matrix(np.triu(A.T @ A + np.diag(ridge)))
     q = -A.T @ left
     rows, right, cones = [], [], []
@@ -171,9 +177,8 @@ def impose(
         raise DynidError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
     chi = reference + S * np.array(solution.x)
     found = M @ chi
-    best = np.linalg.norm(tau - W @ np.linalg.lstsq(W / size, tau / size, rcond=None)[0])
     ours = np.linalg.norm(tau - W @ found)
-    return Consistent(chi, found, float(ours) / max(float(best), 1e-300) - 1.0)
+    return Consistent(chi, found, float(ours) / max(best, 1e-300) - 1.0)
 
 
 def closest_body(parameters: Array, covariance: Array) -> Array:

@@ -16,11 +16,13 @@ from ros2_dynid.identification.estimators.fit import Fit, Problem
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.prior import Draw, Drawn, joined
+from ros2_dynid.identification.estimators.two_sensors import TwoSensors
 from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent
 from ros2_dynid.identification.physical.essential import RELATIVE_STD, essential
 from ros2_dynid.identification.preparation.elsewhere import range_of
 from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import not_felt, standard_names, standard_vector
+from ros2_dynid.model.robot import Array
 
 BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
 
@@ -55,7 +57,7 @@ def set_fits(
     def consistent_fit(chosen: Sequence[int] | None) -> Estimate:
         found = start(chosen)
         drawn = None if draw is None else draw(chosen)
-        imposed = imposed_on(problem, _taken(information, chosen), found, drawn)
+        imposed = imposed_on(problem, _taken(information, chosen), found, drawn, chosen)
         return found.with_base(imposed.value)
 
     if with_consistent:
@@ -63,16 +65,36 @@ def set_fits(
     return fits
 
 
-def imposed_on(problem: Problem, information: Information, found: Estimate, drawn: Drawn | None = None) -> Consistent:
+def imposed_on(
+    problem: Problem,
+    information: Information,
+    found: Estimate,
+    drawn: Drawn | None = None,
+    chosen: Sequence[int] | None = None,
+) -> Consistent:
     """Return the consistent parameters closest to the data, weighted as `found` was, beside its delay and friction.
 
-    drawn: towards which prior, and how much, they are drawn as well.
+    drawn: towards which prior, and how much, they are drawn as well; chosen: blocks of time that are used.
     """
     reference = made_consistent(problem.robot, standard_vector(problem.robot))
+    if problem.second is not None:
+        return _imposed_on_both(problem, problem.second, found, reference, chosen)
     triangle = weighted_triangle(information, 1.0 / found.sigma)
     if drawn is not None and drawn.weighing.weight > 0.0:
         triangle = joined(triangle, drawn.prior, drawn.weighing.weight)
     return impose(problem.robot, problem.base, triangle, found.value, reference, least_friction(problem, found))
+
+
+def _imposed_on_both(
+    problem: Problem, second: TwoSensors, found: Estimate, reference: Array, chosen: Sequence[int] | None
+) -> Consistent:
+    """Return the consistent parameters closest to both streams of efforts, in the base parameters of the first one."""
+    robot, both = problem.robot, second.estimate(chosen)
+    triangle = weighted_triangle(_taken(second.information, chosen), 1.0 / both.sigma)
+    imposed = impose(robot, second.base, triangle, both.value, reference, least_friction(problem, found))
+    gone = not_felt(robot)
+    chi = np.where([name in gone for name in standard_names(robot)], 0.0, imposed.chi)
+    return Consistent(chi, problem.base.values(robot, chi), imposed.loss)
 
 
 def least_friction(problem: Problem, found: Estimate) -> dict[str, float]:

@@ -49,6 +49,7 @@ def effort_later(prepared: Prepared, delay: float) -> Prepared:
         reference=None if prepared.reference is None else prepared.reference[rows],
         temperature=None if prepared.temperature is None else prepared.temperature[rows],
         feedforward=None if prepared.feedforward is None else prepared.feedforward[rows],
+        second=None if prepared.second is None else prepared.second[rows],
         segments=tuple(segments),
         filter=replace(prepared.filter, delay=prepared.filter.delay + n / prepared.filter.inner_rate),
     )

@@ -148,4 +148,5 @@ def emptied(part: Prepared) -> Prepared:
         reference=None,
         temperature=None,
         feedforward=None,
+        second=None,
     )

@@ -38,7 +38,7 @@ class Stretch:
     """Samples at even times t (N,) [s]: q, tau (N, n), bridged (N,): in a gap.
 
     dq, q_r, tau_f: velocities, commanded positions and added efforts where they were recorded throughout. temperature:
-    of the drives (N, n), NaN for a joint whose temperature is not known.
+    of the drives (N, n), NaN for a joint whose temperature is not known; second: efforts of a second sensor, alike.
     """
 
     t: Array
@@ -49,6 +49,7 @@ class Stretch:
     q_r: Array | None = None
     temperature: Array | None = None
     tau_f: Array | None = None
+    second: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,8 @@ def later_effort(part: Stretch, n: int) -> Stretch:
     dq = None if part.dq is None else part.dq[motion]
     q_r, temperature, tau_f = (None if x is None else x[motion] for x in (part.q_r, part.temperature, part.tau_f))
     bridged = part.bridged[motion] | part.bridged[effort]
-    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged, q_r, temperature, tau_f)
+    second = None if part.second is None else part.second[motion]
+    return Stretch(part.t[motion], part.q[motion], part.tau[effort], dq, bridged, q_r, temperature, tau_f, second)
 
 
 def _provisional_spectrum(samples: Samples, period: float, quantum: Array | None) -> Spectrum:
@@ -188,9 +190,10 @@ def _even(part: Samples, period: float) -> tuple[Stretch, bool]:
     assert part.tau is not None
     further = (part.dq, part.q_r, part.tau_f)
     dq, q_r, tau_f = (x if x is not None and np.isfinite(x).all() else None for x in further)
-    temperature = None if part.temperature is None else _filled(t, part.temperature, even)
+    temperature, second = (None if x is None else _filled(t, x, even) for x in (part.temperature, part.tau_l))
     if len(even) == len(t) and np.max(np.abs(even - t)) <= JITTER * period:
-        return Stretch(even, part.q, part.tau, dq, np.zeros(len(even), dtype=bool), q_r, temperature, tau_f), False
+        whole = np.zeros(len(even), dtype=bool)
+        return Stretch(even, part.q, part.tau, dq, whole, q_r, temperature, tau_f, second), False
     before = np.clip(np.searchsorted(t, even, side="right") - 1, 0, len(t) - 2)
     bridged = np.diff(t)[before] > GAP * period
     tau = spline_at(t, part.tau, even)
@@ -198,11 +201,11 @@ def _even(part: Samples, period: float) -> tuple[Stretch, bool]:
         inside = even[bridged]
         tau[bridged] = np.column_stack([np.interp(inside, t, column) for column in part.tau.T])
     dq, q_r, tau_f = (None if x is None else spline_at(t, x, even) for x in (dq, q_r, tau_f))
-    return Stretch(even, spline_at(t, part.q, even), tau, dq, bridged, q_r, temperature, tau_f), True
+    return Stretch(even, spline_at(t, part.q, even), tau, dq, bridged, q_r, temperature, tau_f, second), True
 
 
 def _filled(t: Array, values: Array, even: Array) -> Array:
-    """Return slow signals, shape (N, n), at other times: linear between known values, NaN for a joint without any."""
+    """Return signals, shape (N, n), at other times: linear between known values, NaN for a joint without any."""
     filled = np.full((len(even), values.shape[1]), np.nan)
     for k, column in enumerate(values.T):
         known = np.isfinite(column)

@@ -80,6 +80,7 @@ def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prep
         reference=_joined([part.reference for part in parts]),
         temperature=_joined([part.temperature for part in parts]),
         feedforward=_joined([part.feedforward for part in parts]),
+        second=_joined([part.second for part in parts]),
         segments=tuple(
             slice(segment.start + int(start), segment.stop + int(start))
             for part, start in zip(parts, starts, strict=True)

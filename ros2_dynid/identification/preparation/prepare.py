@@ -12,6 +12,7 @@ import numpy as np
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.cutoffs import propose
 from ros2_dynid.identification.preparation.derivatives import differentiated, filtered_sign, velocity_sources
+from ros2_dynid.identification.preparation.effort_streams import effort_streams, swapped
 from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid, later_effort
 from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, lowpass_kernel, output_index
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
@@ -36,7 +37,7 @@ def prepare(
     whose cut-offs are used again.
     """
     options = options or PreparationOptions()
-    samples = in_order_of(samples, robot.active_names)
+    samples = effort_streams(robot, in_order_of(samples, robot.active_names))
     if like is None:
         check_signals(samples)
     samples = ordered(finite(samples))
@@ -63,12 +64,14 @@ def prepare(
     references: list[Array] = []
     temperatures: list[Array] = []
     added: list[Array] = []
+    seconds: list[Array] = []
+    exchanged = swapped(robot, samples)
     segments, at = [], 0
     for part in (later_effort(part, late) for part in parts):
         index = output_index(len(part.t), len(kernels[0]), step)
         if len(index) < len(row_kernel):
             continue
-        tau = filtered(part.tau, torque_kernel, step) * gains
+        tau = filtered(part.tau, torque_kernel, step) * np.where(exchanged, 1.0, gains)
         sign = filtered_sign(robot, part, kernels, step, sources)
         motion = differentiated(part, kernels, step, sources)
         columns.append((part.t[0] + index / rate, *motion, tau, sign, _bridged(part, kernels[0], step)))
@@ -78,6 +81,8 @@ def prepare(
             temperatures.append(part.temperature[np.round(index).astype(int)])  # slow beside the filters
         if part.tau_f is not None:
             added.append(filtered(part.tau_f, kernels[0], step) * gains)
+        if part.second is not None:
+            seconds.append(filtered(part.second, kernels[0], step) * np.where(exchanged, gains, 1.0))
         segments.append(slice(at, at + len(index)))
         at += len(index)
     if not segments:
@@ -118,6 +123,7 @@ def prepare(
         known=grid.known,
         reference=np.concatenate(references) if len(references) == len(segments) else None,
         temperature=temperature,
+        second=np.concatenate(seconds) if len(seconds) == len(segments) else None,
         temperatures=None if temperature is None else np.array((temperature.min(axis=0), temperature.max(axis=0))),
         feedforward=np.concatenate(added) if len(added) == len(segments) else None,
     )

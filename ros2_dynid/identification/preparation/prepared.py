@@ -45,6 +45,7 @@ class Prepared:
     efforts that the controller adds to its own, likewise.
     temperature: of the drives at the same times, shape (N, n) [deg C], NaN for a joint where it is not known; None: not
     recorded. temperatures: the lowest and the highest of each joint, shape (2, n), which an outline keeps.
+    second: efforts of a second sensor (effort_streams.py), shape (N, n), NaN for a joint without; None: not recorded.
     elsewhere: where the samples are if this is an outline, whose t has the first and the last time and whose other
     arrays are empty (elsewhere.py); None: they are here.
     """
@@ -73,6 +74,7 @@ class Prepared:
     elsewhere: Elsewhere | None = None
     temperature: Array | None = None
     temperatures: Array | None = None
+    second: Array | None = None
 
 
 def as_prepared(

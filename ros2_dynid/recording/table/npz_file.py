@@ -1,4 +1,4 @@
-"""npz files: arrays t (N,), q, dq, ddq, tau, q_r, temperature, tau_f (N, n), joints in the robot's order or named."""
+"""npz files: arrays t (N,) and FIELDS of samples (N, n), the joints in the robot's order or named by joint_names."""
 
 from __future__ import annotations
 
