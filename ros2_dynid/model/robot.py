@@ -181,13 +181,13 @@ def _check(robot: Robot) -> None:
         raise InputError(
             "passive joints are unknown, repeated, or all of the joints", "leave an active joint", robot.name
         )
-    _check_sensors(robot, passive)
     names = [term.name for term in robot.friction]
     for term in robot.friction:
         if term.joint not in numbers - passive:
             raise InputError(f"friction term {term.name} is of no active joint", "name an active joint", robot.name)
         if names.count(term.name) > 1:
             raise InputError(f"friction term {term.name} occurs twice", "keep one of them", robot.name)
+    _check_sensors(robot, passive)
     for force in robot.forces:
         wrong = force.joints - numbers - {0} | (set(force.weights) & {0})
         if wrong:
