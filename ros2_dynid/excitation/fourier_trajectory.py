@@ -24,13 +24,17 @@ from ros2_dynid.excitation.criteria import (
 )
 from ros2_dynid.excitation.descent import TimeBudget, descend
 from ros2_dynid.excitation.fourier import FourierSeries, design, rest_basis
+from ros2_dynid.excitation.law_columns import law_columns, softened
 from ros2_dynid.excitation.limits import all_joints
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 CRITERIA = ("cond", "normalised", "logdet")
 SAMPLES_PER_HARMONIC = 16
+LAW_FINER = 3
+"""With friction terms the regressor's grid is so many times finer: slow passages must not fall between samples."""
 FINER = 4
 """Limits, which are cheap, are looked at on a grid that is this many times finer than the regressor's."""
 STAGES = ((4.0, 0.1), (8.0, 1.0), (16.0, 10.0), (32.0, 100.0), (64.0, 1000.0))
@@ -47,18 +51,27 @@ class TorqueModel:
     """The torque regressor of the base parameters: columns are the leaders' places in chi.
 
     weights: factor on the rows of each active joint, shape (n_active,); criterion: "cond" for cond(W), "normalised" for
-    cond of W with columns of norm 1, "logdet" for -log det(W^T W) / (2 b).
+    cond of W with columns of norm 1, "logdet" for -log det(W^T W) / (2 b). terms: friction terms whose columns follow.
     """
 
     robot: Robot
     columns: tuple[int, ...]
     weights: Array
     criterion: str = "cond"
+    terms: tuple[FrictionTerm, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of columns of W."""
+        return len(self.columns) + len(self.terms)
 
     def W(self, q: Array, dq: Array, ddq: Array) -> Array:
-        """Return W, shape (N n_active, b), rows of one sample together, weighted."""
-        Y = regressor(self.robot, q, dq, ddq)[:, :, self.columns] * self.weights[:, None]
-        return Y.reshape(-1, len(self.columns))
+        """Return W, shape (N n_active, size), rows of one sample together, weighted."""
+        Y = regressor(self.robot, q, dq, ddq)
+        Yb = Y[:, :, self.columns]
+        if self.terms:
+            Yb = np.concatenate((Yb, law_columns(self.robot, self.terms, Y, dq)[0]), axis=2)
+        return (Yb * self.weights[:, None]).reshape(-1, self.size)
 
     def value(self, W: Array) -> float:
         """Return the criterion as a number to compare: a condition number, or the mean of -log sigma."""
@@ -92,7 +105,7 @@ class FourierProblem:
     def __post_init__(self) -> None:
         """Prepare the matrices that give samples from coefficients: on the regressor's grid and on a finer one."""
         Z = rest_basis(self.L, self.fixed_start)
-        N = SAMPLES_PER_HARMONIC * self.L
+        N = SAMPLES_PER_HARMONIC * self.L * (LAW_FINER if self.model.terms else 1)
         coarse = tuple(D @ Z for D in design(self.period, self.L, self.period * np.arange(N) / N))
         fine = tuple(D @ Z for D in design(self.period, self.L, self.period * np.arange(N * FINER) / (N * FINER)))
         object.__setattr__(self, "_Z", Z)
@@ -125,16 +138,26 @@ class FourierProblem:
         coarse, fine = self._coarse, self._fine  # type: ignore[attr-defined]
         velocity = penalty.bounds.velocity
         softness = SOFTNESS * np.where(np.isfinite(velocity), velocity, 1.0)  # a passive joint may have no limit
-        Y, back = regressor_with_gradient(model.robot, *self._samples(y, coarse), softness)
-        Yb = Y[:, :, model.columns] * model.weights[:, None]
-        value, C = model.smooth(Yb.reshape(-1, len(model.columns)), p)
+        softness = softened(softness, model.terms)
+        q, dq, ddq = self._samples(y, coarse)
+        Y, back = regressor_with_gradient(model.robot, q, dq, ddq, softness)
+        law, law_back = law_columns(model.robot, model.terms, Y, dq, softness)
+        Yb = np.concatenate((Y[:, :, model.columns], law), axis=2) * model.weights[:, None]
+        value, C = model.smooth(Yb.reshape(-1, model.size), p)
+        C = C.reshape(Yb.shape) * model.weights[:, None]
+        b = len(model.columns)
         every = np.zeros(Y.shape[::-1]).transpose()
-        every[:, :, model.columns] = C.reshape(Yb.shape) * model.weights[:, None]
+        every[:, :, model.columns] = C[:, :, :b]
+        of_law = C[:, :, b:]
         if penalty.chi is not None:
-            excess, slope = penalty.torques(Y @ penalty.chi)
+            known = np.array([term.coefficient for term in model.terms])
+            excess, slope = penalty.torques(Y @ penalty.chi + law @ known)
             value += weight * excess
             every += weight * slope[:, :, None] * penalty.chi
-        gradient = self._back(coarse, back(every))
+            of_law = of_law + weight * slope[:, :, None] * known
+        by_Y, by_speed = law_back(of_law)
+        gq, gdq, gddq = back(every + by_Y if model.terms else every)
+        gradient = self._back(coarse, (gq, gdq + by_speed, gddq))
         samples = self._samples(y, fine)
         excess, gq, gdq, gddq = penalty.limits(*samples)
         further, hq = penalty.poses(samples[0][::2])

@@ -15,6 +15,7 @@ from ros2_dynid.excitation.descent import TimeBudget, silent
 from ros2_dynid.excitation.fourier import FourierSeries
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, optimise_series
 from ros2_dynid.excitation.gripper import gripper_notes
+from ros2_dynid.excitation.law_columns import exciting_terms
 from ros2_dynid.excitation.limits import (
     DEFAULT_MARGIN,
     Bounds,
@@ -295,7 +296,8 @@ def _fourier_curve(
     bounds = penalty.bounds
     lower, upper = bounds.lower[index], bounds.upper[index]
     weights = np.ones(len(index)) if options.weights is None else np.asarray(options.weights, dtype=float)
-    model = TorqueModel(robot, tuple(base.columns(robot)), weights, criterion_of(options))
+    terms = exciting_terms(robot, options.groups)
+    model = TorqueModel(robot, tuple(base.columns(robot)), weights, criterion_of(options), terms)
     middle = start
     w = 2.0 * np.pi / options.duration_s * 0.5 * (1 + options.harmonics)
     reach = np.minimum(upper - middle, middle - lower)

@@ -28,7 +28,7 @@ def predicted_std(robot: Robot, plan: Plan, noise: float, chi: Array | None = No
     if not (np.isfinite(noise) and noise > 0):
         raise InputError(f"torque noise of {noise}", "give a positive standard deviation [N.m]")
     values = plan.base.values(robot, standard_vector(robot) if chi is None else chi)
-    std = relative_std(plan.W, np.full(len(values), 100.0), noise)
+    std = relative_std(plan.W, np.full(plan.W.shape[1], 100.0), noise)[: len(values)]  # friction terms follow
     with np.errstate(divide="ignore"):
         return std, 100.0 * std / np.abs(values)
 

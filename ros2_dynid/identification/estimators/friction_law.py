@@ -17,7 +17,7 @@ from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
 from ros2_dynid.identification.estimators.identified_terms import STEP, changed_exponent, speed_ratio
 from ros2_dynid.identification.estimators.information import Information, restrict
-from ros2_dynid.identification.estimators.least_squares import weighted
+from ros2_dynid.identification.estimators.least_squares import weighted, wls
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, top_speeds
 from ros2_dynid.identification.preparation.elsewhere import changed, over, range_of
 from ros2_dynid.identification.preparation.prepared import Prepared
@@ -36,6 +36,8 @@ SLOWEST, FASTEST = 0.02, 0.45
 ROUNDS = 3
 FIRST = 5
 """Iterations of the joints' weights while a law is looked for: the estimate that follows has its own."""
+SIGNIFICANT = 2.0
+"""A coefficient within so many standard deviations of zero, in the fit with the whole law, leaves it."""
 LOADED = (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS)
 
 
@@ -98,7 +100,42 @@ def with_law(
         loaded, every, fitted, carries = again, 1, wanted, value[layout.base]
         law = inform(robot, base, loaded, delay=delay, terms=fitted)
         value = weighted(law, iterations=FIRST)[0].value
-    return LawOfData(loaded, law, fitted, selection.trials)
+    if not auto:
+        return LawOfData(loaded, law, fitted, selection.trials)
+    law, left = _significant(law, fitted)
+    trials = _judged_again(selection.trials, set(fitted) - set(left))
+    if not left:
+        return LawOfData(tuple(prepared), information, (), trials)
+    return LawOfData(loaded, law, left, trials)
+
+
+def _significant(law: Information, terms: tuple[FrictionTerm, ...]) -> tuple[Information, tuple[FrictionTerm, ...]]:
+    """Return the law without the terms that the fit with the right shapes and torques carried does not need.
+
+    They were chosen by what a provisional fit left over.
+    """
+    while terms:
+        found = wls(law, iterations=FIRST)
+        ratios = [
+            np.inf if term.of_shape else abs(value) / std if np.isfinite(std) and std > 0.0 else 0.0
+            for term, value, std in zip(terms, found.friction.tolist(), found.friction_std.tolist(), strict=True)
+        ]
+        weakest = int(np.argmin(ratios))
+        if ratios[weakest] >= SIGNIFICANT:
+            break
+        gone = terms[weakest]
+        kept = [k for k, term in enumerate(terms) if (term.joint, term.kind) != (gone.joint, gone.kind)]
+        law, terms = _with_terms(law, kept), tuple(terms[k] for k in kept)
+    return law, terms
+
+
+def _judged_again(trials: Sequence[Trial], gone: set[FrictionTerm]) -> tuple[Trial, ...]:
+    """Return what was tried; a law with a term that left was not taken."""
+    kinds = {(term.joint, term.kind) for term in gone}
+    return tuple(
+        replace(trial, chosen=trial.chosen and not any((term.joint, term.kind) in kinds for term in trial.terms))
+        for trial in trials
+    )
 
 
 def _with_shapes(
@@ -145,7 +182,8 @@ def _of_possible_sign(
         wrong = [k for i, k in enumerate(left) if terms[k].positive and value[first + i] <= 0.0]
         if not wrong:
             return tuple(terms[k] for k in left), value
-        left = [k for k in left if k not in wrong]
+        gone = {(terms[k].joint, terms[k].kind) for k in wrong}
+        left = [k for k in left if (terms[k].joint, terms[k].kind) not in gone]
     return (), np.empty(0)
 
 

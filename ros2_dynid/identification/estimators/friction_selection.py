@@ -3,7 +3,9 @@
 Everything is computed from the R factors that hold the columns of all candidates. The blocks of time are put into
 folds; a law is judged by the weighted squared error of each fold under the fit to the others. The base parameters are
 eliminated from the normal equations of each fold once; what is left has one row and column for each candidate, so that
-every law of a joint, a set of terms, costs one small system. Joint by joint, the laws of the others held, the best law
+every law of a joint, a set of terms, costs one small system. A term with a shape, such as the speed of a Stribeck term,
+is tried at a few shapes, each with the column of its change beside it, so that no further term is taken for what the
+grid misses. Joint by joint, the laws of the others held, the best law
 of each size is compared with the best smaller one, and is taken if its gain exceeds the gain's own scatter over the
 folds and is worth having, and if it also gains on recordings that are left out as a whole, where there are several. The
 joints are gone through again until no law changes. bench/study_friction.py shows what the limits do.
@@ -24,17 +26,22 @@ from ros2_dynid.model.robot import Array
 
 FOLDS = 10
 """Each fit leaves out a tenth: with fewer folds, what is left of a short recording does not show the inertias."""
-SCATTER = 1.5
-"""A law must gain more than this many standard errors of its gain over the folds: one in ten by chance ..."""
+SCATTER = 1.4
+"""A law must gain more than this many standard errors of its gain over the folds: one in ten by chance (Student's
+distribution for ten folds); its terms must also show in the fit with the whole law (friction_law.py) ..."""
 EVIDENCE = {FrictionKind.CUBIC: 3.0, FrictionKind.ASYMMETRIC: 4.0}
 """... and more where a term of this kind is new, one in a hundred and one in a thousand: such terms take over forces
 that are not in the model: a cubic one those of the fastest moves, an asymmetric one all that is even in speed. Both are
-measured against the best smaller law; over another law of its size, a doubtful one must gain as any other ..."""
+measured against the best smaller law; where another law of its size was taken, the doubtful one must gain over that as
+any other ..."""
 WORTH = 0.07
-"""... and for each further term lower the squared held-out error by this share of its joint's, 3.5 % of the error: the
-speeds that a Stribeck term is tried with miss the true one by up to a quarter, which costs as much."""
+"""... and for each further term lower the squared held-out error by this share of its joint's, 3.5 % of the error:
+what is linearised, the shapes and the torque carried, is known no better."""
 TERMS = 3
 """Terms of a joint's law, at most, beside those of the temperature: more cannot be told apart by one motion."""
+FARTHEST = 0.6
+"""Largest change of log vs, or of an exponent, from a shape that is tried: one and a quarter steps of the grid. A term
+that asks for more is of another shape, or another law."""
 SWEEPS = 4
 RIDGE = 1e-12
 """Added to the scaled normal equations, which only compare laws: the estimate comes from orthogonal factors."""
@@ -70,7 +77,7 @@ class _Reduced:
 
     S (F + 1, m, m) c = r (F + 1, m) gives the coefficients c; the error held out is e + 2 h.c + c.H c with e (F,),
     h (F, m), H (F, m, m). b (F, D) + Z (F, D, m) c is the fit to all but a fold, with -1 for the torque. seen: (m,),
-    False for a candidate whose column the others explain.
+    False for a candidate whose column the others explain. norm (m,): of the candidates' columns, of norm 1 here.
     """
 
     S: Array
@@ -81,6 +88,7 @@ class _Reduced:
     b: Array
     Z: Array
     seen: NDArray[np.bool_]
+    norm: Array
 
     def without(self, held: Sequence[int]) -> _Reduced:
         """Return the same with the columns `held` always fitted too."""
@@ -98,7 +106,7 @@ class _Reduced:
         h = (hx - Xt @ hx[:, k])[:, :, 0]
         e = self.e + np.sum((self.h[:, k, None] + hx[:, k]) * x, axis=(1, 2))
         b = self.b + (self.Z[:, :, k] @ x)[:, :, 0]
-        return _Reduced(S, r, H, h, e, b, self.Z - self.Z[:, :, k] @ X, self.seen)
+        return _Reduced(S, r, H, h, e, b, self.Z - self.Z[:, :, k] @ X, self.seen, self.norm)
 
     def laws(self, laws: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Return held-out errors (laws, F), coefficients of all fits (laws, F + 1, s), and which are told apart.
@@ -166,10 +174,12 @@ def _law(
 
     parts: how many of the F folds are parts of the recordings; the rest are recordings left out as a whole.
     """
-    kinds: dict[FrictionKind, list[int]] = {}
+    kinds: dict[FrictionKind, list[tuple[int, ...]]] = {}
     for k, term in enumerate(terms):
-        if term.joint == joint:
-            kinds.setdefault(term.kind, []).append(k)
+        if term.joint == joint and term.of_shape:
+            kinds[term.kind][-1] = (*kinds[term.kind][-1], k)
+        elif term.joint == joint:
+            kinds.setdefault(term.kind, []).append((k,))
     law: tuple[int, ...] = ()
     errors, trials = given.e, []
     warm = [kind for kind in kinds if kind in THERMAL]
@@ -180,10 +190,12 @@ def _law(
             for group in itertools.combinations(kinds, size)
             if force or sum(kind not in THERMAL for kind in group) <= TERMS
         ]
-        sets = [law for group in groups for law in itertools.product(*(kinds[kind] for kind in group))]
-        tried, coefficients, possible = given.laws(np.array(sets))
-        must = np.array([[terms[k].positive for k in one] for one in sets])
-        possible &= np.all((coefficients[:, -1] > 0.0) | ~must, axis=1)
+        sets = [
+            tuple(itertools.chain(*law))
+            for group in groups
+            for law in itertools.product(*(kinds[kind] for kind in group))
+        ]
+        tried, possible = _tried(given, sets, terms)
         smaller, before = law, errors
         for strict in (False,) if force else (False, True):
             held = {terms[k].kind for k in smaller}
@@ -197,17 +209,44 @@ def _law(
             best = int(np.argmin(np.where(asked, tried[:, :parts].sum(axis=1), np.inf)))
             left = max(given.own(own, smaller), 1e-300)
             gain, scatter, elsewhere = _gain(before - tried[best], parts)
-            enough = gain > max([SCATTER, *new[best]]) * scatter and gain > WORTH * (size - len(smaller)) * left
-            if law != smaller:  # one of this size was taken: the doubtful one must be better, not only good
+            enough = (
+                gain > max([SCATTER, *new[best]]) * scatter and gain > WORTH * (size - _size(smaller, terms)) * left
+            )
+            if law != smaller:  # that there is such a law is known: the doubtful one must be the better of the two
                 more, spread, there = _gain(errors - tried[best], parts)
-                enough, elsewhere = enough and more > SCATTER * spread, elsewhere and there
+                enough, elsewhere = more > SCATTER * spread, elsewhere and there
             join = force or (enough and elsewhere)
-            trials.append(Trial(tuple(terms[k] for k in sets[best]), joint, gain / left, scatter / left, join))
+            own_terms = tuple(terms[k] for k in sets[best] if not terms[k].of_shape)
+            trials.append(Trial(own_terms, joint, gain / left, scatter / left, join))
             if join:
                 law, errors = sets[best], tried[best]
         if force and law:
             break
     return law, trials
+
+
+def _size(law: Sequence[int], terms: Sequence[FrictionTerm]) -> int:
+    """Return the number of a law's terms, without the columns of their shapes."""
+    return sum(not terms[k].of_shape for k in law)
+
+
+def _tried(
+    given: _Reduced, sets: Sequence[tuple[int, ...]], terms: Sequence[FrictionTerm]
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the held-out errors of laws, shape (laws, F), and whether each can be: told apart, signs, shapes."""
+    tried = np.empty((len(sets), len(given.e)))
+    possible = np.zeros(len(sets), dtype=bool)
+    for width in {len(one) for one in sets}:
+        at = [i for i, one in enumerate(sets) if len(one) == width]
+        columns = np.array([sets[i] for i in at])
+        tried[at], coefficients, apart = given.laws(columns)
+        value = coefficients[:, -1] / given.norm[columns]
+        must = np.array([[terms[k].positive for k in sets[i]] for i in at])
+        apart &= np.all((value > 0.0) | ~must, axis=1)
+        shape = np.array([[terms[k].of_shape for k in sets[i]] for i in at])
+        before = np.abs(np.roll(value, 1, axis=1))  # a shape's column follows that of its term
+        possible[at] = apart & np.all(~shape | (np.abs(value) <= FARTHEST * before), axis=1)
+    return tried, possible
 
 
 def _gain(gains: Array, parts: int) -> tuple[float, float, bool]:
@@ -278,7 +317,7 @@ def _reduced(squares: Array, weights: Array, information: Information, parts: in
             every_Z[f], every_b[f] = Z / scale[:, None], b / scale
     beyond = np.einsum("fmm->fm", S)
     seen = moved[more] & np.all(beyond > COLLINEAR * np.maximum(np.diag(everything)[more], 1e-300), axis=0)
-    return _Reduced(S, r, H, h, e, every_b, every_Z, seen)
+    return _Reduced(S, r, H, h, e, every_b, every_Z, seen, scale[more])
 
 
 def _weights(squares: Array, information: Information, weights: Array, chosen: Sequence[int]) -> Array:

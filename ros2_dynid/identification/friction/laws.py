@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import SHAPES, THERMAL, FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import DRIVE, Array, Robot
 
 AUTO, PLAIN = "auto", "viscous+coulomb"
 STRIBECK_SHARES = (0.04, 0.065, 0.105, 0.17)
 """Speeds vs that a Stribeck term is tried with, as shares of the joint's top speed: slower than the first the rows are
 left out as too slow, faster than the last it is hard to tell from viscous friction that grows with the speed. Each is
-1.6 times the one before: from the best of them a step of Gauss and Newton goes the right way."""
+1.6 times the one before: with the column of its change beside it, the best of them misses the true term by a few
+percent, and a step of Gauss and Newton goes the right way."""
 POWERS = (0.4, 0.65, 1.5, 2.2, 3.2)
 """Exponents that a power term is tried with: 1 is that of viscous friction, which every joint has."""
 AUTOMATIC = tuple(kind for kind in FrictionKind if kind is not FrictionKind.POWER)
@@ -74,11 +76,18 @@ def check_law(law: str) -> None:
 
 
 def _variants(joint: int, kind: FrictionKind, top: float, middle: float) -> list[FrictionTerm]:
-    """Return a kind's terms, one for each shape; middle: of the temperatures, where they are known."""
-    if kind is FrictionKind.STRIBECK:
-        return [FrictionTerm(joint, kind, speed=share * top) for share in STRIBECK_SHARES if top > 0.0]
-    if kind is FrictionKind.POWER:
-        return [FrictionTerm(joint, kind, exponent=exponent) for exponent in POWERS]
+    """Return a kind's terms, one for each shape, followed by the column of how it changes with the shape.
+
+    middle: of the temperatures, where they are known.
+    """
+    if kind in SHAPES:
+        stribeck = [
+            FrictionTerm(joint, kind, speed=share * top)
+            for share in STRIBECK_SHARES
+            if top > 0.0 and kind is FrictionKind.STRIBECK
+        ]
+        powers = [FrictionTerm(joint, kind, exponent=p) for p in POWERS if kind is FrictionKind.POWER]
+        return [column for term in (*stribeck, *powers) for column in (term, replace(term, of_shape=True))]
     return [FrictionTerm(joint, kind, reference=round(middle, 1) if kind in THERMAL else 0.0)]
 
 

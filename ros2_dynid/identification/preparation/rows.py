@@ -18,6 +18,7 @@ from ros2_dynid.codegen.backend import regressor_function
 from ros2_dynid.dynamics.friction_terms import active_terms, term_column
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction.columns import put_signs
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_names
@@ -33,6 +34,8 @@ WORTH_THREADS = 50_000
 """Samples from which on several threads make the rows."""
 most_threads: ContextVar[int] = ContextVar("most_threads", default=4)
 """How many there may be: a process that shares its machine with others of its kind has one."""
+FINER = 4
+"""Friction terms are computed at no less than so many times the inner rate."""
 SLOW_SHARE = 0.2
 """Share of a row's filter that may lie on samples too slow for Coulomb friction."""
 STILL_SHARE = 0.8
@@ -182,6 +185,7 @@ class _RowMaker:
         names = standard_names(robot)
         coulomb = [k for k, column in enumerate(columns) if names[column].startswith("Fc")]
         self._coulomb = np.array([*coulomb, *range(len(columns), len(columns) + len(terms))], dtype=np.intp)
+        self._columns_of = _TermColumns(robot, prepared, terms)
         self._own = threading.local()  # the compiled regressor's memory is used again with every call
         self._filter = row_filter(prepared.kernel, prepared.step)
         self._slope = row_filter(prepared.slope_kernel, prepared.step) if delay else None
@@ -212,7 +216,10 @@ class _RowMaker:
             entries = Y.reshape(-1, Y.shape[2])[self._entries]  # the others are zero
             W[:b].reshape(b * n, m)[self._felt] = passed(entries, m)
         if self._terms:
-            _put_term_rows(robot, prepared, part, self._terms, passed, W[b : b + len(self._terms)])
+            columns = self._columns_of(part)
+            columns = columns if passed is None else passed(columns, m)
+            for i, (k, _) in enumerate(active_terms(robot, self._terms)):
+                W[b + i, k] = columns[i]
         if self._slope is not None:
             W[-1] = -self._slope(tau, m)
         if passed is not None:
@@ -244,24 +251,49 @@ def felt_by(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
     return np.asarray(Y.max(axis=0) > 1e-12 * Y.max())
 
 
-def _put_term_rows(
-    robot: Robot,
-    prepared: Prepared,
-    part: slice,
-    terms: Sequence[FrictionTerm],
-    passed: RowFilter | None,
-    W: Array,
-) -> None:
-    """Write the columns of friction terms, shape (f, n, m), through the rows' filter: zero but for their own joint."""
-    columns = []
-    for k, term in active_terms(robot, terms):
-        v, sign = prepared.dq[part, k], prepared.sign[part, term.joint - 1]
-        carried = np.zeros_like(v) if prepared.carried is None else prepared.carried[part, k]
-        temperature = None if prepared.temperature is None else prepared.temperature[part, k]
-        columns.append(term_column(term, v, sign, carried, temperature))
-    X = np.array(columns) if passed is None else passed(np.array(columns), W.shape[2])
-    for i, (k, _) in enumerate(active_terms(robot, terms)):
-        W[i, k] = X[i]
+class _TermColumns:
+    """The columns of friction terms, each through the filter of the torque, at the inner rate.
+
+    Friction changes within a few samples of a reversal, faster than the inner rate can tell: the terms are computed at
+    a finer rate, on speeds interpolated between inner samples, and pass the same low-pass as the torque there.
+    """
+
+    def __init__(self, robot: Robot, prepared: Prepared, terms: Sequence[FrictionTerm]) -> None:
+        filters = prepared.filter
+        self._prepared, self._terms = prepared, active_terms(robot, terms)
+        self._step = max(FINER, round(filters.rate / filters.inner_rate))
+        cutoff, rate = filters.position_cutoff, filters.inner_rate * self._step
+        kernel = None if cutoff is None else lowpass_kernel(cutoff, rate)
+        self._half = 0 if kernel is None else len(kernel) // 2
+        self._filter = row_filter(kernel, self._step)
+
+    def __call__(self, part: slice) -> Array:
+        """Return the columns, shape (f, samples), at the inner samples `part`, which are of one segment."""
+        prepared, count = self._prepared, part.stop - part.start
+        if self._filter is None:
+            return np.array([self._of(k, term, prepared.dq[part, k], part) for k, term in self._terms])
+        segment = next(s for s in prepared.segments if s.start <= part.start < s.stop)
+        places = part.start + np.arange(-self._half, (count - 1) * self._step + self._half + 1) / self._step
+        places = np.clip(places, segment.start, segment.stop - 1)
+        before = np.minimum(places.astype(np.intp), segment.stop - 2)
+        share = places - before
+        columns = [self._of(k, term, None, before, share) for k, term in self._terms]
+        return self._filter(np.array(columns), count)
+
+    def _of(
+        self, k: int, term: FrictionTerm, v: Array | None, at: slice | NDArray[np.intp], share: Array | None = None
+    ) -> Array:
+        """Return the factor of a term's coefficient at inner samples, or at a share of the way to the next ones."""
+
+        def value(signal: Array) -> Array:
+            here = signal[at, k]
+            return here if share is None or isinstance(at, slice) else here + share * (signal[at + 1, k] - here)
+
+        prepared = self._prepared
+        v = value(prepared.dq) if v is None else v
+        carried = np.zeros_like(v) if prepared.carried is None else value(prepared.carried)
+        temperature = None if prepared.temperature is None else value(prepared.temperature)
+        return term_column(term, v, np.sign(v), carried, temperature)
 
 
 def fast_and_still(

@@ -1,0 +1,106 @@
+"""Columns of the friction laws that a robot file declares, beside those of the base parameters, with exact gradients.
+
+A motion that is to show a law must excite its coefficients too: constant times sign(dq) is told from a Stribeck term by
+slow passages, from load-dependent friction by different loads. What the gears carry comes from the a priori parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ros2_dynid.dynamics.friction import without_friction
+from ros2_dynid.dynamics.friction_terms import active_terms
+from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Array, Robot
+
+LawBack = Callable[[Array], tuple[Array, Array]]
+LOADED = (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS)
+WITHIN = 0.3
+"""A Stribeck term is there for speeds up to vs: signs at its joint change within this share of that."""
+TINY = 1e-9
+"""Speed [rad/s or m/s] below which a root has no slope."""
+
+
+def exciting_terms(robot: Robot, groups: Sequence[str] | None = None) -> tuple[FrictionTerm, ...]:
+    """Return the robot's friction terms that a motion can show; none if the groups to identify have no friction.
+
+    Terms of the temperature need a drive that warms up, and those of the load need to know the load: without a priori
+    masses they are left out.
+    """
+    if groups is not None and "friction" not in groups:
+        return ()
+    known = bool(np.any(rigid_parameters(robot)))
+    return tuple(t for t in robot.friction if t.kind not in THERMAL and (known or t.kind not in LOADED))
+
+
+def rigid_parameters(robot: Robot) -> Array:
+    """Return the a priori standard parameters without friction and offsets: what the gears carry is Y times them."""
+    return without_friction(robot, standard_vector(robot))
+
+
+def softened(softness: Array, terms: Sequence[FrictionTerm]) -> Array:
+    """Return the softness of the joints' signs, shape (n,) [rad/s or m/s], small enough to tell Stribeck terms from
+    them."""
+    found = softness.copy()
+    for term in terms:
+        if term.kind is FrictionKind.STRIBECK:
+            found[term.joint - 1] = min(found[term.joint - 1], WITHIN * term.speed)
+    return found
+
+
+def law_columns(
+    robot: Robot, terms: Sequence[FrictionTerm], Y: Array, dq: Array, softness: Array | None = None
+) -> tuple[Array, LawBack]:
+    """Return the terms' columns, shape (N, n_active, f), and a function from weights C of that shape to gradients.
+
+    It gives d<C, columns>/dY, shape (N, n_active, n_standard), since what the gears carry is Y chi, and the derivative
+    by dq at a fixed load, (N, n_active). Y: regressor; softness: of the tree's joints, shape (n,): sign(v) is tanh(v /
+    softness) then, as in regressor_with_gradient.
+    """
+    chi = rigid_parameters(robot)
+    carried = Y @ chi
+    placed = active_terms(robot, terms)
+    columns = np.zeros((*dq.shape, len(terms)))
+    slopes = []
+    for i, (k, term) in enumerate(placed):
+        v = dq[:, k]
+        soft = None if softness is None else float(softness[term.joint - 1])
+        sign = np.sign(v) if soft is None else np.tanh(v / soft)
+        turn = np.zeros_like(v) if soft is None else (1.0 - sign**2) / soft
+        columns[:, k, i], by_speed, by_load = _of(term, v, sign, turn, carried[:, k])
+        slopes.append((k, by_speed, by_load))
+
+    def back(C: Array) -> tuple[Array, Array]:
+        by_carried, gdq = np.zeros(dq.shape), np.zeros(dq.shape)
+        for i, (k, by_speed, by_load) in enumerate(slopes):
+            gdq[:, k] += C[:, k, i] * by_speed
+            by_carried[:, k] += C[:, k, i] * by_load
+        return by_carried[:, :, None] * chi, gdq
+
+    return columns, back
+
+
+def _of(term: FrictionTerm, v: Array, sign: Array, turn: Array, carried: Array) -> tuple[Array, Array, Array]:
+    """Return a term's column and its derivatives by v and by the carried torque; turn: d sign / d v."""
+    none, load = np.zeros_like(v), np.abs(carried)
+    match term.kind:
+        case FrictionKind.ASYMMETRIC:
+            return np.abs(v), np.sign(v), none
+        case FrictionKind.CUBIC:
+            return v**3, 3.0 * v**2, none
+        case FrictionKind.STRIBECK:
+            bell = np.exp(-((v / term.speed) ** 2))
+            return sign * bell, (turn - 2.0 * v / term.speed**2 * sign) * bell, none
+        case FrictionKind.LOAD:
+            return sign * load, turn * load, sign * np.sign(carried)
+        case FrictionKind.LOAD_VISCOUS:
+            return v * load, load, v * np.sign(carried)
+        case FrictionKind.ROOT | FrictionKind.POWER:
+            p = term.exponent or 0.5
+            size = np.maximum(np.abs(v), TINY)
+            return sign * np.abs(v) ** p, turn * np.abs(v) ** p + sign * np.sign(v) * p * size ** (p - 1.0), none
+        case FrictionKind.TEMPERATURE | FrictionKind.TEMPERATURE_VISCOUS:
+            return none, none, none
