@@ -92,7 +92,7 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
         step=m * prepared.step,
         filter=replace(prepared.filter, inner_rate=m * rate),
         reference=None,
-        feedforward=None,
+        commands=None,
     )
 
 
@@ -126,18 +126,22 @@ def _command(robot: Robot, prepared: Prepared, m: int) -> tuple[Command, Array]:
     """Return the reference at m times the inner rate, and its accelerations (N, n)."""
     from scipy.interpolate import CubicSpline
 
-    source = prepared.reference
-    if source is None:
-        source = instrument_motion(robot, prepared).q
-    feed = np.zeros_like(source) if prepared.feedforward is None else prepared.feedforward
+    rate, commands = prepared.filter.inner_rate, prepared.commands
+    if commands is None:
+        smooth = instrument_motion(robot, prepared).q
+        commands = np.stack((smooth, np.zeros_like(smooth)), axis=1)[:, None]
     parts: list[tuple[Array, ...]] = []
     for segment in prepared.segments:
-        t = prepared.t[segment]
-        curve, added, at = CubicSpline(t, source[segment]), CubicSpline(t, feed[segment]), _finer(t[:, None], m)[:, 0]
-        parts.append((curve(at), curve(at, 1), curve(at, 2), added(at)))
+        every = commands[segment].reshape(-1, *commands.shape[2:])
+        N, step = segment.stop - segment.start, commands.shape[1]
+        every = every[: (N - 1) * step + 1]
+        t, at = np.arange(len(every)) / (step * rate), np.arange(m * (N - 1) + 1) / (m * rate)
+        curve = CubicSpline(t, every[:, 0])
+        added = np.column_stack([np.interp(at, t, column) for column in every[:, 1].T])
+        parts.append((curve(at), curve(at, 1), curve(at, 2), added))
     q, dq, ddq, tau_f = (np.concatenate(column) for column in zip(*parts, strict=True))
     segments = segments_of([len(part[0]) for part in parts])
-    return Command(m * prepared.filter.inner_rate, q, dq, tau_f, segments), ddq
+    return Command(m * rate, q, dq, tau_f, segments), ddq
 
 
 def _finer(x: Array, m: int) -> Array:

@@ -48,7 +48,7 @@ def effort_later(prepared: Prepared, delay: float) -> Prepared:
         bridged=np.maximum(prepared.bridged[rows], prepared.bridged[later]),
         reference=None if prepared.reference is None else prepared.reference[rows],
         temperature=None if prepared.temperature is None else prepared.temperature[rows],
-        feedforward=None if prepared.feedforward is None else prepared.feedforward[rows],
+        commands=None if prepared.commands is None else prepared.commands[rows],
         second=None if prepared.second is None else prepared.second[rows],
         segments=tuple(segments),
         filter=replace(prepared.filter, delay=prepared.filter.delay + n / prepared.filter.inner_rate),

@@ -147,6 +147,6 @@ def emptied(part: Prepared) -> Prepared:
         carried=None,
         reference=None,
         temperature=None,
-        feedforward=None,
+        commands=None,
         second=None,
     )

@@ -79,7 +79,7 @@ def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prep
         bridged=np.concatenate([part.bridged for part in parts]),
         reference=_joined([part.reference for part in parts]),
         temperature=_joined([part.temperature for part in parts]),
-        feedforward=_joined([part.feedforward for part in parts]),
+        commands=_joined([part.commands for part in parts]),
         second=_joined([part.second for part in parts]),
         segments=tuple(
             slice(segment.start + int(start), segment.stop + int(start))

@@ -8,6 +8,7 @@ same.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation.cutoffs import propose
@@ -21,6 +22,9 @@ from ros2_dynid.identification.preparation.usable import check_signals, finite
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
+
+REFERENCE = 20.0
+"""Commanded positions keep at least this much [Hz], however noisy the measured ones are."""
 
 
 def prepare(
@@ -63,7 +67,7 @@ def prepare(
     columns: list[tuple[Array, ...]] = []
     references: list[Array] = []
     temperatures: list[Array] = []
-    added: list[Array] = []
+    commands: list[Array] = []
     seconds: list[Array] = []
     exchanged = swapped(robot, samples)
     segments, at = [], 0
@@ -77,10 +81,9 @@ def prepare(
         columns.append((part.t[0] + index / rate, *motion, tau, sign, _bridged(part, kernels[0], step)))
         if part.q_r is not None:
             references.append(filtered(part.q_r, kernels[0], step))
+            commands.append(_commands(part, index.astype(int), step, rate, cutoffs.position, gains))
         if part.temperature is not None:
             temperatures.append(part.temperature[np.round(index).astype(int)])  # slow beside the filters
-        if part.tau_f is not None:
-            added.append(filtered(part.tau_f, kernels[0], step) * gains)
         if part.second is not None:
             seconds.append(filtered(part.second, kernels[0], step) * np.where(exchanged, gains, 1.0))
         segments.append(slice(at, at + len(index)))
@@ -125,8 +128,23 @@ def prepare(
         temperature=temperature,
         second=np.concatenate(seconds) if len(seconds) == len(segments) else None,
         temperatures=None if temperature is None else np.array((temperature.min(axis=0), temperature.max(axis=0))),
-        feedforward=np.concatenate(added) if len(added) == len(segments) else None,
+        commands=np.concatenate(commands) if len(commands) == len(segments) else None,
     )
+
+
+def _commands(part: Stretch, index: NDArray[np.intp], step: int, rate: float, cutoff: float, gains: Array) -> Array:
+    """Return commanded positions and added efforts of the `step` samples from each of `index`, (N, step, 2, n).
+
+    A controller's reference is smooth, and only stamps and steps of its record are not: it is filtered as little as
+    removes these. Added efforts may jump, as friction does, and stay as they are.
+    """
+    assert part.q_r is not None
+    kernel = lowpass_kernel(min(max(cutoff, REFERENCE), HIGHEST * rate), rate)
+    K = len(kernel) // 2
+    smooth = filtered(part.q_r, kernel, 1)
+    every = np.minimum(index[:, None] + np.arange(step), len(part.t) - 1 - K)
+    added = np.zeros_like(part.q_r) if part.tau_f is None else part.tau_f * gains
+    return np.stack((smooth[every - K], added[every]), axis=2)
 
 
 def _bridged(part: Stretch, kernel: Array, step: int) -> Array:

@@ -41,8 +41,9 @@ class Prepared:
     and the one that also differentiates, None if there is none;
     top_speed: of each joint, shape (n,) [rad/s or m/s]; position_noise: standard deviation of its recorded positions.
     carried: torque of links and rotors without friction, shape (N, n), which load-dependent friction needs; None: zero.
-    reference: commanded positions at the same times, shape (N, n); None where they were not recorded. feedforward:
-    efforts that the controller adds to its own, likewise.
+    reference: commanded positions at the same times, shape (N, n); None where they were not recorded.
+    commands: the same and the efforts that the controller adds to its own, at the recording's rate, which a simulated
+    loop needs: those from each inner sample up to the next, shape (N, samples, 2, n).
     temperature: of the drives at the same times, shape (N, n) [deg C], NaN for a joint where it is not known; None: not
     recorded. temperatures: the lowest and the highest of each joint, shape (2, n), which an outline keeps.
     second: efforts of a second sensor (effort_streams.py), shape (N, n), NaN for a joint without; None: not recorded.
@@ -70,7 +71,7 @@ class Prepared:
     known: FirstPiece | None = None
     carried: Array | None = None
     reference: Array | None = None
-    feedforward: Array | None = None
+    commands: Array | None = None
     elsewhere: Elsewhere | None = None
     temperature: Array | None = None
     temperatures: Array | None = None

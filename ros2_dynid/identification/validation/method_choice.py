@@ -14,7 +14,7 @@ import numpy as np
 
 from ros2_dynid.errors import InputError, Option, RankError, Text
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.estimate import Estimate, Mask
 from ros2_dynid.identification.estimators.fit import Problem, fitter
 from ros2_dynid.identification.estimators.instruments import NOISY, noise_share
 
@@ -23,7 +23,8 @@ FAR = 3.0
 UNBIASED = (Method.IV, Method.IDIM_IV, Method.DIDIM)
 """Estimators that noise of the encoders does not bias, in or outside the loop, the cheapest first."""
 WELL = 0.05
-"""Relative standard deviation, as stated, below which a parameter is well excited: others say nothing about bias."""
+"""Relative standard deviation, as either estimate states it, below which a parameter is well excited: others say
+nothing about bias."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
         return MethodChoice(found.method, noise)
     share = f"encoder noise makes {100 * noise:.2g} % of the power of a joint's accelerations"
     try:
-        unbiased = _best(problem, well_of=found)
+        unbiased = _best(problem)
     except RankError:
         return MethodChoice(found.method, noise)
     except InputError as error:
@@ -54,7 +55,7 @@ def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
         cure = "; record the commanded positions too, or faster motion"
         return MethodChoice(found.method, noise, Text(f"{share}: the parameters may be biased; ", error.what, cure))
     std = unbiased.base_std
-    well = (found.base_std < WELL * np.abs(unbiased.base)) & unbiased.base_identified
+    well = _well(found, unbiased)
     z = np.where(well, (found.base - unbiased.base) / std, 0.0)
     worst = int(np.argmax(np.abs(z)))
     if abs(z[worst]) <= FAR:
@@ -67,7 +68,7 @@ def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
     return MethodChoice(unbiased.method, noise, reason)
 
 
-def _best(problem: Problem, *, well_of: Estimate) -> Estimate:
+def _best(problem: Problem) -> Estimate:
     """Return the estimate without bias that has the smallest error bars, over the parameters that are well excited.
 
     A closed loop is simulated only where that of the robot is known: else its instruments say what those of iv do.
@@ -75,15 +76,21 @@ def _best(problem: Problem, *, well_of: Estimate) -> Estimate:
     best = fitter(Method.IV, problem)(None)
     if problem.controller is None or any(prepared.reference is None for prepared in problem.prepared):
         return best
-    well = (well_of.base_std < WELL * np.abs(best.base)) & best.base_identified
     for method in UNBIASED[1:]:
         try:
             other = fitter(method, problem)(None)
         except (InputError, RankError):  # it says itself, where it is asked for, why it cannot be used here
             continue
+        well = _well(best, other)
         if well.any() and np.median(np.log(other.base_std[well] / best.base_std[well])) < 0.0:
             best = other
     return best
+
+
+def _well(found: Estimate, unbiased: Estimate) -> Mask:
+    """Return which base parameters are well excited, as either estimate says: noise may widen one of them."""
+    std = np.minimum(found.base_std, unbiased.base_std)
+    return np.asarray((std < WELL * np.abs(unbiased.base)) & found.base_identified & unbiased.base_identified)
 
 
 def _noise(problem: Problem) -> float | None:
