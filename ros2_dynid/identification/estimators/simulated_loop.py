@@ -93,6 +93,7 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
         filter=replace(prepared.filter, inner_rate=m * rate),
         reference=None,
         commands=None,
+        second=None,
     )
 
 
