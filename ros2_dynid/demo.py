@@ -20,6 +20,7 @@ from ros2_dynid.codec import decode, encode
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
+from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.processes import Processes, own_domain, short_interrupts
@@ -33,6 +34,10 @@ PANEL_PATIENCE_S = 60.0
 """With the start of the panel: on a busy computer a node takes its time."""
 ROOM = 0.15
 """Share of a joint's range kept from its limits at the start: without feedforward the robot sags."""
+
+
+POSES = 10_000
+"""Random positions at which the inertia matrix of what is served is tested."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,16 @@ class TrueParameter:
 
 @dataclass(frozen=True)
 class Truth:
-    """The model beside the simulated robot: base parameters by name, relative torque error on random motions."""
+    """The model beside the simulated robot: base parameters by name, relative torque error on random motions.
+
+    serve: which parameters the model serves; smallest_joint_inertia: smallest eigenvalue of their M(q) over POSES
+    random positions [kg.m^2, kg]: positive if every motion has a positive kinetic energy.
+    """
 
     base: Mapping[str, TrueParameter]
     torque: float
+    serve: str
+    smallest_joint_inertia: float
 
 
 @dataclass(frozen=True)
@@ -226,7 +237,8 @@ def compared(robot: Robot, model: IdentifiedModel, chi: Array) -> Truth:
     q, dq, ddq = rng.uniform(-1, 1, (400, n)), rng.uniform(-1, 1, (400, n)), rng.uniform(-3, 3, (400, n))
     truth = inverse_dynamics(robot, chi, q, dq, ddq)
     error = model.torque(q, dq, ddq) - truth
-    return Truth(table, float(np.linalg.norm(error) / np.linalg.norm(truth)))
+    smallest = smallest_joint_inertia(robot, model.chi, count=POSES)
+    return Truth(table, float(np.linalg.norm(error) / np.linalg.norm(truth)), model.serve, smallest)
 
 
 def reached(found: MissionOutcome, truth: Truth, goals: Goals) -> dict[str, bool]:
@@ -236,6 +248,9 @@ def reached(found: MissionOutcome, truth: Truth, goals: Goals) -> dict[str, bool
         f"validation under {goals.each_joint:.0%} on every joint": max(validation.values()) < goals.each_joint,
         f"validation under {goals.all_joints:.0%} over all": validation["all"] < goals.all_joints,
         f"torques of random motions within {goals.torque:.0%} of the truth": truth.torque < goals.torque,
+        f"M(q) of the {truth.serve} parameters served positive definite at {POSES:,} random poses": (
+            truth.smallest_joint_inertia > 0.0
+        ),
         f"tracking at least {goals.tracking_ratio:g} times better": found.tracking.ratio >= goals.tracking_ratio,
     }
     if found.payload.relative_error is not None:  # an arm of parallel axes cannot show a whole load

@@ -43,16 +43,17 @@ from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.judgement import (
     essential_remarks,
     held_out_level,
+    impossible_remarks,
     predicted_recordings,
     refuse_wrong_data,
     validation_of,
     verdict_of,
 )
-from ros2_dynid.identification.loads import Gains, Payload, identify_load, identify_load_on_model
+from ros2_dynid.identification.loads import Gains, Payload, identify_load_on_model, identify_loads
 from ros2_dynid.identification.loads.loaded_friction import (
     drive_gains_with_law,
     identify_load_on_model_with_law,
-    identify_load_with_law,
+    identify_loads_with_law,
     law_of,
 )
 from ros2_dynid.identification.model_file import (
@@ -103,6 +104,7 @@ __all__ = [
     "identify_gains",
     "identify_payload",
     "identify_payload_on_model",
+    "identify_payloads",
     "read_problem",
     "robot_or_model",
 ]
@@ -215,6 +217,8 @@ def identify(
         doubts.append(Remark(Level.WARNING, choice.reason))
     remarks = [*doubts, *verdict_of(problem, found, errors, validation, fitted.white), *prior_remarks(prior)]
     remarks += essential_remarks(sets)
+    if served == BASE:
+        remarks += impossible_remarks(robot, problem.base, found.base)
     remarks += sensor_remarks(sides)
     remarks += coverage_remarks({} if held_out is None else held_out[served].coverage)
     obtained = provenance(options, problem, found, validation, remarks, command)
@@ -326,16 +330,39 @@ def identify_payload(
     The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame); its
     ten parameters are those of a body that exists unless `free`.
     """
+    found = identify_payloads(
+        robot, empty, {"": loaded}, link=link, free=free, options=options, progress=progress, cancelled=cancelled
+    )
+    return found[""]
+
+
+@small_matrices
+def identify_payloads(
+    robot: Robot,
+    empty: Sequence[Recording],
+    loaded: Mapping[str, Sequence[Recording]],
+    *,
+    link: str | None = None,
+    free: bool = False,
+    options: IdentifyOptions | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> dict[str, Payload]:
+    """Identify several loads by name, each from recordings of its own, in one fit; else as identify_payload."""
     options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
     robot = _declared(robot, options)
     without = read_problem(robot, empty, options, report)
-    with_load = read_problem(robot, loaded, replace(options, friction=PLAIN), report)
+    plain = replace(options, friction=PLAIN)
+    with_load = [read_problem(robot, recordings, plain, report) for recordings in loaded.values()]
     report("estimating", 0.9)
     link = _load_link(robot, link)
     terms = law_of(without)
     if terms:
-        return identify_load_with_law(without, with_load, terms, link=link, free=free)
-    return identify_load(robot, without.base, without.information, with_load.information, link=link, free=free)
+        found = identify_loads_with_law(without, with_load, terms, link=link, free=free)
+    else:
+        rows = [part.information for part in with_load]
+        found = identify_loads(robot, without.base, without.information, rows, link=link, free=free)
+    return dict(zip(loaded, found, strict=True))
 
 
 @small_matrices

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.payload import PayloadOutcome
+    from ros2_dynid.usecases.payload import PayloadOutcome, PayloadsOutcome
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -32,7 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="extend",
         nargs="+",
         required=True,
-        help="recordings with the payload, one or several",
+        help="recordings with the payload, one or several; NAME=BAG for several payloads in one fit",
     )
     parser.add_argument("--free", action="store_true", help="inertia that fits best, even if no body can have it")
     parser.add_argument("--link", metavar="LINK", help="give it in this link's frame (default: the last link's)")
@@ -41,19 +41,26 @@ def add_parser(subparsers: Subparsers) -> None:
     add_reading_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> PayloadOutcome:
-    """Identify the payload."""
+def run(args: argparse.Namespace) -> PayloadOutcome | PayloadsOutcome:
+    """Identify the payload, or several by name."""
     from ros2_dynid.identification.options import IdentifyOptions
-    from ros2_dynid.usecases.payload import PayloadRequest, payload
+    from ros2_dynid.usecases.payload import PayloadRequest, has_names, payload, payloads
 
     options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args), sensor=args.sensor)
     request = PayloadRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.link, options, args.free)
     with progress_bar(no_color=args.no_color) as progress:
-        return payload(request, progress)
+        return payloads(request, progress) if has_names(request.loaded) else payload(request, progress)
 
 
-def show(outcome: PayloadOutcome, console: Console) -> None:
-    """Print the payload."""
+def show(outcome: PayloadOutcome | PayloadsOutcome, console: Console) -> None:
+    """Print the payload, or each of several."""
+    from ros2_dynid.usecases.payload import PayloadsOutcome
+
+    if isinstance(outcome, PayloadsOutcome):
+        for name, one in outcome.loads.items():
+            console.print(name, markup=False, style="bold")
+            show(one, console)
+        return
     console.print(f"payload in the frame of {outcome.frame}, +- one standard deviation", markup=False)
     print_body(outcome, console)
     if outcome.contradicting:

@@ -8,11 +8,13 @@ from functools import partial
 
 import numpy as np
 
+from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem
 from ros2_dynid.identification.estimators.carried_torque import with_carried
 from ros2_dynid.identification.model_file import BASE, SetErrors
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL
 from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.read_problem import (
@@ -37,9 +39,12 @@ from ros2_dynid.identification.validation import (
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose, refuse
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 from ros2_dynid.identification.validation.torque_errors import Whiteness
-from ros2_dynid.model.robot import Array
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import Progress
 
+POSES = 64
+"""Random positions at which the inertia matrix is looked at."""
 WORSE = 1.05
 """Parameters left out that make the held-out error larger by less are rightly left out: that is its scatter."""
 
@@ -110,6 +115,17 @@ def essential_remarks(sets: Mapping[str, SetErrors]) -> list[Remark]:
         return []
     text = f"the essential parameters alone have {100 * few:.1f} % on held-out data, all of them {100 * every:.1f} %"
     cure = Text(text, ": too few are left; identify without ", Option("essential", True))
+    return [Remark(Level.WARNING, cure)]
+
+
+def impossible_remarks(robot: Robot, base: BaseParameters, value: Array) -> list[Remark]:
+    """Say so where base parameters (b,), served as they are, would have motions of negative kinetic energy."""
+    chi = np.zeros(len(standard_names(robot)))
+    chi[base.columns(robot)] = value
+    if smallest_joint_inertia(robot, chi, count=POSES) > 0.0:
+        return []
+    text = "the inertia matrix of these base parameters is not positive definite at some positions: a controller that"
+    cure = Text(text, " inverts it would fail there; serve parameters of possible bodies: ", Option("consistent", True))
     return [Remark(Level.WARNING, cure)]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ros2_dynid import pipeline
 from ros2_dynid.errors import InputError
@@ -23,8 +24,9 @@ Matrix = tuple[Three, Three, Three]
 class PayloadRequest:
     """Recordings (paths) without and with the load, and the link in whose frame it is wanted (None: the last one).
 
-    robot: may name an identified model (model.yaml), which then stands for the recordings without the load. free: ten
-    parameters that fit best, even if no body has them.
+    robot: may name an identified model (model.yaml), which then stands for the recordings without the load. loaded: may
+    be NAME=PATH for several loads; paths of one name are of one load. free: ten parameters that fit best, even if no
+    body has them.
     """
 
     robot: RobotSource
@@ -71,11 +73,49 @@ class PayloadOutcome:
     contradicting: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class PayloadsOutcome:
+    """Several loads by name."""
+
+    loads: Mapping[str, PayloadOutcome]
+
+
+def payloads(
+    request: PayloadRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
+) -> PayloadsOutcome:
+    """Identify several loads on the robot's last link, whose recordings are named NAME=PATH."""
+    found, names = _found(request, progress, cancelled)
+    return PayloadsOutcome({name: _outcome(one, names) for name, one in found.items()})
+
+
+def has_names(loaded: Sequence[str]) -> bool:
+    """Return whether recordings are of several loads, NAME=PATH; a path that exists as it is has no name."""
+    return any("=" in text and not Path(text).exists() for text in loaded)
+
+
+def _by_name(loaded: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    if not has_names(loaded):
+        return {"": tuple(loaded)}
+    named: dict[str, tuple[str, ...]] = {}
+    for text in loaded:
+        name, equals, path = text.partition("=")
+        if not (equals and name and path):
+            raise InputError(f"{text!r} is of no named load", "write NAME=RECORDING for all of them, or for none")
+        named[name] = (*named.get(name, ()), path)
+    return named
+
+
 def payload(
     request: PayloadRequest, progress: Progress | None = None, cancelled: Callable[[], bool] | None = None
 ) -> PayloadOutcome:
     """Identify the load on the robot's last link."""
+    if has_names(request.loaded):
+        raise InputError("several loads are named", "ask for them one by one")
     found, names = _found(request, progress, cancelled)
+    return _outcome(found[""], names)
+
+
+def _outcome(found: Payload, names: tuple[str, ...]) -> PayloadOutcome:
     mass, com, inertia = found.interval
     return PayloadOutcome(
         mass=found.mass,
@@ -96,29 +136,33 @@ def payload(
 
 def _found(
     request: PayloadRequest, progress: Progress | None, cancelled: Callable[[], bool] | None
-) -> tuple[Payload, tuple[str, ...]]:
-    """Return the load and the names of the joints."""
+) -> tuple[dict[str, Payload], tuple[str, ...]]:
+    """Return the loads by name, "" if there is only one, and the names of the joints."""
+    loaded = _by_name(request.loaded)
     if request.robot.path and is_model_file(request.robot.path):
         if request.empty:
             raise InputError("a model and recordings without the load are given", "give one of them")
         model = load_model(request.robot.path)
-        found = pipeline.identify_payload_on_model(
-            model,
-            request.loaded,
-            link=request.link,
-            free=request.free,
-            options=request.options,
-            progress=progress,
-            cancelled=cancelled,
-        )
-        return found, model.robot.active_names
+        alone = {
+            name: pipeline.identify_payload_on_model(
+                model,
+                recordings,
+                link=request.link,
+                free=request.free,
+                options=request.options,
+                progress=progress,
+                cancelled=cancelled,
+            )
+            for name, recordings in loaded.items()
+        }
+        return alone, model.robot.active_names
     if not request.empty:
         raise InputError("there is no recording without the load", "give one, or the model of the robot without it")
     robot = request.robot.load()
-    found = pipeline.identify_payload(
+    found = pipeline.identify_payloads(
         robot,
         request.empty,
-        request.loaded,
+        loaded,
         link=request.link,
         free=request.free,
         options=request.options,

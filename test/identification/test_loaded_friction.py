@@ -12,14 +12,25 @@ import pytest
 import ros2_dynid
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
-from ros2_dynid.pipeline import identify, identify_gains, identify_payload, identify_payload_on_model
+from ros2_dynid.model.pseudo_inertia import pseudo_inertia
+from ros2_dynid.pipeline import (
+    identify,
+    identify_gains,
+    identify_payload,
+    identify_payload_on_model,
+    identify_payloads,
+)
 from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.save import save_samples
 from ros2_dynid.sim.truth import true_parameters
+from ros2_dynid.usecases.payload import PayloadRequest, payload, payloads
+from ros2_dynid.usecases.robot_source import RobotSource
 
 MASS, COM = 2.8, np.array([0.02, -0.03, 0.1])
 J = 0.01 * np.eye(3) + MASS * (COM @ COM * np.eye(3) - np.outer(COM, COM))
@@ -126,3 +137,55 @@ def test_consistent_friction_dissipates_in_both_directions():
     term = next(term for term in model.robot.friction if term.kind is FrictionKind.ASYMMETRIC)
     assert term.coefficient > 2.0
     assert model.consistent["Fv2"] >= abs(term.coefficient) * (1.0 - 1e-6)
+
+
+LIGHT = np.array([0.004, 0.0, 0.0, 0.004, 0.0, 0.003, 0.01, 0.0, 0.05, 0.8])
+
+
+def with_light(seed):
+    """Return the recording of another load, 0.8 kg: that without one, and the torque of the load beside it."""
+    robot, true, chi = plant()
+    samples = recorded(False, seed)
+    dq = np.gradient(samples.q, samples.t, axis=0)
+    q, ddq = samples.q, np.gradient(dq, samples.t, axis=0)
+    heavier = chi.copy()
+    heavier[link_slice(robot.n - 1)] += LIGHT
+    more = inverse_dynamics(true, heavier, q, dq, ddq) - inverse_dynamics(true, chi, q, dq, ddq)
+    keep = slice(5, -5)
+    return replace(samples, tau=samples.tau + more).take(keep)
+
+
+def test_two_loads_in_one_fit():
+    robot = plant()[0]
+    loaded = {"box": [recorded(True, 2), recorded(True, 3)], "tool": [with_light(5)]}
+    found = identify_payloads(robot, [recorded(False, 1)], loaded, options=OPTIONS)
+    assert list(found) == ["box", "tool"]
+    for name, mass in (("box", MASS), ("tool", LIGHT[-1])):
+        assert abs(found[name].mass - mass) < 0.01 * mass, name
+        assert np.linalg.eigvalsh(pseudo_inertia(found[name].parameters))[0] > 0.0
+        assert abs(found[name].mass - mass) < 4.0 * found[name].mass_std, name
+
+
+def test_one_load_by_name_is_that_load():
+    """Identity: the fit of one load does not hang on how it is asked for, nor does a load on rows without it."""
+    robot, options = plant()[0], replace(OPTIONS, friction=PLAIN)
+    one = identify_payload(robot, [recorded(False, 1)], [recorded(True, 2)], options=options)
+    named = identify_payloads(robot, [recorded(False, 1)], {"a": [recorded(True, 2)]}, options=options)["a"]
+    assert np.allclose(one.parameters, named.parameters) and one.mass_std == pytest.approx(named.mass_std)
+
+
+def test_the_command_takes_names(tmp_path, capsys):
+    paths = {}
+    for name, samples in (("empty", recorded(False, 1)), ("box", recorded(True, 2)), ("tool", with_light(5))):
+        paths[name] = str(tmp_path / f"{name}.npz")
+        save_samples(samples, paths[name])
+    command = ["payload", "demo6", "--empty", paths["empty"], "--loaded", f"box={paths['box']}"]
+    assert main([*command, "--loaded", f"tool={paths['tool']}", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["loads"]
+    assert abs(said["box"]["mass"] - MASS) < 0.01 * MASS and abs(said["tool"]["mass"] - 0.8) < 0.01
+    assert main([*command, "--loaded", paths["tool"]]) == 2  # one with a name, one without
+    assert "NAME=RECORDING" in capsys.readouterr().err
+    request = PayloadRequest(RobotSource("demo6"), (paths["empty"],), (f"box={paths['box']}",))
+    with pytest.raises(InputError, match="named"):
+        payload(request)
+    assert list(payloads(request).loads) == ["box"]

@@ -24,7 +24,14 @@ from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model
-from ros2_dynid.identification.loads.payload_fit import Payload, load_information, load_map, load_of
+from ros2_dynid.identification.loads.payload_fit import (
+    Payload,
+    load_information,
+    load_map,
+    load_of,
+    loads_information,
+    one_load,
+)
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
@@ -48,21 +55,49 @@ def identify_load_with_law(
     empty: Problem, loaded: Problem, terms: Sequence[FrictionTerm], *, link: str | None = None, free: bool = False
 ) -> Payload:
     """Return the load on the last link from recordings without and with it, for a law found without it."""
+    return identify_loads_with_law(empty, [loaded], terms, link=link, free=free)[0]
+
+
+def identify_loads_with_law(
+    empty: Problem,
+    loaded: Sequence[Problem],
+    terms: Sequence[FrictionTerm],
+    *,
+    link: str | None = None,
+    free: bool = False,
+) -> list[Payload]:
+    """Return several loads, each with recordings of its own, in one fit; else as identify_load_with_law."""
     robot, base = empty.robot, empty.base
     M_L = load_map(robot, base, robot.n)
-    found = wls(load_information(robot, base, empty.plain().information, loaded.information))
-    value, load = found.base, found.load
+    plain = [part.information for part in loaded]
+    found = wls(loads_information(robot, base, empty.plain().information, plain))
+    value, loads = found.base, found.load.reshape(len(loaded), -1)
     delay = bool(empty.information.layout.n_delay)
     for _ in range(ROUNDS):
-        before = load
+        before = loads
         bare = _informed(robot, base, empty.prepared, value, terms, delay)
-        with_load = _informed(robot, base, loaded.prepared, value + M_L @ load, terms, delay)
-        found = wls(load_information(robot, base, bare, with_load))
-        value, load = found.base, found.load
-        if np.linalg.norm(M_L @ (load - before)) <= SAME * np.linalg.norm(M_L @ load):
+        with_load = [
+            _informed(robot, base, part.prepared, value + M_L @ load, terms, delay)
+            for part, load in zip(loaded, loads, strict=True)
+        ]
+        found = wls(loads_information(robot, base, bare, with_load))
+        value, loads = found.base, found.load.reshape(len(loaded), -1)
+        change, size = (np.linalg.norm(x @ M_L.T, axis=1) for x in (loads - before, loads))
+        if np.all(change <= SAME * size):
             break
-    rest = without_terms(with_load, found.friction)
-    return load_of(robot, found, value, found.base_covariance, rest, M_L, link=link, free=free)
+    return [
+        load_of(
+            robot,
+            one_load(found, k),
+            value,
+            found.base_covariance,
+            without_terms(rows, found.friction),
+            M_L,
+            link=link,
+            free=free,
+        )
+        for k, rows in enumerate(with_load)
+    ]
 
 
 def identify_load_on_model_with_law(

@@ -1,12 +1,13 @@
-"""An unknown load at the end of the robot, from a recording with it and one without it.
+"""Unknown loads at the end of the robot, from recordings with each of them and without any.
 
-The load adds its ten parameters phi to those of the last link, so the base parameters become base + M_L phi. Both
-recordings are fitted together: rows without the load see [W 0], rows with it [W, W M_L]. Friction is taken to be the
-same in both.
+A load adds its ten parameters phi to those of the last link, so the base parameters become base + M_L phi. All
+recordings are fitted together: rows without a load see [W 0 0], rows with the first one [W, W M_L, 0], and so on.
+Friction is taken to be the same in all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -59,8 +60,29 @@ def load_information(
     robot: Robot, base: BaseParameters, empty: Information, loaded: Information, joint: int | None = None
 ) -> Information:
     """Return both recordings' information about [base, delay, phi]: phi are the ten parameters of the load."""
-    joint = robot.n if joint is None else joint
-    return combine([widened(empty, None), widened(loaded, load_map(robot, base, joint))])
+    return loads_information(robot, base, empty, [loaded], joint)
+
+
+def loads_information(
+    robot: Robot, base: BaseParameters, empty: Information, loaded: Sequence[Information], joint: int | None = None
+) -> Information:
+    """Return the same for several loads, each with recordings of its own: [base, delay, phi_1, phi_2, ...]."""
+    M_L, count = load_map(robot, base, robot.n if joint is None else joint), len(loaded)
+    with_load = [widened(part, M_L, place, count) for place, part in enumerate(loaded)]
+    return combine([widened(empty, None, 0, count), *with_load])
+
+
+def one_load(found: Estimate, place: int) -> Estimate:
+    """Return an estimate of several loads as one of load number `place` (from 0) alone."""
+    layout, first = found.layout, found.layout.load.start + len(LINK) * place
+    kept = [*range(layout.load.start), *range(first, first + len(LINK))]
+    return replace(
+        found,
+        layout=replace(layout, n_load=len(LINK)),
+        value=found.value[kept],
+        covariance=found.covariance[np.ix_(kept, kept)],
+        identified=found.identified[kept],
+    )
 
 
 def load_map(robot: Robot, base: BaseParameters, joint: int) -> Array:
@@ -82,14 +104,31 @@ def identify_load(
 
     free: ten parameters that fit best, even if no body has them.
     """
+    return identify_loads(robot, base, empty, [loaded], joint=joint, link=link, free=free)[0]
+
+
+def identify_loads(
+    robot: Robot,
+    base: BaseParameters,
+    empty: Information,
+    loaded: Sequence[Information],
+    *,
+    joint: int | None = None,
+    link: str | None = None,
+    free: bool = False,
+) -> list[Payload]:
+    """Return several loads, each with recordings of its own, in one fit; else as identify_load."""
     number = robot.n if joint is None else joint
-    together = load_information(robot, base, empty, loaded, number)
+    together = loads_information(robot, base, empty, loaded, number)
     found = wls(together)
     M_L = load_map(robot, base, number)
     # joints that contradict each other also make errors that last: bars that grow with those would hide them
     moments = block_moments(together, found.value, 1.0 / found.sigma)
     C = jackknife(moments, found.identified, grow=False)[0][found.layout.base, found.layout.base]
-    return load_of(robot, found, found.base, C, loaded, M_L, joint=number, link=link, free=free)
+    return [
+        load_of(robot, one_load(found, k), found.base, C, part, M_L, joint=number, link=link, free=free)
+        for k, part in enumerate(loaded)
+    ]
 
 
 def load_of(
@@ -187,17 +226,21 @@ def _matrix(six: Array) -> Array:
     return np.array(((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ)))
 
 
-def widened(information: Information, M_L: Array | None) -> Information:
-    """Return the information with ten more columns: R M_L where there is a load, zero where there is none."""
-    layout = replace(information.layout, n_load=len(LINK))
+def widened(information: Information, M_L: Array | None, place: int = 0, count: int = 1) -> Information:
+    """Return the information with ten more columns for each of `count` loads: R M_L for load number `place`, else zero.
+
+    M_L: None where there is no load.
+    """
+    layout = replace(information.layout, n_load=count * len(LINK))
     extra = np.arange(layout.load.start, layout.load.stop)
     columns = tuple(np.append(old, extra) for old in information.columns)
 
     def with_load(triangle: Array, old: NDArray[np.intp]) -> Array:
-        added = np.zeros((len(triangle), len(LINK)))
+        added = np.zeros((len(triangle), layout.n_load))
         if M_L is not None:
             of_base = old < layout.n_base
-            added = triangle[:, :-1][:, of_base] @ M_L[old[of_base]]
+            own = slice(place * len(LINK), (place + 1) * len(LINK))
+            added[:, own] = triangle[:, :-1][:, of_base] @ M_L[old[of_base]]
         return np.column_stack((triangle[:, :-1], added, triangle[:, -1]))
 
     return each_triangle(information, with_load, columns, layout)

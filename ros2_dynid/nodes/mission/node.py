@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from std_srvs.srv import Trigger
@@ -114,7 +115,10 @@ class Mission:
                 stages.append(message.feedback.stage)
 
         say("identifying the base parameters")
-        goal = Identify.Goal(bags=bags, validation_bags=validation)
+        consistent = find_spec("clarabel") is not None
+        if not consistent:
+            say("without clarabel the base parameters are served, which may be of bodies that cannot exist")
+        goal = Identify.Goal(bags=bags, validation_bags=validation, consistent=consistent)
         found = self._client.act(Identify, "identification/identify", goal, feedback)
         return found.model_path, tuple(stages), found.parameters
 
