@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC
+from ros2_dynid.report.build import _facts, _sets, _text, verdict_of
 from ros2_dynid.report.compare import compare
 from ros2_dynid.report.figures import (
     _save,
@@ -81,6 +83,8 @@ def test_torques_with_their_bands_and_histograms():
     found = torque_sets(model, {"fit": rows, "other": rows})
     assert found["fit"].title == "fitted data" and found["other"].title == "other"
     np.testing.assert_allclose(found["fit"].t, np.arange(900) / 100, atol=1e-6)
+    thirds = torque_sets(model, {"fit": replace(rows, t=1e3 + np.arange(900) / 3)})["fit"].t
+    assert thirds == [float(f"{x:.7g}") for x in (1e3 + np.arange(900) / 3) - 1e3]
     half = norm.ppf(0.975) * torque_std(model, rows.q, rows.dq, rows.ddq, measured=True)
     for j, joint in enumerate(found["fit"].joints):
         assert (joint.name, joint.unit) == (ROBOT.active_names[j], "N.m")
@@ -110,8 +114,10 @@ def test_torques_with_their_bands_and_histograms():
     assert nothing.rms == 0.0 and sum(nothing.histogram.counts) == 0
 
 
-def test_coverage_by_joint():
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_coverage_by_joint(side):
     rows = rows_of(identified())
+    rows.dq[3], rows.ddq[4], rows.tau[5] = 9.0 * side, 8.0 * side, 700.0 * side
     robot = replace(
         ROBOT,
         joints=(
@@ -291,6 +297,8 @@ def test_torque_figures_draw_the_curves_and_the_residual():
     assert above.get_title() == r"el\$bow" and above.get_ylabel() == "torque [N.m]"
     assert below.get_xlabel() == "time [s]" and below.get_ylabel() == "residual [N.m]"
     assert len(torque_figure([0.0, 0.1, 0.2], replace(TORQUE, prior=None)).axes[0].lines) == 2
+    assert [text.get_text() for text in above.get_legend().get_texts()] == labels
+    assert {line.get_linewidth() for line in above.lines} == {0.9} and below.lines[0].get_linewidth() == 0.7
     heights = [axes.get_position().height for axes in (above, below)]
     assert heights[0] / heights[1] == pytest.approx(2.0)
 
@@ -323,6 +331,9 @@ def test_friction_figures_draw_dots_curves_and_band():
     assert {(-1.0, -2.5), (-1.0, -1.5), (1.0, 1.75), (1.0, 2.25)} <= {tuple(np.round(p, 9)) for p in corners}
     assert [data_of(line)[1] for line in axes.lines] == [[-1.0, 1.0], [-3.0, 3.0], [-2.0, 2.0]]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("speed [rad/s]", "friction [N.m]")
+    band = axes.collections[1]
+    assert band.get_linewidth() == [0.0] and band.get_alpha() == 0.2 and list(dots.get_sizes()) == [2.0]
+    assert [line.get_linewidth() for line in axes.lines][:2] == [0.8, 0.8]
     plain = friction_figure(replace(PICTURE, band=[], light=None, heavy=None, load=[])).axes[0]
     assert len(plain.collections) == 1 and len(plain.lines) == 1
     (load,) = friction_load_figure(PICTURE).axes
@@ -336,6 +347,8 @@ def test_friction_figures_draw_dots_curves_and_band():
     (position,) = position_figure(PICTURE).axes
     assert data_of(position.lines[0]) == [[0.1, 0.2, 0.3], [5.0, 6.0, 7.0]]
     assert position.get_xlabel() == "position [rad]"
+    for dotted in (load, position, above, below):
+        assert dotted.lines[0].get_markersize() == 2.0 and dotted.lines[0].get_linestyle() == "None"
 
 
 def test_bars_and_singular_values():
@@ -343,6 +356,7 @@ def test_bars_and_singular_values():
     assert [bar.get_height() for bar in bars.patches] == [2.0, 30.0] and bars.get_yscale() == "log"
     (singular,) = singular_figure([9.0, 3.0, 0.3], 30.0).axes
     assert data_of(singular.lines[0]) == [[1, 2, 3], [9.0, 3.0, 0.3]] and singular.get_title() == "cond 30"
+    assert singular.lines[0].get_markersize() == 3.0
     assert singular.get_yscale() == "log" and singular_figure([1.0], None).axes[0].get_title() == ""
 
 
@@ -366,3 +380,48 @@ def test_what_is_drawn_of_a_page(tmp_path):
     header = paths[0].read_bytes()
     width, height = (int.from_bytes(header[at : at + 4], "big") for at in (16, 20))
     assert (width, height) == (4 * 160, 3 * 160) and paths[1].read_bytes().startswith(b"%PDF")
+
+
+def test_errors_of_each_set_and_the_last_is_served():
+    def errors(fit, held_out):
+        return SimpleNamespace(
+            fit={"all": TorqueError(1.0, fit)}, validation={"all": TorqueError(1.0, held_out)} if held_out else {}
+        )
+
+    model = replace(identified(), sets={"base": errors(0.0123, 0.0456), "essential": errors(0.02, None)})
+    assert _sets(model) == [
+        ("base", "1.23 % on the data used, 4.56 % on held-out data"),
+        ("essential", "2.00 % on the data used; this set is the model"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("validation", "fit", "level", "words"),
+    [
+        (0.049, 0.3, "good", "4.9 % on data that were not used"),
+        (0.051, 0.01, "warn", "5.1 % on data that were not used"),
+        (0.149, 0.01, "warn", "14.9 %"),
+        (0.151, 0.01, "bad", "15.1 %"),
+        (None, 0.01, "warn", "1.0 % on the fitted data"),
+        (None, 0.2, "bad", "20.0 %"),
+        (None, None, "warn", "says nothing about its errors"),
+    ],
+)
+def test_a_verdict_where_the_file_has_none(validation, fit, level, words):
+    model = replace(
+        identified(), obtained={}, validation={} if validation is None else {"all": TorqueError(1.0, validation)},
+        fit={} if fit is None else {"all": TorqueError(1.0, fit)},
+    )  # fmt: skip
+    ((found, text),) = verdict_of(model)
+    assert found == level and words in text
+    facts = _facts(model)
+    assert facts[0] == f"{len(model.names)} base parameters of 3 joints."
+    assert len(facts) == 1 + (fit is not None) + (validation is not None)
+    if fit is not None:
+        assert facts[1] == f"Relative torque error, fit: all {100 * fit:.1f} %."
+    told = replace(model, obtained={"verdict": [{"level": "x", "text": "so it is"}, "no remark"]})
+    assert verdict_of(told) == [("warn", "so it is")]
+
+
+def test_values_of_any_kind_as_text():
+    assert _text({"a": 1.23456789, "b": [1, "x"]}) == "a: 1.23457, b: 1; x" and _text(None) == "None"
