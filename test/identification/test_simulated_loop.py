@@ -11,6 +11,7 @@ import pytest
 from closed_loop import closed_loop, controller_of, fourier
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
+from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
@@ -126,6 +127,26 @@ def test_simulated_rows_belong_to_the_recorded_times(run):
     assert fine.filter.inner_rate >= 500.0 and row_count(fine) == row_count(prepared)
     assert np.allclose(row_times(fine), row_times(prepared), atol=1e-9)
     assert np.median(np.abs(fine.q[:: fine.step // prepared.step] - prepared.q)) < 1e-3
+
+
+def test_a_model_that_cannot_be_is_simulated_with_heavier_rotors(run):
+    prepared = problem_of(run).prepared[0]
+    impossible = CHI.copy()
+    impossible[14 * 2 + 10] -= 1.0  # Ia3
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(inertia_matrix(ROBOT, impossible, prepared.q[::50]))
+    fine = simulated(ROBOT, impossible, prepared, None)
+    assert np.std(fine.q[:: fine.step // prepared.step] - prepared.q) < 0.02 * np.std(prepared.q)
+
+
+def test_what_a_controller_adds_keeps_its_jumps(run):
+    prepared = problem_of(run).prepared[0]
+    N, step, two, n = prepared.commands.shape
+    assert (N, two, n) == (len(prepared.t), 2, ROBOT.n) and step == round(1000.0 / prepared.filter.inner_rate)
+    first = round(prepared.t[0] * 1000.0)
+    raw = prepared.commands[:-1].reshape(-1, 2, n)
+    assert np.array_equal(raw[:, 1], run.tau_f[first : first + len(raw)])
+    assert np.abs(raw[:, 0] - run.q_r[first : first + len(raw)]).max() < 1e-4
 
 
 @pytest.mark.parametrize("derivative", [0, 1])

@@ -32,9 +32,9 @@ SMOOTH = 0.1
 """v0 of the smooth sign, over the speed below which rows are left out."""
 STARTED = 5.0
 """Time constants of the loop after which its start no longer shows: less than a hundredth of the distance is left."""
-MOVABLE = 0.005
-"""Least eigenvalue of a model's inertia matrix, over the joints' own inertias, that is simulated: arms that exist have
-more but for wrists in line."""
+MOVABLE, LIFTED = 0.005, 0.05
+"""Least eigenvalue of a model's inertia matrix, over the joints' own inertias, that is simulated, since arms that exist
+have more but for wrists in line; and what one with less is given."""
 SLOW = 0.02
 """Share of the top speed that counts as slow where all rows are kept."""
 
@@ -157,14 +157,14 @@ def _movable(model: ForwardDynamics, command: Command) -> ForwardDynamics:
     Errors of a first or poor estimate can make it so. The loop follows its reference whatever the model is, and the
     estimate that follows is compared with the recorded torques by its own values, not by these.
     """
-    M = model.inertia(command.q[:: max(1, len(command.q) // 64)])
+    M = model.inertia(command.q[:: max(1, len(command.q) // 1000)])
     size = np.sqrt(np.maximum(np.abs(np.einsum("tjj->tj", M)).mean(axis=0), 1e-12))
     scaled = 0.5 * (M + M.transpose(0, 2, 1)) / np.outer(size, size)
-    lacking = MOVABLE - float(np.linalg.eigvalsh(scaled).min())
-    if lacking <= 0.0:
+    least = float(np.linalg.eigvalsh(scaled).min())
+    if least >= MOVABLE:
         return model
     robot, chi = model.robot, model.chi.copy()
-    chi[[JOINT * (joint - 1) + IA for joint in robot.active]] += lacking * size**2
+    chi[[JOINT * (joint - 1) + IA for joint in robot.active]] += (LIFTED - least) * size**2
     return replace(model, chi=chi)
 
 

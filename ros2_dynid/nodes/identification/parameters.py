@@ -19,7 +19,12 @@ PARAMETERS = (
         "folder for models; nothing is written outside of it",
         settable=Settable.UNCONFIGURED,
     ),
-    Described("method", "wls", "estimator: ols, wls, irls, tls, iv, energy, sequential or recursive", choices=METHODS),
+    Described(
+        "method",
+        "wls",
+        "estimator: ols, wls, irls, tls, iv, idim-iv, didim, energy, sequential or recursive",
+        choices=METHODS,
+    ),
     Described(
         "sensor", "auto", "which torque the efforts are: motor, link, link+Fc, JOINT=link, found, or auto: motor"
     ),
