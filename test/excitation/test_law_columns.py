@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_terms import active_terms, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
-from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel
+from ros2_dynid.excitation.criteria import condition_by, normalised
+from ros2_dynid.excitation.descent import TimeBudget, descend
+from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, linear_factor
 from ros2_dynid.excitation.law_columns import exciting_terms, law_columns
 from ros2_dynid.excitation.limits import bounds_of
 from ros2_dynid.excitation.penalty import Penalty
@@ -75,6 +78,27 @@ def test_only_terms_that_a_motion_can_show_are_asked_for():
     assert exciting_terms(robot, ["friction"]) == TERMS
     massless = replace(robot, parameters={"Fv1": 1.0})
     assert {term.kind for term in exciting_terms(massless)}.isdisjoint({FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS})
+
+
+def test_a_motion_for_the_law_shows_it_better_than_one_for_plain_friction():
+    robot = replace(three_dof(), friction=LAW)
+    columns = tuple(base_parameters(robot).columns(robot))
+    penalty = Penalty(robot, bounds_of(robot, 0.05), chi=standard_vector(robot))
+    of_law, of_plain = (
+        FourierProblem(
+            TorqueModel(robot, columns, np.ones(3), "normalised", terms), penalty, 10.0, 4, np.zeros(3), np.full(3, 0.5)
+        )
+        for terms in (LAW, ())
+    )
+    start = np.random.default_rng(3).normal(size=of_law.shape).ravel()
+    conds = []
+    for problem in (of_law, of_plain):
+        y = start
+        for p, weight in ((4.0, 0.1), (8.0, 1.0)):
+            y = descend(partial(problem.cost, p=p, weight=weight), y, TimeBudget(1e6), 25)
+        motion = of_law.series(y * linear_factor(of_law, y)).evaluate(np.arange(0.0, 10.0, 0.01))
+        conds.append(condition_by(normalised(of_law.model.W(*motion))[0]))
+    assert conds[0] < 0.9 * conds[1], conds
 
 
 def test_a_plan_has_the_columns_of_the_law():

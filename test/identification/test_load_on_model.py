@@ -59,8 +59,13 @@ def test_joints_that_contradict_each_other_are_named_and_widen_the_bars(model):
     assert model.robot.active_names[2] in found.contradicting and straight.contradicting == ()
     assert abs(found.mass - MASS) > 20 * straight.mass_std  # without the joints' word the bars would be wrong
     assert abs(found.mass - MASS) < 2 * found.mass_std
-    together = identify_payload(model.robot, [empty], [full], options=plain)
-    assert together.contradicting and together.mass_std > 10 * straight.mass_std
+    for friction in ("viscous+coulomb", "auto"):  # no law may take over what the joints contradict each other by
+        options = replace(plain, friction=friction)
+        together = identify_payload(model.robot, [empty], [full], options=options)
+        assert together.contradicting == (model.robot.active_names[2],) and together.mass_std > 10 * straight.mass_std
+        assert abs(together.mass - MASS) < 2 * together.mass_std
+        agreeing = identify_payload(model.robot, [simulated()], [loaded()], options=options)
+        assert agreeing.contradicting == () and abs(agreeing.mass - MASS) < 4 * agreeing.mass_std
 
 
 def test_closest_body_exists_and_stays_where_it_does():

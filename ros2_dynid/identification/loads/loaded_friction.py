@@ -26,6 +26,7 @@ from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model
 from ros2_dynid.identification.loads.payload_fit import (
     Payload,
+    empty_robot,
     load_information,
     load_map,
     load_of,
@@ -80,18 +81,20 @@ def identify_loads_with_law(
             _informed(robot, base, part.prepared, value + M_L @ load, terms, delay)
             for part, load in zip(loaded, loads, strict=True)
         ]
-        found = wls(loads_information(robot, base, bare, with_load))
+        together = loads_information(robot, base, bare, with_load)
+        found = wls(together)
         value, loads = found.base, found.load.reshape(len(loaded), -1)
         change, size = (np.linalg.norm(x @ M_L.T, axis=1) for x in (loads - before, loads))
         if np.all(change <= SAME * size):
             break
+    alone = empty_robot(bare, together, found)
     return [
         load_of(
             robot,
             one_load(found, k),
-            value,
-            found.base_covariance,
-            without_terms(rows, found.friction),
+            alone.base,
+            alone.base_covariance,
+            without_terms(rows, alone.friction),
             M_L,
             link=link,
             free=free,

@@ -122,13 +122,25 @@ def identify_loads(
     together = loads_information(robot, base, empty, loaded, number)
     found = wls(together)
     M_L = load_map(robot, base, number)
-    # joints that contradict each other also make errors that last: bars that grow with those would hide them
-    moments = block_moments(together, found.value, 1.0 / found.sigma)
-    C = jackknife(moments, found.identified, grow=False)[0][found.layout.base, found.layout.base]
+    alone = empty_robot(empty, together, found)
+    C = alone.base_covariance
     return [
-        load_of(robot, one_load(found, k), found.base, C, part, M_L, joint=number, link=link, free=free)
+        load_of(robot, one_load(found, k), alone.base, C, part, M_L, joint=number, link=link, free=free)
         for k, part in enumerate(loaded)
     ]
+
+
+def empty_robot(empty: Information, together: Information, found: Estimate) -> Estimate:
+    """Return the robot without its load, by which the joints are asked about it: from the recordings without the load.
+
+    A fit to both recordings, `found` to `together`, takes a share of what the joints contradict each other by into
+    base parameters and friction; it serves where the recordings without the load do not show all of them.
+    """
+    alone = wls(empty)
+    information, known = (empty, alone) if np.all(alone.identified) else (together, found)
+    # joints that contradict each other also make errors that last: bars that grow with those would hide them
+    moments = block_moments(information, known.value, 1.0 / known.sigma)
+    return replace(known, covariance=jackknife(moments, known.identified, grow=False)[0])
 
 
 def load_of(
