@@ -8,9 +8,22 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.effort_sensors import check_sensors, declared_sensors, felt_parts, sensor_name
+from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.model.parameters import (
+    force_slice,
+    group_of,
+    not_felt,
+    select_groups,
+    standard_names,
+    standard_vector,
+    unit_of,
+)
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, check_gravity, with_gravity
+from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
+from ros2_dynid.model.transforms import rotation_rpy, transform
 from ros2_dynid.model.yaml_values import as_number, as_pose, as_vector, check_keys, suggest
 from urdf_text import joint, link, urdf
 
@@ -208,3 +221,127 @@ def test_followers_are_named_and_one_that_follows_nobody_is_refused():
             robot(inside)
     with pytest.raises(InputError, match="mimic"):
         robot('<mimic joint="j1" multiplier="much"/>')
+
+
+# --- sensors at the links
+
+
+def test_sensors_by_their_names():
+    for name, felt in (("motor", ("Ia", "Fv", "Fc")), ("link", ()), ("link+Fc", ("Fc",)), ("link+Fc+Ia", ("Ia", "Fc"))):
+        assert felt_parts(name) == felt
+    assert [sensor_name(x) for x in (("Fc", "Fv", "Ia"), (), ("Fc",), ("Fc", "Ia"))] == [
+        "motor",
+        "link",
+        "link+Fc",
+        "link+Ia+Fc",
+    ]
+    for wrong in ("gear", "motor+Fc", "link+Fx", "link+Fc+Fc", ""):
+        with pytest.raises(InputError, match="the sensor is"):
+            felt_parts(wrong)
+        with pytest.raises(InputError, match="the sensor is"):
+            check_sensors(f"j1=motor, j2={wrong}")
+    check_sensors("j1=motor, j2=link+Fv")
+    check_sensors("link")
+
+
+def test_what_a_link_side_sensor_does_not_feel_is_dropped():
+    robot = Robot(
+        "r", JOINTS, parameters={"Ia1": 1.0, "Fv1": 2.0, "Fc2": 3.0, "Ia2": 4.0, "M1": 5.0},
+        friction=(FrictionTerm(1, FrictionKind.CUBIC, 1.0), FrictionTerm(3, FrictionKind.CUBIC, 1.0)),
+    )  # fmt: skip
+    found = declared_sensors(robot, "j1=link+Fv, j2=link")
+    assert [j.felt for j in found.joints] == [("Fv",), (), ("Ia", "Fv", "Fc"), ("Ia", "Fv", "Fc")]
+    assert found.parameters == {"Fv1": 2.0, "M1": 5.0} and [t.joint for t in found.friction] == [3]
+    assert not_felt(found) == {"Ia1", "Fc1", "Ia2", "Fv2", "Fc2"} and not_felt(robot) == frozenset()
+    assert all(j.felt == () for j in declared_sensors(robot, "link").joints)
+    with pytest.raises(InputError, match="sensor of the joint 'j9'; the robot has j1, j2, j3, j4"):
+        declared_sensors(robot, "j9=link")
+    link = tuple(replace(j, felt=()) if k in (0, 1) else j for k, j in enumerate(JOINTS))
+    for more, words in (
+        ({"passive": (Passive(2, {1: 1.0}),)}, "'j2' is passive"),
+        ({"coupling": (Coupling(1, {1: 1.0, 3: 1.0}),)}, "'j1' has a coupled motor"),
+        ({"friction": (FrictionTerm(1, FrictionKind.CUBIC, 1.0),)}, "Fcub1 is of a joint whose effort is measured"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            Robot("r", link, **more)
+    with pytest.raises(InputError, match="joint 'j1' feels"):
+        Robot("r", (replace(JOINTS[0], felt=("Fc", "Ia")),))
+
+
+# --- parameters and their units
+
+
+def test_units_and_groups_of_every_parameter():
+    joints = (JOINTS[0], replace(JOINTS[1], sigma=PRISMATIC))
+    robot = Robot("r", joints, coupling=(Coupling(2, {1: 1.0, 2: 1.0}, True), Coupling(1, {1: 1.0, 2: 1.0}, True)))
+    units = {name: unit_of(robot, name) for name in standard_names(robot)}
+    for j, (inertia, viscous, dry) in enumerate((("kg.m^2", "N.m.s/rad", "N.m"), ("kg", "N.s/m", "N")), start=1):
+        for kind in ("XX", "XY", "XZ", "YY", "YZ", "ZZ"):
+            assert units[f"{kind}{j}"] == "kg.m^2"
+        assert [units[f"{kind}{j}"] for kind in ("MX", "MY", "MZ", "M")] == ["kg.m", "kg.m", "kg.m", "kg"]
+        assert units[f"Ia{j}"] == units[f"Iam{j}"] == inertia and units[f"Fv{j}"] == units[f"Fvm{j}"] == viscous
+        assert units[f"Fc{j}"] == units[f"Fcm{j}"] == units[f"off{j}"] == dry
+    names = standard_names(robot)
+    groups = {
+        "inertial": ("XX", "M"),
+        "rotor": ("Ia", "Iam"),
+        "friction": ("Fv", "Fc", "Fvm", "Fcm"),
+        "offset": ("off",),
+    }
+    for group, kinds in groups.items():
+        assert all(group_of(f"{kind}1") == group for kind in kinds)
+        assert select_groups(robot, [group]) == tuple(name for name in names if group_of(name) == group)
+    assert select_groups(robot, None) == names
+    assert select_groups(robot, ["offset", "rotor"]) == tuple(n for n in names if group_of(n) in ("rotor", "offset"))
+    felt = declared_sensors(Robot("r", joints), "link")
+    assert not {"Ia1", "Fv1", "Fc1"} & set(select_groups(felt, None)) and "off1" in select_groups(felt, None)
+    for wrong, words in ((["spring"], "'spring'"), ([], "choose from"), (["rotor", "x"], "'x'")):
+        with pytest.raises(InputError, match=words):
+            select_groups(robot, wrong)
+    with pytest.raises(InputError, match="not a standard parameter"):
+        group_of("Q1")
+    with pytest.raises(InputError, match="unknown parameter 'M9'; the robot has XX1 to"):
+        standard_vector(robot, {"M9": 1.0})
+
+
+def test_a_joint_held_outside_its_limits_is_noted_by_its_kind():
+    def notes(value, kind="revolute", limit='<limit lower="-1" upper="1" velocity="1" effort="1"/>'):
+        text = urdf(
+            link("base"), link("a"), link("b"), joint("j1", "base", "a", type=kind, inside=limit), joint("j2", "a", "b")
+        )
+        return [str(note) for note in robot_from_urdf_string(text, hold={"j1": value}).notes if "outside" in str(note)]
+
+    assert notes(1.1) and notes(-1.1) and not notes(1.0) and not notes(-1.0) and not notes(0.5)
+    assert not notes(5.0, "continuous") and not notes(5.0, limit='<limit lower="0" upper="0" velocity="1" effort="1"/>')
+
+
+# --- springs and cylinders in files
+
+
+def test_forces_go_to_a_file_and_back_wherever_the_base_stands():
+    base = transform(rotation_rpy(0.2, -0.4, 0.9), np.array((0.3, -0.2, 0.5)))
+    pivots = (Pivot(0, (0.1, 0.2, 0.3)), Pivot(2, (-0.3, 0.0, 0.1)))
+    forces = (
+        Force("spring", ForceKind.SPRING, (0, 1), {1: 1.0, 2: -1.0}, rest=0.4),
+        Force("piston", ForceKind.CYLINDER, (0, 1, 2), {}, pivots, 0.7),
+    )
+    values = {"Kf1": 1.0, "Ks1": 2.0, "Kf2": 3.0, "Ks2": 4.0, "Kq2": 5.0}
+    robot = Robot("r", JOINTS, base=base, forces=forces, parameters=values)
+    again = robot_from_dict(robot_to_dict(robot), "x.yaml")
+    assert again.parameters == values and [f.name for f in again.forces] == ["spring", "piston"]
+    for one, two in zip(forces, again.forces, strict=True):
+        assert (one.kind, one.powers, dict(one.weights), one.rest) == (
+            two.kind,
+            two.powers,
+            dict(two.weights),
+            two.rest,
+        )
+        for a, b in zip(one.pivots, two.pivots, strict=True):
+            assert a.joint == b.joint
+            np.testing.assert_allclose(a.point, b.point, atol=1e-12)
+    written = robot_to_dict(robot)["forces"][1]
+    np.testing.assert_allclose(written["from"]["point"], base[:3, :3] @ [0.1, 0.2, 0.3] + base[:3, 3])
+    assert written["to"] == {"joint": "j2", "point": [-0.3, 0.0, 0.1]} and written["rest"] == 0.7
+    units = [unit_of(robot, name) for name in ("Kf1", "Ks1", "Kf2", "Ks2", "Kq2")]
+    assert units == ["N.m", "N.m/rad", "N", "N/m", "N/m^2"]
+    assert force_slice(robot) == slice(14 * 4, 14 * 4 + 5) and standard_names(robot)[56:] == tuple(values)
