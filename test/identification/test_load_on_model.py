@@ -11,9 +11,14 @@ import pytest
 from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.information import gather
 from ros2_dynid.identification.loads.joint_agreement import _between
+from ros2_dynid.identification.loads.payload_fit import widened
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import closest_body
+from ros2_dynid.identification.preparation.repetition import period_of
+from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.pseudo_inertia import pseudo_inertia
 from ros2_dynid.pipeline import identify, identify_payload, identify_payload_on_model
 
@@ -117,3 +122,28 @@ def test_command_takes_a_model(model, tmp_path, capsys):
 def test_the_joint_is_named_without_which_the_others_agree(scale, std, named):
     variance, found = _between(np.array(scale), np.array(std))
     assert found == named and (variance > 0.0) == bool(named)
+
+
+def test_rows_of_loads_keep_their_phases():
+    """Identity: by phase and by time the same rows are summed, with the columns of loads too."""
+    rng = np.random.default_rng(3)
+    t = np.arange(0.0, 19.0, 0.02)
+    rows = Rows(
+        t, rng.standard_normal((4, 2, len(t))), rng.standard_normal((2, len(t))), np.ones((2, len(t)), dtype=bool)
+    )
+    plain = gather([rows], np.ones((2, 4), dtype=bool), len(t), ColumnLayout(4), period=10.0)
+    for place, count in ((0, 1), (1, 2)):
+        wide = widened(plain, rng.standard_normal((4, 10)), place, count)
+        for j in range(2):
+            by_time, by_phase = (
+                sum(block.R[j].T @ block.R[j] for block in blocks) for blocks in (wide.blocks, wide.phases)
+            )
+            assert by_time.shape == (5 + 10 * count, 5 + 10 * count)
+            assert np.allclose(by_time, by_phase)
+
+
+def test_a_motion_that_was_run_twice_repeats_although_filters_take_its_ends():
+    t = np.arange(0.0, 20.0, 0.02)
+    q = np.column_stack([np.sin(0.2 * np.pi * k * t) + np.cos(0.6 * np.pi * t) for k in (1, 2, 3)])
+    assert period_of(q[25:-25], 50.0) == pytest.approx(10.0, abs=0.01)
+    assert period_of(q[:800], 50.0) is None

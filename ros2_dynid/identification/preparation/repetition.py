@@ -13,8 +13,8 @@ from ros2_dynid.model.robot import Array
 
 SAME = 0.02
 """A motion repeats if the difference after a period is below this share of the motion, rms over all joints."""
-FEWEST = 2
-"""Periods from which on a motion is taken as one that repeats."""
+FEWEST = 1.8
+"""Periods from which on a motion is taken as one that repeats: filters take the ends of one that was run twice."""
 SHORTEST = 1.0
 """Shortest period [s]: faster ones are vibrations."""
 LOOKED_AT = 50.0
@@ -32,7 +32,7 @@ def repetition(prepared: Prepared) -> float | None:
 
 def period_of(q: Array, rate: float) -> float | None:
     """Return the period [s] of positions, shape (N, n), at `rate` [Hz]; None if they do not repeat FEWEST times."""
-    first, last = int(SHORTEST * rate), len(q) // FEWEST
+    first, last = int(SHORTEST * rate), int(len(q) / FEWEST)
     if last <= first + 2:
         return None
     difference = _differences(q)
