@@ -13,14 +13,18 @@ from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.parameters import (
+    by_joint,
     force_slice,
     group_of,
+    link_slice,
     not_felt,
     select_groups,
+    split_name,
     standard_names,
     standard_vector,
     unit_of,
 )
+from ros2_dynid.model.pseudo_inertia import central_inertia, link_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, check_gravity, with_gravity
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 from ros2_dynid.model.transforms import rotation_rpy, transform
@@ -345,3 +349,42 @@ def test_forces_go_to_a_file_and_back_wherever_the_base_stands():
     units = [unit_of(robot, name) for name in ("Kf1", "Ks1", "Kf2", "Ks2", "Kq2")]
     assert units == ["N.m", "N.m/rad", "N", "N/m", "N/m^2"]
     assert force_slice(robot) == slice(14 * 4, 14 * 4 + 5) and standard_names(robot)[56:] == tuple(values)
+
+
+# --- bodies
+
+
+def test_pseudo_inertia_is_the_sum_over_points_of_mass():
+    rng = np.random.default_rng(0)
+    x, m = rng.normal(size=(7, 3)), rng.uniform(0.1, 1.0, 7)
+    J = sum(w * (p @ p * np.eye(3) - np.outer(p, p)) for w, p in zip(m, x, strict=True))
+    h, M = m @ x, m.sum()
+    ten = np.array([J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *h, M])
+    np.testing.assert_allclose(link_inertia(ten), J)
+    ones = np.column_stack((x, np.ones(7)))
+    np.testing.assert_allclose(pseudo_inertia(ten), (ones * m[:, None]).T @ ones)
+    c = h / M
+    central = sum(w * ((p - c) @ (p - c) * np.eye(3) - np.outer(p - c, p - c)) for w, p in zip(m, x, strict=True))
+    np.testing.assert_allclose(central_inertia(ten), central)
+    for mass in (0.0, -1.0):
+        assert central_inertia(np.array([*ten[:9], mass])) is None
+    chi = np.arange(14.0 * 4)
+    robot = Robot("r", JOINTS)
+    np.testing.assert_array_equal(links_of(robot, chi)[2], chi[28:38])
+    assert link_slice(2) == slice(28, 38) and link_slice(0) == slice(0, 10)
+    np.testing.assert_array_equal(by_joint(robot, np.append(chi, 99.0)), chi.reshape(4, 14))
+    assert split_name("ZZ12") == ("ZZ", 12)
+    for wrong in ("ZZ", "ZZ0", "1ZZ", "ZZ1x"):
+        with pytest.raises(InputError, match="not a parameter name"):
+            split_name(wrong)
+
+
+@pytest.mark.parametrize(("rpy", "told"), [("0 0 1", False), ("0.5 0 0", True), ("0 -0.5 0", True)])
+def test_a_base_link_that_is_not_upright_turns_gravity_and_says_so(rpy, told):
+    parts = [link("root"), link("base"), link("a")]
+    text = urdf(*parts, joint("mount", "root", "base", type="fixed", rpy=rpy), joint("j1", "base", "a"))
+    found = robot_from_urdf_string(text, base_link="base")
+    assert any("gravity is turned" in str(note) for note in found.notes) == told
+    r, p, y = (float(x) for x in rpy.split())
+    np.testing.assert_allclose(found.gravity, rotation_rpy(r, p, y).T @ [0.0, 0.0, -9.81], atol=1e-9)
+    assert not any("gravity is turned" in str(note) for note in robot_from_urdf_string(text).notes)

@@ -240,6 +240,11 @@ def test_changes_are_differences_over_their_common_std():
     assert changes[1].z == (None, None) and changes[1].std == (first.std[1], None) and changes[0].z[1] == 0.0
     changes = compare({"a": unknown, "b": first})
     assert changes[1].z == (None, None)
+    fewer = replace(first, names=("other", *first.names[1:]))
+    changes = {change.name: change for change in compare({"a": first, "b": fewer})}
+    assert changes[first.names[0]].value == (first.value[0], None) and changes[first.names[0]].std[1] is None
+    assert changes["other"].value == (None, first.value[0]) and changes["other"].std == (None, first.std[0])
+    assert changes["other"].z == changes[first.names[0]].z == (None, None) and changes["other"].unit
     exact = replace(first, std=np.zeros_like(first.std))
     assert compare({"a": exact, "b": exact})[0].z == (None, None)
     with pytest.raises(InputError, match="only one model"):
@@ -313,6 +318,7 @@ def test_figures_have_margins_of_a_size():
         assert (1 - max(box.x1 for box in boxes)) * size[0] == pytest.approx(0.1)
         assert (1 - max(box.y1 for box in boxes)) * size[1] == pytest.approx(0.35)
         for axes, box in zip(figure.axes, boxes, strict=True):
+            assert len(axes.yaxis.get_major_locator().tick_values(0.0, 1.03)) <= 8, "few ticks"
             left = axes.yaxis.label.get_position()[0] * box.width * size[0]
             low = axes.xaxis.label.get_position()[1] * box.height * size[1]
             assert left == pytest.approx(-0.58) and low == pytest.approx(-0.3)
