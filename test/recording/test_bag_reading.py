@@ -77,6 +77,11 @@ def test_ros1_bags(tmp_path, compression):
     bag = write_bag1(tmp_path / "old.bag", messages, compression)
     assert_equal(load_samples(bag), stamps, names, q, dq, tau)
     assert_equal(load_samples(bag), *by_the_library(bag))
+    logged = load_samples(bag, stamps="bag")
+    assert logged.start_ns == stamps[0] + 250_000
+    assert np.allclose(logged.t, 1e-9 * (stamps - stamps[0]), atol=1e-9), (
+        "each was logged a quarter of a millisecond later"
+    )
 
 
 @pytest.mark.parametrize("plugin, ending", [("mcap", "mcap"), ("sqlite3", "db3")])
