@@ -38,7 +38,7 @@ def write_figures(folder: Path, data: PageData) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     drawings = drawings_of(data)
-    workers = min(os.cpu_count() or 1, len(drawings), 8)
+    workers = min(os.cpu_count() or 1, max(len(drawings), 1), 8)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         return [path for paths in pool.map(partial(_save, folder), drawings) for path in paths]
 

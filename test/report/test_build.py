@@ -1,0 +1,323 @@
+"""The page's text around its pictures, its numbers at any magnitude, and how its figures look."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.identification.model_file import TorqueError, model_of, save_model
+from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import PRISMATIC
+from ros2_dynid.report import figures
+from ros2_dynid.report.build import _label, _laws_tried, model_path, write_comparison, write_page, write_report
+from ros2_dynid.report.figures import (
+    deviation_figure,
+    friction_figure,
+    friction_load_figure,
+    position_figure,
+    singular_figure,
+    temperature_figure,
+    torque_figure,
+    write_figures,
+)
+from ros2_dynid.report.page import definitions, escape, listing
+from ros2_dynid.report.page_data import (
+    BaseTableRow,
+    FrictionPicture,
+    Histogram,
+    LineData,
+    PageData,
+    TorqueCurves,
+    base_rows,
+    consistency_rows,
+    coverage,
+    friction_pictures,
+    rounded,
+)
+
+ROBOT = load_robot("demo3")
+
+
+def identified(scale=1.0, relative_std=0.05, robot=ROBOT, **obtained):
+    base = base_parameters(robot)
+    value = scale * base.values(robot, standard_vector(robot))
+    std = relative_std * np.maximum(np.abs(value), 1e-3)
+    errors = {key: TorqueError(0.1, 0.02) for key in (*robot.active_names, "all")}
+    return model_of(robot, base, value, std, np.diag(std**2), fit=errors, validation=errors, obtained=obtained)
+
+
+def rows_of(model, n=50, side=1.0):
+    q, dq, ddq = np.random.default_rng(0).normal(size=(3, n, 3))
+    dq[3] = 9.0 * side
+    predicted = model.torque(q, dq, ddq)
+    nobody = np.full_like(q, np.nan)
+    return TorqueData(np.arange(n) / 100, q, dq, ddq, predicted + 0.1, predicted, predicted, nobody)
+
+
+def data_of(page):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+# --- the page
+
+
+def test_a_page_says_all_that_is_known_of_the_model(tmp_path):
+    tried = [
+        {"joint": "elbow", "term": "load", "gain": 0.31, "scatter": 0.04, "chosen": True},
+        {"joint": "elbow", "term": "cubic", "gain": -0.02, "scatter": 0.1, "chosen": False},
+        {"joint": "wrist", "term": "none", "gain": 0.0, "scatter": 0.1},
+        {"joint": "lost", "term": "x", "gain": "much", "scatter": 0.1},
+        {"joint": "lost", "term": "y", "gain": 1.0},
+        "lost",
+    ]
+    model = identified(
+        cond=31, singular_values=[9.0, 3, "x"], command="dynid identify <x>", friction_tried=tried, method="wls",
+        used=["a secret"],
+    )  # fmt: skip
+    assert _laws_tried(model) == [
+        ("elbow: load", "lowers the squared error by 31.0 ± 4.0 %, taken"),
+        ("elbow: cubic", "raises the squared error by 2.0 ± 10.0 %, not taken"),
+        ("wrist: none", "lowers the squared error by 0.0 ± 10.0 %, not taken"),
+    ]
+    assert _laws_tried(replace(model, obtained={"friction_tried": "no"})) == []
+    errors = SimpleNamespace(fit={"all": TorqueError(1.0, 0.01)}, validation={})
+    sets = {"fit": rows_of(model)}
+    two = replace(model, sets={"base": errors, "essential": errors})
+    trials = {"On the robot": [("rms", "0.1")], "Again": [("rms", "0.2")]}
+    path = write_page(tmp_path, two, sets, figures=False, trials=trials)
+    text = path.read_text()
+    assert path == tmp_path / "report.html" and not (tmp_path / "figures").exists()
+    assert re.findall(r'<h2 id="(s-[a-z0-9]+)">', text)[-5:] == ["s-trial0", "s-trial1", "s-sets", "s-laws", "s-how"]
+    assert "<td>method</td><td class='text'>wls</td>" in text and "a secret" not in text
+    assert "<pre>dynid identify &lt;x&gt;</pre>" in text and "preview.html" not in text
+    data = data_of(text)
+    assert data["cond"] == 31.0 and data["singular_values"] == [9.0, 3.0]
+    assert [len(data[key]) for key in ("coverage", "friction", "torque")] == [3, 3, 1]
+    assert (tmp_path / "tables" / "base_parameters.csv").read_text().count("\n") == 1 + len(model.names)
+    assert f"Base parameters of {ROBOT.name}" in (tmp_path / "tables" / "base_parameters.tex").read_text()
+    (tmp_path / "preview.html").write_text("x")
+    one = replace(identified(cond="?", singular_values=3.0), sets={"base": errors})
+    text = write_page(tmp_path, one, {}, figures=False).read_text()
+    assert '<a href="preview.html">Watch the motion in 3D</a>' in text
+    data = data_of(text)
+    assert data["cond"] is None and data["singular_values"] == [] and data["coverage"] == data["friction"] == []
+    for anchor in ("s-trial", "s-sets", "s-laws", "<pre>"):
+        assert anchor not in text
+    assert definitions("a<", [("b<", "c<")], "s-x").count("&lt;") == 3 and listing("a<", "b<").count("&lt;") == 2
+    assert escape("\"'<&") == "&quot;&#x27;&lt;&amp;"
+
+
+def test_a_folder_whose_files_were_changed_is_refused(tmp_path):
+    model = identified()
+    save_torque_data(tmp_path / "data.npz", {"fit": rows_of(model)})
+    digest = hashlib.sha256((tmp_path / "data.npz").read_bytes()).hexdigest()
+    save_model(replace(model, obtained={"files": {"data.npz": digest}}), tmp_path / "model.yaml")
+    assert data_of(write_report(tmp_path, figures=False).read_text())["coverage"]
+    save_torque_data(tmp_path / "data.npz", {"fit": rows_of(model, 51)})
+    with pytest.raises(DynidError, match=r"data\.npz"):
+        write_report(tmp_path, figures=False)
+    (tmp_path / "empty").mkdir()
+    assert model_path(tmp_path) == tmp_path / "model.yaml"
+    with pytest.raises(InputError, match=r"there is no model\.yaml"):
+        model_path(tmp_path / "empty")
+
+
+def test_a_comparison_says_in_which_parameters_each_model_differs(tmp_path):
+    first = identified(relative_std=0.01)
+    k = int(np.argmax(np.abs(first.value)))
+    moved = first.value.copy()
+    moved[k] *= 0.8
+    models = {"x/same": first, "y/same": replace(first, value=moved), "equal": first}
+    folders = []
+    for name, model in models.items():
+        folders.append(tmp_path / name)
+        folders[-1].mkdir(parents=True)
+        save_model(model, folders[-1] / "model.yaml")
+    labels = [_label(folder, folders) for folder in folders]
+    assert labels == [str(folders[0]), str(folders[1]), "equal"], "as much of the path as tells them apart"
+    found = write_comparison(folders, tmp_path / "page.html")
+    assert found.report == str(tmp_path / "page.html") and found.models == tuple(labels)
+    assert found.changed == {labels[1]: (first.names[k],), "equal": ()}
+    text = (tmp_path / "page.html").read_text()
+    assert f'<li class="warn">{labels[1]} differs significantly from {labels[0]} in {first.names[k]}.</li>' in text
+    assert f'<li class="good">equal does not differ significantly from {labels[0]}.</li>' in text
+    assert "<h1>Comparison of 3 identifications</h1>" in text
+    row = data_of(text)["comparison"][k]
+    std = first.std[k]
+    assert (row["name"], row["z0"], row["changed0"]) == (first.names[k], None, "no")
+    assert [row[f"value{i}"] for i in range(3)] == pytest.approx([first.value[k], moved[k], first.value[k]])
+    assert [row[f"std{i}"] for i in range(3)] == pytest.approx([std] * 3)
+    assert row["z1"] == pytest.approx((moved[k] - first.value[k]) / (std * np.sqrt(2.0)))
+    assert (row["changed1"], row["changed2"], row["z2"]) == ("yes", "no", 0.0)
+
+
+# --- numbers
+
+
+@pytest.mark.parametrize("digits", [3, 5, 7])
+def test_numbers_of_any_magnitude_have_so_many_digits(digits):
+    rng = np.random.default_rng(0)
+    values = rng.choice((-1.0, 1.0), 800) * rng.uniform(1.0, 10.0, 800) * 10.0 ** rng.integers(-14, 18, 800)
+    with np.errstate(all="raise"):
+        assert rounded(values, digits) == [float(f"{x:.{digits}g}") for x in values]
+        assert rounded(np.array([0.0, -0.0, 1.0, -10.0, 0.001]), digits) == [0.0, 0.0, 1.0, -10.0, 0.001]
+        assert rounded(np.array([np.nan, np.inf, 2.0]), digits) == [None, None, 2.0]
+        far = np.array([1.5e-30, -2.5e-24, 3e21, 7.25e24])
+        np.testing.assert_allclose(rounded(far, digits)[2:], far[2:], rtol=2 * 10.0**-digits)
+        assert np.all(np.abs(np.array(rounded(far, digits)[:2]) - far[:2]) <= 0.5e-22)
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_friction_curve_reaches_the_largest_speed_of_either_side(side):
+    model = identified()
+    rows = rows_of(model, side=side)
+    for joint in friction_pictures(model, rows):
+        x = np.array(joint.curve.x)
+        assert x[0] == -9.0 and x[-1] == 9.0 and x[19] == -1e-9 and x[20] == 1e-9 and np.all(np.diff(x) > 0)
+        assert len(joint.x) == 50, "few dots are all drawn"
+    still = replace(rows, dq=np.zeros_like(rows.dq))
+    assert friction_pictures(model, still)[0].curve.x[-1] == 1.0
+
+
+def test_a_sliding_joint_has_its_own_units_and_several_terms_add_up():
+    joints = (ROBOT.joints[0], replace(ROBOT.joints[1], sigma=PRISMATIC), ROBOT.joints[2])
+    terms = (
+        FrictionTerm(1, FrictionKind.CUBIC, 0.2, std=0.03),
+        FrictionTerm(1, FrictionKind.LOAD_VISCOUS, 0.1, std=None),
+        FrictionTerm(3, FrictionKind.CUBIC, 0.5, std=0.1),
+    )
+    robot = replace(ROBOT, joints=joints, friction=terms)
+    model = identified(robot=robot)
+    first, slide, third = friction_pictures(model, rows_of(model))
+    assert (slide.unit, slide.speed_unit, slide.position_unit) == ("N", "m/s", "m")
+    assert coverage(robot, rows_of(model))[1].unit == "m, s, N"
+    drives = standard_vector(robot).reshape(3, 14)
+    for joint, number, cubic in ((first, 0, 0.2), (third, 2, 0.5)):
+        x = np.array(joint.curve.x)
+        Fv, Fc, off = drives[number, 11:14]
+        plain = Fv * x + Fc * np.sign(x) + off + cubic * x**3
+        if number == 0:
+            assert joint.heavy is not None and joint.light is not None
+            plain = plain + 0.1 * np.median(joint.load) * x
+        np.testing.assert_allclose(joint.curve.y, plain, rtol=0.02, atol=1e-3)
+    assert slide.heavy is None and third.heavy is None and third.light is None
+    place = {leader: k for k, leader in enumerate(model.leaders)}
+    std = np.array([model.std[place[f"{kind}3"]] for kind in ("Fv", "Fc", "off")])
+    x = np.array(third.curve.x)
+    variance = (std[0] * x) ** 2 + std[1] ** 2 + std[2] ** 2 + (0.1 * x**3) ** 2
+    np.testing.assert_allclose(third.band, 2.0 * np.sqrt(variance), rtol=1e-3)
+    unknown = replace(model, std=np.where(np.arange(len(model.std)) == place["Fv3"], np.nan, model.std))
+    band = friction_pictures(unknown, rows_of(model))[2].band
+    np.testing.assert_allclose(band, 2.0 * np.sqrt(variance - (std[0] * x) ** 2), rtol=1e-3)
+
+
+def test_a_body_on_the_edge_and_one_without_mass_cannot_be():
+    point = {"M1": 2.0, "MX1": 0.0}
+    robot = replace(ROBOT, parameters={})
+    model = replace(identified(robot=ROBOT), robot=robot, standard=point, consistent=dict(ROBOT.parameters))
+    rows = consistency_rows(model)
+    assert [row.set for row in rows] == ["identified"] * 3 + ["made consistent"] * 3
+    assert [row.verdict for row in rows[:3]] == ["no"] * 3 and rows[0].mass == 2.0
+    assert rows[0].smallest == 0.0 and rows[1].smallest is None and rows[0].pseudo == 0.0
+
+
+def test_values_that_are_served_stand_beside_those_of_the_base():
+    model = identified()
+    served = base_rows(replace(model, serve="consistent", consistent={k: 1.1 * v for k, v in ROBOT.parameters.items()}))
+    assert any(row.served is not None for row in served)
+
+
+# --- figures
+
+
+TORQUE = TorqueCurves("elbow", "N.m", [1.0, 2.0], [0.5, 2.0], [9.0, 8.0], 1.0, Histogram([], [], None), [], [])
+PICTURE = FrictionPicture(
+    "elbow", "N.m", "rad/s", [1.0, -2.0], [3.0, -4.0], LineData([-1.0, 1.0], [-2.0, 2.0]), [0.5, 0.25], [10.0, 20.0],
+    None, None, [0.1, 0.2], "rad", [5.0, 6.0], [20.0, 30.0],
+)  # fmt: skip
+
+
+def test_figures_share_their_size_axes_titles_and_places():
+    made = {
+        "torque": (torque_figure([0.0, 0.1], TORQUE), (7, 4), ("", "torque [N.m]"), ("time [s]", "residual [N.m]")),
+        "friction": (friction_figure(PICTURE), (4, 3), ("speed [rad/s]", "friction [N.m]")),
+        "load": (
+            friction_load_figure(PICTURE),
+            (4, 3),
+            ("load on the gear [N.m]", "friction against the motion [N.m]"),
+        ),
+        "position": (position_figure(PICTURE), (4, 3), ("position [rad]", "residual [N.m]")),
+        "warm": (temperature_figure(PICTURE), (4, 4), ("", "friction [N.m]"), ("temperature [°C]", "residual [N.m]")),
+        "singular": (singular_figure([3.0, 1.0], 3.0), (4, 3), ("number", "singular value")),
+        "deviation": (deviation_figure([("a", 1.0)] * 3), (5, 3), ("", "relative std [%]")),
+    }
+    for name, (figure, size, *labels) in made.items():
+        assert tuple(figure.get_size_inches()) == size, name
+        assert [(axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes] == labels, name
+        top = figure.axes[0]
+        if name not in ("singular", "deviation"):
+            assert top.get_title() == "elbow"
+        if name != "deviation":
+            assert not top._autotitlepos and top.title.get_position()[1] == 1.0, f"{name}: a title with a place"
+        boxes = [axes.get_position() for axes in figure.axes]
+        for axes in figure.axes:
+            assert axes.yaxis.label.get_position()[1] == 0.5 or not axes.get_ylabel()
+            assert axes.xaxis._autolabelpos is False and axes.yaxis._autolabelpos is False
+            if name not in ("singular", "deviation"):
+                assert axes.yaxis.get_major_locator()._nbins == 5 and axes.xaxis.get_major_locator()._nbins == 5
+        if len(boxes) == 2:
+            assert boxes[0].height == pytest.approx(2.0 * boxes[1].height)
+            gap = boxes[0].y0 - boxes[1].y1
+            assert gap == pytest.approx(0.08 * (boxes[0].height + boxes[1].height) / 2)
+            assert figure.axes[0].get_shared_x_axes().joined(*figure.axes), "zoomed together"
+    legend = made["torque"][0].axes[0].get_legend()
+    assert legend._ncols == 3 and legend._loc == 1, "in one row, upper right"
+    assert legend.get_texts()[0].get_fontsize() < 10.0
+    singular = made["singular"][0].axes[0]
+    assert singular.lines[0].get_marker() == "o" and singular.lines[0].get_linestyle() == "-"
+    assert singular.yaxis.get_minor_formatter()(1.0) == ""
+    names = made["deviation"][0].axes[0].get_xticklabels()
+    assert {label.get_rotation() for label in names} == {90.0} and {label.get_fontsize() for label in names} == {6.0}
+    colours = [line.get_color() for line in made["torque"][0].axes[0].lines]
+    assert len(set(colours)) == 3 and made["friction"][0].axes[0].lines[0].get_color() == colours[1]
+
+
+@pytest.mark.parametrize(("cores", "count", "workers"), [(4, 9, 4), (32, 9, 8), (None, 9, 1), (4, 2, 2)])
+def test_all_cores_draw_but_not_more_than_there_are_figures(tmp_path, monkeypatch, cores, count, workers):
+    asked = []
+
+    class Pool:
+        def __init__(self, workers, mp_context):
+            asked.append((workers, mp_context.get_start_method()))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def map(self, function, drawings):
+            return [[drawing.name, drawing.name + "'"] for drawing in drawings]
+
+    monkeypatch.setattr(figures, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr("ros2_dynid.report.figures.os.cpu_count", lambda: cores)
+    row = BaseTableRow("a", 1.0, 0.1, "kg", "a", 10.0, None, None, None)
+    data = PageData([row], {}, None, [], [], [replace(PICTURE, load=[], temperature=[])] * (count - 1), [])
+    found = write_figures(tmp_path / "deep" / "figures", data)
+    assert asked == [(workers, "spawn")] and (tmp_path / "deep" / "figures").is_dir()
+    assert found[:2] == ["friction_joint1", "friction_joint1'"] and len(found) == 2 * count
+
+
+def test_a_page_without_any_figure_is_no_error(tmp_path):
+    assert write_figures(tmp_path, PageData([], {}, None, [], [], [], [])) == []
