@@ -1,0 +1,480 @@
+"""The parts of the computation, each against a plain way to the same: units, transfers, samples, scaling, noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oracle import random_robot
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.base_parameters.closed_form import doubts
+from ros2_dynid.base_parameters.identifiability import identifiability
+from ros2_dynid.base_parameters.minimal_combinations import axis_before
+from ros2_dynid.base_parameters.numeric import by_qr, in_column_order, without_effect
+from ros2_dynid.base_parameters.reach import Clarity, gravity_reach, span
+from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
+from ros2_dynid.base_parameters.sampling import (
+    TILTS,
+    comparable,
+    model_rows,
+    natural_units,
+    points_needed,
+    random_points,
+    row_units,
+)
+from ros2_dynid.base_parameters.scaling import criterion, scaled_points
+from ros2_dynid.base_parameters.selection import chosen_names, preference
+from ros2_dynid.base_parameters.transfer import (
+    AXIS,
+    DRIFT,
+    FELT,
+    FLOW,
+    moved,
+    placements,
+    twists_to_child,
+    typical_length,
+    units,
+)
+from ros2_dynid.dynamics.energy import energy_regressor
+from ros2_dynid.dynamics.regressor import regressor, regressor_d0
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.forces import Force, ForceKind, Pivot
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.pseudo_inertia import link_inertia
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Coupling, Joint, Passive, Robot
+
+QUARTER = np.pi / 2
+JOINTS = (
+    Joint("a", 0, r=0.3),
+    Joint("b", 1, alpha=QUARTER, d=0.2, theta=0.3),
+    Joint("c", 2, PRISMATIC, alpha=0.4, d=0.5, r=-0.1),
+    Joint("d", 1, alpha=0.9, d=0.5, r=0.1, gamma=0.7, b=-0.2),
+)
+FORCES = (
+    Force("s", ForceKind.SPRING, (0, 1), {1: 1.0, 2: -0.5}, rest=0.1),
+    Force("strut", ForceKind.CYLINDER, (0, 1, 2), {}, (Pivot(4, (0.1, 0.2, -0.3)), Pivot(3, (0.1, -0.2, 0.3))), 0.4),
+    Force("hose", ForceKind.CABLE, (1, 3), {4: 1.0}),
+    Force("slide", ForceKind.CABLE, (1, 3), {3: 1.0}, rest=0.2),
+    Force("balancer", ForceKind.CYLINDER, (0, 1), {}, (Pivot(0, (0.1, 0.2, -0.3)), Pivot(2, (0.1, -0.2, 0.3))), 0.4),
+)
+
+
+def elastic(**more) -> Robot:
+    return Robot("elastic", JOINTS, forces=FORCES, **more)
+
+
+# --- units and transfers ----------------------------------------------------------------------------------------------
+
+
+def dimension(robot, name):
+    """Return kg, m and s of a parameter: exponents read off its unit."""
+    kind = name.rstrip("0123456789")
+    number = int(name[len(kind) :])
+    torque, force = (1, 2, -2), (1, 1, -2)
+    if kind in ("Kf", "Ks", "Kq", "Kc"):
+        element, power = robot.forces[number - 1], ("Kf", "Ks", "Kq", "Kc").index(kind)
+        slides = element.kind is ForceKind.CYLINDER or robot.joints[min(element.weights) - 1].sigma == PRISMATIC
+        return (1, 1 - power, -2) if slides else torque
+    slides = robot.joints[number - 1].sigma == PRISMATIC
+    if kind in ("Ia", "Iam"):
+        return (1, 0, 0) if slides else (1, 2, 0)
+    if kind in ("Fv", "Fvm"):
+        return (1, 0, -1) if slides else (1, 2, -1)
+    if kind in ("Fc", "Fcm", "off"):
+        return force if slides else torque
+    return {"M": (1, 0, 0), "MX": (1, 1, 0), "MY": (1, 1, 0), "MZ": (1, 1, 0)}.get(kind, (1, 2, 0))
+
+
+@pytest.mark.parametrize(("length", "gravity"), [(0.37, 9.81), (2.3, 1.6), (1.0, 1.0)])
+def test_units_are_those_of_mass_length_and_time(length, gravity):
+    couplings = (Coupling(2, {1: 1.0, 2: 1.0}, True), Coupling(3, {3: 1.0, 4: 0.5}, True))
+    robot = elastic(coupling=couplings)
+    names = standard_names(robot)
+    second = (length / gravity) ** 0.5
+    expected = [length**m * second**s for _, m, s in (dimension(robot, name) for name in names)]
+    np.testing.assert_allclose(units(robot, names, length, gravity), expected, rtol=1e-13)
+    rows = row_units(robot, "torque", 2)
+    np.testing.assert_allclose(rows, [gravity_of(robot) * x for x in (*arms(robot), *arms(robot))])
+    np.testing.assert_allclose(row_units(robot, "accel", 2), rows)
+    np.testing.assert_allclose(row_units(robot, "energy", 3), [gravity_of(robot) * typical_length(robot)] * 3)
+
+
+def gravity_of(robot):
+    return np.linalg.norm(robot.gravity)
+
+
+def arms(robot):
+    """Return what turns a force into each joint's effort."""
+    return [1.0 if robot.joints[j - 1].sigma == PRISMATIC else typical_length(robot) for j in robot.active]
+
+
+def test_typical_lengths():
+    lengths = [0.3, 0.2, 0.5, -0.1, 0.5, 0.1, -0.2]
+    assert typical_length(elastic()) == pytest.approx(np.sqrt(np.mean(np.square(lengths))), rel=1e-14)
+    point = Robot("p", (Joint("a", 0), Joint("b", 1, alpha=1.0)), gravity=np.zeros(3))
+    assert typical_length(point) == 1.0 and natural_units(point) == (1.0, 1.0)
+    tiny = Robot("t", (Joint("a", 0, d=3e-200, r=-4e-200),), gravity=np.array((0.0, 3.0, -4.0)))
+    assert natural_units(tiny) == (pytest.approx(np.sqrt(12.5) * 1e-200, rel=1e-14), 5.0)
+
+
+def screw(axis, angle, length):
+    """Return a turn about an axis and a shift along it."""
+    k = "xyz".index(axis)
+    a, b = (k + 1) % 3, (k + 2) % 3
+    T = np.eye(4)
+    T[a, a] = T[b, b] = np.cos(angle)
+    T[b, a], T[a, b] = np.sin(angle), -np.sin(angle)
+    T[k, 3] = length
+    return T
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.4])
+def test_placements_are_the_product_of_their_screws(unit):
+    for seed in range(6):
+        robot = random_robot(np.random.default_rng(seed), 5, tree=True)
+        for joint, T in zip(robot.joints, placements(robot, unit), strict=True):
+            expected = (
+                screw("z", joint.gamma, joint.b / unit)
+                @ screw("x", joint.alpha, joint.d / unit)
+                @ screw("z", joint.theta, joint.r / unit)
+            )
+            np.testing.assert_allclose(T, expected, atol=1e-15)
+
+
+def test_right_angles_are_exact():
+    for k in range(-9, 10):
+        for nearly in (0.0, 1e-9):
+            T = placements(Robot("r", (Joint("a", 0, alpha=k * QUARTER + nearly),)))[0]
+            exact = [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)][k % 4]
+            assert ((T[2, 2], T[2, 1]) == exact) == (nearly == 0.0)
+            np.testing.assert_allclose((T[2, 2], T[2, 1]), exact, atol=2e-9)
+
+
+def some_body(rng):
+    """Return the ten parameters of points of mass."""
+    x, m = rng.normal(size=(5, 3)), rng.uniform(0.1, 1.0, 5)
+    return x, m, ten(x, m)
+
+
+def ten(x, m):
+    J = sum(w * (p @ p * np.eye(3) - np.outer(p, p)) for w, p in zip(m, x, strict=True))
+    return np.array([J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(m @ x), m.sum()])
+
+
+def cross(v):
+    return np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
+
+
+def test_parameters_moved_are_those_of_the_points_moved():
+    rng = np.random.default_rng(3)
+    x, m, chi = some_body(rng)
+    T = screw("x", 0.7, 0.2) @ screw("z", -1.1, -0.5) @ screw("y", 0.3, 0.9)
+    np.testing.assert_allclose(moved(T) @ chi, ten(x @ T[:3, :3].T + T[:3, 3], m), atol=1e-13)
+    stacked = moved(np.stack((T, np.eye(4))))
+    np.testing.assert_allclose(stacked[0], moved(T), atol=1e-15)
+    np.testing.assert_allclose(stacked[1], np.eye(10), atol=1e-15)
+    spatial = np.block([[link_inertia(chi), cross(chi[6:9])], [cross(chi[6:9]).T, chi[9] * np.eye(3)]])
+    np.testing.assert_allclose(FELT @ chi, spatial, atol=1e-14)
+    step = 1e-6
+    for s in (REVOLUTE, PRISMATIC):
+        ahead, behind = (screw("z", *((h, 0.0) if s == REVOLUTE else (0.0, h))) for h in (step, -step))
+        np.testing.assert_allclose(FLOW[s], (moved(ahead) - moved(behind)) / (2 * step), atol=1e-8)
+        rate = (twists_to_child(ahead, np.eye(6)) - twists_to_child(behind, np.eye(6))) / (2 * step)
+        np.testing.assert_allclose(np.abs(DRIFT[s]), np.abs(rate), atol=1e-8)
+        np.testing.assert_allclose(AXIS[s], (ahead - behind) / (2 * step), atol=1e-8)
+
+
+def test_twists_seen_from_the_child_move_its_points_alike():
+    rng = np.random.default_rng(4)
+    T = screw("x", 0.7, 0.2) @ screw("z", -1.1, -0.5) @ screw("y", 0.3, 0.9)
+    V = rng.normal(size=(4, 6))
+    R, p = T[:3, :3], T[:3, 3]
+    point = rng.normal(size=3)  # given in the child's frame
+    for before, after in zip(V, twists_to_child(T, V), strict=True):
+        here = before[3:] + np.cross(before[:3], p + R @ point)
+        np.testing.assert_allclose(R @ (after[3:] + np.cross(after[:3], point)), here, atol=1e-14)
+
+
+def test_gravity_as_the_base_sees_it():
+    base = screw("x", 0.4, 0.3) @ screw("z", 0.2, 0.0)
+    robot = Robot("r", JOINTS, gravity=np.array((1.0, -2.0, 3.0)), base=base)
+    seen = base[:3, :3].T @ robot.gravity / np.sqrt(14.0)
+    np.testing.assert_allclose(gravity_reach(robot, False), [[*seen, 1.0]])
+    np.testing.assert_array_equal(gravity_reach(robot, True), np.eye(4))
+    for tilting in (False, True):
+        none = gravity_reach(replace(robot, gravity=np.zeros(3)), tilting)
+        np.testing.assert_array_equal(none, [[0.0, 0.0, 0.0, 1.0]])
+
+
+def test_spans_and_how_clear_they_are():
+    rows = np.array([[3.0, 0.0, 0.0], [0.0, 0.03, 0.0], [0.0, 0.0, 3e-9]])
+    clarity = Clarity()
+    found = span(rows, 1e-8, clarity)
+    np.testing.assert_allclose(np.abs(found), np.eye(3)[:2], atol=1e-15)
+    assert clarity.kept == pytest.approx(0.01) and clarity.dropped == pytest.approx(1e-9)
+    span(np.diag((1.0, 0.5, 1e-12)), 1e-8, clarity)
+    assert clarity.kept == pytest.approx(0.01) and clarity.dropped == pytest.approx(1e-9)
+    span(np.diag((1.0, 1e-3, 1e-8 / 3)), 1e-8, clarity)
+    assert clarity.kept == pytest.approx(1e-3) and clarity.dropped == pytest.approx(1e-8 / 3)
+    assert len(span(np.zeros((2, 3)), 1e-8, clarity)) == 0 and len(span(np.zeros((0, 3)), 1e-8, clarity)) == 0
+    np.testing.assert_array_equal(span(rows, 1e-10, Clarity()), np.eye(3))
+
+
+# --- samples and their scaling ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tilting", [False, True])
+def test_points_cover_what_the_joints_can_do(tilting):
+    robot = Robot("r", JOINTS, passive=(Passive(4, {1: 1.0}),), gravity=np.array((0.0, 3.0, -4.0)))
+    length = typical_length(robot)
+    second = np.sqrt(length / 5.0)
+    points = random_points(robot, 4000, np.random.default_rng(0), tilting_base=tilting, spread=2.0)
+    arm = np.array((1.0, 1.0, length))
+    for values, reach in (
+        (points.q, np.array((np.pi, np.pi, length))),
+        (points.dq, 2.0 * arm / second),
+        (points.ddq, 4.0 * arm / second**2),
+    ):
+        assert values.shape == (4000, 3)
+        np.testing.assert_allclose(values.max(axis=0) / reach, 1.0, atol=0.01)
+        np.testing.assert_allclose(values.min(axis=0) / reach, -1.0, atol=0.01)
+        np.testing.assert_allclose(values.mean(axis=0) / reach, 0.0, atol=0.05)
+    np.testing.assert_allclose(np.linalg.norm(points.gravity, axis=1), 5.0)
+    directions = np.unique(points.gravity, axis=0)
+    assert len(directions) == (TILTS if tilting else 1) and points.gravity.shape == (4000, 3)
+    assert np.linalg.matrix_rank(directions) == (3 if tilting else 1)
+    assert points_needed(robot, "torque", 31) == 29 and points_needed(robot, "accel", 30, 1.0) == 18
+    assert points_needed(robot, "energy", 30) == 68
+
+
+@pytest.mark.parametrize("source", ["torque", "accel", "energy"])
+def test_rows_are_those_of_the_model_under_each_points_gravity(source):
+    robot = elastic()
+    points = random_points(robot, 9, np.random.default_rng(1), tilting_base=True)
+    columns = [3, 40, 57, 0]
+    rows = model_rows(robot, source, points, columns)
+    for k in range(9):
+        standing = replace(robot, gravity=points.gravity[k].copy())
+        q, dq, ddq = points.q[k : k + 1], points.dq[k : k + 1], points.ddq[k : k + 1]
+        expected = {
+            "torque": lambda r, q, dq, ddq: regressor(r, q, dq, ddq)[0],
+            "accel": lambda r, q, dq, ddq: regressor_d0(r, q, ddq)[0],
+            "energy": lambda r, q, dq, ddq: energy_regressor(r, q, dq),
+        }[source](standing, q, dq, ddq)
+        np.testing.assert_allclose(rows[k], expected[:, columns], atol=1e-12)
+    every = model_rows(robot, source, points)
+    np.testing.assert_array_equal(every[..., columns], rows)
+    W = comparable(rows, source, points)
+    if source == "energy":
+        for direction in np.unique(points.gravity, axis=0):
+            mine = (points.gravity == direction).all(axis=1)
+            np.testing.assert_allclose(W[mine], rows[mine, 0] - rows[mine, 0].mean(axis=0), atol=1e-13)
+    else:
+        np.testing.assert_array_equal(W, rows.reshape(-1, 4))
+    np.testing.assert_array_equal(model_rows(robot, source, points, columns), rows)  # the rows were not changed
+
+
+def test_the_criterion_of_each_point():
+    rows = np.array([[[3.0, -4.0, 0.0]], [[-2.0, 0.5, 1e-3]], [[0.0, 5.0, 0.0]]])
+    live = np.array([[True, True, False]])
+    J = criterion(rows, live, 2.0, 3.0)
+    assert J[0] == pytest.approx(2.0 * 5.0 + 3.0 * 4.0 / 3.0)
+    assert J[1] == pytest.approx(2.0 * np.sqrt(4.25 + 1e-6) + 3.0 * 4.0)
+    assert np.isinf(J[2])
+
+
+@pytest.mark.parametrize("source", ["torque", "accel", "energy"])
+def test_every_point_is_scaled_better_and_a_thorough_search_goes_on(source):
+    robot = Robot("r", JOINTS[:3])
+    columns = [5, 6, 19, 20, 37]
+    points = random_points(robot, 6, np.random.default_rng(2))
+    length, g = natural_units(robot)
+    size = units(robot, tuple(standard_names(robot)[k] for k in columns), length, g)
+
+    def J(points, live=None):
+        natural = model_rows(robot, source, points, columns) / row_units(robot, source, 1)[:, None] * size
+        if live is None:
+            live = np.max(np.abs(natural), axis=0) > 1e-12
+        return criterion(natural, live, 1.0, 1.0), live
+
+    first, live = J(points)
+    quick = scaled_points(robot, source, points, columns)
+    thorough = scaled_points(robot, source, points, columns, sweeps=5)
+    assert np.all(J(quick, live)[0] <= first) and np.all(J(thorough, live)[0] <= J(quick, live)[0])
+    assert np.median(J(quick, live)[0] / first) < 0.5
+    assert np.min(J(thorough, live)[0] / J(quick, live)[0]) < 0.9
+    untouched = {"torque": (), "accel": ("dq",), "energy": ("ddq",)}[source]
+    for field in ("q", "dq", "ddq"):
+        same = np.array_equal(getattr(points, field), getattr(thorough, field))
+        assert same == (field in untouched)
+    np.testing.assert_array_equal(thorough.gravity, points.gravity)
+    still = scaled_points(
+        robot, source, points, [9]
+    )  # the mass of a link that turns about its origin's axis: no effect
+    np.testing.assert_array_equal(still.q, points.q)
+
+
+# --- noise, doubt and order -------------------------------------------------------------------------------------------
+
+
+def test_the_noise_of_coefficients():
+    eps = np.finfo(float).eps
+    assert noise_level(1.0) == 1e-13 and noise_level(1e-9) == 1e-11
+    assert noise_level(1e-3) == pytest.approx(20 * eps / 1e-3)
+
+
+def test_rounding_noise_is_removed_in_the_robots_own_units():
+    size = np.array((1.0, 0.01, 100.0))
+    beta = np.array([[1.0, 0.29040000000000005, 5e-16], [1.0 - 1e-15, 1 / 3, -0.25 + 1e-16]])
+    found = tidy(beta, size, [0, 0], 1e-13)
+    assert list(found[0]) == [1.0, 0.2904, 0.0]
+    assert list(found[1]) == [1.0, 1 / 3, -0.25]
+    assert tidy(np.array([[2e-15]]), np.array((1.0,)), [0], 1e-15)[0, 0] == 2e-15
+    # in units of the parameters: 5e-12 of a parameter that is small weighs little, of a large one much
+    small = tidy(np.array([[1.0, 5e-12, 5e-14]]), size, [0], 1e-13)
+    assert list(small[0]) == [1.0, 0.0, 5e-14]
+    turned = tidy(np.array([[5e-12, 1.0, 0.0]]), size, [1], 1e-13)
+    assert turned[0, 0] == 5e-12
+    off = 0.2904 + 2.5e-12
+    assert tidy(np.array([[1.0, 0.0, off]]), size, [0], 1e-13)[0, 2] == off  # further than its noise: kept
+    assert tidy(np.array([[1.0, 0.0, off]]), size, [0], 1e-11)[0, 2] == 0.2904
+
+
+def test_results_are_in_the_order_of_chi():
+    beta = np.array([[0.0, 0.5, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]])
+    found = build(["XX1", "XY1", "XZ1", "YY1", "ZZ1"], [2, 0], beta, source="torque", method="qr", gap=3.0)
+    assert found.leaders == ("XX1", "XZ1") and found.names == ("XX1", "XZR1")
+    assert found.eliminated == ("YY1", "ZZ1") and found.regrouped == ("XY1",)
+    np.testing.assert_array_equal(found.M, beta[::-1])
+    assert found.terms(1) == {"XZ1": 1.0, "XY1": 0.5} and not found.M.flags.writeable
+
+
+def test_when_a_count_is_in_doubt():
+    for kept, dropped, words in (
+        (1.0, 0.0, ""), (1.0, 0.9e-3, ""), (1.0, 1.1e-3, "not clear-cut"), (1e-5, 0.9e-8, ""), (1e-5, 1.1e-8, "clear-cut"),
+        (1.1e-6, 0.0, ""), (0.9e-6, 0.0, "misalignment of only 9.0e-07"), (0.9e-6, 1e-12, "misalignment"),
+    ):  # fmt: skip
+        told = doubts(kept, dropped)
+        assert len(told) == bool(words) and all(words in str(text) for text in told)
+
+
+def test_columns_without_effect_and_in_another_order():
+    W = np.array([[1e-13, -2.0, 1.9e-12, 0.0], [0.0, 1.0, -2.1e-12, 0.0]])
+    assert (
+        without_effect(W) == [0, 3] and without_effect(0.1 * W) == [0, 2, 3] and without_effect(W, 1e-11) == [0, 2, 3]
+    )
+    rng = np.random.default_rng(5)
+    W = rng.normal(size=(20, 4))
+    W[:, 3] = W[:, 0] - 2.0 * W[:, 1]
+    found = in_column_order(by_qr(W[:, [3, 2, 1, 0]]), [3, 2, 1, 0])
+    assert found.leaders == [3, 2, 1]
+    np.testing.assert_allclose(found.beta, [[1, 0, 0, 1], [0, 0, 1, 0], [2, 1, 0, 0]], atol=1e-13)
+
+
+def test_what_may_lead_first():
+    robot = elastic()
+    names, note = chosen_names(robot, "torque", None)
+    assert names == standard_names(robot) and note is None
+    found, note = chosen_names(robot, "energy", None)
+    assert found == tuple(n for n in names if n[:2] not in ("Fv", "Fc", "of")) and "not in the energy model" in note
+    assert "Kf1" not in chosen_names(Robot("r", JOINTS), "accel", None)[0]
+    for source in ("accel", "energy"):
+        with pytest.raises(InputError, match=f"friction and offset cannot be found from the {source} model"):
+            chosen_names(robot, source, ("friction", "rotor", "offset"))
+        assert chosen_names(robot, source, ("rotor",)) == (("Ia1", "Ia2", "Ia3", "Ia4"), None)
+    order = [names[k] for k in preference(names, ["Ia", " ZZ2", "3", "force", "offset"])]
+    assert order[:5] == ["Ia1", "Ia2", "Ia3", "Ia4", "ZZ2"] and len(order) == len(set(order)) == len(names)
+    third = [n for n in names if n.endswith("3") and not n.startswith(("K", "Ia"))]
+    assert order[5 : 5 + len(third)] == third
+    assert order[5 + len(third) :][:11] == [n for n in names if n.startswith("K")]
+    rest = order[5 + len(third) + 11 :]
+    assert rest[:3] == ["off1", "off2", "off4"] and rest[3:] == [n for n in names if n in rest[3:]]
+    assert preference(names, None) == list(range(len(names)))
+    for wrong in ("Q", "9", "Ia9", "rotors"):
+        with pytest.raises(InputError, match="matches no parameter"):
+            preference(names, ["Ia", wrong])
+
+
+# --- springs and cables -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("source", "tilting"), [("torque", False), ("accel", False), ("energy", True)])
+def test_closed_rules_with_springs_agree_with_samples(source, tilting):
+    robot = elastic()
+    closed, sampled = (
+        base_parameters(robot, method=m, source=source, tilting_base=tilting) for m in ("closed-form", "qr")
+    )
+    assert closed.leaders == sampled.leaders and closed.eliminated == sampled.eliminated
+    assert closed.method == "closed-form" and closed.warnings == sampled.warnings
+    np.testing.assert_allclose(closed.M, sampled.M, atol=1e-9)
+    if source == "torque":
+        assert closed.terms(closed.leaders.index("off2"))["Kf1"] == pytest.approx(-0.5)
+    # what the base parameters say is what all say
+    points = random_points(robot, 5, np.random.default_rng(9))
+    W = comparable(model_rows(robot, source, points), source, points)
+    chi = np.random.default_rng(8).uniform(-1.0, 1.0, W.shape[1])
+    place = {name: k for k, name in enumerate(standard_names(robot))}
+    mine = np.zeros(len(chi))
+    mine[[place[n] for n in closed.standard_names]] = chi[[place[n] for n in closed.standard_names]]
+    np.testing.assert_allclose(W[:, closed.columns(robot)] @ closed.values(robot, mine), W @ mine, atol=1e-8)
+
+
+def test_a_spring_without_rest_length_between_base_and_link_acts_as_a_weight():
+    pivots = (Pivot(0, (0.0, 0.0, 0.0)), Pivot(2, (0.3, 0.1, 0.0)))
+    joints = (Joint("a", 0, alpha=QUARTER), Joint("b", 1, d=0.4))
+    robot = Robot("r", joints, forces=(Force("zero", ForceKind.CYLINDER, (1,), {}, pivots),))
+    closed, sampled = (base_parameters(robot, method=m, groups=("inertial", "force")) for m in ("closed-form", "svd"))
+    assert closed.leaders == sampled.leaders and "Ks1" in closed.leaders
+    np.testing.assert_allclose(closed.M, sampled.M, atol=1e-10)
+
+
+def test_what_closed_rules_do_not_cover_is_computed_and_said():
+    loop = Robot("loop", JOINTS, passive=(Passive(4, {1: 1.0}),))
+    for robot, order, words in ((loop, None, "do not cover loops"), (elastic(), ["force"], "springs that lead before")):
+        found = base_parameters(robot, method="closed-form", order=order)
+        plain = base_parameters(robot, method="qr", order=order)
+        assert found.method == "qr" and words in str(found.warnings[0]) and len(found.warnings) == 1
+        assert found.leaders == plain.leaders and not plain.warnings
+        np.testing.assert_array_equal(found.M, plain.M)
+    first = base_parameters(elastic(), method="qr", order=["force"])
+    assert {"Kf1", "Ks1", "Kf2"} <= set(first.leaders)
+
+
+# --- why a parameter is not seen --------------------------------------------------------------------------------------
+
+
+def test_the_first_axis_as_a_later_joint_sees_it():
+    robot = Robot("r", (Joint("p", 0, PRISMATIC, alpha=0.3), Joint("a", 1, alpha=0.5), Joint("b", 2, alpha=0.7, d=0.1)))
+    np.testing.assert_allclose(axis_before(robot, 2), [0.0, 0.0, 1.0], atol=1e-15)
+    turn = screw("x", 0.7, 0.0)[:3, :3]
+    np.testing.assert_allclose(axis_before(robot, 3), turn.T @ [0.0, 0.0, 1.0], atol=1e-15)
+
+
+def reasons(robot, **options):
+    base = base_parameters(robot, groups=("inertial",), **options)
+    return {entry.name: entry.reason for entry in identifiability(robot, base, **options)}
+
+
+def test_the_reasons_given():
+    upright = Robot("u", (Joint("a", 0, d=0.2), Joint("b", 1, alpha=QUARTER, d=0.3)))
+    found = reasons(upright)
+    assert found["M1"] == "the origin of frame 1 never moves"
+    assert found["XX1"] == "link 1 only turns about one direction, and XX1 is not a moment about it"
+    assert found["MX1"] == "link 1 turns about a fixed line, and gravity does no work on MX1"
+    assert found["YY2"].startswith("acts as ZZ1") and found["YY2"].endswith(
+        "link 1 feels XX2 + YY2 the same at every q2"
+    )
+    assert found["M2"].endswith("link 1 feels it the same at every q2")
+    floating = replace(upright, gravity=np.zeros(3))
+    assert reasons(floating)["MY1"] == "link 1 turns about a fixed line, and there is no gravity"
+    slide = Robot(
+        "s", (Joint("p", 0, PRISMATIC), Joint("a", 1, PRISMATIC, alpha=QUARTER), Joint("b", 2, alpha=QUARTER))
+    )
+    found = reasons(slide)
+    assert found["ZZ1"] == "link 1 never turns, so only its mass is felt"
+    assert found["MX2"] == "link 2 never turns, so only its mass is felt"
+    wrist = Robot("w", (Joint("a", 0), Joint("b", 1, PRISMATIC, alpha=QUARTER), Joint("c", 2, alpha=QUARTER)))
+    found = reasons(wrist)
+    assert found["YY2"].endswith("link 2 turns with link 1") and found["YY2"].startswith("acts as ZZ1")
