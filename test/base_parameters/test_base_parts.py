@@ -353,7 +353,8 @@ def test_results_are_in_the_order_of_chi():
 
 def test_when_a_count_is_in_doubt():
     for kept, dropped, words in (
-        (1.0, 0.0, ""), (1.0, 0.9e-3, ""), (1.0, 1.1e-3, "not clear-cut"), (1e-5, 0.9e-8, ""), (1e-5, 1.1e-8, "clear-cut"),
+        (1.0, 0.0, ""), (1.0, 0.9e-3, ""), (1.0, 1.1e-3, "not clear-cut"), (1e-5, 0.9e-8, ""),
+        (1e-5, 1.1e-8, "clear-cut"),
         (1.1e-6, 0.0, ""), (0.9e-6, 0.0, "misalignment of only 9.0e-07"), (0.9e-6, 1e-12, "misalignment"),
     ):  # fmt: skip
         told = doubts(kept, dropped)
