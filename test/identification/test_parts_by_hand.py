@@ -16,7 +16,7 @@ from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.clock import _even_times, gap_edges, period_of
 from ros2_dynid.identification.preparation.effort_delay import effort_later
 from ros2_dynid.identification.preparation.pieces import joined_prepared
-from ros2_dynid.identification.validation.torque_errors import Whiteness, error_table, folds, whiteness
+from ros2_dynid.identification.validation.torque_errors import Whiteness, error_table, folds
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.notes import remark
 
@@ -181,26 +181,6 @@ def test_folds_are_stretches_of_about_the_same_number_of_rows():
 ])  # fmt: skip
 def test_what_counts_as_coloured(correlation, probability, coloured):
     assert Whiteness(correlation, probability).coloured == coloured
-
-
-def test_errors_that_hang_together_beyond_the_filter_are_seen():
-    """Noise filtered over 10 rows is white beyond them; a slow wave, of either sign one filter later, is not."""
-    rng = np.random.default_rng(2)
-    white = np.convolve(rng.normal(size=8009), np.ones(10) / 10, mode="valid")
-    t = np.arange(8000)
-    slow, turning = (white + 0.3 * np.sin(2 * np.pi * t / period) for period in (400.0, 20.0))
-    found = whiteness(["white", "slow", "turning"], np.column_stack((white, slow, turning)), 10)
-    assert not found["white"].coloured and found["slow"].coloured and found["turning"].coloured
-    assert found["slow"].correlation == pytest.approx(0.045 / (0.045 + 0.1), abs=0.1)
-    at = np.array([turning[k:] @ turning[:-k] / (turning @ turning) for k in (10, 20, 30, 40)])
-    assert found["turning"].correlation == pytest.approx(at[np.argmax(np.abs(at))], abs=0.01) and at.min() < -0.2
-    gaps = slow.copy()
-    gaps[::3] = np.nan
-    assert whiteness(["a"], gaps[:, None], 10)["a"].coloured
-    shifted = whiteness(["a"], (white + 100.0)[:, None], 10)["a"]
-    assert shifted.correlation == pytest.approx(found["white"].correlation), "an offset is none of its business"
-    for nothing in (np.zeros((100, 1)), np.full((100, 1), np.nan), white[:40, None]):
-        assert whiteness(["a"], nothing, 10)["a"] == Whiteness(0.0, 1.0)
 
 
 # --- do joints agree about a load?

@@ -67,6 +67,23 @@ def test_moments_give_the_correlations_of_the_errors_themselves():
     assert [name for name in found if found[name].coloured] == ["b"]
 
 
+def test_errors_that_hang_together_beyond_the_filter_are_seen():
+    """Noise filtered over 10 rows is white beyond them; a slow wave, of either sign one filter later, is not."""
+    rng = np.random.default_rng(2)
+    white = np.convolve(rng.normal(size=4009), np.ones(10) / 10, mode="valid")
+    t = np.arange(4000)
+    slow, turning = (white + 0.3 * np.sin(2 * np.pi * t / period) for period in (400.0, 20.0))
+    evidence = collected(*made(np.vstack((white, slow, turning))), lag=10)
+    found = whiteness(("white", "slow", "turning"), evidence.successive, COLUMNS, VALUE)
+    assert not found["white"].coloured and found["slow"].coloured and found["turning"].coloured
+    assert found["slow"].correlation == pytest.approx(0.045 / (0.045 + 0.1), abs=0.1)
+    at = np.array([turning[k:] @ turning[:-k] / (turning @ turning) for k in (10, 20, 30, 40)])
+    assert found["turning"].correlation == pytest.approx(at[np.argmax(np.abs(at))], abs=0.01) and at.min() < -0.2
+    away = collected(*made(np.vstack((white + 100.0, slow, turning))), lag=10)
+    shifted = whiteness(("white", "slow", "turning"), away.successive, COLUMNS, VALUE)["white"]
+    assert shifted.correlation == pytest.approx(found["white"].correlation), "an offset is none of its business"
+
+
 def test_only_the_first_rows_count_and_exact_rows_are_not_judged():
     rng = np.random.default_rng(4)
     errors = 0.1 * rng.standard_normal((3, FIRST + 900))

@@ -48,7 +48,7 @@ def asked(monkeypatch):
 
         monkeypatch.setattr(pipeline, name, call)
 
-    spy("identify_payload", FOUND)
+    spy("identify_payloads", {"": FOUND})
     spy("identify_payload_on_model", FOUND)
     spy("identify_gains", Gains(np.array([1.5, np.nan, -2.5]), np.array([0.1, np.nan, 0.2]), (True, True, False)))
     return calls
@@ -65,8 +65,8 @@ def cancelled():
 def test_a_payload_with_all_its_figures(asked):
     request = PayloadRequest(DEMO, ("empty.mcap",), ("one.mcap", "two.mcap"), "flange", OPTIONS, free=True)
     found = payload(request, progress, cancelled)
-    (robot, empty, loaded), options = asked["identify_payload"]
-    assert (robot.active_names, empty, loaded) == (NAMES, ("empty.mcap",), ("one.mcap", "two.mcap"))
+    (robot, empty, loaded), options = asked["identify_payloads"]
+    assert (robot.active_names, empty, loaded) == (NAMES, ("empty.mcap",), {"": ("one.mcap", "two.mcap")})
     assert options == {
         "link": "flange", "free": True, "options": OPTIONS, "progress": progress, "cancelled": cancelled,
     }  # fmt: skip
@@ -87,7 +87,7 @@ def test_a_model_stands_for_the_recordings_without_the_load(asked, monkeypatch):
         PayloadRequest(RobotSource("model.yaml"), (), ("one.mcap",), "flange", OPTIONS), progress, cancelled
     )
     args, options = asked["identify_payload_on_model"]
-    assert args == (Model, ("one.mcap",)) and "identify_payload" not in asked
+    assert args == (Model, ("one.mcap",)) and "identify_payloads" not in asked
     assert options == {
         "link": "flange", "free": False, "options": OPTIONS, "progress": progress, "cancelled": cancelled,
     }  # fmt: skip
