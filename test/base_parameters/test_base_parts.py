@@ -11,7 +11,7 @@ from oracle import random_robot
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.closed_form import doubts
 from ros2_dynid.base_parameters.identifiability import identifiability
-from ros2_dynid.base_parameters.minimal_combinations import axis_before
+from ros2_dynid.base_parameters.minimal_combinations import axis_before, minimal_combinations
 from ros2_dynid.base_parameters.numeric import by_qr, in_column_order, without_effect
 from ros2_dynid.base_parameters.reach import Clarity, gravity_reach, span
 from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
@@ -26,6 +26,7 @@ from ros2_dynid.base_parameters.sampling import (
 )
 from ros2_dynid.base_parameters.scaling import criterion, scaled_points
 from ros2_dynid.base_parameters.selection import chosen_names, preference
+from ros2_dynid.base_parameters.symbols import Polynomial, _fitted, length_symbols, varied
 from ros2_dynid.base_parameters.transfer import (
     AXIS,
     DRIFT,
@@ -479,3 +480,59 @@ def test_the_reasons_given():
     wrist = Robot("w", (Joint("a", 0), Joint("b", 1, PRISMATIC, alpha=QUARTER), Joint("c", 2, alpha=QUARTER)))
     found = reasons(wrist)
     assert found["YY2"].endswith("link 2 turns with link 1") and found["YY2"].startswith("acts as ZZ1")
+
+
+def test_where_a_slide_stands_does_not_matter_to_theorem_2():
+    found = []
+    for r in (0.0, 0.4, -0.7):
+        joints = (Joint("a", 0), Joint("p", 1, PRISMATIC, alpha=QUARTER, d=0.2, r=r), Joint("b", 2, alpha=0.3, d=0.1))
+        found.append({c.name: c.terms for c in minimal_combinations(Robot("r", joints))})
+    assert found[0] == found[1] == found[2] and {"m_2", "kx_3", "U33_1"} <= set(found[0])
+
+
+# --- clear or not, and couplings that are alike -----------------------------------------------------------------------
+
+
+def test_how_clear_a_count_is():
+    robot = Robot(
+        "r", (Joint("a", 0, alpha=0.1), Joint("b", 1, alpha=QUARTER, d=0.3), Joint("c", 2, d=0.4, alpha=1e-4))
+    )
+    for method in ("closed-form", "qr", "svd"):
+        found = base_parameters(robot, method=method, groups=("inertial",))
+        assert 1e3 < found.gap < 1e17 or np.isinf(found.gap)
+    turned = replace(random_robot(np.random.default_rng(3), 5, prismatic=0.0))
+    gaps = [base_parameters(turned, method=m, groups=("inertial",)).gap for m in ("closed-form", "qr", "svd")]
+    assert all(1e6 < gap < 1e18 for gap in gaps)
+
+
+def test_motors_that_turn_alike_but_for_rounding_share_their_friction():
+    for weights, shared in (({1: 0.1, 2: 0.3}, True), ({1: -0.1, 2: -0.3}, True), ({1: 0.1, 2: 0.3001}, False)):
+        alike = {j: 3 * w for j, w in {1: 0.1, 2: 0.3}.items()}
+        robot = Robot("r", JOINTS[:2], coupling=(Coupling(1, weights), Coupling(2, alike)))
+        found = base_parameters(robot, method="closed-form", groups=("friction",))
+        assert ("Fcm2" in found.regrouped) == shared
+        if shared:
+            assert found.terms(found.leaders.index("Fcm1"))["Fcm2"] == pytest.approx(3.0)
+
+
+# --- symbols ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_polynomials_become_symbols():
+    x = np.linspace(0.5, 1.5, 12)
+    design = np.column_stack((np.ones(12), x, x**2))
+    rows = np.array([[1.0 + 0 * x, 2.0 * x**2 - 3.0 * x, 1.0 / x], [-1.0 / x, np.exp(x), -(x**3)]])
+    found = _fitted(rows.transpose(2, 0, 1), design, [(), ("D",), ("D", "D")])
+    assert found == {(0, 1): Polynomial({("D",): -3.0, ("D", "D"): 2.0})}
+
+
+def test_lengths_and_their_symbols():
+    joints = (
+        Joint("a", 0, d=0.2, r=-0.3, symbols={"d": "D1", "r": "-R1"}),
+        Joint("b", 1, b=0.5, d=0.0, r=0.3, symbols={"b": "B2", "d": "D2", "r": "R1"}),
+        Joint("c", 2, d=0.7),
+    )
+    robot = Robot("r", joints)
+    assert length_symbols(robot) == {"D1": 0.2, "R1": 0.3, "B2": 0.5}
+    other = varied(robot, {"D1": 0.9, "R1": 0.8, "D2": 0.4, "X": 1.0})
+    assert [(j.b, j.d, j.r) for j in other.joints] == [(0.0, 0.9, -0.8), (0.5, 0.0, 0.8), (0.0, 0.7, 0.0)]

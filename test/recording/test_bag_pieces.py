@@ -1,0 +1,341 @@
+"""Bags cut at any byte, streams read in any steps, and publishers merged in any pieces, against plain ways."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.recording.bag import mcap_records as mcap
+from ros2_dynid.recording.bag import mcap_write
+from ros2_dynid.recording.bag.compression import compress_zstd
+from ros2_dynid.recording.bag.decode import JOINT_STATE, Decoded, Decoder, can_decode
+from ros2_dynid.recording.bag.encode import joint_state
+from ros2_dynid.recording.bag.mcap_file import McapFile, _ForwardStream
+from ros2_dynid.recording.bag.merge import EPOCH_LIKE, Merger
+from ros2_dynid.recording.bag.storage import Channel, block_of
+from ros2_dynid.recording.bag.writer import BagWriter
+
+# --- streams
+
+
+class Grudging(io.BytesIO):
+    """A stream that gives at most seven bytes at a time, and that may not be asked for more than is left."""
+
+    def read1(self, size=-1):
+        return super().read1(min(size, 7))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_forward_stream_is_read_in_any_steps(known, seed):
+    rng = np.random.default_rng(seed)
+    data = rng.integers(0, 256, 500, np.uint8).tobytes()
+    window, at = _ForwardStream(Grudging(data), len(data) if known else None), 0
+    for _ in range(200):
+        step, kind = int(rng.integers(0, 40)), rng.integers(0, 4)
+        if kind == 0:
+            enough = step <= len(data) - at
+            assert window.skip(step) == enough
+            at = at + step if enough else (at if known else len(data))
+        elif kind == 1 and known:
+            at = int(rng.integers(0, len(data)))
+            window.seek(at)
+        else:
+            part = window.read(step)
+            assert part == data[at : at + step]
+            at += len(part)
+            if kind == 2 and part:
+                back = int(rng.integers(1, len(part) + 1))
+                window.unread(part[-back:])
+                at -= back
+        assert window.position == at
+    window.skip(len(data))
+    assert known or window.read(5) == b""
+
+
+class Failing(io.BytesIO):
+    def read1(self, size=-1):
+        if self.tell() >= 20:
+            raise EOFError
+        return super().read1(min(size, 10))
+
+
+def test_a_stream_that_breaks_gives_what_came_before():
+    assert _ForwardStream(Failing(bytes(range(100))), None).read(50) == bytes(range(20))
+
+
+# --- MCAP files cut or damaged anywhere
+
+
+NAMES = ("a",)
+
+
+@pytest.fixture(autouse=True)
+def chunks_end_where_they_are_told(monkeypatch):
+    monkeypatch.setattr("ros2_dynid.recording.bag.writer.CHUNK_SECONDS", 1e9)
+
+
+def small_bag(path, chunks=4, each=3, compression=""):
+    """Write a bag of a few chunks, the second and fourth with another topic too; return its bytes and the frames."""
+    with BagWriter(path, compression=compression) as writer:
+        first = writer.add_topic("/joint_states")
+        other = writer.add_topic("/other")
+        for k in range(chunks):
+            for m in range(k * each, (k + 1) * each):
+                writer.write(first, joint_state(NAMES, m, [[m], None, None]), 1000 + m)
+            if k % 2:
+                writer.write(other, joint_state(NAMES, k, [[k], None, None]), 2000 + k)
+            writer.flush()
+        writer.write(other, joint_state(NAMES, 9, [[9], None, None]), 3000)
+    file = path / f"{path.name}_0.mcap"
+    data = file.read_bytes()
+    frames, at = [], len(mcap.MAGIC)
+    while at < len(data) - len(mcap.MAGIC):
+        opcode, length = struct.unpack_from("<BQ", data, at)
+        frames.append((opcode, at, at + 9 + length))
+        at += 9 + length
+    return file, data, frames
+
+
+def stamps(file, wanted=None):
+    """Return the log times read of a file, and what it warned of."""
+    found = McapFile(file)
+    keys = [c.id for c in found.channels if wanted is None or c.topic == wanted]
+    return [int(s) for block in found.blocks(keys) for s in block.stamp], found
+
+
+def test_a_file_cut_at_any_byte_gives_its_whole_chunks(tmp_path):
+    file, data, frames = small_bag(tmp_path / "bag")
+    whole = [*range(1000, 1003), *range(1003, 1006), 2001, *range(1006, 1009), *range(1009, 1012), 2003, 3000]
+    sizes = [3, 4, 3, 4, 1]
+    chunks = [(begin, end) for opcode, begin, end in frames if opcode == mcap.CHUNK]
+    assert len(chunks) == 5 and stamps(file)[0] == whole and not stamps(file)[1].warnings
+    assert {c.topic: c.count for c in stamps(file)[1].channels} == {"/joint_states": 12, "/other": 3}
+    ending = next(begin for opcode, begin, _ in frames if opcode == mcap.DATA_END)
+    cut = tmp_path / "cut.mcap"
+    edges = {end + off for _, _, end in frames for off in (-1, 0, 1, 9)} | set(range(9, len(data), 397))
+    for size in sorted(edge for edge in edges if edge < len(data)):
+        cut.write_bytes(data[:size])
+        found, file_read = stamps(cut)
+        kept = sum(end <= size for _, end in chunks)
+        assert found == whole[: sum(sizes[:kept])]
+        good = max((end for _, _, end in frames if end <= size), default=len(mcap.MAGIC))
+        if size >= ending + 9:
+            assert not file_read.warnings
+        elif good == size:
+            assert file_read.warnings == [
+                "the file was not closed: what the recorder had not yet written when it ended is missing"
+            ]
+        else:
+            (text,) = file_read.warnings
+            assert f"the last {size - good} of {size} bytes ({100 * (size - good) / size:.2g} %)" in text
+    cut.write_bytes(b"")
+    with pytest.raises(InputError, match="the file is empty"):
+        McapFile(cut)
+    cut.write_bytes(data[1:])
+    with pytest.raises(InputError, match="not an MCAP file"):
+        McapFile(cut)
+
+
+def test_one_topic_of_a_file_and_its_chunks(tmp_path):
+    file, data, _ = small_bag(tmp_path / "bag")
+    assert stamps(file, "/other")[0] == [2001, 2003, 3000]
+    assert stamps(file, "/joint_states")[0] == list(range(1000, 1012))
+    read = McapFile(file)
+    assert read._chunk_is_unwanted(read._chunks[0], np.array([2])) and not read._chunk_is_unwanted(
+        read._chunks[1], np.array([2])
+    )
+    assert not read._chunk_is_unwanted(read._chunks[0], None) and not read._chunk_is_unwanted(5, np.array([2]))
+    packed = tmp_path / "bag.mcap.zstd"
+    packed.write_bytes(compress_zstd(data))
+    found, again = stamps(packed)
+    assert found == stamps(file)[0] and not again.warnings
+    assert {c.topic: c.count for c in again.channels} == {"/joint_states": 12, "/other": 3}
+
+
+def test_damage_costs_one_chunk_and_is_told(tmp_path):
+    file, data, frames = small_bag(tmp_path / "bag")
+    whole = stamps(file)[0]
+    chunks = [(begin, end) for opcode, begin, end in frames if opcode == mcap.CHUNK]
+    bounds = np.cumsum([0, 3, 4, 3, 4, 1])
+    broken = tmp_path / "broken.mcap"
+    for k, (begin, end) in enumerate(chunks):
+        rest = whole[: bounds[k]] + whole[bounds[k + 1] :]
+        bad = bytearray(data)
+        bad[end - 5] ^= 0xFF  # inside the messages: the checksum tells
+        broken.write_bytes(bad)
+        found, read = stamps(broken)
+        assert found == rest and len(read.warnings) == 1 and "its checksum is wrong" in read.warnings[0]
+        assert (" s was left out" in read.warnings[0]) == (k < 4), "how long it was, unless it is of one message"
+        bad = bytearray(data)
+        bad[begin + 1 : begin + 9] = struct.pack("<Q", 1 << 60)  # the length of the frame: the index tells
+        broken.write_bytes(bad)
+        found, read = stamps(broken)
+        if k < 4:
+            assert found == rest
+            assert f"{chunks[k + 1][0] - begin} bytes at {begin} are damaged" in read.warnings[0]
+        else:
+            assert found == whole[: bounds[4]] and f"the last {len(data) - begin} of" in read.warnings[0]
+
+
+def test_a_summary_that_is_damaged_is_not_believed(tmp_path):
+    file, data, frames = small_bag(tmp_path / "bag")
+    whole = stamps(file)[0]
+    ending = next(begin for opcode, begin, _ in frames if opcode == mcap.DATA_END)
+    footer = frames[-1][1]
+    broken = tmp_path / "broken.mcap"
+    start = struct.unpack_from("<Q", data, footer + 9)[0]
+    for at in (*range(start, footer, 71), footer + 9, footer + 10, footer + 1, footer, len(data) - 1):
+        bad = bytearray(data)
+        bad[at] ^= 0x55
+        broken.write_bytes(bad)
+        found, read = stamps(broken)
+        assert found == whole and not read.warnings, at
+        assert not read._chunks, "the index is not used either"
+    bad = bytearray(data[:-1])
+    assert zlib.crc32(data[start : footer + 9 + 16]) == struct.unpack_from("<I", data, footer + 9 + 16)[0]
+    bad[ending:] = b""
+    broken.write_bytes(bad)
+    assert stamps(broken)[0] == whole
+
+
+def test_messages_outside_chunks(tmp_path):
+    file = tmp_path / "loose.mcap"
+    head = mcap_write.beginning("t") + mcap_write.schema(1, JOINT_STATE, "") + mcap_write.channel(1, 1, "/j", {})
+    body = [mcap_write.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(5)]
+    later = mcap_write.channel(2, 1, "/k", {}) + mcap_write.message(2, 0, 99, 99, b"x")
+    file.write_bytes(head + b"".join(body) + later)
+    found, read = stamps(file)
+    assert found == [10, 11, 12, 13, 14, 99] and {c.topic: c.count for c in read.channels} == {"/j": 5, "/k": 1}
+    assert stamps(file, "/k")[0] == [99]
+    file.write_bytes(head + b"".join(body)[:-1])
+    assert stamps(file)[0] == [10, 11, 12, 13]
+
+
+# --- publishers that complete each other
+
+
+def decoded(rows, stamp, names, **arrays):
+    return Decoded(np.asarray(rows), np.asarray(stamp, np.int64), tuple(names), arrays)
+
+
+def feed(merger, topic, stamp, names, **arrays):
+    """Give the messages of one publisher, in a block of their own, logged 5 ns later."""
+    if len(stamp):
+        merger.add(topic, [decoded(np.arange(len(stamp)), stamp, names, **arrays)], np.asarray(stamp) + 5)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8])
+def test_what_one_publisher_lacks_is_interpolated_from_another_in_any_pieces(parts):
+    rng = np.random.default_rng(parts)
+    start = 10**18
+    a = start + np.sort(rng.choice(2_000_000_000, 400, replace=False)).astype(np.int64)
+    b = start + 300_000_000 + 7_500_000 * np.arange(200) + rng.integers(0, 5_000_000, 200)
+    qa, qb = rng.normal(size=(400, 2)), rng.normal(size=(200, 1))
+    tau = rng.normal(size=(200, 1))
+    merger = Merger(("z", "x", "y"))
+    windows = []
+    edges = np.linspace(start, start + 2_000_000_000, parts + 1)
+    for low, high in pairwise(edges):
+        for topic, t, names, arrays in (
+            ("/a", a, ("y", "x"), {"q": qa}), ("/b", b, ("z",), {"q": qb, "tau": tau})
+        ):  # fmt: skip
+            inside = (t >= low) & (t < high)
+            feed(merger, topic, t[inside], names, **{f: v[inside] for f, v in arrays.items()})
+        windows.append(merger.window())
+    windows.append(merger.window(final=True))
+    windows = [w for w in windows if w is not None]
+    stamp = np.concatenate([w.stamp for w in windows])
+    known = (a >= b[0]) & (a <= b[-1])
+    expected = a[known]
+    np.testing.assert_array_equal(stamp, expected)
+    q = np.concatenate([w.arrays["q"] for w in windows])
+    at, of = (expected - start).astype(float), (b - start).astype(float)
+    np.testing.assert_allclose(q[:, 0], np.interp(at, of, qb[:, 0]), atol=1e-9)
+    np.testing.assert_array_equal(q[:, 1:], qa[known][:, ::-1])
+    both = np.concatenate([w.arrays["tau"] for w in windows])
+    np.testing.assert_allclose(both[:, 0], np.interp(at, of, tau[:, 0]), atol=1e-9)
+    assert np.isnan(both[:, 1:]).all() and merger.interpolated == {"z"}
+    assert merger.dropped == np.count_nonzero(~known) and merger.waiting == 0 and merger.unstamped == 0
+    assert list(merger.seen) == ["y", "x", "z"] and merger.stamps == "header"
+
+
+def test_which_stamps_count():
+    for header, wanted, used in (
+        ([0, 0, 0], "auto", "bag"), ([0, 0, 7], "auto", "header"), ([1, 2, 3], "bag", "bag"),
+        ([0, 0, 0], "header", "header"),
+    ):  # fmt: skip
+        merger = Merger(None, wanted)
+        feed(merger, "/a", header, ("x",), q=np.ones((3, 1)))
+        merger._tracks[("/a", frozenset({"x"}))][0].parts[0][1][:] = [11, 12, 13]
+        window = merger.window(final=True)
+        assert merger.stamps == used and window.stamp.tolist() == ([11, 12, 13] if used == "bag" else header)
+    dates = [EPOCH_LIKE + k for k in range(1, 5)]
+    merger = Merger(None)
+    feed(merger, "/a", [dates[0], 0, *dates[1:]], ("x",), q=np.arange(5.0)[:, None])
+    window = merger.window(final=True)
+    assert (
+        window.stamp.tolist() == dates and window.arrays["q"][:, 0].tolist() == [0, 2, 3, 4] and merger.unstamped == 1
+    )
+    merger = Merger(None)
+    feed(merger, "/a", [0, 1, 2], ("x",), q=np.ones((3, 1)))  # simulated time begins at zero
+    assert merger.window(final=True).stamp.tolist() == [0, 1, 2] and merger.unstamped == 0
+
+
+def test_joints_that_never_come_together():
+    merger = Merger(("x", "y"))
+    feed(merger, "/a", [1, 2, 3], ("x",), q=np.ones((3, 1)))
+    assert merger.window(final=True) is None and merger.dropped == 3 and Merger(None).window() is None
+    feed(merger, "/a", [1, 2], ("q",), q=np.ones((2, 1)))
+    assert merger.window(final=True) is None and merger.dropped == 3 and list(merger.seen) == ["x", "q"]
+    merger = Merger(("x", "y"))
+    feed(merger, "/a", [1, 2, 3], ("x",), q=np.ones((3, 1)))
+    feed(merger, "/b", [7, 8, 9], ("y",), q=np.ones((3, 1)))
+    assert merger.window(final=True) is None and merger.dropped == 3, "one before the other"
+
+
+def test_a_publisher_that_adds_a_field_or_a_joint_stays_one():
+    merger = Merger(("x",))
+    feed(merger, "/a", [1, 2], ("x",), q=np.array([[1.0], [2.0]]))
+    feed(merger, "/a", [3], ("x",), q=np.array([[3.0]]), tau=np.array([[30.0]]))
+    feed(merger, "/a", [4], ("foreign", "x"), q=np.array([[9.0, 4.0]]), tau=np.array([[9.0, 40.0]]))
+    window = merger.window(final=True)
+    assert window.stamp.tolist() == [1, 2, 3, 4] and window.arrays["q"][:, 0].tolist() == [1, 2, 3, 4]
+    np.testing.assert_array_equal(window.arrays["tau"][:, 0], [np.nan, np.nan, 30.0, 40.0])
+    assert merger.dropped == 0 and not merger.interpolated
+
+
+# --- messages that are not as they should be
+
+
+def test_messages_packed_one_by_one_and_those_that_are_damaged():
+    plain = [joint_state(("a", "b"), k, [[k, -k], None, [2 * k, 3 * k]]) for k in range(8)]
+    packed = [compress_zstd(m) if k != 5 else m for k, m in enumerate(plain)]
+    packed[3] = packed[3][:-3]
+    packed.append(b"abc")
+    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
+    found = list(decoder.decode(block_of(packed, [1] * 9, list(range(9)))))
+    rows = np.concatenate([d.rows for d in found])
+    order = np.argsort(rows)
+    assert rows[order].tolist() == [0, 1, 2, 4, 5, 6, 7] and decoder.failed == 2
+    np.testing.assert_array_equal(np.concatenate([d.header for d in found])[order], [0, 1, 2, 4, 5, 6, 7])
+    tau = np.concatenate([d.arrays["tau"] for d in found])[order]
+    np.testing.assert_array_equal(tau, [[2 * k, 3 * k] for k in (0, 1, 2, 4, 5, 6, 7)])
+    assert all("dq" not in d.arrays and d.names == ("a", "b") for d in found)
+
+
+def test_which_channels_can_be_read():
+    dynamic = "control_msgs/msg/DynamicJointState"
+    for channel, good in (
+        (Channel(1, "/j", JOINT_STATE, "cdr"), True), (Channel(1, "/j", JOINT_STATE, "ros1"), True),
+        (Channel(1, "/j", JOINT_STATE, "json"), False), (Channel(1, "/j", dynamic, "cdr"), False),
+        (Channel(1, "/j", dynamic, "cdr", "text"), True), (Channel(1, "/j", dynamic, "json", "text"), False),
+        (Channel(1, "/j", "std_msgs/msg/String", "cdr", "text"), False),
+    ):  # fmt: skip
+        assert can_decode(channel) == good
