@@ -339,3 +339,17 @@ def test_which_channels_can_be_read():
         (Channel(1, "/j", "std_msgs/msg/String", "cdr", "text"), False),
     ):  # fmt: skip
         assert can_decode(channel) == good
+
+
+def test_a_chunk_that_breaks_off_inside_gives_what_came_before(tmp_path):
+    file = tmp_path / "inside.mcap"
+    head = mcap_write.beginning("t") + mcap_write.schema(1, JOINT_STATE, "") + mcap_write.channel(1, 1, "/j", {})
+    good = b"".join(mcap_write.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(3))
+    for tail, told in ((struct.pack("<BQ", mcap.MESSAGE, 1 << 40), True), (b"", False)):
+        records = good + tail
+        body = struct.pack("<QQQI", 0, 1, len(records), 0) + mcap_write.text("") + struct.pack("<Q", len(records))
+        file.write_bytes(head + mcap_write.record(mcap.CHUNK, body + records))
+        found, read = stamps(file)
+        assert found == [10, 11, 12]
+        text = f"a damaged chunk was left out after {len(good)} of {len(records)} bytes"
+        assert (text in read.warnings) == told

@@ -356,6 +356,7 @@ def test_chunks_of_a_ros1_bag_that_are_left_out(tmp_path):
     for bad, words in (
         (record1(inside, op=b"\x05", compression=b"rar", size=size), "compression 'rar', was left out"),
         (record1(inside, op=b"\x05", compression=b"none", size=struct.pack("<I", (128 << 20) + 1)), "134217729 bytes"),
+        (record1(inside, op=b"\x05", compression=b"none", size=struct.pack("<I", 100 << 20)), "more than 1000 times"),
         (record1(inside[:-1], op=b"\x05", compression=b"none", size=size), "longer than its chunk"),
         (record1(b"\x04\0\0\0" + b"\x01\0\0\0", op=b"\x05", compression=b"none", size=size), "damaged chunk"),
     ):  # fmt: skip

@@ -97,9 +97,10 @@ class Rosbag1File:
             self._warn(f"a chunk of {size} bytes, compression {kind[:20]!r}, was left out")
             stream.seek(length, 1)
             return
+        stored = stream.read(length)  # in any case: the next record begins behind it
         try:
             self._budget.spend(size)
-            data = decompress(_COMPRESSIONS[kind], stream.read(length), size)
+            data = decompress(_COMPRESSIONS[kind], stored, size)
             messages: list[tuple[int, int, bytes]] = []
             position = 0
             while position < len(data):
