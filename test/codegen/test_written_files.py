@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation as ScipyRotation
 
 from oracle import random_robot
 from ros2_dynid.codegen import backend, compiled
@@ -24,6 +25,7 @@ from ros2_dynid.codegen.backend import (
     regressor_function,
     torque_function,
 )
+from ros2_dynid.codegen.frames import Rotation
 from ros2_dynid.codegen.functions import torque
 from ros2_dynid.codegen.graph import ABS, GAUSS, INVERSE_ROOT, LOG, ROOT, Count, Graph, evaluate
 from ros2_dynid.codegen.left_out import left_out
@@ -547,3 +549,18 @@ def test_a_urdf_gets_only_what_it_lacks_and_what_has_changed():
     assert updated_urdf(URDF, robot, {})[0] == URDF
     _, notes = updated_urdf(URDF, robot, {**body, "XX1": -5.0})
     assert len(notes) == 1 and "link 'arm'" in str(notes[0])
+
+
+# --- frames
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_rotation_turns_about_its_axis(axis):
+    graph = Graph()
+    angle = graph.variable("q", 0)
+    turn = Rotation(axis, graph.cos(angle), graph.sin(angle))
+    v = [graph.variable("v", k) for k in range(3)]
+    values = {"q": [0.7], "v": [1.0, -2.0, 3.0]}
+    R = ScipyRotation.from_rotvec(0.7 * np.eye(3)[axis]).as_matrix()
+    assert evaluate(graph, turn.out(v), values, {}) == pytest.approx(R @ values["v"])
+    assert evaluate(graph, turn.into(v), values, {}) == pytest.approx(R.T @ values["v"])
