@@ -14,6 +14,7 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.load import shipped_file, shipped_robots, urdf_of
+from ros2_dynid.model.mdh import Axis, Row, mdh_table
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Joint, Robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
@@ -343,3 +344,15 @@ def test_right_angles():
         for off in (1.1e-5, -1.1e-5, 0.7):
             assert snap_angle(angle + off) == angle + off
     assert snap_angle(1.6, 0.1) == np.pi / 2
+
+
+def test_the_direction_that_x_1_follows():
+    up, x = np.array((0.0, 0.0, 1.0)), np.array((1.0, 0.0, 0.0))
+    (row,), frames = mdh_table([Axis(0, up, np.array((0.3, 0.2, 0.1)))], x)
+    assert row == Row(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    np.testing.assert_allclose(frames[1][:3, 0], x, atol=1e-15)
+    (_,), frames = mdh_table([Axis(0, up, np.zeros(3))], np.array((0.0, 2e-3, 1.0)))
+    np.testing.assert_allclose(frames[1][:3, 0], [0.0, 1.0, 0.0], atol=1e-12)
+    for reference in (up, -up, np.array((0.0, 5e-4, 1.0))):
+        with pytest.raises(ValueError, match="must not be parallel to axis 1"):
+            mdh_table([Axis(0, up, np.zeros(3))], reference)
