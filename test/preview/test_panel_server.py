@@ -262,3 +262,12 @@ def test_a_plan_is_rehearsed_first():
     check_rehearsed(Situation(plan=3, rehearsed=2), True)
     with pytest.raises(InputError, match="not been rehearsed"):
         check_rehearsed(Situation(plan=3, rehearsed=2), False)
+
+
+def test_a_stream_without_news_says_each_second_that_it_is_there(panel, monkeypatch):
+    asked, answers = [], [(3, b'{"k":1}'), (3, b""), None]
+    monkeypatch.setattr(panel, "next_state", lambda *arguments: asked.append(arguments) or answers.pop(0))
+    status, data, headers = get(panel, "/events")
+    assert status == 200 and data == b'data: {"k":1}\n\n: still here\n\n'
+    assert asked == [(0, 1.0), (3, 1.0), (3, 1.0)], "news after the last, within a second"
+    assert headers["Content-Type"] == "text/event-stream" and headers["Cache-Control"] == "no-store"
