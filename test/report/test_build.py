@@ -272,7 +272,7 @@ def test_figures_share_their_size_axes_titles_and_places():
             assert not top._autotitlepos and top.title.get_position()[1] == 1.0, f"{name}: a title with a place"
         boxes = [axes.get_position() for axes in figure.axes]
         for axes in figure.axes:
-            assert axes.yaxis.label.get_position()[1] == 0.5 or not axes.get_ylabel()
+            assert axes.yaxis.label.get_position()[1] == 0.5 and axes.xaxis.label.get_position()[0] == 0.5
             assert axes.xaxis._autolabelpos is False and axes.yaxis._autolabelpos is False
             if name not in ("singular", "deviation"):
                 assert axes.yaxis.get_major_locator()._nbins == 5 and axes.xaxis.get_major_locator()._nbins == 5
