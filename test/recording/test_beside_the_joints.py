@@ -442,6 +442,7 @@ def test_the_row_of_a_joint():
     kinds = [(p.kind, p.joint) for p in empty.problems]
     assert ("missing_position", None) in kinds and ("missing_position", "a") not in kinds
     assert [row.speed_max for row in empty.joints] == [0.0, 0.0]
+    assert empty.joints[0].coverage == 0.0 and empty.joints[0].position_min is None
     half = q.copy()
     half[:, 0] = np.nan
     kinds = [(p.kind, p.joint) for p in check_samples(Samples(t, ("a", "b"), half, dq=half * np.nan, tau=tau)).problems]

@@ -1,0 +1,217 @@
+"""The figures inside the factorisations and the words about them, one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracle import random_robot
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.base_parameters.expressions import _factor, _polynomial, align, combination
+from ros2_dynid.base_parameters.identifiability import _listed
+from ros2_dynid.base_parameters.minimal_combinations import combination_matrix, minimal_combinations
+from ros2_dynid.base_parameters.nullspace import _ancestors, _composites, _coupled_inertia, observed
+from ros2_dynid.base_parameters.numeric import (
+    EPS,
+    Dependence,
+    _limit,
+    _norms,
+    _one_by_one,
+    _rank,
+    _triangle,
+    by_qr,
+    by_svd,
+    condition,
+    equilibrium,
+    independent_columns,
+)
+from ros2_dynid.base_parameters.reach import Clarity, _closed, _with_constant, reaches
+from ros2_dynid.base_parameters.result import base_name
+from ros2_dynid.base_parameters.symbols import Polynomial
+from ros2_dynid.base_parameters.transfer import moved, placements, typical_length
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Passive, Robot
+
+QUARTER = np.pi / 2
+
+
+# --- factorisations
+
+
+def test_the_gap_is_what_is_kept_over_what_is_dropped():
+    found = Dependence([0], np.ones((1, 1)), 0.5, 1e-10, 1e-8)
+    assert found.gap == pytest.approx(5e9) and np.isinf(Dependence([0], np.ones((1, 1)), 0.5, 0.0, 1e-8).gap)
+
+
+def test_rank_and_what_is_on_either_side():
+    assert _rank(np.array((4.0, 2.0, 1e-9, 1e-12)), 1e-6) == (2, 0.5, 2.5e-10)
+    assert _rank(np.array((4.0, 2.0)), 1e-6) == (2, 0.5, 0.0) and _rank(np.zeros(0), 1e-6) == (0, 1.0, 0.0)
+
+
+def test_the_limit_stands_inside_the_gap():
+    assert _limit(1e-12, 1.0, 0.0) == 1e-6 and _limit(1e-12, 1e-4, 0.0) == pytest.approx(1e-7)
+    assert _limit(1e-5, 1e-4, 0.0) == 1e-5 and _limit(1e-12, 1e-1, 1e-9) == pytest.approx(1e-5)
+
+
+def test_columns_are_divided_by_their_norm_if_they_are_large():
+    W = np.zeros((9, 4))
+    W[:, 0], W[:, 1], W[0, 3] = 10.0, 0.1, 7.0
+    norms, live = _norms(W)
+    assert live == [0, 1, 3]
+    np.testing.assert_allclose(norms, [30.0, 3.0, 7.0])
+
+
+def test_a_triangle_only_where_it_saves_rows():
+    W = np.random.default_rng(0).normal(size=(7, 4))
+    R = _triangle(W)
+    assert R.shape == (4, 4) and np.allclose(R.T @ R, W.T @ W)
+    np.testing.assert_array_equal(_triangle(W[:3]), W[:3])
+    np.testing.assert_array_equal(_triangle(W[:4]), W[:4])
+
+
+def test_condition_and_scaling_of_special_matrices():
+    assert condition(np.diag((4.0, 2.0, 0.5))) == pytest.approx(8.0) and condition(np.zeros((3, 0))) == 1.0
+    assert np.isinf(condition(np.diag((1.0, 0.0))))
+    W = np.array([[8.0, 0.0, 1e-13], [-2.0, 1e-3, 0.0], [1e-13, 0.0, 0.0]])
+    assert equilibrium(W) == pytest.approx(8.0 / 1e-13) and equilibrium(np.zeros((2, 2))) == 1.0
+    assert equilibrium(W[:, :2]) == pytest.approx(8000.0) and equilibrium(W[:, :2], 1e-16) == pytest.approx(8e13)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_one_by_one_are_those_of_a_plain_search(seed):
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(30, 12))
+    for k in (3, 6, 7, 11):
+        W[:, k] = W[:, :k] @ (rng.normal(size=k) * (rng.random(k) < 0.6))
+    W /= np.linalg.norm(W, axis=0) + 1e-300
+    plain = []
+    for k in range(12):
+        if np.linalg.matrix_rank(W[:, [*plain, k]], tol=1e-8) > len(plain):
+            plain.append(k)
+    assert _one_by_one(W, 1e-8, 12) == plain == independent_columns(W, 1e-8, len(plain))
+    assert _one_by_one(W, 1e-8, 4) == plain[:4]
+    for factorise in (by_qr, by_svd):
+        found = factorise(W)
+        assert found.leaders == plain and found.tolerance == 30 * EPS and found.doubt is None
+        np.testing.assert_allclose(W[:, plain] @ found.beta, W, atol=1e-12)
+        np.testing.assert_allclose(found.beta[:, plain], np.eye(len(plain)), atol=1e-12)
+        assert factorise(W, 1e-5).tolerance == 1e-5
+
+
+def test_a_column_that_nearly_depends_is_left_out_by_the_tolerance():
+    W = np.eye(4)
+    W[:, 3] = (0.0, 0.0, 1.0, 1e-9)  # 1e-9 away from the third column
+    for factorise in (by_qr, by_svd):
+        found = factorise(np.vstack((W, W)), 1e-7)
+        assert found.leaders == [0, 1, 2] and found.doubt is None
+        np.testing.assert_allclose(found.beta[:, 3], [0.0, 0.0, 1.0], atol=1e-8)
+
+
+# --- words
+
+
+def test_lists_in_words():
+    assert _listed(["a"]) == "a" and _listed(["a", "b"]) == "a and b" and _listed(["a", "b", "c"]) == "a, b and c"
+    letters = list("abcdefghij")
+    assert _listed(letters[:8]) == "a, b, c, d, e, f, g and h"
+    assert _listed(letters) == "a, b, c, d, e, f, g, h and 2 more"
+
+
+def test_factors_and_polynomials():
+    for value, plain, latex in (
+        (1.0, ("+", ""), ("+", "")), (-1.0, ("-", ""), ("-", "")), (0.2904, ("+", "0.2904"), ("+", "0.2904")),
+        (-2.5e-12, ("-", "2.5e-12"), ("-", r"2.5 \cdot 10^{-12}")), (1.0 + 1e-12, ("+", ""), ("+", "")),
+    ):  # fmt: skip
+        assert _factor(value, None, False) == plain and _factor(value, None, True) == latex
+    for terms, text in (
+        ({("D", "D"): 1.0}, ("+", "D^2")), ({("D", "R"): -2.0}, ("-", "2 D R")), ({(): 1.0}, ("+", "1")),
+        ({("D", "D"): -1.0, ("R", "R"): 1.0}, ("+", "(R^2 - D^2)")), ({("D",): -1.0, ("R",): -3.0}, ("-", "(D + 3 R)")),
+        ({(): 2.0, ("D",): 1.0, ("D", "D"): -1.0}, ("+", "(-D^2 + D + 2)")),
+    ):  # fmt: skip
+        assert _polynomial(Polynomial(terms), False) == text
+    assert combination({}) == "0" and combination({"M1": -1.0, "M2": 2.0}) == "-M1 + 2 M2"
+    terms = {"ZZ1": 1.0, "M3": 0.5, "M2": 0.5, "Ia1": -1.0, "YY2": 1.0, "M4": 2.0}
+    assert combination(terms) == "ZZ1 + YY2 + 2 M4 + 0.5 (M2 + M3) - Ia1"
+    assert combination({"ZZ1": 1.0, "M2": -2.0}, {"M2": Polynomial({("D", "D"): -1.0})}) == "ZZ1 - D^2 M2"
+    assert align(["a = b = c", "d = e"]) == "\\begin{align}\na &= b = c \\\\\nd &= e\n\\end{align}\n"
+    assert base_name("ZZ12", True) == "ZZR12" and base_name("ZZ12", False) == "ZZ12"
+
+
+# --- the recursion
+
+
+def test_powers_close_a_span():
+    rng = np.random.default_rng(1)
+    A, x = rng.normal(size=(3, 3)), rng.normal(size=(2, 3))
+    np.testing.assert_allclose(_closed(x, A, 3), np.vstack((x, x @ A, x @ A @ A)))
+    np.testing.assert_array_equal(_closed(x, A, 1), x)
+    bordered = _with_constant(A)
+    np.testing.assert_array_equal(bordered[:3, :3], A)
+    assert bordered.shape == (4, 4) and not bordered[3].any() and not bordered[:, 3].any()
+
+
+def test_composite_bodies_and_ancestors():
+    joints = (
+        Joint("a", 0, r=0.3),
+        Joint("b", 1, alpha=0.4, d=0.2),
+        Joint("c", 1, alpha=1.0, d=0.5),
+        Joint("d", 3, r=0.1),
+    )
+    robot = Robot("r", joints)
+    A = moved(placements(robot))
+    found = _composites(robot, A)
+    chi = np.random.default_rng(2).normal(size=(4, 10))
+    third = chi[2] + A[3] @ chi[3]
+    expected = [chi[0] + A[1] @ chi[1] + A[2] @ third, chi[1], third, chi[3]]
+    np.testing.assert_allclose(found @ chi.reshape(-1), expected, atol=1e-13)
+    assert _ancestors(robot) == [set(), set(), {1}, {1}, {1, 3}]
+
+
+def test_what_coupled_motors_share():
+    joints = (Joint("a", 0), Joint("b", 1, d=0.3), Joint("p", 2, PRISMATIC, alpha=QUARTER, d=0.2))
+    couplings = (Coupling(2, {1: 2.0, 2: 3.0}), Coupling(3, {1: 0.5, 3: -1.5}, True))
+    robot = Robot("r", joints, coupling=couplings)
+    assert _coupled_inertia(robot, 1, 2, 0.5) == {"Ia2": pytest.approx(6.0)}
+    assert _coupled_inertia(robot, 1, 3, 0.5) == {"Iam3": pytest.approx(-0.75 * 1.0 / 0.5)}
+    assert _coupled_inertia(robot, 2, 3, 0.5) == {}
+    closed, sampled = (base_parameters(robot, method=m) for m in ("closed-form", "qr"))
+    assert closed.leaders == sampled.leaders
+    np.testing.assert_allclose(closed.M, sampled.M, atol=1e-9)
+
+
+def test_what_is_observed_has_the_null_space_of_the_samples():
+    for seed in range(4):
+        robot = random_robot(np.random.default_rng(seed + 20), 4, tree=True)
+        length = typical_length(robot)
+        names = standard_names(robot)
+        B, clarity = observed(robot, names, length=length)
+        sampled = base_parameters(robot, method="svd", scale=False)
+        assert np.linalg.matrix_rank(B, tol=1e-8) == len(sampled) and clarity.kept > 1e-6 and clarity.dropped < 1e-10
+        T = placements(robot, length)
+        assert len(reaches(robot, T, moved(T), False, 1e-10, Clarity())) == 4
+    loop = Robot("l", (Joint("a", 0), Joint("b", 1, d=0.1)), passive=(Passive(2, {1: 1.0}),))
+    with pytest.raises(InputError, match="no exact recursion"):
+        observed(loop, standard_names(loop))
+    with pytest.raises(InputError, match="not covered by Theorem 2"):
+        combination_matrix(loop)
+    with pytest.raises(InputError, match="takes gravity for granted"):
+        minimal_combinations(Robot("w", (Joint("a", 0),), gravity=np.zeros(3)))
+
+
+def test_the_set_of_theorem_2_by_its_cases():
+    def names(*joints, gravity=(0.0, 0.0, -9.81)):
+        return [c.name for c in minimal_combinations(Robot("r", joints, gravity=np.array(gravity)))]
+
+    assert names(Joint("a", 0)) == ["U33_1"]
+    assert names(Joint("a", 0, alpha=QUARTER)) == ["U33_1", "kx_1", "ky_1"]
+    assert names(Joint("p", 0, PRISMATIC)) == ["m_1"]
+    assert names(Joint("a", 0), Joint("b", 1)) == ["U33_1", "U33_2"]
+    assert names(Joint("a", 0), Joint("b", 1, d=0.2)) == ["U33_1", "U33_2", "kx_2", "ky_2"]
+    assert names(Joint("a", 0), Joint("b", 1, r=0.2)) == ["U33_1", "U33_2"]
+    second = ["U11-U22_2", "U33_2", "U12_2", "U13_2", "U23_2", "kx_2", "ky_2"]
+    assert names(Joint("a", 0), Joint("b", 1, alpha=QUARTER)) == ["U33_1", *second]
+    assert names(Joint("a", 0), Joint("p", 1, PRISMATIC)) == ["U33_1", "m_2"]
+    assert names(Joint("a", 0), Joint("p", 1, PRISMATIC, alpha=0.3)) == ["U33_1", "m_2", "kappa1_2", "kappa2_2"]
+    wrist = names(Joint("a", 0), Joint("b", 1, alpha=QUARTER), Joint("p", 2, PRISMATIC, alpha=QUARTER))
+    assert wrist == ["U33_1", *second, "m_3", "kx_3", "ky_3", "kz_3"]
