@@ -9,7 +9,7 @@ import pytest
 
 from ros2_dynid.recording.bag import message_layout as by_layout
 from ros2_dynid.recording.bag.compression import DamagedDataError
-from ros2_dynid.recording.bag.encode import joint_state
+from ros2_dynid.recording.bag.encode import joint_state, joint_states
 
 
 def plain(message, order="<"):
@@ -107,3 +107,15 @@ def test_messages_cut_anywhere_are_damaged():
     assert layout.names == ("a",) and by_layout.stamps(layout, rows).tolist() == [3_000_000_000 * 10**9 + 5]
     assert by_layout.array(layout, rows, 0).tolist() == [[1.5]] and by_layout.array(layout, rows, 1) is None
     assert by_layout.array(layout, rows, 2).tolist() == [[2.5]] and by_layout.agrees(layout, rows).all()
+
+
+@pytest.mark.parametrize("names", [(), ("a",), ("a", "bcd")])
+def test_many_messages_are_those_made_one_by_one(names):
+    rng = np.random.default_rng(0)
+    stamps = np.array([0, 5, 10**9 - 1, 10**9, 1_700_000_000_123_456_789, -1])
+    arrays = [rng.normal(size=(6, len(names))), None, rng.normal(size=(6, len(names)))]
+    rows = joint_states(names, stamps, arrays, head=3)
+    for k, row in enumerate(rows):
+        values = [None if a is None else a[k] for a in arrays]
+        assert row[3:].tobytes() == joint_state(names, int(stamps[k]), values) and not row[:3].any()
+    assert joint_states(names, stamps, arrays).shape[1] == rows.shape[1] - 3

@@ -17,6 +17,7 @@ from ros2_dynid.recording.playback import Message, recorded_messages, timed
 from ros2_dynid.recording.samples import Samples, longest_stretch
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.recording.session import Session
+from ros2_dynid.recording.streamed import outline_of
 
 MS = 1_000_000
 
@@ -221,3 +222,13 @@ def test_messages_come_when_they_are_due(rate):
     for wrong in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(InputError, match="not a speed"):
             next(timed(iter(messages), wrong))
+
+
+def test_the_outline_of_samples():
+    t = np.array([0.5, 1.5, 4.0])
+    samples = Samples(t, ("a", "b"), np.zeros((3, 2)), tau=np.ones((3, 2)), source="x", start_ns=7)
+    found = outline_of(samples)
+    assert (found.first, found.last, found.count, found.fields) == (0.5, 4.0, 3, ("q", "tau"))
+    assert (found.joint_names, found.start_ns, found.source, found.notes) == (("a", "b"), 7, "x", ())
+    none = outline_of(samples.take(slice(0, 0)))
+    assert (none.first, none.last, none.count) == (0.0, 0.0, 0)
