@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import Joint, Robot
 from ros2_dynid.recording.bag import mcap_records as mcap
 from ros2_dynid.recording.bag import mcap_write
 from ros2_dynid.recording.bag.compression import compress_zstd
@@ -20,6 +21,7 @@ from ros2_dynid.recording.bag.mcap_file import McapFile, _ForwardStream
 from ros2_dynid.recording.bag.merge import EPOCH_LIKE, Merger
 from ros2_dynid.recording.bag.storage import Channel, block_of
 from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.read import load_samples
 
 # --- streams
 
@@ -353,3 +355,25 @@ def test_a_chunk_that_breaks_off_inside_gives_what_came_before(tmp_path):
         assert found == [10, 11, 12]
         text = f"a damaged chunk was left out after {len(good)} of {len(records)} bytes"
         assert (text in read.warnings) == told
+
+
+def test_a_topic_that_never_names_the_same_joints_twice_is_refused(tmp_path):
+    robot = Robot("r", (Joint("a", 0),))
+    for count, words in ((199, "joint 'a' of the robot is not in the recording"), (201, "changes its joints")):
+        path = tmp_path / str(count)
+        with BagWriter(path) as writer:
+            channel = writer.add_topic("/joint_states")
+            for k in range(count):
+                writer.write(channel, joint_state((f"x{k:03}",), k, [[1.0], None, None]), k)
+        with pytest.raises(InputError, match=words):
+            load_samples(path, robot)
+
+
+def test_outlying_runs_of_messages_are_all_found():
+    """Runs of one size are taken as arrays; whatever their lengths, each message is found once."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        sizes = np.repeat(rng.integers(0, 3, 12), rng.integers(1, 60, 12))
+        data = b"".join(mcap_write.message(1, k, k, k, bytes(int(n))) for k, n in enumerate(sizes))
+        block = mcap.messages_of(data, mcap.scan(data))
+        assert block.stamp.tolist() == list(range(len(sizes))) and block.length.tolist() == sizes.tolist()
