@@ -22,6 +22,7 @@ from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
 from ros2_dynid.sim.controller import TrajectoryController, _led_in
+from ros2_dynid.sim.controller_file import load_controller
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
 from ros2_dynid.sim.mjcf import mjcf
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
@@ -325,6 +326,80 @@ def test_what_mujoco_cannot_have_is_refused():
         SimulatedRobot(ROBOT, thin.ravel())
 
 
+def quiet_robot(**more):
+    made = Imperfections(resolution=1e-12, torque_noise=0.0, latency=0)
+    return SimulatedRobot(ROBOT, CHI, imperfections=made, start=np.array([0.1, -0.9, 0.3]), **more)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, None])
+def test_a_payload_in_motion_is_a_body_more(number):
+    """MuJoCo's torques at any speed and acceleration, with and without it, differ by the load's inverse dynamics."""
+    com, mass = np.array([0.1, -0.2, 0.05]), 2.0
+    own = np.array([[0.05, 0.01, -0.004], [0.01, 0.06, 0.006], [-0.004, 0.006, 0.07]])
+    q, dq, ddq = np.random.default_rng(5).normal(size=(3, 3))
+    torques = []
+    for loaded in (False, True):
+        sim = quiet_robot()
+        if loaded:
+            sim.attach(mass, com, own, number)
+        sim._data.qpos[:], sim._data.qvel[:], sim._data.qacc[:] = q, dq, ddq
+        sim._mujoco.mj_inverse(sim._model, sim._data)
+        torques.append(sim._data.qfrc_inverse.copy())
+    J = own + mass * (com @ com * np.eye(3) - np.outer(com, com))
+    load = np.zeros((3, 14))
+    load[(number or 3) - 1, :10] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
+    wanted = inverse_dynamics(ROBOT, load.ravel(), q[None], dq[None], ddq[None])[0]
+    np.testing.assert_allclose(torques[1] - torques[0], wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_a_push_without_a_point_is_at_the_origin_of_the_link():
+    speeds = []
+    for at in (None, np.zeros(3), np.ones(3)):
+        sim = quiet_robot()
+        sim.step(np.zeros(3))
+        sim.press(np.array([30.0, -20.0, 40.0]), at)
+        sim.step(np.zeros(3))
+        speeds.append(sim._data.qvel.copy())
+    assert np.array_equal(speeds[0], speeds[1]) and np.abs(speeds[0] - speeds[2]).max() > 1e-3
+
+
+def test_a_robot_starts_at_rest_where_it_is_told_or_at_zero():
+    assert SimulatedRobot(ROBOT, CHI).positions.tolist() == [0.0, 0.0, 0.0]
+    sim = quiet_robot()
+    found = sim.measure()
+    np.testing.assert_allclose(found.q, [0.1, -0.9, 0.3], atol=1e-11)
+    assert found.t == 0.0 and not found.dq.any() and not sim.stopped and sim.steps == 0
+    assert not sim._data.qvel.any()
+
+
+def test_a_rotor_of_negative_inertia_is_none():
+    chi = CHI.reshape(3, 14).copy()
+    chi[:, 10] = (-0.5, 0.0, 0.25)
+    sim = SimulatedRobot(ROBOT, chi.ravel() + 0.0)
+    assert sim._model.dof_armature.tolist() == [0.0, 0.0, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("gains", "words"),
+    [
+        ("{p: 100.0}", "p 100 and d 0"),
+        ("{d: 3.0}", "p 0 and d 3"),
+        ("{p: -1.0, d: 3.0}", "p -1 and d 3"),
+        ("{p: 1.0, d: -3.0}", "p 1 and d -3"),
+        ("{p: 1.0, d: 3.0, ff_velocity_scale: -0.5}", "a feedforward of the velocity"),
+        ("{p: 1.0, d: 3.0, i: -0.5}", "an integral gain"),
+    ],
+)
+def test_gains_of_either_sign_that_cannot_be_are_refused(tmp_path, gains, words):
+    path = tmp_path / "controllers.yaml"
+    path.write_text(f"deep: {{down: {{gains: {{a: {gains}}}}}}}\n")
+    with pytest.raises(InputError, match=words):
+        load_controller(path, ("a",))
+    path.write_text("gains: {a: {p: 1.0, d: 3.0, ff_velocity_scale: 0.0, i: 0}}\nspeed_filter: 0\n")
+    with pytest.raises(InputError, match="give a positive frequency"):
+        load_controller(path, ("a",))
+
+
 # --- trajectories and truth
 
 
@@ -397,10 +472,13 @@ SLIDE = Robot(
 )
 
 
+UNLIMITED = replace(without(ROBOT, "Ia", "F"), joints=tuple(replace(joint, limits=Limits()) for joint in ROBOT.joints))
+
+
 @pytest.mark.parametrize(
     "robot",
-    [ROBOT, without(ROBOT, "Ia"), without(ROBOT, "F", "off"), replace(ROBOT, parameters={}), SLIDE],
-    ids=["all", "no rotors", "no friction", "nothing", "slide"],
+    [ROBOT, without(ROBOT, "Ia"), without(ROBOT, "F", "off"), replace(ROBOT, parameters={}), SLIDE, UNLIMITED],
+    ids=["all", "no rotors", "no friction", "nothing", "slide", "no limits"],
 )
 @pytest.mark.parametrize("spread", [0.15, 0.4])
 def test_the_truth_is_its_draws(robot, spread):
