@@ -141,16 +141,18 @@ class World:
             f"{what}: {np.round(tau, 2)}, last {np.round(self.last(), 2)}",
         )
 
-    def all_torques(self):
-        found = np.array([tau for _, tau, _ in self.efforts])
-        assert all(names == self.names for names, _, _ in self.efforts)
+    def all_torques(self, sent=None):
+        sent = list(self.efforts) if sent is None else sent
+        found = np.array([tau for _, tau, _ in sent])
+        assert all(names == self.names for names, _, _ in sent)
         assert np.isfinite(found).all() and np.all(np.abs(found) <= self.limits + 1e-9)
         return found
 
     def quickest_change(self):
         """Return the largest rate of change [N.m/s]; on a busy computer a torque is sent up to 0.2 s after its time."""
-        passed = np.diff([stamp for _, _, stamp in self.efforts])
-        return float((np.abs(np.diff(self.all_torques(), axis=0)).max(axis=1) / (passed + 0.2)).max())
+        sent = list(self.efforts)  # more may come meanwhile
+        passed = np.diff([stamp for _, _, stamp in sent])
+        return float((np.abs(np.diff(self.all_torques(sent), axis=0)).max(axis=1) / (passed + 0.2)).max())
 
     def transition(self, number):
         request = Transition(id=number)
