@@ -25,8 +25,9 @@ from ros2_dynid.identification.preparation.rows import row_count, rows_of_a_chun
 from ros2_dynid.model.friction_kinds import SHAPES, FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
-SELECTION_CHUNKS = 200
-"""Chunks of rows that the terms are chosen from, about: more do not change the choice."""
+SELECTION_CHUNKS = 60
+"""Chunks of rows that the terms are chosen from, about: a quarter of an hour at the usual rates; more do not change the
+choice."""
 SAME_LOAD = 0.02
 """Carried torques that differ by less, as a share, are the same: what is left is a share of a share of the torque."""
 SAME_SHAPE = 0.03
