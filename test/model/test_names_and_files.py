@@ -29,6 +29,8 @@ from ros2_dynid.model.transforms import (
     snap_angle,
     transform,
 )
+from ros2_dynid.model.urdf_xml import clean_urdf
+from urdf_text import joint, link, urdf
 
 JOINTS = [{"name": f"j{k}", "d": 0.1 * k} for k in (1, 2, 3)]
 
@@ -129,8 +131,8 @@ def test_pivots_are_placed_by_joint_base_or_link():
         "foot": (0, (np.linalg.inv(base) @ tool @ [*point, 1.0])[:3]),
     }
     tools = {"hand": {"joint": 3, "transform": tool.tolist()}, "foot": {"joint": 0, "transform": tool.tolist()}}
-    for link, (number, expected) in places.items():
-        ends = {"from": {"link": link, "point": point.tolist()}, "to": {"joint": 2, "point": [0, 0, 0]}}
+    for place, (number, expected) in places.items():
+        ends = {"from": {"link": place, "point": point.tolist()}, "to": {"joint": 2, "point": [0, 0, 0]}}
         found = robot(base=base.tolist(), tools=tools, **cylinder(**ends)).forces[0].pivots
         assert found[0].joint == number and found[1] == Pivot(2, (0.0, 0.0, 0.0))
         np.testing.assert_allclose(found[0].point, expected, atol=1e-14)
@@ -356,3 +358,17 @@ def test_the_direction_that_x_1_follows():
     for reference in (up, -up, np.array((0.0, 5e-4, 1.0))):
         with pytest.raises(ValueError, match="must not be parallel to axis 1"):
             mdh_table([Axis(0, up, np.zeros(3))], reference)
+
+
+def test_notes_of_a_file_are_texts():
+    assert robot(notes=["one", "two"]).notes == ("one", "two") and robot().notes == ()
+    for wrong in ("one", {"a": 1}, [1], ["one", 2], ["one", None]):
+        with pytest.raises(InputError, match="notes is not a list of texts"):
+            robot(notes=wrong)
+
+
+def test_links_with_a_shape_are_known():
+    shapes = '<link name="b"><visual/></link><link name="c"><collision/></link>'
+    joints = [joint(f"j{k}", *pair) for k, pair in enumerate((("a", "b"), ("b", "c"), ("c", "d")))]
+    found = clean_urdf(urdf(link("a"), shapes, link("d"), *joints), "x.urdf")
+    assert found.solid == {"b", "c"}
