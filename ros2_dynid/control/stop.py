@@ -94,7 +94,10 @@ def braking(
     expected = reference(
         limits.joint_names, np.array([0.0, lead, lead + T]), np.stack((q, begin, end)), np.stack((dq, dq, still))
     )
-    t = np.append(np.arange(DENSE, T - 0.5 * DENSE, DENSE), T) if dense else np.array([T])
+    # a controller that is off makes up for it on the way to the first point: no point comes before it can have
+    first = np.max(np.maximum(braking_time(still, a, error, speed_error), 1.5 * error / limits.velocity))
+    begins = max(DENSE, float(np.ceil(first / GRID - 1e-9) * GRID))
+    t = np.append(np.arange(begins, T - 0.5 * DENSE, DENSE), T) if dense else np.array([T])
     points = [expected.at(lead + float(instant)) for instant in t[:-1]]
     positions = np.array([*(point[0] for point in points), end])
     velocities = np.array([*(point[1] for point in points), still])
