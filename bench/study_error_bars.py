@@ -49,8 +49,13 @@ def fourier(rng: np.random.Generator, n: int, seconds: float, speed: float = 2.0
     return t, q, dq, ddq
 
 
-def simulate(robot: Any, chi: np.ndarray, seed: int, seconds: float = SECONDS) -> tuple[np.ndarray, ...]:
-    """Return t, q, tau of the robot following a random trajectory in closed loop."""
+def simulate(
+    robot: Any, chi: np.ndarray, seed: int, seconds: float = SECONDS, *, known: float = 0.9, growth: float = 0.0
+) -> tuple[np.ndarray, ...]:
+    """Return t, q, tau of the robot following a random trajectory in closed loop.
+
+    known: share of its parameters that its feedforward has; growth: of friction with the torque that the gears carry.
+    """
     import mujoco
 
     rng = np.random.default_rng(seed)
@@ -60,14 +65,17 @@ def simulate(robot: Any, chi: np.ndarray, seed: int, seconds: float = SECONDS) -
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = q_r[0], dq_r[0]
     Fv, Fc, off = (chi[k : 14 * n : 14] for k in (11, 12, 13))
-    feed = inverse_dynamics(robot, 0.9 * chi, q_r, dq_r, ddq_r)
+    feed = inverse_dynamics(robot, known * chi, q_r, dq_r, ddq_r)
     Kp, Kd = pd_gains(robot, chi, 8.0)
     q, tau = np.empty_like(q_r), np.empty_like(q_r)
     for k in range(len(t)):
         q[k] = data.qpos
         tau[k] = feed[k] + Kp * (q_r[k] - data.qpos) + Kd * (dq_r[k] - data.qvel)
         for _ in range(SUBSTEPS):
-            data.qfrc_applied[:] = tau[k] - Fv * data.qvel - Fc * np.sign(data.qvel) - off
+            sign = np.sign(data.qvel)
+            left = tau[k] - Fv * data.qvel - Fc * sign - off
+            # tau_r + growth |tau_r| sign = left
+            data.qfrc_applied[:] = left / (1.0 + growth * sign * np.sign(left))
             mujoco.mj_step(model, data)
     return t, q, tau
 

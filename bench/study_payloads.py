@@ -15,18 +15,15 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
 from ros2_dynid.identification.loads import Payload  # noqa: E402
 from ros2_dynid.identification.loads.payload_fit import physical  # noqa: E402
 from ros2_dynid.identification.options import IdentifyOptions  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.parameters import link_slice  # noqa: E402
-from ros2_dynid.model.robot import Array, Robot  # noqa: E402
+from ros2_dynid.model.robot import Array  # noqa: E402
 from ros2_dynid.pipeline import identify, identify_payload, identify_payload_on_model  # noqa: E402
-from ros2_dynid.sim.controller import pd_gains  # noqa: E402
-from ros2_dynid.sim.mjcf import mjcf  # noqa: E402
 from ros2_dynid.sim.truth import true_parameters  # noqa: E402
-from study_error_bars import PERIOD, SUBSTEPS, fourier, recorded  # noqa: E402
+from study_error_bars import recorded, simulate  # noqa: E402
 
 LIGHTEST, HEAVIEST = 0.2, 5.0
 GROWTH = 0.10
@@ -40,31 +37,6 @@ def load(rng: np.random.Generator) -> Array:
     inertia = M / 12.0 * np.diag(size @ size - size**2)
     J = inertia + M * (c @ c * np.eye(3) - np.outer(c, c))
     return np.array((J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(M * c), M))
-
-
-def simulate(robot: Robot, chi: Array, seed: int, seconds: float, growth: float = GROWTH) -> tuple[Array, Array, Array]:
-    """Return t, q, tau of a robot whose friction grows with the torque that its gears carry."""
-    import mujoco
-
-    n = robot.n
-    t, q_r, dq_r, ddq_r = fourier(np.random.default_rng(seed), n, seconds)
-    model = mujoco.MjModel.from_xml_string(mjcf(robot, chi, PERIOD / SUBSTEPS))
-    data = mujoco.MjData(model)
-    data.qpos[:], data.qvel[:] = q_r[0], dq_r[0]
-    Fv, Fc, off = (chi[k : 14 * n : 14] for k in (11, 12, 13))
-    feed = inverse_dynamics(robot, chi, q_r, dq_r, ddq_r)
-    Kp, Kd = pd_gains(robot, chi, 8.0)
-    q, tau = np.empty_like(q_r), np.empty_like(q_r)
-    for k in range(len(t)):
-        q[k] = data.qpos
-        tau[k] = feed[k] + Kp * (q_r[k] - data.qpos) + Kd * (dq_r[k] - data.qvel)
-        for _ in range(SUBSTEPS):
-            sign = np.sign(data.qvel)
-            left = tau[k] - Fv * data.qvel - Fc * sign - off
-            # tau_r + growth |tau_r| sign = left
-            data.qfrc_applied[:] = left / (1.0 + growth * sign * np.sign(left))
-            mujoco.mj_step(model, data)
-    return t, q, tau
 
 
 def main(runs: int, seconds: float, name: str) -> None:
@@ -84,7 +56,7 @@ def main(runs: int, seconds: float, name: str) -> None:
         carried[link_slice(robot.n - 1)] += phi
         parts = []
         for k, values in enumerate((chi, carried)):
-            clean = simulate(robot, values, 1000 + 2 * run + k, seconds)
+            clean = simulate(robot, values, 1000 + 2 * run + k, seconds, known=1.0, growth=GROWTH)
             parts.append(recorded(clean, rng, robot.active_names))
         found = {"both": identify_payload(robot, parts[:1], parts[1:], options=options)}
         model = identify(robot, parts[:1], options=options).model

@@ -88,7 +88,7 @@ def braking(
 
     room = np.min(np.divide(2 * ahead, np.abs(dq), out=np.full_like(dq, np.inf), where=np.abs(dq) > SLOW))
     T = max(needed(off), min(needed(off, speed_error), LONGEST), min(needed(off + doubt), float(room)), SHORTEST)
-    T = float(np.ceil(T / GRID - 1e-9) * GRID)
+    T = _on_grid(T)
     end = begin + np.clip(0.5 * T * dq, -ahead, ahead)
     still = np.zeros_like(q)
     expected = reference(
@@ -96,8 +96,7 @@ def braking(
     )
     # a controller that is off makes up for it on the way to the first point: no point comes before it can have
     first = np.max(np.maximum(braking_time(still, a, error, speed_error), 1.5 * error / limits.velocity))
-    begins = max(DENSE, float(np.ceil(first / GRID - 1e-9) * GRID))
-    t = np.append(np.arange(begins, T - 0.5 * DENSE, DENSE), T) if dense else np.array([T])
+    t = np.append(np.arange(max(DENSE, _on_grid(float(first))), T - 0.5 * DENSE, DENSE), T) if dense else np.array([T])
     points = [expected.at(lead + float(instant)) for instant in t[:-1]]
     positions = np.array([*(point[0] for point in points), end])
     velocities = np.array([*(point[1] for point in points), still])
@@ -111,6 +110,11 @@ def start_time(limits: MotionLimits, error: float, share: float) -> float:
     """
     velocity, acceleration = share * limits.velocity, share * limits.acceleration
     t = max(1.5 * error / float(velocity.min()), float(np.sqrt(6 * error / acceleration.min())), SHORTEST)
+    return _on_grid(t)
+
+
+def _on_grid(t: float) -> float:
+    """Return the first multiple of GRID at or after t [s]."""
     return float(np.ceil(t / GRID - 1e-9) * GRID)
 
 

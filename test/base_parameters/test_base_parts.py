@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oracle import random_robot
+from oracle import random_robot, screw
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.closed_form import doubts
 from ros2_dynid.base_parameters.identifiability import identifiability
@@ -118,17 +118,6 @@ def test_typical_lengths():
     assert typical_length(point) == 1.0 and natural_units(point) == (1.0, 1.0)
     tiny = Robot("t", (Joint("a", 0, d=3e-200, r=-4e-200),), gravity=np.array((0.0, 3.0, -4.0)))
     assert natural_units(tiny) == (pytest.approx(np.sqrt(12.5) * 1e-200, rel=1e-14), 5.0)
-
-
-def screw(axis, angle, length):
-    """Return a turn about an axis and a shift along it."""
-    k = "xyz".index(axis)
-    a, b = (k + 1) % 3, (k + 2) % 3
-    T = np.eye(4)
-    T[a, a] = T[b, b] = np.cos(angle)
-    T[b, a], T[a, b] = np.sin(angle), -np.sin(angle)
-    T[k, 3] = length
-    return T
 
 
 @pytest.mark.parametrize("unit", [1.0, 0.4])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from oracle import screw
 from ros2_dynid.errors import InputError
 from ros2_dynid.model import load
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
@@ -298,16 +299,6 @@ def test_parameters_must_be_finite():
 
 
 # --- transforms
-
-
-def screw(axis, angle, length):
-    k = "xyz".index(axis)
-    a, b = (k + 1) % 3, (k + 2) % 3
-    T = np.eye(4)
-    T[a, a] = T[b, b] = np.cos(angle)
-    T[b, a], T[a, b] = np.sin(angle), -np.sin(angle)
-    T[k, 3] = length
-    return T
 
 
 def test_transforms_are_products_of_screws():

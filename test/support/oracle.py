@@ -70,3 +70,14 @@ def pin_regressor(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
         for sample in zip(q, dq, ddq, strict=True)
     ]
     return np.array(rows)
+
+
+def screw(axis, angle, length):
+    """Return a turn [rad] about an axis, "x", "y" or "z", and a shift along it, shape (4, 4)."""
+    k = "xyz".index(axis)
+    a, b = (k + 1) % 3, (k + 2) % 3
+    T = np.eye(4)
+    T[a, a] = T[b, b] = np.cos(angle)
+    T[b, a], T[a, b] = np.sin(angle), -np.sin(angle)
+    T[k, 3] = length
+    return T
