@@ -95,12 +95,24 @@ def braking(
         limits.joint_names, np.array([0.0, lead, lead + T]), np.stack((q, begin, end)), np.stack((dq, dq, still))
     )
     # a controller that is off makes up for it on the way to the first point: no point comes before it can have
-    first = np.max(np.maximum(braking_time(still, a, error, speed_error), 1.5 * error / limits.velocity))
-    t = np.append(np.arange(max(DENSE, _on_grid(float(first))), T - 0.5 * DENSE, DENSE), T) if dense else np.array([T])
+    caught_up = float(np.max(braking_time(still, a, error, speed_error)))
+    t = np.append(np.arange(DENSE, T - 0.5 * DENSE, DENSE), T) if dense else np.array([T])
+    joins = [instant >= caught_up and _joins(instant, T, dq, limits.velocity, off) for instant in t[:-1]]
+    t = t[np.argmax([*joins, True]) :]
     points = [expected.at(lead + float(instant)) for instant in t[:-1]]
     positions = np.array([*(point[0] for point in points), end])
     velocities = np.array([*(point[1] for point in points), still])
     return Brake(reference(limits.joint_names, t, positions, velocities), expected)
+
+
+def _joins(t: float, T: float, dq: Array, v: Array, error: Array) -> bool:
+    """Return whether a cubic that starts `error` behind is on a stop of length T [s] after t within speed v.
+
+    Its speed is |dq| - c s + k s (1 - s) with s in 0..1, c = |dq| t / T and k = 6 error / t; the greatest is
+    |dq| + (k - c)^2 / (4 k) where k > c. For t = T that is catching_up_time's condition. A straight line is slower.
+    """
+    u = np.minimum(np.abs(dq), v)
+    return bool(np.all(6 * error / t <= (np.sqrt(v - u) + np.sqrt(v - u + u * t / T)) ** 2))
 
 
 def start_time(limits: MotionLimits, error: float, share: float) -> float:
