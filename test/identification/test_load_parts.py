@@ -1,0 +1,383 @@
+"""Parts of loads, tools and drive gains: each against its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.fit import inform
+from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.loads import from_model, loaded_friction, payload_fit, quick_load, tool_fit
+from ros2_dynid.identification.loads.drive_gains import _store, drive_gains
+from ros2_dynid.identification.loads.joint_agreement import agreement
+from ros2_dynid.identification.model_file import model_of
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import link_slice
+from ros2_dynid.sim.truth import true_parameters
+
+ROBOT = load_robot("demo6")
+BASE = base_parameters(ROBOT)
+MASS, COM = 2.5, np.array((0.03, -0.05, 0.12))
+INERTIA = np.array(((0.02, 0.002, -0.001), (0.002, 0.015, 0.003), (-0.001, 0.003, 0.012)))
+
+
+def ten(mass=MASS, com=COM, inertia=INERTIA):
+    """Return the ten parameters of a body in the frame of its link."""
+    J = inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
+    return np.array((J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass))
+
+
+def motion(seed, count=400):
+    return np.random.default_rng(seed).uniform(-2.0, 2.0, (3, count, ROBOT.n))
+
+
+def rows_of(chi, seed, noise=0.02, gains=1.0, delay=False):
+    m = motion(seed)
+    tau = inverse_dynamics(ROBOT, chi, *m)
+    tau = tau + noise * tau.std(axis=0) * np.random.default_rng(seed + 50).normal(size=tau.shape)
+    return inform(ROBOT, BASE, [as_prepared(ROBOT, *m, tau / gains)], delay=delay)
+
+
+def truth(load=None):
+    chi = true_parameters(ROBOT, 2)
+    if load is not None:
+        chi[link_slice(ROBOT.n - 1)] += load
+    return chi
+
+
+# --- figures of a body
+
+
+def pose():
+    c, s = np.cos(0.7), np.sin(0.7)
+    return np.array(((c, -s, 0.0, 0.3), (s, c, 0.0, -0.2), (0.0, 0.0, 1.0, 0.5), (0.0, 0.0, 0.0, 1.0)))
+
+
+def test_the_figures_of_a_body_in_its_frame_and_in_another():
+    own = payload_fit.physical(ten(), np.eye(4))
+    six = INERTIA[np.triu_indices(3)]
+    np.testing.assert_allclose(own, [MASS, *COM, *six], atol=1e-12)
+    R, p = pose()[:3, :3], pose()[:3, 3]
+    moved = payload_fit.physical(ten(), pose())
+    np.testing.assert_allclose(moved[:4], [MASS, *(R @ COM + p)], atol=1e-12)
+    np.testing.assert_allclose(moved[4:], (R @ INERTIA @ R.T)[np.triu_indices(3)], atol=1e-12)
+    assert np.all(np.isfinite(payload_fit.physical(np.zeros(10), np.eye(4))))
+
+
+@pytest.mark.parametrize("dof", [np.inf, 9.0])
+def test_error_bars_of_a_body_are_those_of_draws(dof):
+    rng = np.random.default_rng(0)
+    L = rng.normal(size=(10, 10)) * 1e-4
+    covariance = np.zeros((13, 13))
+    covariance[3:, 3:] = L @ L.T
+    value = np.concatenate((np.zeros(3), ten()))
+    layout = ColumnLayout(2, 1, 10)
+    found = Estimate(layout, value, covariance, np.ones(13, bool), np.ones(1), 1.0, 13, Method.WLS, dof)
+    load = payload_fit.payload_in(found, pose(), "tool", 6)
+    draws = np.array([payload_fit.physical(ten() + L @ rng.normal(size=10), pose()) for _ in range(4000)])
+    std = np.concatenate(([load.mass_std], load.com_std, load.inertia_std[np.triu_indices(3)]))
+    np.testing.assert_allclose(std, draws.std(axis=0), rtol=0.06)
+    np.testing.assert_array_equal(load.inertia_std, load.inertia_std.T)
+    width = norm.ppf(0.975) if np.isinf(dof) else t.ppf(0.975, dof)
+    bars = np.concatenate(([load.interval[0]], load.interval[1], load.interval[2][np.triu_indices(3)]))
+    np.testing.assert_allclose(bars, width * std, rtol=1e-9)
+    assert (load.frame, load.joint, load.significant) == ("tool", 6, True)
+    np.testing.assert_allclose(load.inertia, pose()[:3, :3] @ INERTIA @ pose()[:3, :3].T, atol=1e-12)
+    for factor, there in ((0.9, False), (1.1, True)):
+        small = value.copy()
+        small[-1] = factor * width * np.sqrt(covariance[-1, -1])
+        assert payload_fit.payload_in(replace(found, value=small), np.eye(4), "x", 6).significant == there
+        small[-1] *= -1.0
+        assert payload_fit.payload_in(replace(found, value=small), np.eye(4), "x", 6).significant == there
+
+
+# --- columns of loads
+
+
+def test_a_load_adds_its_columns_to_the_rows_with_it():
+    first, second = ten(), ten(1.0, -COM, 0.5 * INERTIA)
+    parts = [rows_of(truth(load), k, noise=0.0) for k, load in enumerate((None, first, second))]
+    together = payload_fit.loads_information(ROBOT, BASE, parts[0], parts[1:])
+    value = np.concatenate((BASE.values(ROBOT, truth()), first, second))
+    assert together.layout.n_load == 20 and together.size == len(value)
+    for j in range(ROBOT.n):
+        R = together.triangle(j)
+        left = R[:, -1] - R[:, :-1] @ value[together.columns[j]]
+        assert np.linalg.norm(left) < 1e-9 * np.linalg.norm(R[:, -1])
+    M_L = payload_fit.load_map(ROBOT, BASE, ROBOT.n)
+    np.testing.assert_allclose(M_L @ first, BASE.values(ROBOT, truth(first)) - BASE.values(ROBOT, truth()), atol=1e-9)
+    found = wls(together)
+    one = payload_fit.one_load(found, 1)
+    np.testing.assert_allclose(one.load, second, atol=1e-6)
+    np.testing.assert_array_equal(one.load_covariance, found.covariance[-10:, -10:])
+    np.testing.assert_array_equal(one.base, found.base)
+    np.testing.assert_allclose(payload_fit.one_load(found, 0).load, first, atol=1e-6)
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_loads_are_found_within_their_bars(free):
+    first, second = ten(), ten(1.0, -COM, 0.5 * INERTIA)
+    parts = [rows_of(truth(load), k) for k, load in enumerate((None, first, second))]
+    found = payload_fit.identify_loads(ROBOT, BASE, parts[0], parts[1:], free=free)
+    for load, wanted in zip(found, ((MASS, COM), (1.0, -COM)), strict=True):
+        assert abs(load.mass - wanted[0]) < 4 * load.mass_std < 0.4 * wanted[0]
+        assert np.all(np.abs(load.com - wanted[1]) < 4 * load.com_std)
+        assert load.significant and load.contradicting == () and load.frame == f"joint {ROBOT.joints[-1].name}"
+        known = np.isfinite(load.joint_mass)
+        assert known.any() and np.all(np.abs(load.joint_mass[known] - wanted[0]) < 5 * load.joint_mass_std[known])
+    with pytest.raises(InputError, match="is not on joint"):
+        payload_fit.identify_loads(ROBOT, BASE, parts[0], parts[1:], link="nose")
+
+
+def test_a_joint_with_another_gain_contradicts_and_widens_the_bars():
+    gains = np.ones(ROBOT.n)
+    plain = payload_fit.identify_load(ROBOT, BASE, rows_of(truth(), 0), rows_of(truth(ten()), 1))
+    gains[1] = 1.5
+    parts = [rows_of(truth(load), k, gains=gains) for k, load in enumerate((None, ten()))]
+    load = payload_fit.identify_load(ROBOT, BASE, *parts)
+    assert load.contradicting == (ROBOT.active_names[1],) and plain.contradicting == ()
+    assert load.mass_std > 3.0 * plain.mass_std
+    assert 0.4 * MASS < load.joint_mass[1] < 0.8 * MASS
+    assert load.joint_mass[2] == pytest.approx(MASS, rel=0.15)
+
+
+def test_what_each_joint_says_about_the_mass_by_its_definition():
+    """One regression for each joint: what is left of its torque without the robot and the rest of the load."""
+    loaded = rows_of(truth(ten()), 1)
+    M_L, load = payload_fit.load_map(ROBOT, BASE, ROBOT.n), 1.1 * ten()
+    base, b = BASE.values(ROBOT, truth()), len(BASE)
+    C, C_L = 1e-6 * np.eye(b), 1e-8 * np.eye(10)
+    found = agreement(loaded, base, C, 0.0, M_L, load, C_L)
+    m = motion(1)
+    tau = inverse_dynamics(ROBOT, truth(ten()), *m)
+    tau = tau + 0.02 * tau.std(axis=0) * np.random.default_rng(51).normal(size=tau.shape)
+    W = regressor(ROBOT, *m)[:, :, BASE.columns(ROBOT)]
+    for j in range(ROBOT.n):
+        x = W[:, j] @ M_L[:, -1] * load[-1]
+        if not np.isfinite(found.scale[j]):
+            continue
+        y = tau[:, j] - W[:, j] @ (base + M_L[:, :-1] @ load[:-1])
+        assert found.scale[j] == pytest.approx(x @ y / (x @ x))
+        at = [slice(k, min(k + 14, 400)) for k in range(0, 400, 14)]  # 29 blocks
+        moves = [np.delete(x, np.r_[s]) @ np.delete(y, np.r_[s]) / np.sum(np.delete(x, np.r_[s]) ** 2) for s in at]
+        own = np.sum((np.array(moves) - found.scale[j]) ** 2)
+        g = W[:, j].T @ x / (x @ x)
+        other = M_L[:, :-1] @ C_L[:-1, :-1] @ M_L[:, :-1].T
+        assert found.std[j] == pytest.approx(np.sqrt(own + g @ (C + other) @ g), rel=1e-6)
+    assert np.isfinite(found.scale).sum() >= 3
+
+
+# --- a load on a stored model
+
+
+def stored(noise=0.02):
+    empty = rows_of(truth(), 0, noise)
+    found = wls(empty)
+    return model_of(ROBOT, BASE, found.value, found.std, found.covariance), empty
+
+
+def test_a_load_on_a_stored_model_has_the_bars_of_both():
+    model, _ = stored()
+    loaded = rows_of(truth(ten()), 1)
+    load = from_model.identify_load_on_model(model, BASE, loaded, free=True)
+    assert abs(load.mass - MASS) < 4 * load.mass_std < 0.4 * MASS
+    exact = model_of(ROBOT, BASE, model.value, 0.0 * model.std, 0.0 * model.covariance)
+    bare = from_model.identify_load_on_model(exact, BASE, loaded, free=True)
+    assert bare.mass == pytest.approx(load.mass) and bare.mass_std < load.mass_std
+    # what an error of the model does to the load: by moving the model
+    step = 1e-4
+    D = np.zeros((10, len(BASE)))
+    for k in range(len(BASE)):
+        value = model.value.copy()
+        value[k] += step
+        other = model_of(ROBOT, BASE, value, 0.0 * model.std, 0.0 * model.covariance)
+        alone = from_model.without_base(payload_fit.widened(loaded, payload_fit.load_map(ROBOT, BASE, 6)), value)
+        D[:, k] = (
+            from_model.identify_load_on_model(other, BASE, loaded, free=True).parameters - bare.parameters
+        ) / step
+        assert alone.size == 10
+    more = load.covariance - bare.covariance
+    wanted = D @ model.covariance @ D.T
+    np.testing.assert_allclose(np.diag(more), np.diag(wanted), rtol=0.05)
+    wrong = model_of(ROBOT, BASE, model.value, np.where(np.arange(len(BASE)) == 3, np.inf, model.std), model.covariance)
+    with pytest.raises(InputError, match=f"does not know {BASE.names[3]}"):
+        from_model.identify_load_on_model(wrong, BASE, loaded)
+
+
+def test_without_the_robot_only_the_load_is_left():
+    loaded = payload_fit.widened(rows_of(truth(ten()), 1, 0.0, delay=True), payload_fit.load_map(ROBOT, BASE, 6))
+    alone = from_model.without_base(loaded, BASE.values(ROBOT, truth()))
+    assert (alone.layout.n_base, alone.layout.n_delay, alone.layout.n_load) == (0, 1, 10)
+    value = np.concatenate(([0.0], ten()))
+    for j in range(ROBOT.n):
+        R = alone.triangle(j)
+        assert np.linalg.norm(R[:, -1] - R[:, :-1] @ value[alone.columns[j]]) < 1e-8 * np.linalg.norm(
+            loaded.triangle(j)[:, -1]
+        )
+
+
+@pytest.mark.parametrize(
+    ("load", "mass", "centre"),
+    [
+        (ten(), MASS, COM),
+        (np.zeros(10), 0.0, np.zeros(3)),
+        (-ten(), 0.0, np.zeros(3)),
+        (np.array((0, 0, 0, 0, 0, 0, 3.0, -40.0, 0.1, 0.1)), 0.1, np.array((10.0, -10.0, 1.0))),
+    ],
+)
+def test_what_a_load_is_taken_for_at_first(load, mass, centre):
+    mean, std = quick_load._prior(np.asarray(load, dtype=float), 1)
+    own = mass * 0.07**2
+    np.testing.assert_allclose(mean[1:7], ten(mass, centre, own * np.eye(3))[:6], atol=1e-12)
+    assert mean[0] == 0.0 and not mean[7:].any()
+    np.testing.assert_allclose(std, [0.05, *[max(own, 1e-3 * 0.07**2)] * 6, 1e3, 1e3, 1e3, 1e3])
+    assert len(quick_load._prior(np.zeros(10), 0)[0]) == 10
+
+
+def test_a_quick_load_from_rows_and_a_model():
+    model, _ = stored()
+    loaded = rows_of(truth(ten()), 1)
+    load = quick_load.quick_load(model, BASE, loaded)
+    assert abs(load.mass - MASS) < 4 * load.mass_std < 0.4 * MASS and load.significant
+    assert np.all(np.abs(load.com - COM) < 5 * load.com_std)
+    assert quick_load.quick_load(model, BASE, loaded.take(range(2))) is None
+    assert quick_load.quick_load(model, BASE, loaded.take(range(3))) is not None
+    none = quick_load.quick_load(model, BASE, rows_of(truth(), 2))
+    assert not none.significant and abs(none.mass) < 4 * none.mass_std
+    lost = replace(model, leaders=model.leaders[1:] + model.leaders[:1])
+    with pytest.raises(InputError, match="other base parameters"):
+        quick_load.quick_load(lost, BASE, loaded)
+
+
+# --- friction terms of a law, taken off
+
+
+def test_friction_terms_are_taken_off():
+    rng = np.random.default_rng(4)
+    plain = rows_of(truth(), 0, delay=True)
+    layout = ColumnLayout(plain.layout.n_base - 2, 1, 0, 2)  # two columns of the base stand for terms
+    information = replace(plain, layout=layout)
+    coefficients = rng.normal(size=2)
+    found = loaded_friction.without_terms(information, coefficients)
+    assert found.layout == replace(layout, n_friction=0)
+    at = layout.friction
+    for j, columns in enumerate(information.columns):
+        R, mine = information.triangle(j), found.triangle(j)
+        kept = [k for k, c in enumerate(columns) if not at.start <= c < at.stop]
+        off = [k for k, c in enumerate(columns) if at.start <= c < at.stop]
+        tau = R[:, -1] - R[:, off] @ coefficients[columns[off] - at.start]
+        whole = np.column_stack((R[:, kept], tau))
+        np.testing.assert_allclose(mine.T @ mine, whole.T @ whole, rtol=1e-8, atol=1e-6)
+        shifted = [c if c < at.start else c - 2 for c in columns[kept]]
+        assert list(found.columns[j]) == shifted
+
+
+# --- drive gains
+
+
+def test_gains_from_a_mass_and_from_a_whole_load():
+    gains = np.array([3.0, -2.0, 50.0, 0.4, 1.0, 8.0])
+    parts = [rows_of(truth(load), k, 0.005, gains=gains) for k, load in enumerate((None, ten()))]
+    found = drive_gains(ROBOT, BASE, *parts, MASS)
+    known = np.isfinite(found.value)
+    assert known.sum() >= 4
+    for j in np.flatnonzero(known):
+        assert abs(found.value[j] - gains[j]) < 5 * abs(found.std[j])
+        assert 1e-4 < abs(found.std[j] / gains[j]) < 0.2
+    twice = drive_gains(ROBOT, BASE, *parts, 2.0 * MASS)
+    np.testing.assert_allclose(twice.value, 2.0 * found.value, rtol=1e-6)
+    np.testing.assert_allclose(twice.std, 2.0 * found.std, rtol=1e-6)
+    whole = drive_gains(ROBOT, BASE, *parts, MASS, load=ten())
+    for j in range(ROBOT.n):
+        assert abs(whole.value[j] - gains[j]) < max(5 * abs(whole.std[j]), 0.03 * abs(gains[j]))
+    assert all(whole.from_mass)
+    for mass in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InputError, match="mass of the known load"):
+            drive_gains(ROBOT, BASE, *parts, mass)
+    for bad in (ten()[:9], np.full(10, np.nan), -ten()):
+        with pytest.raises(InputError, match="positive mass"):
+            drive_gains(ROBOT, BASE, *parts, MASS, load=bad)
+    with pytest.raises(InputError, match=r"no joint feels|no positive mass"):
+        drive_gains(ROBOT, BASE, parts[0], parts[0], MASS)
+
+
+def test_gains_scatter_as_their_bars_say():
+    gains, z = np.array([3.0, -2.0, 50.0, 0.4, 1.0, 8.0]), []
+    for seed in range(0, 12, 2):
+        parts = [rows_of(truth(load), seed + k, 0.02, gains=gains) for k, load in enumerate((None, ten()))]
+        found = drive_gains(ROBOT, BASE, *parts, MASS)
+        known = np.isfinite(found.value)
+        z += list((found.value[known] - gains[known]) / found.std[known])
+    assert 0.6 < np.sqrt(np.mean(np.square(z))) < 1.6 and len(z) > 20
+
+
+@pytest.mark.parametrize(
+    ("share", "error", "kept"),
+    [(0.5, 0.09, True), (0.5, 0.11, False), (-0.5, 0.09, True), (0.0, 0.0, False), (0.5, np.inf, False)],
+)
+def test_a_gain_counts_where_it_is_known_to_a_fifth(share, error, kept):
+    value, std = np.full(3, np.nan), np.full(3, np.nan)
+    _store(value, std, 1, share, error)
+    assert np.isfinite(value).tolist() == np.isfinite(std).tolist() == [False, kept, False]
+    if kept:
+        assert (value[1], std[1]) == (pytest.approx(1.0 / share), pytest.approx(error / share**2))
+
+
+# --- the sensor at the wrist
+
+
+def test_mean_and_slope_from_knots():
+    knots = np.array([2.0, 5.0, 6.0, 10.0])
+    mean, slope = tool_fit._of_knots(knots)
+    y = np.array([1.0, 3.0, -2.0, 4.0])
+    fine = np.linspace(2.0, 10.0, 80_001)
+    assert mean @ y == pytest.approx(np.mean(np.interp(fine, knots, y)), abs=1e-3)
+    assert slope @ y == pytest.approx((4.0 - 1.0) / 8.0)
+
+
+def test_products_as_matrices():
+    rng = np.random.default_rng(0)
+    v, x = rng.normal(size=(3, 5)), rng.normal(size=(3, 5))
+    np.testing.assert_allclose(np.einsum("ijt,jt->it", tool_fit._skew(v), x), np.cross(v.T, x.T).T)
+    six = rng.normal(size=6)
+    J = np.array(((six[0], six[1], six[2]), (six[1], six[3], six[4]), (six[2], six[4], six[5])))
+    np.testing.assert_allclose(np.einsum("ijt,j->it", tool_fit._six(v), six), J @ v)
+
+
+def test_a_sensor_of_the_other_sign_is_turned():
+    rng = np.random.default_rng(1)
+    L = rng.normal(size=(23, 23))
+    layout = ColumnLayout(12, 1, 10)
+    found = Estimate(layout, rng.normal(size=23), L @ L.T, np.ones(23, bool), np.ones(6), 1.0, 23, Method.WLS)
+    assert tool_fit._turned(found, 1) is found
+    other = tool_fit._turned(found, -1)
+    np.testing.assert_array_equal(other.load, -found.load)
+    np.testing.assert_array_equal(other.base, found.base)
+    np.testing.assert_array_equal(other.load_covariance, found.load_covariance)
+    np.testing.assert_array_equal(other.covariance[:13, 13:], -found.covariance[:13, 13:])
+    assert other.delay == found.delay
+
+
+@pytest.mark.parametrize(("angle", "refused"), [(0.02, True), (0.1, False)])
+def test_a_sensor_that_hardly_turns_is_refused(angle, refused):
+    rng = np.random.default_rng(2)
+    tilt = angle * np.clip(rng.normal(size=(500, 2)), -2, 2)
+    a = 9.81 * np.column_stack((tilt, np.ones(500)))
+    if refused:
+        with pytest.raises(InputError, match="hardly turns against gravity"):
+            tool_fit._refuse_one_direction(a * [1.0, 0.5, 1.0], "x")
+    else:
+        tool_fit._refuse_one_direction(a * [1.0, 0.5, 1.0], "x")
+    with pytest.raises(InputError, match="hardly turns"):
+        tool_fit._refuse_one_direction(a * [1.0, 0.0, 1.0], "x")  # about one axis only
