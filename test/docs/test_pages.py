@@ -7,6 +7,7 @@ run is named in NOT_RUN, with the reason.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
@@ -36,8 +37,8 @@ FILLED_IN = {
     "MODEL|ROBOT": "demo6", "ROBOT.urdf": "robot.urdf", "MODEL.yaml": "result/model.yaml", "MODEL": "result/model.yaml",
     "ROBOT": "robot.urdf", "BAG...": "recording", "BAG": "recording", "DIR": "folder", "[...]": "",
 }  # fmt: skip
-SEARCH_SECONDS = 1.5
-"""Time that a page's plan may take here where the page does not say."""
+SEARCH_SECONDS = 0.5
+"""Time that a search for a trajectory takes here, whatever the page says: it is the same search, only shorter."""
 LISTED = ("demo", "test", "python")
 """Commands that the script ./dynid knows beside those of the command line."""
 PREPARED = {  # what a page takes for granted, as {name there: file of the shelf}; the others find EVERYTHING
@@ -114,17 +115,31 @@ def check_command(words: list[str], code: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def shelf(tmp_path_factory):
-    """Make what readers have: a URDF, two recordings of the arm, a motion, an identified model."""
+def shelf(tmp_path_factory, worker_id):
+    """Return the folder of what readers have; processes that run tests side by side share it."""
+    if worker_id == "master":
+        return fill(tmp_path_factory.mktemp("shelf"))
+    shared = tmp_path_factory.getbasetemp().parent
+    with (shared / "shelf.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = shared / "shelf"
+        if not (folder / "full").exists():
+            folder.mkdir(exist_ok=True)
+            fill(folder)
+            (folder / "full").touch()
+    return folder
+
+
+def fill(folder: Path) -> Path:
+    """Make a URDF, two recordings of the arm, a motion, an identified model."""
     from ros2_dynid.excitation.plan import PlanOptions, plan
     from ros2_dynid.excitation.trajectory import save_trajectory
     from ros2_dynid.model.load import load_robot
 
-    folder = tmp_path_factory.mktemp("shelf")
     shutil.copy(ROOT / "config/robots/demo6.urdf", folder / "robot.urdf")
     robot = load_robot("demo6")
     for seed, name in ((1, "recording"), (2, "validation")):
-        found = plan(robot, PlanOptions(method="fourier", seed=seed, time_budget_s=2.0, duration_s=12.0))
+        found = plan(robot, PlanOptions(method="fourier", seed=seed, time_budget_s=SEARCH_SECONDS, duration_s=12.0))
         save_trajectory(folder / f"{name}.yaml", found.trajectory)
         script = ROOT / "docs/examples/record_simulation.py"
         run([sys.executable, script, "demo6", f"{name}.yaml", name], folder)
@@ -164,7 +179,7 @@ def log_files(folder: Path) -> None:
 
 
 @pytest.fixture
-def place(tmp_path, shelf, request):
+def place(tmp_path, request):
     """Make the folder that a page's commands run in: the checkout's docs and config, ./dynid, and prepared files."""
     page = str(request.node.callspec.params["page"].relative_to(ROOT))
     for name in ("docs", "config"):
@@ -175,7 +190,9 @@ def place(tmp_path, shelf, request):
         f'#!/bin/sh\nif [ "$1" = python ]; then shift; exec {python} "$@"; fi\nexec {python} -m ros2_dynid.cli "$@"\n'
     )
     script.chmod(0o755)
-    for name, source in PREPARED.get(page, EVERYTHING).items():
+    wanted = PREPARED.get(page, EVERYTHING)
+    shelf = request.getfixturevalue("shelf") if wanted else tmp_path
+    for name, source in wanted.items():
         copy = shutil.copytree if (shelf / source).is_dir() else shutil.copy
         copy(shelf / source, tmp_path / name)
     return tmp_path
@@ -189,7 +206,8 @@ def test_what_is_shown_runs(page, place):
         if block.language == "bash":
             run(["bash", "-c", script_of(block.text)], place, where)
         elif block.language == "python":
-            run([sys.executable, "-c", block.text], place, where)
+            text = re.sub(r"time_budget_s=[\d.]+", f"time_budget_s={SEARCH_SECONDS}", block.text)
+            run([sys.executable, "-c", text], place, where)
         elif block.language != "text":
             for line in logical_lines(block.text):
                 if line.startswith(COMMANDS) and not is_left_out(line):
@@ -252,7 +270,8 @@ def script_of(text: str) -> str:
         if line.startswith("ros2 "):  # needs a ROS installation
             check_ros_command(line)
             continue
-        if "--time-budget" not in line:  # the same search, only shorter
+        if "dynid excite " in line:
+            line = re.sub(r" --time-budget \S+", "", line)
             line = line.replace("dynid excite ", f"dynid excite --time-budget {SEARCH_SECONDS} ")
         if line.endswith("# refused"):
             command = line.removesuffix("# refused").rstrip()
