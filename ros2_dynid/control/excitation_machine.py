@@ -508,8 +508,8 @@ class ExcitationMachine:
         else:
             error = np.minimum(error, self.settings.tracking)
         dense = known and bool(np.all(np.isnan(watch.last.state.dq)))
-        # A robot that is not seen was not further off than the tolerance when it last was.
-        doubt = 0.0 if known else self.settings.tracking
+        # A robot that is not seen was not further off than the tolerance when it last was, and may have stood since.
+        doubt = np.zeros_like(q) if known else self.settings.tracking + watch.unseen(now)
         brake = braking(limits, q, dq, error, self.settings.lead, speed_error=speed_error, doubt=doubt, dense=dense)
         try:
             approved = approve_stop(brake.points, brake.expected, limits)

@@ -23,6 +23,8 @@ LONGEST = 1.0
 """Longest stop [s] for the sake of a controller whose speed differs from what is measured: the robot must stop soon."""
 GRID = 1e-3
 """Times of the points are multiples of this [s]."""
+SPENT = 0.9
+"""Share of the way to a position limit that a stop takes because of doubt: the rest is for the robot's overshoot."""
 SLOW = 1e-6
 """A joint slower than this [rad/s or m/s] reaches no position limit in the time of a stop."""
 DENSE = 0.02
@@ -66,15 +68,16 @@ def braking(
     lead: float,
     *,
     speed_error: Array | float = 0.0,
-    doubt: float = 0.0,
+    doubt: Array | float = 0.0,
     dense: bool = False,
 ) -> Brake:
     """Return the stop from q, dq, shape (n,), which hold now; it takes effect `lead` [s] later, between 0 and 2 lead.
 
-    error, speed_error, shape (n,): how far the controller's own start may be from q and dq; a speed_error does not make
-    the stop longer than LONGEST. doubt: how much further off it may be, for all that is known; it makes the stop no
-    longer than the way to the position limits allows. All joints stop at the same time, so that a single point says
-    all. None is led over its position limit. dense: more points, for a controller that interpolates positions only.
+    error, shape (n,): how far the controller's own start may be from q. speed_error, doubt, shape (n,): how far its
+    speed may be from dq, and how much further off it may be for all that is known; they make the stop no longer than
+    the way to the position limits allows, and speed_error not longer than LONGEST. All joints stop at the same time, so
+    that a single point says all. None is led over its position limit. dense: more points, for a controller that
+    interpolates positions only.
     """
     a, lead = limits.deceleration, max(lead, GRID)
     off = error + np.abs(dq) * lead
@@ -86,9 +89,9 @@ def braking(
             np.max(np.maximum(braking_time(dq, a, off, speed_error), catching_up_time(dq, limits.velocity, off)))
         )
 
-    room = np.min(np.divide(2 * ahead, np.abs(dq), out=np.full_like(dq, np.inf), where=np.abs(dq) > SLOW))
-    T = max(needed(off), min(needed(off, speed_error), LONGEST), min(needed(off + doubt), float(room)), SHORTEST)
-    T = _on_grid(T)
+    room = np.min(np.divide(2 * SPENT * ahead, np.abs(dq), out=np.full_like(dq, np.inf), where=np.abs(dq) > SLOW))
+    wanted = max(min(needed(off, speed_error), LONGEST), needed(off + doubt))
+    T = _on_grid(max(needed(off), min(wanted, float(room)), SHORTEST))
     end = begin + np.clip(0.5 * T * dq, -ahead, ahead)
     still = np.zeros_like(q)
     expected = reference(

@@ -73,6 +73,11 @@ class Supervisor:
         q, dq, _, _ = self._points.at(now - self._begin)
         return q, dq
 
+    def unseen(self, now: float) -> Array:
+        """Return how far the reference has moved, shape (n,), since the robot was last seen."""
+        before = self.last.measured_at if self._history else now
+        return np.abs(self.reference(now)[0] - self.reference(min(before, now))[0])
+
     @property
     def until(self) -> float:
         """Time [s] at which the reference ends."""

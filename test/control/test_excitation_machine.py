@@ -239,6 +239,23 @@ def test_a_stop_without_joint_states_allows_for_a_robot_that_lags(droop):
     within_limits(made, share=1.0 + 1e-6)
 
 
+@pytest.mark.parametrize("longer", [0.0, 0.05, 0.5])
+def test_a_stop_without_joint_states_allows_for_a_robot_that_has_stood_since(longer):
+    """The robot's computer is paused and goes on from where it was, when the reference is far ahead."""
+    made = Follower(ROBOT, from_desired=False)
+    assert made.start(q_from=(-1.5, -1.2, 0.2), q_to=(1.5, -0.8, 0.6), seconds=2.35).accepted
+    made.until(Phase.RUNNING)
+    while made.desired[1][0] < 0.93 * LIMITS.velocity[0]:
+        made.step()
+    made.paused = made.silent = True
+    made.until(Phase.BRAKING)
+    made.run(longer)
+    made.paused = False
+    made.until(Phase.ABORTED)
+    assert np.all(made.desired[1] == 0.0)
+    within_limits(made, share=1.0 + 1e-6)
+
+
 @pytest.mark.parametrize("every", [2, 3])
 def test_of_two_drivers_that_contradict_each_other_no_velocity_is_taken(every):
     """A second driver says that the robot rests where it was: a stop goes on along the reference and not backwards."""

@@ -153,6 +153,18 @@ def test_doubt_makes_a_stop_longer_only_where_there_is_room(dq, place, doubt):
     )
 
 
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize("unsure", [{"speed_error": np.full(3, 3.0)}, {"doubt": np.full(3, 0.5)}])
+def test_what_is_in_doubt_leaves_the_robot_a_tenth_of_the_way_to_a_limit(side, unsure):
+    dq, none, lead = side * np.array([1.0, 0.5, 0.2]), np.zeros(3), 1e-3
+    limit = LIMITS.upper if side > 0 else LIMITS.lower
+    q = limit - side * np.array([0.2, 1.0, 1.0])
+    short, long = braking(LIMITS, q, dq, none, lead), braking(LIMITS, q, dq, none, lead, **unsure)
+    way = np.abs(limit - q - lead * dq)
+    assert np.abs(long.points.q[-1] - q - lead * dq)[0] == pytest.approx(0.9 * way[0], abs=1e-3)
+    assert short.points.t[-1] < long.points.t[-1] < 0.5
+
+
 @pytest.mark.parametrize(("dq", "error"), [(0.0, 0.2), (0.5, 0.2), (-1.9, 0.05), (2.0, 0.2), (2.5, 0.1)])
 def test_catching_up_takes_just_as_long_as_the_speed_limit_wants(dq, error):
     T = float(catching_up_time(np.array([dq]), np.array([2.0]), np.array([error]))[0])

@@ -54,9 +54,10 @@ MATCHING = 0.1
 TRIES, STARVED = 3, 0.05
 """A run with a violation is made again if a busy machine paused a process for longer than this [s], a third of what the
 nodes must bear. What endangers the robot or a recording is excused by a pause of the robot or of the proxy only."""
-BRAKED, SLOW = 0.55, 0.3
+BRAKED, SLOW = 0.6, 0.3
 """A robot of which nothing is known is slower than this [rad/s] so long [s] later: STALE, braking from the highest
-speed of the motion with the tracking tolerance allowed for (0.3 s), and a tenth of a second for the way there."""
+speed of the motion, with the tracking tolerance and a robot that stood meanwhile allowed for (0.34 s), and a tenth of a
+second for the way there."""
 SLOWLY = "frozen values"
 """A fault that shows when the reference has moved on by the tracking tolerance only."""
 SIM_RATE = 250.0
@@ -453,6 +454,7 @@ class MotionLane(Lane):
         for node in ("sim_robot", "recorder", "excitation"):
             self.spares.prepare(node)
         save_motion(self.folder / "trajectories", self.robot.active_names, self.motion, self.amplitude)
+        self._descriptions: Any = None
         if self.sim_time:
             self._clock_out = self.create_publisher(Clock, "/clock", 10)
             self._clock_offset, self._clock_runs = 0, True
@@ -534,10 +536,12 @@ class MotionLane(Lane):
         self._healing.append(lambda: setattr(self, "_clock_every", 1))
 
     def describe(self, text: str) -> None:
-        publisher = self.create_publisher(String, "robot_description", LATCHED)
+        if self._descriptions is None:  # once: one that is destroyed while the executor waits for it ends the executor
+            self._descriptions = self.create_publisher(String, "robot_description", LATCHED)
+        publisher = self._descriptions
         self.until(lambda: publisher.get_subscription_count() > 0, 1.0)
         publisher.publish(String(data=text))
-        self._healing.append(lambda: (publisher.publish(String(data=URDF)), self.destroy_publisher(publisher)))
+        self._healing.append(lambda: publisher.publish(String(data=URDF)))
 
     def asked(self, name: str) -> None:
         """Call a service without waiting for the answer."""

@@ -47,7 +47,7 @@ class Follower:
         self.sent, self.arriving, self.announced = [], [], []
         self.followed, self.begin = None, 0.0
         self.tampered = lambda state: state
-        self.silent = self.deaf = False
+        self.silent = self.deaf = self.paused = False
         self.fastest, self.hardest = np.zeros(3), np.zeros(3)
         self.path = []
         self.machine = ExcitationMachine(settings or MotionSettings(settle=0.1, tracking=0.1), Door(self.publish))
@@ -86,6 +86,10 @@ class Follower:
 
     def step(self):
         self.now += PERIOD
+        if self.paused:  # the robot's computer stands: neither its time goes on nor does anything arrive
+            self.begin += PERIOD
+            self.do(ExcitationTick(self.now))
+            return
         while self.arriving and self.arriving[0][0] <= self.now:
             _, points, delay = self.arriving.pop(0)
             if self.deaf:
