@@ -504,7 +504,9 @@ class ExcitationMachine:
             if not follows:
                 measured = watch.velocity()
                 dq, speed_error = measured, np.abs(measured - dq)
-            q = watch.last.state.q + dq * min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
+            seen = watch.last.state.q
+            q = seen + dq * min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
+            q = np.clip(q, np.minimum(limits.lower, seen), np.maximum(limits.upper, seen))
         else:
             error = np.minimum(error, self.settings.tracking)
         dense = known and bool(np.all(np.isnan(watch.last.state.dq)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.model.joint_state import State
+from ros2_dynid.model.joint_state import DISORDER, State
 from ros2_dynid.model.robot import Array
 
 CONFIRMED = 0.02
@@ -117,6 +117,8 @@ class Supervisor:
             if state.stamp != 0 and state.stamp == before.state.stamp:
                 self._repeats = True
                 return ""  # nothing new: it does not count as heard
+            if before.measured_at - DISORDER <= measured_at < before.measured_at:
+                return ""  # overtaken on the way: something newer is known
             if measured_at < before.measured_at:  # a clock that was set back: what came before cannot be compared
                 self._history.clear()
             else:

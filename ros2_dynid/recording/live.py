@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.model.joint_state import State
+from ros2_dynid.model.joint_state import DISORDER, State
 from ros2_dynid.recording.bag.compression import DamagedDataError
 from ros2_dynid.recording.bag.message_layout import MessageLayout, parse
 
@@ -135,9 +135,10 @@ class StampClock:
         if self._same and abs(offset) < FAR:
             return 1e-9 * stamp_ns
         drifted = self._offset + DRIFT * (now - self._since)
-        reset = stamp_ns < self._last or (self._same and abs(offset - drifted) > FAR)  # simulated time is set at will
+        back = stamp_ns < self._last - 1e9 * DISORDER
+        reset = back or (self._same and abs(offset - drifted) > FAR)  # simulated time is set at will
         self._offset = offset if reset else min(offset, drifted)
-        self._since, self._last = now, stamp_ns
+        self._since, self._last = now, stamp_ns if reset else max(stamp_ns, self._last)
         return 1e-9 * stamp_ns + self._offset
 
 

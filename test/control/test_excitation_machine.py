@@ -256,6 +256,25 @@ def test_a_stop_without_joint_states_allows_for_a_robot_that_has_stood_since(lon
     within_limits(made, share=1.0 + 1e-6)
 
 
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_stop_is_not_aimed_beyond_a_limit_where_the_robot_may_have_gone_by_now(side):
+    """Off its reference, near the limit, and not seen for a while: at its speed it would be beyond the limit."""
+    made = Follower(ROBOT, settings=MotionSettings(settle=0.1, tracking=0.25))
+    edge = LIMITS.upper[0] if side > 0 else LIMITS.lower[0]
+    assert made.start(q_from=(edge - side * 1.6, -1.2, 0.2), q_to=(edge, -0.8, 0.6), seconds=2.0).accepted
+    made.until(Phase.RUNNING)
+    ahead = 0.0
+    while side * (edge - made.measured[0][0]) > 0.07:
+        ahead = min(ahead + 1.2e-3, 0.2)
+        made.droop = -side * np.array([ahead, 0.0, 0.0])
+        made.step()
+    made.silent = True
+    made.run(0.09)
+    assert made.machine.phase is Phase.RUNNING
+    made.do(Stop(made.now))
+    assert np.all(side * (edge - made.sent[-1][2].q[:, 0]) >= -1e-9)
+
+
 @pytest.mark.parametrize("every", [2, 3])
 def test_of_two_drivers_that_contradict_each_other_no_velocity_is_taken(every):
     """A second driver says that the robot rests where it was: a stop goes on along the reference and not backwards."""

@@ -92,7 +92,9 @@ def test_a_stop_near_a_limit_does_not_lead_over_it(side):
     assert np.all(side * (limit - brake.points.q[-1]) >= -1e-9)
     assert brake.points.t[-1] >= 0.8 / 3 - 1e-9, "the slowest joint needs its time"
     outside = braking(LIMITS, limit + side * 0.02, dq, np.zeros(3), 0.0)
-    assert np.all(side * (outside.points.q[-1] - limit - side * 0.02) <= 1.01e-3), "outside it goes no further"
+    assert np.all(side * (outside.points.q[-1] - limit - side * 0.02) <= 1e-9), "outside it goes no further"
+    close = braking(LIMITS, limit - side * 1e-3, dq, np.zeros(3), 0.02)
+    assert np.all(side * (close.points.q[-1] - limit) <= 1e-9), "nor does what it goes until the stop arrives"
 
 
 def test_a_controller_of_positions_only_gets_dense_points():

@@ -128,6 +128,16 @@ def test_the_longer_of_the_times_between_stamps_and_arrivals_counts_for_a_jump()
         assert bool(made.watch.take(state, now, measured_at)) == seen == made.watch.jumped
 
 
+@pytest.mark.parametrize(("back", "kept"), [(0.001, True), (0.099, True), (0.11, False)])
+def test_a_state_that_was_overtaken_is_nothing_new(back, kept):
+    made = Watched().still()
+    last, heard = made.watch.last, made.watch.heard
+    state = State(NAMES, made.q + 0.01, np.zeros(3), np.zeros(3), round(1e9 * (last.measured_at - back)))
+    assert made.watch.take(state, made.now + 0.05, last.measured_at - back) == ""
+    assert (made.watch.last is last) == kept and (made.watch.heard == heard) == kept
+    assert len(made.watch.samples) > 10 if kept else len(made.watch.samples) == 1
+
+
 def test_numbers_that_are_none():
     for bad in (np.nan, np.inf):
         made = Watched().still()

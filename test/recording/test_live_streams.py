@@ -115,6 +115,16 @@ def test_a_stamp_clock_sees_through_delays_and_offsets():
     assert simulated.time_of(7 * 10**9, 1007.3) == pytest.approx(1007.1, abs=1e-3), "and the delay is seen again"
 
 
+def test_a_stamp_clock_takes_messages_that_overtake_each_other_for_that():
+    """Late ones in disorder are as late as they are: a clock that starts again would take them for new."""
+    clock = StampClock()
+    for k in range(100):
+        clock.time_of(10**9 + k * 10**7, 50.0 + 0.01 * k)
+    late = [clock.time_of(10**9 + k * 10**7, 51.4 + 0.01 * j) for j, k in enumerate((101, 100, 109, 102, 103))]
+    assert late == pytest.approx([51.01, 51.0, 51.09, 51.02, 51.03], abs=1e-3)
+    assert clock.time_of(10**9 + 98 * 10**7, 51.5) == 51.5, "further back: the clock was set"
+
+
 def test_a_stamp_clock_follows_a_drift_but_no_delay():
     clock = StampClock()
     for k in range(36_000):  # an hour at 10 Hz of a clock that loses 100 ppm
