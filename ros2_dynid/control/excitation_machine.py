@@ -534,7 +534,7 @@ class ExcitationMachine:
             self._rested("the robot does not come to rest: use its emergency stop")
         elif known and watch.last.measured_at > self._braked_at + AGAIN:  # by its own time it has had the stop
             lost = not watch.jumped and float(watch.error(now).max()) > self._slack
-            if lost or (watch.last.measured_at > self._until + REACHED and not rests):
+            if lost or (watch.last.measured_at > self._until + REACHED and watch.moves()):
                 self._send_brake(now)
 
     def _rested(self, doubt: str) -> None:

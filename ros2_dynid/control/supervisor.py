@@ -134,6 +134,8 @@ class Supervisor:
                     self._history.clear()
                     self._keep(state, now, measured_at)
                     return self._distrust
+                if span >= self.settings.stale:  # between then and now anything may have happened
+                    self._history.clear()
         self._repeats, self._distrust = False, ""
         self._keep(state, now, measured_at)
         return ""
@@ -172,8 +174,16 @@ class Supervisor:
 
     def at_rest(self) -> bool:
         """Whether the last joint states, over REST_WINDOW seconds, show no motion. Any thread may ask."""
+        return self._rests() is True
+
+    def moves(self) -> bool:
+        """Whether the last joint states, over REST_WINDOW seconds, show motion."""
+        return self._rests() is False
+
+    def _rests(self) -> bool | None:
+        """Return whether there is no motion, or None if the robot has not been seen for long enough."""
         span, step = self._span(REST_WINDOW)
-        return span >= 0.9 * REST_WINDOW and bool(np.all(np.abs(step) < REST_SPEED * span))
+        return bool(np.all(np.abs(step) < REST_SPEED * span)) if span >= 0.9 * REST_WINDOW else None
 
     def _span(self, seconds: float) -> tuple[float, Array]:
         """Return the time [s] and the way, shape (n,), between the newest state and the one `seconds` before it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ros2_dynid.model.robot import Array
 
 DISORDER = 0.1
-"""Stamps that go back by no more than this [s] are of messages that overtook each other, or jitter: no clock was set."""
+"""Stamps that go back by no more than this [s] jitter, or their messages overtook each other: no clock was set."""
 
 
 @dataclass(frozen=True, eq=False)

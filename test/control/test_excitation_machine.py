@@ -256,6 +256,18 @@ def test_a_stop_without_joint_states_allows_for_a_robot_that_has_stood_since(lon
     within_limits(made, share=1.0 + 1e-6)
 
 
+def test_a_robot_that_is_seen_again_at_rest_is_not_stopped_again():
+    made = running(from_desired=True)
+    before = len(made.sent)
+    made.silent = True
+    made.until(Phase.BRAKING)
+    made.run(1.0)
+    made.silent = False
+    made.until(Phase.ABORTED)
+    assert len(made.sent) == before + 1 and np.all(made.desired[1] == 0.0)
+    assert "not known whether" not in made.reason
+
+
 @pytest.mark.parametrize("side", [-1, 1])
 def test_a_stop_is_not_aimed_beyond_a_limit_where_the_robot_may_have_gone_by_now(side):
     """Off its reference, near the limit, and not seen for a while: at its speed it would be beyond the limit."""

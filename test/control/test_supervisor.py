@@ -138,6 +138,19 @@ def test_a_state_that_was_overtaken_is_nothing_new(back, kept):
     assert len(made.watch.samples) > 10 if kept else len(made.watch.samples) == 1
 
 
+def test_what_was_before_a_silence_says_nothing_about_motion():
+    made = Watched().still()
+    assert made.watch.at_rest() and not made.watch.moves()
+    made.take(made.q + 0.5, after=0.11)
+    assert np.all(made.watch.velocity() == 0.0)
+    assert not made.watch.at_rest() and not made.watch.moves(), "it has not been seen for long enough"
+    made.still(30)
+    assert made.watch.at_rest() and not made.watch.moves()
+    for _ in range(30):
+        made.take(made.q + 1e-3)
+    assert made.watch.moves() and not made.watch.at_rest()
+
+
 def test_numbers_that_are_none():
     for bad in (np.nan, np.inf):
         made = Watched().still()
