@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -234,6 +235,7 @@ def test_the_worst_error_is_that_of_the_motion_so_far():
 def test_as_much_is_kept_as_rest_needs(period):
     """Two windows of rest, and three states of a slow stream at least."""
     made = Watched()
+    made.watch.settings = replace(SETTINGS, stale=0.2)
     for _ in range(400):
         assert made.take(after=period) == ""
     kept = made.watch.samples
