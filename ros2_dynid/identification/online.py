@@ -209,6 +209,7 @@ class OnlineEstimator:
         last = self._history[-1][0] if self._history else -np.inf
         if new[0, 0] < last:
             self._history.clear()
+            last = -np.inf
         for row in new:
             if row[0] - last >= 1.0 / REMEMBERED:
                 last = row[0]

@@ -8,8 +8,10 @@ import pytest
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification.estimators.information import Block
 from ros2_dynid.identification.model_file import TorqueError, model_of
 from ros2_dynid.identification.online import OnlineEstimator
+from ros2_dynid.identification.torque_std import torque_std
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.simulated_robot import Imperfections
@@ -132,3 +134,146 @@ def test_a_broken_stream_starts_again():
     for k in range(2000):
         estimator.take(np.full(3, 0.1 * np.sin(k / 50)), np.full(3, np.nan if k == 1999 else 1.0))
     assert estimator.work() == 0 and estimator.estimate() is None
+
+
+# --- the parts, each by its definition
+
+
+def block_of(start, end, rows=10, seed=0):
+    rng = np.random.default_rng(seed)
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    width = [int(np.count_nonzero(row)) + 1 for row in estimator._felt]
+    return Block(tuple(rng.normal(size=(k, k)) for k in width), np.array([rows, 2 * rows, 3 * rows]), start, end)
+
+
+def test_older_blocks_count_less():
+    estimator = OnlineEstimator(ROBOT, 100.0, memory=20.0)
+    block = block_of(3.0, 4.0, 100)
+    faded, same = estimator._faded(block, 4.0 + 10.0), estimator._faded(block, 3.5)
+    share = np.exp(-0.5)
+    for R, S, whole in zip(faded.R, same.R, block.R, strict=True):
+        np.testing.assert_allclose(R.T @ R, share * whole.T @ whole)
+        np.testing.assert_allclose(S, whole)
+    assert list(faded.rows) == [61, 121, 182] and list(same.rows) == [100, 200, 300]
+    newer = block_of(4.0, 9.0, 7, seed=1)
+    joined = estimator._joined(block, newer)
+    assert (joined.start, joined.end) == (3.0, 9.0)
+    share = np.exp(-5.0 / 20.0)
+    assert list(joined.rows) == [round(share * k * 100) + k * 7 for k in (1, 2, 3)]
+    for R, old, new in zip(joined.R, block.R, newer.R, strict=True):
+        np.testing.assert_allclose(R.T @ R, share * old.T @ old + new.T @ new, atol=1e-9)
+
+
+def test_short_blocks_are_joined_and_many_are_made_longer():
+    estimator = OnlineEstimator(ROBOT, 100.0, memory=40.0, block=1.0)
+    for k in range(60):
+        estimator._add(block_of(float(k), k + 1.0))
+    assert len(estimator.blocks) == 60
+    estimator._add(block_of(60.0, 60.5))
+    assert len(estimator.blocks) == 31 and estimator.blocks[0].end == 2.0 and estimator.blocks[-1].start == 60.0
+    estimator._add(block_of(60.5, 61.5))  # the last one is still short of what blocks are long now
+    assert len(estimator.blocks) == 31 and estimator.blocks[-1].end == 61.5
+    estimator._add(block_of(61.5, 63.5))
+    assert len(estimator.blocks) == 32 and estimator.blocks[-1].start == 61.5
+    for k in range(40):  # blocks of 2 s may become 4 s long, a tenth of the memory, and no longer
+        estimator._add(block_of(63.5 + 4 * k, 67.5 + 4 * k))
+    ends = [block.end for block in estimator.blocks]
+    assert ends == sorted(ends) and len(ends) <= 60
+    full = OnlineEstimator(ROBOT, 100.0, memory=15.0, block=1.0)  # 2 s would be more than a tenth of it
+    for k in range(62):
+        full._add(block_of(float(k), k + 1.0))
+    assert len(full.blocks) == 60 and full.blocks[0].start == 2.0
+
+
+def test_what_is_asked_for_since_a_time_fades_from_its_own_end():
+    estimator = OnlineEstimator(ROBOT, 100.0, memory=20.0)
+    assert estimator.information() is None and estimator.estimate() is None
+    estimator.blocks = [block_of(2.0 * k, 2.0 * k + 2.0, 100, seed=k) for k in range(5)]
+    assert estimator.information(since=8.5) is None
+    found = estimator.information(since=4.0)
+    assert [block.start for block in found.blocks] == [4.0, 6.0, 8.0]
+    for block, whole in zip(found.blocks, estimator.blocks[2:], strict=True):
+        share = np.exp(-(10.0 - whole.end) / 20.0)
+        np.testing.assert_allclose(block.R[1].T @ block.R[1], share * whole.R[1].T @ whole.R[1])
+    assert estimator.estimate_of(estimator.information(since=6.0)) is None, "two blocks have no scatter"
+
+
+def test_positions_are_remembered_twenty_times_a_second_and_anew_after_a_jump():
+    estimator = OnlineEstimator(ROBOT, 100.0, memory=2.0)
+    rows = np.column_stack((np.arange(3000) / 100.0, np.random.default_rng(0).normal(size=(3000, 6))))
+    for first in range(0, 3000, 70):
+        estimator._remember(rows[first : first + 70])
+    kept = np.array(estimator._history)
+    assert len(kept) == 161 and kept.shape[1] == 4 and kept[-1, 0] > 29.9
+    assert np.all(np.diff(kept[:, 0]) >= 0.05 - 1e-9) and np.all(np.diff(kept[:, 0]) < 0.0601)
+    estimator._remember(rows[:70])
+    assert len(estimator._history) <= 15 and estimator._history[0][0] == 0.0
+
+
+def test_blocks_of_a_motion_that_repeats_are_put_together_by_phase():
+    estimator = OnlineEstimator(ROBOT, 100.0, memory=30.0)
+    t = np.arange(0.0, 80.0, 0.05)
+    phase = 2 * np.pi * t / 8.0
+    q = np.column_stack((np.sin(phase), np.cos(phase) + 0.3 * np.sin(3 * phase), np.sin(2 * phase)))
+    estimator._history.extend(np.column_stack((t, q)))
+    blocks = tuple(block_of(float(k), k + 1.0, seed=k) for k in range(80))
+    found = estimator._phases(blocks)
+    assert len(found) == 8 and [block.start for block in found] == list(range(8))
+    for k, block in enumerate(found):
+        same = blocks[k::8]
+        assert list(block.rows) == [100, 200, 300]
+        np.testing.assert_allclose(block.R[0].T @ block.R[0], sum(b.R[0].T @ b.R[0] for b in same))
+    estimator._length = 1.5
+    assert estimator._phases(blocks) == (), "five blocks of a period tell nothing"
+    estimator._length = 1.0
+    estimator._history.clear()
+    assert estimator._phases(blocks) == ()
+    estimator._history.extend(np.column_stack((t, np.random.default_rng(0).normal(size=q.shape).cumsum(axis=0))))
+    assert estimator._phases(blocks) == ()
+
+
+def reference_of(sigma, fit, std=0.0):
+    base = base_parameters(ROBOT)
+    value, size = base.values(ROBOT, true_parameters(ROBOT, 2)), len(base)
+    usual = {name: TorqueError(x, 0.01) for name, x in zip((*ROBOT.active_names, "all"), (*fit, 0.1), strict=True)}
+    obtained = {"sigma": list(sigma), "dof": 30.0}
+    return model_of(ROBOT, base, value, np.full(size, std), std**2 * np.eye(size), fit=usual, obtained=obtained)
+
+
+def test_drift_is_the_error_over_what_the_models_data_and_bars_allow_for():
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    estimator._error, estimator._variance = np.array([4.0, 9.0, 1.0]), np.array([0.0, 3.0, 0.0])
+    model = reference_of((0.5, 1.0, 0.1), (2.0, 0.5, 0.2))
+    expected = np.array([2.0 / 2.0, 3.0 / 2.0, 1.0 / 0.2])
+    found = estimator.drift(model, 4.9)
+    np.testing.assert_allclose(found.ratio, expected)
+    assert found.joint == ROBOT.active_names[2] and found.drifting
+    assert not estimator.drift(model, 5.1).drifting
+
+
+@pytest.mark.parametrize("piece", [1, 37, 600])
+def test_the_error_that_is_followed_is_that_of_the_reference(piece):
+    """A constant torque beyond the model: its square is approached as 1 - exp(-t), whatever pieces it comes in."""
+    estimator = OnlineEstimator(ROBOT, 200.0, row_rate=100.0)
+    t = np.arange(600) / 200.0
+    w = np.array([2.0, 3.0, 2.5])
+    q, dq, ddq = np.sin(w * t[:, None]), w * np.cos(w * t[:, None]), -(w**2) * np.sin(w * t[:, None])
+    still = np.array([1.0, 1.0, 0.0])
+    q, dq, ddq = q * still, dq * still, ddq * still
+    chi = true_parameters(ROBOT, 2)
+    chi[[12, 26, 40]] = 0.0  # no dry friction: its jumps are not those of a filtered motion
+    base = base_parameters(ROBOT)
+    size = len(base)
+    model = model_of(ROBOT, base, base.values(ROBOT, chi), np.full(size, 0.1), 0.01 * np.eye(size))
+    extra = np.array([2.0, -3.0, 5.0])
+    tau = inverse_dynamics(ROBOT, chi, q, dq, ddq) + extra
+    rows = np.column_stack((t, q, tau))
+    for first in range(0, 600, piece):
+        estimator._watch(rows[first : first + piece], model)
+    reach = len(estimator._kernels[0]) - 1
+    share = 1.0 - np.exp(-(600 - reach) / 200.0)
+    np.testing.assert_allclose(estimator._error[:2], extra[:2] ** 2 * share, rtol=0.06)
+    assert estimator._error[2] == estimator._variance[2] == 0.0, "a joint that stands still is not judged"
+    spread = torque_std(model, q, dq, ddq)[200:].mean(axis=0)
+    assert np.all(np.sqrt(estimator._variance[:2] / share) < 1.3 * spread[:2])
+    assert np.all(np.sqrt(estimator._variance[:2] / share) > 0.7 * spread[:2])
