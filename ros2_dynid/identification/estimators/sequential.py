@@ -31,13 +31,6 @@ class FilterState:
         """The least-squares solution of the rows seen."""
         return solve(self.R)
 
-    @property
-    def variance(self) -> float:
-        """Mean square of the weighted errors left, with the degrees of freedom of the fit taken off."""
-        found = self.solution
-        left = np.linalg.norm(self.R[:, -1] - self.R[:, :-1] @ found.value)
-        return float(left**2 / max(self.rows - found.rank, 1.0))
-
 
 def start(size: int, prior: Array | None = None, std: Array | None = None) -> FilterState:
     """Return the filter before any row, for `size` parameters, or one that knows a prior with standard deviations."""
