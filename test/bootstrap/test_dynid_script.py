@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -496,6 +496,40 @@ def test_a_second_start_waits_for_the_first(tmp_path: Path) -> None:
         assert child.returncode == 2
         assert "dynid: slept" in errors
     assert (tmp_path / "two").exists()
+
+
+FAKE = """#!/bin/sh
+echo "begin $2 $3" >> trace
+if [ "$2" = mypy ]; then while ! grep -q "end pytest" trace; do sleep 0.02; done; echo "types do not fit"; fi
+echo "end $2 $3" >> trace
+case "$2 $3" in $FAILS) exit 1;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("fails", "named"),
+    [("none", ""), ("mypy*", "mypy"), ("ruff*check", "ruff check"), ("pytest*test/nodes", "pytest test/nodes")],
+)
+def test_lint_types_and_tests_all_run_whatever_fails(
+    script: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    fails: str,
+    named: str,
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(FAKE)
+    python.chmod(0o755)
+    environment = {**os.environ, "FAILS": fails}
+    workshop = SimpleNamespace(environment=lambda: dict(environment), root=tmp_path, python=python, checkout=tmp_path)
+    assert script.run_tests(workshop, []) == (1 if named else 0)
+    trace = (tmp_path / "trace").read_text().splitlines()
+    assert {line for line in trace if line.startswith("end ruff")} == {"end ruff check", "end ruff format"}
+    assert trace.index("end mypy ") > trace.index("end pytest -q"), "it runs beside the tests"
+    assert trace.index("begin pytest test/nodes") > trace.index("end mypy "), "nodes have the machine to themselves"
+    told = capfd.readouterr().err
+    assert "types do not fit" in told and (f"FAILED: {named}" in told) == bool(named) == ("FAILED" in told)
 
 
 def test_a_failed_program_is_shown_to_the_caller(script: ModuleType, tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_plans_keep_the_margin():
     robot = load_robot(path)
     shapes = make_shapes(robot, urdf_capsules(robot, path)[0], planes=planes_of(-0.15), margin=0.03)
     caps = Caps(position=np.pi, acceleration=8.0)
-    found = plan(robot, PlanOptions(time_budget_s=3.0, caps=caps, shapes=shapes, groups=["inertial"]))
+    found = plan(robot, PlanOptions(time_budget_s=1.0, caps=caps, shapes=shapes, groups=["inertial"]))
     assert clearance(robot, shapes, found.trajectory.sample(1000.0).q)[0] >= 0.03 - 1e-3
     assert check_trajectory(robot, found.trajectory, margin=0.05, caps=caps) == []
     for slow in (static_poses(robot, poses=6, caps=caps, shapes=shapes), ramps(robot, caps=caps, shapes=shapes)):
@@ -219,7 +219,7 @@ def test_plans_keep_the_margin():
 def test_points_keep_the_margin_too():
     robot = three_dof()
     shapes = make_shapes(robot, stick(robot), planes=planes_of(-0.8), margin=0.03)
-    found = plan(robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=3.0))
+    found = plan(robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=1.0))
     assert clearance(robot, shapes, found.trajectory.sample(500.0).q)[0] >= 0.03 - 1e-3
 
 

@@ -40,7 +40,7 @@ def run(capsys, *arguments):
 @pytest.mark.parametrize("method", ["points", "fourier", "static", "ramps", "friction", "validation"])
 def test_json_and_files(capsys, tmp_path, robot, method):
     out = tmp_path / "out.yaml"
-    options = ["--method", method, "--time-budget", "1", "--poses", "3", "--seed", "3", "-o", out, "--json"]
+    options = ["--method", method, "--time-budget", "0.4", "--poses", "3", "--seed", "3", "-o", out, "--json"]
     options += ["--only", "inertial"] if method == "points" else []
     code, text, _ = run(capsys, robot, *options, "--rehearsal", tmp_path / "slow.yaml", "--csv", tmp_path / "t.csv")
     assert code == 0
@@ -71,7 +71,7 @@ def test_table_for_people(capsys, tmp_path, robot):
 def test_urdf_with_meshes_floor_and_caps(capsys, tmp_path):
     urdf = example_urdf("ur_description/urdf/ur5_robot.urdf")
     out = tmp_path / "o.yaml"
-    arguments = [urdf, "--time-budget", "2", "--floor", "-0.2", "--max-position", "3", "--max-acceleration", "6"]
+    arguments = [urdf, "--time-budget", "1", "--floor", "-0.2", "--max-position", "3", "--max-acceleration", "6"]
     code, text, _ = run(capsys, *arguments, "-o", out, "--json")
     result = json.loads(text)
     assert code == 0 and result["clearance"] >= 0.02 and result["exact_clearance"] > 0.0

@@ -50,7 +50,7 @@ def test_linear_factor_touches_a_limit():
 @pytest.mark.parametrize("start", [None, [0.5, -1.0, 0.2]])
 def test_limits_hold_on_a_grid_ten_times_finer(start):
     robot = three_dof()
-    found = plan(robot, PlanOptions(seed=2, time_budget_s=3.0, start=start))
+    found = plan(robot, PlanOptions(seed=2, time_budget_s=1.0, start=start))
     assert check_trajectory(robot, found.trajectory, margin=0.05) == []
     s = found.trajectory.sample(10 * 4 * 16 * 5 / 10.0)
     b = bounds_of(robot, 0.05)
@@ -85,7 +85,7 @@ def test_six_joints_with_friction_and_every_limit():
 
 def test_torque_limits_bend_the_trajectory():
     robot = three_dof(effort=80.0)
-    found = plan(robot, PlanOptions(time_budget_s=3.0, groups=["inertial"]))
+    found = plan(robot, PlanOptions(time_budget_s=1.0, groups=["inertial"]))
     assert found.use["effort"] <= 0.95 + 1e-9 and check_trajectory(robot, found.trajectory, margin=0.05) == []
 
 
