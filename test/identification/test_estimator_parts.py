@@ -11,9 +11,11 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import large_delay, lower_cutoff, sequential
-from ros2_dynid.identification.estimators.fit import identify_arrays, inform
+from ros2_dynid.identification.estimators.fit import Problem, fitter, identify_arrays, inform
 from ros2_dynid.identification.estimators.least_squares import own_errors, wls
+from ros2_dynid.identification.estimators.robust import _scale
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, effort_later
 from ros2_dynid.identification.preparation.cutoffs import Spectrum, looked_at, propose, spectrum
 from ros2_dynid.identification.preparation.effort_streams import effort_streams, swapped
@@ -413,3 +415,82 @@ def test_which_of_two_efforts_comes_first():
     every = replace(ROBOT, joints=tuple(replace(joint, felt=()) for joint in ROBOT.joints), parameters={})
     alone = effort_streams(every, replace(samples, tau=None))
     np.testing.assert_array_equal(alone.tau, link) and alone.tau_l is None
+
+
+# --- estimators of two recordings by numpy
+
+
+def two_recordings(outliers=0):
+    parts, rng = [], np.random.default_rng(9)
+    for seed, count in ((0, 600), (1, 330)):
+        t, q, dq, ddq, tau = measured(count, 0.5, seed)
+        hit = rng.choice(count, outliers, replace=False)
+        tau[hit] += 40.0 * rng.choice([-1.0, 1.0], (outliers, 3))
+        parts.append(as_prepared(ROBOT, q, dq, ddq, tau, t))
+    information = inform(ROBOT, BASE, parts, delay=False)
+    return Problem(ROBOT, BASE, tuple(parts), information, np.zeros(len(BASE))), parts
+
+
+def stacked(parts, blocks=None):
+    """Return W (rows, n, b) and tau of the rows of these blocks: 30 of 20 rows, then 30 of 11."""
+    number = np.concatenate((np.arange(600) // 20, 30 + np.arange(330) // 11))
+    rows = np.ones(930, dtype=bool) if blocks is None else np.isin(number, blocks)
+    W = np.concatenate([regressor(ROBOT, p.q, p.dq, p.ddq)[:, :, BASE.columns(ROBOT)] for p in parts])
+    return W[rows], np.concatenate([p.tau for p in parts])[rows]
+
+
+def solved(W, tau, weight):
+    """Return the least-squares solution of rows times weight (rows, n)."""
+    return np.linalg.lstsq((weight[:, :, None] * W).reshape(-1, W.shape[2]), (weight * tau).ravel(), rcond=None)[0]
+
+
+@pytest.mark.parametrize("blocks", [None, [*range(3, 28), *range(33, 55)]])
+def test_ordinary_and_weighted_least_squares_of_two_recordings(blocks):
+    problem, parts = two_recordings()
+    W, tau = stacked(parts, blocks)
+    plain = fitter(Method.OLS, problem)(blocks)
+    np.testing.assert_allclose(plain.value, solved(W, tau, np.ones_like(tau)), rtol=1e-6, atol=1e-7)
+    found = fitter(Method.WLS, problem)(blocks)
+    np.testing.assert_allclose(found.value, solved(W, tau, np.ones_like(tau) / found.sigma), rtol=1e-6, atol=1e-7)
+    for estimate, weight in ((plain, np.ones(3)), (found, 1.0 / found.sigma)):
+        left = tau - W @ estimate.value
+        A = np.einsum("mnb,n,mnc->bc", W, weight**2, W)
+        used = [np.trace(np.linalg.solve(A, weight[j] ** 2 * W[:, j].T @ W[:, j])) for j in range(3)]
+        sigma = np.sqrt(np.sum(left**2, axis=0) / (len(tau) - np.array(used)))
+        np.testing.assert_allclose(estimate.sigma, sigma, rtol=1e-5)
+
+
+@pytest.mark.parametrize("blocks", [None, [*range(3, 28), *range(33, 55)]])
+def test_robust_least_squares_of_two_recordings(blocks):
+    problem, parts = two_recordings(outliers=15)
+    W, tau = stacked(parts, blocks)
+    found = fitter(Method.IRLS, problem)(blocks)
+    value = found.value
+    for _ in range(60):  # from there it must not move
+        error = np.abs(tau - W @ value)
+        scale = np.array([_scale(error[:, j]) for j in range(3)])
+        weight = np.sqrt(1.345 / np.maximum(error / scale, 1.345)) / scale
+        value = solved(W, tau, weight)
+    np.testing.assert_allclose(found.value, value, atol=0.02 * found.std.max(), rtol=2e-3)
+    assert np.all(np.abs(found.value - value) < 0.05 * found.std)
+    truth = BASE.values(ROBOT, true_parameters(ROBOT, 1))
+    z = (found.value - truth) / found.std
+    assert 0.4 < np.sqrt(np.mean(z**2)) < 1.8
+    plain = fitter(Method.WLS, problem)(blocks)
+    assert np.median(np.abs(found.value - truth) / np.abs(plain.value - truth)) < 0.7
+
+
+def test_joint_by_joint_from_the_last_one():
+    problem, parts = two_recordings()
+    W, tau = stacked(parts)
+    found = fitter(Method.RECURSIVE, problem)(None)
+    felt = [np.abs(W[:, j]).max(axis=0) > 1e-9 for j in range(3)]
+    value, known = np.zeros(len(BASE)), np.zeros(len(BASE), dtype=bool)
+    for j in (2, 1, 0):
+        new = felt[j] & ~known
+        value[new] = np.linalg.lstsq(W[:, j][:, new], tau[:, j] - W[:, j][:, known] @ value[known], rcond=None)[0]
+        known |= new
+    np.testing.assert_allclose(found.value, value, rtol=1e-6, atol=1e-7)
+    truth = BASE.values(ROBOT, true_parameters(ROBOT, 1))
+    z = (found.value - truth) / found.std
+    assert 0.4 < np.sqrt(np.mean(z**2)) < 1.8 and found.rank == len(BASE)

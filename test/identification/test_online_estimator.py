@@ -11,6 +11,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.estimators.information import Block
 from ros2_dynid.identification.model_file import TorqueError, model_of
 from ros2_dynid.identification.online import OnlineEstimator
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.torque_std import torque_std
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.plant import Plant
@@ -277,3 +278,32 @@ def test_the_error_that_is_followed_is_that_of_the_reference(piece):
     spread = torque_std(model, q, dq, ddq)[200:].mean(axis=0)
     assert np.all(np.sqrt(estimator._variance[:2] / share) < 1.3 * spread[:2])
     assert np.all(np.sqrt(estimator._variance[:2] / share) > 0.7 * spread[:2])
+
+
+@pytest.mark.parametrize(
+    ("rate", "row_rate", "cutoff", "step", "row_step"),
+    [(1000.0, 100.0, 15.0, 16, 2), (1000.0, 10.0, 15.0, 16, 6), (100.0, 100.0, 15.0, 1, 3), (40.0, 100.0, 30.0, 1, 1)],
+)
+def test_filters_of_a_stream(rate, row_rate, cutoff, step, row_step):
+    found = OnlineEstimator(ROBOT, rate, row_rate=row_rate, cutoff=cutoff)._like
+    position = min(cutoff, 0.3 * rate) if rate > 40.0 else found.filter.position_cutoff
+    assert found.filter.position_cutoff == position < cutoff * 1.0001 and position <= 0.31 * rate
+    assert found.filter.row_cutoff == pytest.approx(position / 2.2)
+    assert (found.cutoffs.step, found.cutoffs.row_step) == (step, row_step)
+    assert found.filter.inner_rate == pytest.approx(rate / step) and found.known.rate == rate
+    assert found.filter.row_rate == pytest.approx(rate / step / row_step)
+    kernels = lowpass_kernel(position, rate), lowpass_kernel(position / 2.2, rate / step)
+    assert found.filter.dropped == pytest.approx((len(kernels[0]) // 2 + step * (len(kernels[1]) // 2)) / rate)
+
+
+def test_the_newest_state_that_was_worked_on():
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    assert estimator.newest == -np.inf and estimator.work() == 0
+    for k in range(5):
+        estimator.take(np.full(3, 0.1 * k), np.ones(3), 3.0 + 0.01 * k)
+    assert estimator.newest == -np.inf
+    estimator.work()
+    assert estimator.newest == pytest.approx(3.04)
+    for k in range(3):
+        estimator.take(np.full(3, 0.1 * k), np.ones(3))
+    assert estimator.samples == 8
