@@ -178,16 +178,17 @@ def main() -> int:
             totals[count] = min(total, totals.get(count, np.inf))  # what a busy machine adds is not ours
             digests.add(digest(out))
             did = run.work
-            share = did.reducing / (did.mapping + did.reducing)
             print(f"{count} workers: {total:.1f} s, {watch.memory:.0f} MB at most in one")
-            print(f"  of a core: map {did.mapping:.1f} s, reduction {did.reducing:.1f} s ({100 * share:.1f} %)")
+            print(f"  after the last recording: {did.after:.2f} s ({100 * did.after / did.seconds:.1f} %)")
+            times = f"recordings {did.mapping:.1f} s, robots {did.identifying:.1f} s, fleet {did.comparing:.2f} s"
+            print(f"  of a core: {times}")
             page = run.page.stat().st_size
             print(f"  {did.mapped} recordings mapped, {len(run.fleet.failed)} failed, page {page / 1e3:.0f} kB")
         judged(run, faults)
         print(f"the same files by content: {'yes' if len(digests) == 1 else 'NO'}")
         if {1, 2} <= totals.keys():
             print(f"two workers against one: {totals[1] / totals[2]:.2f} times")
-        each = (did.mapping + did.reducing) / hours
+        each = (did.mapping + did.identifying + did.comparing) / hours
         cluster = each * 1e4 / 64 / 3600
         print(f"{each:.1f} s of a core for an hour of recording: 10,000 h on 64 cores take {cluster:.2f} h")
     return 0

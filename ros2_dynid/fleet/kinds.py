@@ -23,6 +23,8 @@ from ros2_dynid.model.robot import Array
 CHANCE = 0.01
 """Chance of naming any robot of a fleet in which none stands out."""
 ROUNDS = 20
+STEPS, CLOSE = 100, 1e-9
+"""Steps to the spread at most, and the relative change of its square at which it is found."""
 LEAST = 3
 """Robots that it takes to call one of them different."""
 RIDGE = 1e-12
@@ -120,23 +122,21 @@ def _mean_and_spread(x: Array, s: Array) -> tuple[float, float, float]:
     """
     if len(x) == 1:
         return float(x[0]), float(s[0]), np.nan
-    scale = max(float(np.ptp(x)), float(np.max(s)), 1e-300)
-    floor = (1e-12 * max(scale, float(np.max(np.abs(x))))) ** 2
-
-    def excess(square: float) -> float:
-        w = 1.0 / (s**2 + square + floor)
-        return float(np.sum(w * (x - np.sum(w * x) / np.sum(w)) ** 2)) - (len(x) - 1)
-
-    low, high = 0.0, scale**2
-    if excess(0.0) > 0.0:
-        for _ in range(200):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
-            if high - low <= 1e-6 * high:
-                break
-    square = low
-    w = 1.0 / (s**2 + square + floor)
-    return float(np.sum(w * x) / np.sum(w)), float(1.0 / np.sqrt(np.sum(w))), float(np.sqrt(square))
+    n, s2 = len(x), s**2
+    floor = (1e-12 * max(float(np.max(np.abs(x))), float(np.max(s)), 1e-300)) ** 2
+    # The sum is convex and falls with the spread: Newton's steps from the left of the root never pass it. If all s were
+    # as large as the largest, this would be the root.
+    square = max(float(np.sum((x - x.mean()) ** 2)) / (n - 1) - float(np.max(s2)) - floor, 0.0)
+    for _ in range(STEPS):
+        w = 1.0 / (s2 + (square + floor))
+        mean = float(np.sum(w * x) / np.sum(w))
+        own = w * (x - mean) ** 2
+        excess = float(np.sum(own)) - (n - 1)
+        step = excess / max(float(np.sum(w * own)), 1e-300)
+        if excess <= 0.0 or step <= CLOSE * square:
+            break
+        square += step
+    return mean, float(1.0 / np.sqrt(np.sum(w))), float(np.sqrt(square))
 
 
 def _distances(x: Array, s: Array, inside: NDArray[np.bool_], chance: float) -> tuple[Array, Array]:

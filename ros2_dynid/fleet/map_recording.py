@@ -8,22 +8,31 @@ from functools import lru_cache
 
 import numpy as np
 
-from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codegen.backend import LARGE, regressor_function, torque_function
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.parts import Change, Parts, Source, open_recording
 from ros2_dynid.fleet.recordings import Identity, identity, plain_reason
-from ros2_dynid.identification.estimators import Information
+from ros2_dynid.fleet.store import packed
+from ros2_dynid.identification.estimators import Block, ColumnLayout, Information
 from ros2_dynid.identification.estimators.fit import informing
 from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques, weighted
-from ros2_dynid.identification.preparation import Prepared
+from ros2_dynid.identification.preparation import Cutoffs, Filter, Prepared
+from ros2_dynid.identification.preparation.cutoffs import Spectrum
 from ros2_dynid.identification.preparation.elsewhere import outline
+from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.validation.comparison import LIMIT
-from ros2_dynid.identification.validation.row_evidence import RowCollector, RowEvidence, lag_of, picture_stride
+from ros2_dynid.identification.validation.row_evidence import (
+    PicturedRows,
+    RowCollector,
+    RowEvidence,
+    Successive,
+    lag_of,
+    picture_stride,
+)
 from ros2_dynid.identification.validation.sampled_motion import (
     MOST,
     MotionSampler,
@@ -33,6 +42,7 @@ from ros2_dynid.identification.validation.sampled_motion import (
 )
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Robot
+from ros2_dynid.notes import Note, NoteKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +61,13 @@ class Outcome:
     start_ns: int
     long: bool = False
     twice: bool = False
+
+
+KINDS = (
+    Block, ColumnLayout, Cutoffs, Filter, FirstPiece, Information, Note, NoteKind, Outcome, PicturedRows, Prepared,
+    RowEvidence, SampledMotion, Spectrum, Successive,
+)  # fmt: skip
+"""All that a stored outcome may hold."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +102,7 @@ def map_recording(source: Source, share: float = 1.0) -> Outcome | Failed:
     as many are kept; if even that is too few, the recording is read again.
     """
     try:
-        ready(source.robot)
+        ready(source)
         opened = open_recording(source)
         found, long = opened.outline, opened.whole is None
         parts: Iterable[Prepared] = (opened.whole,) if opened.whole is not None else ()
@@ -94,7 +111,7 @@ def map_recording(source: Source, share: float = 1.0) -> Outcome | Failed:
         most = [max(1, round(2.0 * share * number)) for number in (LIMIT, MOST)]
         rows = RowCollector(picture_stride([row_count(found)], most[0]), lag_of(found.filter))
         motion = MotionSampler(motion_stride(sample_count(found), most[1]))
-        one = informing(source.robot, _base(source.robot), delay=source.options.delay is None)
+        one = _informing(source.robot_key, _Kept(source.robot), delay=source.options.delay is None)
         information = one(found, motion.over(parts), watch=rows.take)
         evidence = rows.evidence(information.columns)
         return Outcome(
@@ -111,6 +128,12 @@ def map_recording(source: Source, share: float = 1.0) -> Outcome | Failed:
         return failed(error, source.place)
 
 
+def map_packed(source: Source, share: float = 1.0) -> bytes | Failed:
+    """Return the outcome of a recording as it is stored, packed where it was computed."""
+    outcome = map_recording(source, share)
+    return outcome if isinstance(outcome, Failed) else packed(outcome)
+
+
 def _alone(information: Information) -> float:
     """Return the relative torque error of a recording under its own estimate; NaN if it has none."""
     try:
@@ -123,7 +146,7 @@ def _alone(information: Information) -> float:
 def outline_elsewhere(source: Source) -> Prepared | Failed:
     """Return the outline of a recording prepared in another way."""
     try:
-        ready(source.robot)
+        ready(source)
         return open_recording(source).outline
     except (DynidError, OSError, MemoryError) as error:
         return failed(error, source.place)
@@ -132,7 +155,7 @@ def outline_elsewhere(source: Source) -> Prepared | Failed:
 def answer(question: Question) -> object:
     """Return the answer to a question about a recording, or Failed."""
     try:
-        ready(question.source.robot)
+        ready(question.source)
         parts = Parts(question.source, question.changes, question.outline.top_speed)
         whole = question.outline
         if not all(change.same_rows for change in question.changes):
@@ -171,9 +194,9 @@ def reason(found: Failed) -> str:
     return plain_reason(found.error())
 
 
-def ready(robot: Robot) -> None:
+def ready(source: Source) -> None:
     """Build the robot's compiled dynamics first, if they can be: a result must not depend on who built them when."""
-    _ready(fingerprint(robot), _Kept(robot))
+    _ready(source.robot_key, _Kept(source.robot))
 
 
 class _Kept:
@@ -196,10 +219,7 @@ def _ready(key: str, kept: _Kept) -> None:
     torque_function(*frictionless(robot, standard_vector(robot)))
 
 
-def _base(robot: Robot) -> BaseParameters:
-    return _base_of(fingerprint(robot), _Kept(robot))
-
-
 @lru_cache(maxsize=64)
-def _base_of(key: str, kept: _Kept) -> BaseParameters:
-    return base_parameters(kept.robot, method="closed-form")
+def _informing(key: str, kept: _Kept, *, delay: bool) -> Callable[..., Information]:
+    """Return `informed` for the robot's base parameters with plain friction."""
+    return informing(kept.robot, base_parameters(kept.robot, method="closed-form"), delay=delay)

@@ -32,7 +32,8 @@ _kept: OrderedDict[str, Prepared] = OrderedDict()
 class Source:
     """What to read and how to prepare it; content: the hash of what is at `place`.
 
-    long: it is known to have several pieces; twice: and that its clock was set back.
+    long: it is known to have several pieces; twice: and that its clock was set back; robot_print: the fingerprint of
+    the robot, for caches.
     """
 
     place: str
@@ -43,6 +44,17 @@ class Source:
     filters: Filter | None = None
     long: bool = False
     twice: bool = False
+    robot_print: str = ""
+
+    @property
+    def robot_key(self) -> str:
+        """The fingerprint of the robot."""
+        return self.robot_print or fingerprint(self.robot)
+
+    @property
+    def key(self) -> str:
+        """The fingerprint of what the recording is and how it is prepared."""
+        return fingerprint(self.place, self.content, self.robot_key, self.options, self.reading, self.filters)
 
     def prepared_with(self, options: PreparationOptions, reading: Reading, filters: Filter | None) -> Source:
         """Return the same prepared in another way; itself if it is the same way."""
@@ -96,7 +108,7 @@ class Parts:
     def _unchanged(self) -> Iterator[Prepared]:
         twice, top_speed = self.source.twice, self._top_speed
         if not self.source.long or top_speed is None:
-            key = fingerprint(self.source)
+            key = self.source.key
             if key in _kept:
                 _kept.move_to_end(key)
                 yield _kept[key]
@@ -123,7 +135,7 @@ def open_recording(source: Source) -> Opened:
         found = replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
         whole = None if parts.only is None else replace(parts.only, notes=found.notes)
         if whole is not None:
-            _keep(fingerprint(source), whole)
+            _keep(source.key, whole)
         return Opened(found, starts[0] if starts else 0, whole, twice)
     raise AssertionError("a recording read twice is always in order")
 

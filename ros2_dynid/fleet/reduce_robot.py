@@ -8,7 +8,7 @@ kind share, and what each recording says by itself.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from ros2_dynid import pipeline
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import DynidError
 from ros2_dynid.fleet.distant import Map, Recordings, here
-from ros2_dynid.fleet.map_recording import Outcome
+from ros2_dynid.fleet.map_recording import KINDS, Failed, Outcome
 from ros2_dynid.fleet.parts import Source
+from ros2_dynid.fleet.store import unpacked
 from ros2_dynid.fleet.trends import FrictionPoint, friction_of
 from ros2_dynid.identification.estimators import Estimate, Information, combine, wls
 from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques
@@ -35,7 +37,7 @@ from ros2_dynid.report.build import MODEL
 
 @dataclass(frozen=True, eq=False)
 class RobotJob:
-    """A robot with the outcomes of its recordings in order, and its recordings to validate on.
+    """A robot with its recordings, their outcomes as they are stored, and its recordings to validate on.
 
     folder: where its model will be, as the files name it; command: what to type to repeat it.
     """
@@ -44,10 +46,19 @@ class RobotJob:
     robot: Robot
     options: IdentifyOptions
     sources: tuple[Source, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[bytes, ...]
     validation: tuple[Source, ...]
     folder: str
     command: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Mapped:
+    """A robot's recordings in order of time, and of content where that is the same, with their outcomes."""
+
+    job: RobotJob
+    sources: tuple[Source, ...]
+    outcomes: tuple[Outcome, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,19 +105,41 @@ class Reduced:
     files: Mapping[str, bytes]
 
 
-def reduce_robot(job: RobotJob, run: Map = here) -> Reduced:
+def reduce_robot(job: RobotJob, run: Map = here) -> Reduced | Failed:
     """Identify a robot from the outcomes of its recordings; `run` maps questions about samples."""
+    mapped = _in_order(job)
+    if isinstance(mapped, Failed):
+        return mapped
+    return _reduced(mapped, run)
+
+
+def _in_order(job: RobotJob) -> _Mapped | Failed:
+    found = []
+    for source, data in zip(job.sources, job.outcomes, strict=True):
+        outcome = unpacked(data, Outcome, KINDS)
+        if outcome is None:
+            return Failed("the stored outcome of a recording is foreign", "remove the folder outcomes", source.place)
+        found.append((replace(source, long=outcome.long, twice=outcome.twice), outcome))
+    found.sort(key=lambda one: (one[1].start_ns, one[0].content))
+    sources, outcomes = zip(*found, strict=True)
+    return _Mapped(job, sources, outcomes)
+
+
+@small_matrices
+def _reduced(mapped: _Mapped, run: Map) -> Reduced:
+    job = mapped.job
     robot = job.robot
     base = base_parameters(robot, method="closed-form")
-    together = with_standstill(combine([outcome.information for outcome in job.outcomes]))
+    together = with_standstill(combine([outcome.information for outcome in mapped.outcomes]))
     try:
         found = wls(together)
     except DynidError as error:
         return Reduced(_without_estimate(job, base, str(error)), {})
-    rows = tuple(
-        _row(job, base, k, together.take([i for i, b in enumerate(together.blocks) if b.recording == k]), found)
-        for k in range(len(job.sources))
-    )
+    own: dict[int, list[int]] = {}
+    for number, block in enumerate(together.blocks):
+        own.setdefault(block.recording, []).append(number)
+    top_speed = np.asarray(np.median([outcome.outline.top_speed for outcome in mapped.outcomes], axis=0))
+    rows = tuple(_row(mapped, base, k, together.take(own[k]), found, top_speed) for k in range(len(mapped.sources)))
     result = RobotResult(
         id=job.id,
         joints=tuple(robot.active_names),
@@ -121,17 +154,18 @@ def reduce_robot(job: RobotJob, run: Map = here) -> Reduced:
         fit={},
         validation={},
     )
-    return _identified(job, result, run)
+    return _identified(mapped, result, run)
 
 
-def _identified(job: RobotJob, result: RobotResult, run: Map) -> Reduced:
-    sources = {source.place: source for source in (*job.sources, *job.validation)}
-    known = {source.place: outcome for source, outcome in zip(job.sources, job.outcomes, strict=True)}
+def _identified(mapped: _Mapped, result: RobotResult, run: Map) -> Reduced:
+    job = mapped.job
+    sources = {source.place: source for source in (*mapped.sources, *job.validation)}
+    known = {source.place: outcome for source, outcome in zip(mapped.sources, mapped.outcomes, strict=True)}
     recordings = Recordings(sources, known, run)
     try:
         found = pipeline.identify(
             job.robot,
-            recordings.distant([source.place for source in job.sources]),
+            recordings.distant([source.place for source in mapped.sources]),
             options=job.options,
             validate=recordings.distant([source.place for source in job.validation]),
             command=job.command,
@@ -140,7 +174,7 @@ def _identified(job: RobotJob, result: RobotResult, run: Map) -> Reduced:
         return Reduced(replace(result, level="bad", problem=str(error)), {})
     outcome = replace(found.outcome, model=f"{job.folder}/{MODEL}", seconds=0.0)
     # The date of the data, and no duration: the same data give the same files.
-    model = replace(found.model, obtained={**found.model.obtained, "created": _date(job)})
+    model = replace(found.model, obtained={**found.model.obtained, "created": _date(mapped.outcomes)})
     with tempfile.TemporaryDirectory(prefix="dynid-") as place:
         folder = Path(place, "model")
         pipeline.write_result(folder, model, outcome, found.torques)
@@ -157,23 +191,21 @@ def _identified(job: RobotJob, result: RobotResult, run: Map) -> Reduced:
     )
 
 
-def _row(job: RobotJob, base: BaseParameters, k: int, own: Information, found: Estimate) -> RecordingRow:
-    outline = job.outcomes[k].outline
+def _row(
+    mapped: _Mapped, base: BaseParameters, k: int, own: Information, found: Estimate, top_speed: Array
+) -> RecordingRow:
+    """Return recording number k; top_speed: what each joint usually reaches, shape (n,)."""
+    outcome = mapped.outcomes[k]
     torque = max(float(np.linalg.norm(joint_torques(own))), 1e-300)
     return RecordingRow(
-        place=job.sources[k].place,
+        place=mapped.sources[k].place,
         together=float(np.linalg.norm(joint_errors(own, found.value))) / torque,
-        alone=job.outcomes[k].alone,
-        seconds=float(outline.t[-1] - outline.t[0]),
-        time=job.outcomes[k].start_ns * 1e-9,
-        friction=friction_of(job.robot, base, own, found, _top_speed(job)),
-        notes=tuple(str(note) for note in outline.notes[:5]),
+        alone=outcome.alone,
+        seconds=float(outcome.outline.t[-1] - outcome.outline.t[0]),
+        time=outcome.start_ns * 1e-9,
+        friction=friction_of(mapped.job.robot, base, own, found, top_speed),
+        notes=tuple(str(note) for note in outcome.outline.notes[:5]),
     )
-
-
-def _top_speed(job: RobotJob) -> Array:
-    """Return the usual top speed of each joint, shape (n,)."""
-    return np.asarray(np.median([outcome.outline.top_speed for outcome in job.outcomes], axis=0))
 
 
 def _without_estimate(job: RobotJob, base: BaseParameters, problem: str) -> RobotResult:
@@ -186,6 +218,6 @@ def _without_estimate(job: RobotJob, base: BaseParameters, problem: str) -> Robo
     )  # fmt: skip
 
 
-def _date(job: RobotJob) -> str:
-    newest = max(outcome.start_ns for outcome in job.outcomes)
+def _date(outcomes: Sequence[Outcome]) -> str:
+    newest = max(outcome.start_ns for outcome in outcomes)
     return datetime.fromtimestamp(newest * 1e-9, timezone.utc).isoformat(timespec="seconds")

@@ -10,7 +10,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ros2_dynid.atomic import write_text
@@ -19,31 +19,24 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import Member, load_fleet
 from ros2_dynid.fleet.lock import locked
-from ros2_dynid.fleet.map_recording import Failed, Outcome, identities, map_recording, reason
+from ros2_dynid.fleet.map_recording import Failed, identities, map_packed, reason
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.recordings import Found, Identity, find, is_url, stamp_of
 from ros2_dynid.fleet.reduce_robot import RecordingRow, Reduced, RobotJob, RobotResult, reduce_robot
-from ros2_dynid.fleet.store import FORMAT, Store, read_packed, sweep, write_packed
+from ros2_dynid.fleet.store import ENDING, FORMAT, Store, packed, read_whole, sweep, unpacked, write_whole
 from ros2_dynid.fleet.summary import FailedRecording, Fleet, summarise
 from ros2_dynid.fleet.trends import FrictionPoint
 from ros2_dynid.fleet.workers import Done, Task, Workers, workers
-from ros2_dynid.identification.estimators import Block, ColumnLayout, Information
 from ros2_dynid.identification.model_file import TorqueError
-from ros2_dynid.identification.preparation import Cutoffs, Filter, Prepared
-from ros2_dynid.identification.preparation.cutoffs import Spectrum
-from ros2_dynid.identification.preparation.even_grid import FirstPiece
-from ros2_dynid.identification.validation.row_evidence import PicturedRows, RowEvidence, Successive
-from ros2_dynid.identification.validation.sampled_motion import SampledMotion
 from ros2_dynid.model.robot import Robot
-from ros2_dynid.notes import Note, NoteKind
 from ros2_dynid.progress import Progress, Reporter
 from ros2_dynid.report.build import MODEL, PAGE
 from ros2_dynid.results import committed
 from ros2_dynid.version import __version__
 
 OUTCOMES, ROBOTS, RESULT, INDEX, STAMPS = "outcomes", "robots", "fleet.json", "index.html", "stamps.json"
-OWN = "fleet_robot.npz"
+OWN = f"robot{ENDING}"
 BATCH, BATCH_BYTES = 20, 100_000_000
 """Recordings that are hashed in one task, and their size [bytes]."""
 
@@ -57,18 +50,17 @@ class StoredRobot:
     files: tuple[str, ...]
 
 
-KINDS = (
-    Block, ColumnLayout, Cutoffs, Filter, FirstPiece, FrictionPoint, Information, Note, NoteKind, Outcome, PicturedRows,
-    Prepared, RecordingRow, RobotResult, RowEvidence, SampledMotion, Spectrum, StoredRobot, Successive, TorqueError,
-)  # fmt: skip
-"""All that a stored outcome may hold."""
+KINDS = (FrictionPoint, RecordingRow, RobotResult, StoredRobot, TorqueError)
+"""All that a stored robot may hold."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a run had to do: recordings and robots, how many of them were computed anew, and the processor time [s].
+    """What a run had to do: recordings and robots, how many of them were computed anew, and the time it took [s].
 
-    mapping: of the recordings, hashing them included; reducing: of the robots, of comparing them and of the page.
+    Processor time: mapping: of the recordings, hashing them included; identifying: of the robots, each a task as well;
+    comparing: of comparing them and of the page. By the clock: seconds: of the run, start of the workers included;
+    after: of that, what is left when the last recording is mapped.
     """
 
     recordings: int
@@ -76,7 +68,10 @@ class Work:
     robots: int
     reduced: int
     mapping: float
-    reducing: float
+    identifying: float
+    comparing: float
+    seconds: float
+    after: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +96,7 @@ def run_fleet(
     say: Callable[[str], None] = lambda line: None,
 ) -> FleetRun:
     """Run over a fleet. say: gets lines for the user, such as the address of the dashboard."""
-    report = Reporter(progress, cancelled)
+    report, began = Reporter(progress, cancelled), time.monotonic()
     members = load_fleet(file)
     with locked(output):
         sweep(output)
@@ -111,17 +106,20 @@ def run_fleet(
         with workers(scheduler, count) as hands:
             if hands.dashboard:
                 say(f"dashboard: {hands.dashboard}")
-            return _run(members, found, output, hands, command, report)
+            run = _run(members, found, output, hands, command, report)
+    now = time.monotonic()
+    return replace(run, work=replace(run.work, seconds=now - began, after=now - max(began, run.work.after)))
 
 
 def _run(
     members: list[Member], found: Mapping[str, Found], output: Path, hands: Workers, command: str, report: Progress
 ) -> FleetRun:
+    """Run; the time in the result's `after` is the clock's when the last recording was mapped, 0 if none was."""
     failed = [FailedRecording(robot, *missing) for robot, one in found.items() for missing in one.missing]
     known, unread, hashing = _identities(found, output / STAMPS, hands, report)
     for robot, one in found.items():
         failed += [FailedRecording(robot, p, unread[p]) for p in (*one.recordings, *one.validate) if p in unread]
-    store = Store(output / OUTCOMES, KINDS)
+    store = Store(output / OUTCOMES)
     sources, keys = _sources(members, found, known)
     work = _Tasks(members, found, known, sources, keys, store, output, command, hands.count)
     for done in hands.run(work.next_task):
@@ -148,7 +146,10 @@ def _run(
         len(results),
         work.reduced,
         hashing + work.mapping,
-        work.reducing + time.process_time() - began,
+        work.identifying,
+        time.process_time() - began,
+        0.0,
+        work.last_mapped,
     )
     return FleetRun(fleet, did, output / INDEX, output / RESULT)
 
@@ -247,64 +248,20 @@ def _sources(
         for place in found[member.id].recordings:
             if place in known:
                 key = fingerprint(how, known[place].content)
-                source = Source(place, known[place].content, member.robot, options.preparation, options.reading)
+                content, reading = known[place].content, options.reading
+                source = Source(place, content, member.robot, options.preparation, reading, robot_print=robot_print)
                 own.setdefault(key, (source, key))
                 keys.setdefault(key, source)
         sources[member.id] = list(own.values())
     return sources, keys
 
 
-class _Job:
-    """A robot to reduce: its key, and its recordings with their keys."""
-
-    def __init__(
-        self, member: Member, pairs: Pairs, found: Mapping[str, Found], known: Mapping[str, Identity], command: str
-    ) -> None:
-        self.member, self.pairs, self.command = member, pairs, command
-        options = member.options
-        held_out = [place for place in found[member.id].validate if place in known]
-        self.validation = tuple(
-            Source(place, known[place].content, member.robot, options.preparation, options.reading)
-            for place in sorted(held_out, key=lambda place: known[place].content)
-        )
-        contents = [source.content for source in self.validation]
-        self.key = fingerprint(
-            FORMAT, member.id, member.robot, options, sorted(key for _, key in pairs), contents, __version__
-        )
-
-    def load(self, store: Store) -> RobotJob | None:
-        """Return the job with its outcomes in order of time, and of content where that is the same."""
-        loaded = []
-        for source, key in self.pairs:
-            outcome = store.load(key, Outcome)
-            if outcome is not None:
-                loaded.append((outcome.start_ns, source.content, source, outcome))
-        if not loaded:
-            return None
-        loaded.sort(key=lambda one: one[:2])
-        return RobotJob(
-            self.member.id,
-            self.member.robot,
-            self.member.options,
-            tuple(_as_mapped(source, outcome) for _, _, source, outcome in loaded),
-            tuple(outcome for _, _, _, outcome in loaded),
-            self.validation,
-            f"{ROBOTS}/{self.member.id}",
-            self.command,
-        )
-
-
-def _as_mapped(source: Source, outcome: Outcome) -> Source:
-    return Source(
-        source.place, source.content, source.robot, source.options, source.reading, None, outcome.long, outcome.twice
-    )
-
-
 class _Tasks:
-    """The tasks of a run: recordings that are not in the store, then robots whose recordings or options have changed.
+    """The tasks of a run: recordings that are not in the store, and robots whose recordings or options have changed.
 
-    Large recordings come first and robots last, so that no worker is left with a long task at the end; a robot's turn
-    comes as soon as all its recordings are done and others have no recording left to read.
+    Recordings come robot by robot, and a robot's turn comes as soon as all its recordings are done: robots are
+    identified while others are still read. Robots with large recordings are first, so that no worker is left with a
+    long task at the end.
     """
 
     def __init__(
@@ -321,28 +278,28 @@ class _Tasks:
     ) -> None:
         self.broken: dict[str, str] = {}
         self.mapped, self.reduced = 0, 0
-        self.mapping, self.reducing = 0.0, 0.0
+        self.mapping, self.identifying, self.last_mapped = 0.0, 0.0, 0.0
         self._results: dict[str, RobotResult] = {}
         self._files: dict[str, tuple[str, ...]] = {}
         self._members = {member.id: member for member in members}
         self._found, self._known, self._sources, self._keys = found, known, sources, keys
         self._store, self._output, self._command, self._hands = store, output, command, hands
-        self._jobs: dict[str, _Job] = {}
+        self._robot_keys: dict[str, str] = {}
         sizes = {key: known[source.place].size for key, source in keys.items()}
-        missing = [key for key in keys if store.load(key, Outcome) is None]
-        self._unread = deque(sorted(missing, key=lambda key: -sizes[key]))
+        missing = {key for key in keys if store.load(key) is None}
+        unread = {robot: [key for _, key in pairs if key in missing] for robot, pairs in sources.items()}
+        self._unread = deque(in_turn(unread, sizes))
         self._shares: dict[str, float] = {}
         self._waiting: dict[str, set[str]] = {}
         self._users: dict[str, list[str]] = {}
         self._ready: deque[str] = deque()
         self._total = len(missing), len(sources)
-        unread = set(missing)
         for robot, pairs in sources.items():
             total = max(sum(sizes[key] for _, key in pairs), 1)
             for _, key in pairs:
                 self._shares[key] = max(self._shares.get(key, 0.0), sizes[key] / total)
                 self._users.setdefault(key, []).append(robot)
-            self._waiting[robot] = {key for _, key in pairs if key in unread}
+            self._waiting[robot] = set(unread[robot])
             if not self._waiting[robot]:
                 self._ready.append(robot)
         self._left = len(sources)
@@ -362,19 +319,17 @@ class _Tasks:
         }
 
     def next_task(self) -> Task | None:
-        """Return the next recording to map, or a robot to reduce, None if all that is left waits for others."""
-        if self._unread:
-            key = self._unread.popleft()
-            return Task(map_recording, (self._keys[key], self._shares[key]), key)
+        """Return a robot whose recordings are all mapped, or the next recording; None if what is left waits."""
         while self._ready:
             robot = self._ready.popleft()
             self._left -= 1
-            began = time.process_time()
             job = self._job(robot)
-            self.reducing += time.process_time() - began
             if job is not None:
                 # The last robots, fewer than workers, share their questions about recordings.
                 return Task(reduce_robot, (job,), robot, asks=self._left < self._hands)
+        if self._unread:
+            key = self._unread.popleft()
+            return Task(map_packed, (self._keys[key], self._shares[key]), key)
         return None
 
     def _job(self, robot: str) -> RobotJob | None:
@@ -382,19 +337,39 @@ class _Tasks:
         pairs = [pair for pair in self._sources[robot] if pair[1] not in self.broken]
         if not pairs:
             return None
-        job = _Job(self._members[robot], pairs, self._found, self._known, self._command)
+        member, options = self._members[robot], self._members[robot].options
+        held_out = [place for place in self._found[robot].validate if place in self._known]
+        validation = tuple(
+            Source(place, self._known[place].content, member.robot, options.preparation, options.reading)
+            for place in sorted(held_out, key=lambda place: self._known[place].content)
+        )
+        contents = [source.content for source in validation]
+        key = fingerprint(FORMAT, robot, member.robot, options, sorted(key for _, key in pairs), contents, __version__)
         folder = self._output / ROBOTS / robot
-        stored = read_packed(folder / OWN, StoredRobot, {kind.__name__: kind for kind in KINDS})
-        here = stored is not None and all((folder / name).is_file() for name in stored.files)
-        if stored is not None and here and stored.key == job.key:
+        stored = _stored_robot(folder)
+        if stored is not None and stored.key == key:
             self._results[robot], self._files[robot] = stored.result, stored.files
             return None
-        self._jobs[robot] = job
-        return job.load(self._store)
+        self._robot_keys[robot] = key
+        mapped = [(source, self._store.load(key)) for source, key in pairs]
+        whole = [(source, data) for source, data in mapped if data is not None]
+        if len(whole) < len(mapped):
+            gone = next(source.place for source, data in mapped if data is None)
+            raise InputError("its outcome is gone from the output folder", "repeat the command", gone)
+        return RobotJob(
+            robot,
+            member.robot,
+            options,
+            tuple(source for source, _ in whole),
+            tuple(data for _, data in whole),
+            validation,
+            f"{ROBOTS}/{robot}",
+            self._command,
+        )
 
     def take(self, done: Done) -> tuple[str, float]:
         """Store what was done; return what it was, in words, and how much of the work is done."""
-        if done.task.function is map_recording:
+        if done.task.function is map_packed:
             self._mapped(done.task.subject, done)
             stage = f"reading recordings ({self.mapped} of {self._total[0]})"
         else:
@@ -406,9 +381,11 @@ class _Tasks:
     def _mapped(self, key: str, done: Done) -> None:
         self.mapped += 1
         self.mapping += done.seconds
+        self.last_mapped = time.monotonic()
         if isinstance(done.result, Failed):
             self.broken[key] = reason(done.result)
         else:
+            assert isinstance(done.result, bytes)
             self._store.save(key, done.result)
         for robot in self._users[key]:
             self._waiting[robot].remove(key)
@@ -421,9 +398,28 @@ class _Tasks:
         assert isinstance(done.result, Reduced)
         began = time.process_time()
         self.reduced += 1
-        _write_robot(self._output / ROBOTS / robot, self._jobs.pop(robot).key, done.result)
+        _write_robot(self._output / ROBOTS / robot, self._robot_keys.pop(robot), done.result)
         self._results[robot], self._files[robot] = done.result.result, tuple(done.result.files)
-        self.reducing += done.seconds + time.process_time() - began
+        self.identifying += done.seconds + time.process_time() - began
+
+
+def in_turn(robots: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> list[str]:
+    """Return the keys of recordings robot by robot, each once; the robot with the largest recording is first.
+
+    Within a robot large ones are first too: what comes last is short.
+    """
+    own = [sorted(keys, key=lambda key: -sizes[key]) for keys in robots.values()]
+    own.sort(key=lambda keys: [-sizes[key] for key in keys])
+    return list(dict.fromkeys(key for keys in own for key in keys))
+
+
+def _stored_robot(folder: Path) -> StoredRobot | None:
+    """Return the result that an earlier run left, None if there is none or a file of its model is gone."""
+    data = read_whole(folder / OWN)
+    stored = None if data is None else unpacked(data, StoredRobot, KINDS)
+    if stored is None or not all((folder / name).is_file() for name in stored.files):
+        return None
+    return stored
 
 
 def _write_robot(folder: Path, key: str, reduced: Reduced) -> None:
@@ -437,4 +433,4 @@ def _write_robot(folder: Path, key: str, reduced: Reduced) -> None:
     else:
         for name in (MODEL, PAGE):
             (folder / name).unlink(missing_ok=True)
-    write_packed(folder / OWN, StoredRobot(key, reduced.result, tuple(reduced.files)))
+    write_whole(folder / OWN, packed(StoredRobot(key, reduced.result, tuple(reduced.files))))

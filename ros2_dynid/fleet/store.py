@@ -1,14 +1,17 @@
 """Outcomes on disk: frozen dataclasses of a known list, arrays in one block, nothing that runs when it is read.
 
-A file holds a tree in JSON and the numbers that it refers to. It is written beside its place and renamed; one that is
-damaged, of another version or foreign counts as missing, so that its outcome is computed again.
+A file holds a tree in JSON, the numbers that it refers to, and a checksum. Workers pack and unpack, so that whoever
+stores and forwards an outcome only moves bytes. It is written beside its place and renamed; one that is damaged, of
+another version or foreign counts as missing, so that its outcome is computed again.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import secrets
-import zipfile
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -21,8 +24,12 @@ from numpy.typing import NDArray
 
 from ros2_dynid.codec import Plain
 
-FORMAT = 2
+FORMAT = 3
 """Version of the files; part of every key, so that older ones are left alone."""
+ENDING = ".fleet"
+MAGIC = b"dynid%3d" % FORMAT
+HEADER = struct.Struct("<8sIQQQ")
+"""MAGIC, checksum of all that follows the header, bytes of the tree, number of floats and of integers."""
 T = TypeVar("T")
 
 
@@ -31,67 +38,81 @@ class Damaged(Exception):  # noqa: N818  never shown: the outcome is computed ag
 
 
 class Store:
-    """A folder of outcomes by key. kinds: the dataclasses and enums that may occur in them."""
+    """A folder of packed outcomes by key."""
 
-    def __init__(self, folder: Path, kinds: tuple[type, ...]) -> None:
+    def __init__(self, folder: Path) -> None:
         """Use `folder`, made when it is first written to."""
         self.folder = folder
-        self._kinds = {kind.__name__: kind for kind in kinds}
 
     def path(self, key: str) -> Path:
         """Return the file of a key."""
-        return self.folder / key[:2] / f"{key}.npz"
+        return self.folder / key[:2] / f"{key}{ENDING}"
 
-    def save(self, key: str, value: object) -> None:
-        """Write an outcome."""
-        write_packed(self.path(key), value)
+    def save(self, key: str, data: bytes) -> None:
+        """Write a packed outcome."""
+        write_whole(self.path(key), data)
 
-    def load(self, key: str, kind: type[T]) -> T | None:
-        """Return an outcome, None if there is none that can be used."""
-        return read_packed(self.path(key), kind, self._kinds)
+    def load(self, key: str) -> bytes | None:
+        """Return a packed outcome, None if there is none that is whole."""
+        return read_whole(self.path(key))
 
 
-def write_packed(path: Path, value: object) -> None:
-    """Write a value of known dataclasses into a file, in one step."""
-    packer = _Packer()
-    tree = json.dumps({"format": FORMAT, "value": packer.pack(value)}).encode()
+def write_whole(path: Path, data: bytes) -> None:
+    """Write packed data into a file, in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         with temporary.open("xb") as file:
-            # Not synced: after a power cut the file's own checksums tell, and the outcome is computed again.
-            np.savez(
-                file,
-                tree=np.frombuffer(tree, np.uint8),
-                floats=np.concatenate([np.empty(0), *packer.floats]),
-                integers=np.concatenate([np.empty(0, np.int64), *packer.integers]),
-            )
+            # Not synced: after a power cut the checksum tells, and the outcome is computed again.
+            file.write(data)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def read_packed(path: Path, kind: type[T], kinds: dict[str, type]) -> T | None:
-    """Return what write_packed wrote if it is a `kind`, None for anything else."""
+def read_whole(path: Path) -> bytes | None:
+    """Return what write_whole wrote, None for anything else."""
     try:
-        with np.load(path, allow_pickle=False) as data:
-            tree = json.loads(data["tree"].tobytes())
-            unpacker = _Unpacker(kinds, data["floats"], data["integers"])
-        if not isinstance(tree, dict) or tree.get("format") != FORMAT:
-            return None
-        value = unpacker.unpack(tree["value"])
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        EOFError,
-        zipfile.BadZipFile,
-        Damaged,
-        RecursionError,
-    ):
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data if _is_whole(data) else None
+
+
+def _is_whole(data: bytes) -> bool:
+    if len(data) < HEADER.size:
+        return False
+    magic, checksum, *sizes = HEADER.unpack_from(data)
+    tree, floats, integers = sizes
+    whole = len(data) == HEADER.size + tree + 8 * (floats + integers)
+    return bool(magic == MAGIC and whole and zlib.crc32(memoryview(data)[HEADER.size :]) == checksum)
+
+
+def packed(value: object) -> bytes:
+    """Return a value of known dataclasses as bytes."""
+    packer = _Packer()
+    tree = json.dumps(packer.pack(value)).encode()
+    floats, integers = (
+        np.concatenate([np.empty(0, kind), *parts])
+        for kind, parts in (("<f8", packer.floats), ("<i8", packer.integers))
+    )
+    body = b"".join((tree, floats.tobytes(), integers.tobytes()))
+    return HEADER.pack(MAGIC, zlib.crc32(body), len(tree), len(floats), len(integers)) + body
+
+
+def unpacked(data: bytes, kind: type[T], kinds: tuple[type, ...]) -> T | None:
+    """Return what was packed if it is a `kind`, None for anything else; kinds: dataclasses and enums that may occur."""
+    if not _is_whole(data):
+        return None
+    _, _, length, count, _ = HEADER.unpack_from(data)
+    after = HEADER.size + length
+    floats = np.frombuffer(data[after : after + 8 * count], "<f8").copy()
+    integers = np.frombuffer(data[after + 8 * count :], "<i8").copy()
+    try:
+        tree = json.loads(data[HEADER.size : after])
+        value = _Unpacker({one.__name__: one for one in kinds}, floats, integers).unpack(tree)
+    except (ValueError, KeyError, TypeError, IndexError, Damaged, RecursionError):
         return None
     return value if isinstance(value, kind) else None
 
@@ -173,7 +194,7 @@ class _Unpacker:
             out = np.zeros(shape)
             out[places] = self._floats[at : at + len(places[0])]
             return out
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         if code == "f":
             return self._floats[at : at + size].reshape(shape)
         whole = self._integers[at : at + size].reshape(shape)
@@ -188,6 +209,6 @@ def _upper(rows: int, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]
 
 def sweep(folder: Path) -> None:
     """Remove what a run that was killed had begun to write."""
-    for left in folder.rglob(".*.npz.*"):
+    for left in folder.rglob(f".*{ENDING}.*"):
         if left.is_file():
             left.unlink(missing_ok=True)

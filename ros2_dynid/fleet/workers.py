@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
+from uuid import uuid4
 
 from ros2_dynid.errors import DynidError, InputError, Option, Text
 from ros2_dynid.fleet.distant import here
@@ -107,7 +108,9 @@ class DaskWorkers:
         def hand_out() -> None:
             while len(given) < AHEAD * self.count and (task := next_task()) is not None:
                 function = _asking if task.asks else _timed
-                future = self._client.submit(function, task.function, task.arguments, pure=False)
+                # By their names Dask knows how long tasks of a kind take, and shows them.
+                key = f"{task.function.__name__}-{uuid4().hex}"
+                future = self._client.submit(function, task.function, task.arguments, key=key, pure=False)
                 given[future] = task
                 done.add(future)
 

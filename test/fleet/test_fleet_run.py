@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import json
 import os
 import pickle
@@ -28,11 +29,11 @@ from ros2_dynid.fleet import parts
 from ros2_dynid.fleet.distant import Recordings
 from ros2_dynid.fleet.fleet_file import load_fleet
 from ros2_dynid.fleet.lock import LOCK
-from ros2_dynid.fleet.map_recording import Failed, Outcome, map_recording
+from ros2_dynid.fleet.map_recording import KINDS, Failed, Outcome, map_recording
 from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.recordings import identity
-from ros2_dynid.fleet.run import KINDS, run_fleet
-from ros2_dynid.fleet.store import Store
+from ros2_dynid.fleet.run import run_fleet
+from ros2_dynid.fleet.store import Store, packed, unpacked
 from ros2_dynid.fleet.workers import workers
 from ros2_dynid.identification import read_problem
 from ros2_dynid.identification.estimators import inform
@@ -126,7 +127,7 @@ def test_a_second_run_computes_only_what_is_new(site, tmp_path):
     again = run_fleet(file, tmp_path / "copy/out", count=0)
     assert (again.work.mapped, again.work.reduced) == (0, 0)
     assert (tmp_path / "copy/out/fleet.json").read_bytes() == before
-    stored = sorted((tmp_path / "copy/out/outcomes").rglob("*.npz"))
+    stored = sorted((tmp_path / "copy/out/outcomes").rglob("*.fleet"))
     record(tmp_path / "copy/bags/cell2/night5.mcap", 2, 5)
     more = run_fleet(file, tmp_path / "copy/out", count=0)
     assert (more.work.mapped, more.work.reduced) == (1, 1)
@@ -170,11 +171,13 @@ def test_two_runs_into_one_folder_are_refused(site, tmp_path):
 
 
 def test_a_full_disk_is_one_line_and_nothing_is_left_behind(site, tmp_path, monkeypatch, capsys):
-    def full(file, **arrays):
-        file.write(b"begun")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    class Full(io.FileIO):
+        def write(self, data):
+            super().write(data[:5])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("ros2_dynid.fleet.store.np.savez", full)
+    opened = Path.open
+    monkeypatch.setattr(Path, "open", lambda path, mode="r": Full(path, "x") if mode == "xb" else opened(path, mode))
     assert main(["fleet", str(site[0]), "-o", str(tmp_path / "out"), "--workers", "0", "--json"]) == 2
     captured = capsys.readouterr()
     assert "No space left" in json.loads(captured.out)["error"]
@@ -201,7 +204,7 @@ def test_a_long_recording_is_read_in_parts_and_gives_the_same(tmp_path, monkeypa
     one = source(bag)
     outcome = map_recording(one)
     assert isinstance(outcome, Outcome) and outcome.long
-    assert not parts._kept.get(parts.fingerprint(one))  # its samples are never together
+    assert not parts._kept.get(one.key)  # its samples are never together
     (whole,) = all_prepared(ROBOT, [bag], IdentifyOptions(), lambda stage, done: None, (0.0, 0.0))
     base = base_parameters(ROBOT, method="closed-form")
     theirs, ours = inform(ROBOT, base, [whole]), with_standstill(outcome.information)
@@ -279,9 +282,9 @@ def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path):
 def test_outcomes_are_the_same_after_a_trip_through_the_store(site, tmp_path):
     bag = sorted((site[0].parent / "bags/cell1").glob("*.mcap"))[0]
     outcome = map_recording(source(bag))
-    store = Store(tmp_path, KINDS)
-    store.save("ab", outcome)
-    back = store.load("ab", Outcome)
+    store = Store(tmp_path)
+    store.save("ab", packed(outcome))
+    back = unpacked(store.load("ab"), Outcome, KINDS)
     assert back is not None and back.start_ns == outcome.start_ns
     assert back.outline.filter == outcome.outline.filter and back.outline.segments == outcome.outline.segments
     assert back.alone == outcome.alone and np.array_equal(back.motion.tau, outcome.motion.tau)
@@ -342,7 +345,7 @@ def started(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
 
 def wait_for_an_outcome(run: subprocess.Popen[str], out: Path) -> None:
     end = time.monotonic() + 120
-    while not list(out.glob("outcomes/*/*.npz")):
+    while not list(out.glob("outcomes/*/*.fleet")):
         assert run.poll() is None and time.monotonic() < end
         time.sleep(0.01)
 
@@ -359,7 +362,7 @@ def test_a_killed_command_leaves_no_process_and_is_taken_up_again(site, tmp_path
     children = psutil.Process(begun.pid).children(recursive=True)
     os.kill(begun.pid, signal.SIGKILL)
     begun.communicate()
-    kept = len(list(out.glob("outcomes/*/*.npz")))
+    kept = len(list(out.glob("outcomes/*/*.fleet")))
     _, alive = psutil.wait_procs(children, timeout=60)
     assert children and not alive, "its workers end with it"
     again = run_fleet(file, out, count=0)

@@ -47,14 +47,25 @@ def with_standstill(information: Information) -> Information:
     rows = np.maximum(resting.rows, 1)
     weight = np.where(told, FIRST, 0.0)
     for _ in range(ROUNDS):
-        every = _joined(information, weight)
+        every = _together(moving, resting, weight)
         if np.any(every.rows == 0) or int(every.rows.sum()) <= every.size:
-            return every  # too few rows in any case: whoever fits says so
+            break  # too few rows in any case: whoever fits says so
         found, weights = weighted(every, iterations=ITERATIONS)
         level = error_levels(moving, found.value, weights)
         at_rest = joint_errors(resting, found.value) / np.sqrt(rows)
         weight = np.where(few, 1.0, told * np.minimum(level / np.maximum(at_rest, 1e-300), 1.0))
     return _joined(information, weight)
+
+
+def _together(moving: Information, resting: Information, weight: Array) -> Information:
+    """Return all rows, those at rest times each joint's weight, shape (n,), in one block: weights need no more."""
+    every = _both(_whole(moving), _whole(resting), weight)
+    return Information((every,), moving.columns, moving.layout)
+
+
+def _whole(part: Information) -> Block:
+    R = tuple(map(part.triangle, range(part.n)))
+    return Block(R, part.rows, part.blocks[0].start, part.blocks[-1].end)
 
 
 def _joined(information: Information, weight: Array) -> Information:

@@ -6,6 +6,8 @@ outputs whose kernel lies wholly inside the data exist, so no transient has to b
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from ros2_dynid.model.robot import Array
@@ -33,7 +35,7 @@ def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float
     K = half_length(cutoff, rate) if K is None else K
     k = np.arange(-K, K + 1)
     t = k / rate + shift
-    nodes, weights = np.polynomial.legendre.leggauss(64)
+    nodes, weights = _quadrature()
     f = 0.5 * cutoff * (nodes + 1.0)
     omega = 2.0 * np.pi * f[:, None]
     df = cutoff * weights
@@ -56,6 +58,13 @@ def lowpass_kernel(cutoff: float, rate: float, derivative: int = 0, shift: float
     h0 = s * w / (s * w).sum()
     h = h - h.sum() * h0  # a constant has no acceleration
     return np.asarray(2.0 * h / (h @ t**2))
+
+
+@cache
+def _quadrature() -> tuple[Array, Array]:
+    """Return nodes and weights of the integral over the frequency: finding them takes longer than a kernel."""
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    return nodes, weights
 
 
 def finer_kernel(cutoff: float, rate: float, m: int, derivative: int = 0) -> Array:
