@@ -63,10 +63,8 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     prepared, information = without_large_delay(prepared, information, informed)
     law = with_law(robot, base, prepared, information, options.friction, options.method)
     prior = law.information.layout.vector(base.values(robot, standard_vector(robot)))
-    second = None
-    if all(part.elsewhere is None for part in law.prepared):
-        felt = felt_parts(options.torque_sensor)
-        second = two_sensors(robot, base, law.prepared, law.information.layout, law.terms, felt)
+    felt = felt_parts(options.torque_sensor)
+    second = two_sensors(robot, base, law.prepared, law.information.layout, law.terms, felt)
     return Problem(robot, base, law.prepared, law.information, prior, law.terms, law.tried, controller, second)
 
 

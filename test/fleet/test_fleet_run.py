@@ -42,6 +42,7 @@ from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.read_problem import all_prepared
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import by_joint
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
@@ -117,6 +118,38 @@ def test_late_efforts_and_asked_friction_take_the_same_choices(tmp_path):
     np.testing.assert_allclose(ours.value, theirs.model.value, rtol=1e-9, atol=1e-9 * np.abs(ours.value).max())
     terms = [(term.name, term.coefficient) for term in theirs.model.robot.friction]
     assert terms and [(t.name, pytest.approx(t.coefficient, rel=1e-9)) for t in ours.robot.friction] == terms
+
+
+def test_efforts_of_motors_and_torques_at_the_links_are_fitted_together_as_identify_does(tmp_path, monkeypatch):
+    chi = true_parameters(ROBOT, 1)
+    links = chi.copy()
+    by_joint(ROBOT, links)[:, 10:] = 0.0
+    bags = []
+    for number in range(2):
+        rng = np.random.default_rng(number)
+        t, q, dq, ddq = (one[::4] for one in study().fourier(rng, len(ROBOT.active), 12.0))
+        tau, tau_l = (inverse_dynamics(ROBOT, x, q, dq, ddq) for x in (chi, links))
+        tau, tau_l = (x + 0.02 * x.std(axis=0) * rng.standard_normal(x.shape) for x in (tau, tau_l))
+        bags.append(tmp_path / f"b/arm/n{number}.csv")
+        bags[-1].parent.mkdir(parents=True, exist_ok=True)
+        tau_l[:, 1] = np.nan  # a joint without a sensor
+        save_samples(Samples(t, ROBOT.active_names, q, tau=tau, tau_l=tau_l, start_ns=number + 1), bags[-1])
+    file = write_fleet(tmp_path, "defaults: {robot: demo3, options: {friction: viscous+coulomb}}\nfolders: b\n")
+    options = IdentifyOptions(friction="viscous+coulomb")
+    for piece in (200_000, 500):  # whole, and in parts
+        monkeypatch.setattr(read_problem, "PIECE", piece)
+        monkeypatch.setitem(iter_samples.__kwdefaults__, "chunk", min(piece, 250))
+        parts._kept.clear()
+        assert map_recording(source(bags[0], options)).long == (piece == 500)
+        theirs = pipeline.identify(ROBOT, bags, options=options)
+        assert len(theirs.outcome.second) == 2
+        run = run_fleet(file, tmp_path / f"out{piece}", count=0)
+        folder = tmp_path / f"out{piece}" / "robots/arm"
+        second = json.loads((folder / "summary.json").read_text())["second"]
+        assert set(second) == set(theirs.outcome.second) and not run.fleet.failed
+        ours = load_model(folder / "model.yaml")
+        np.testing.assert_allclose(ours.value, theirs.model.value, rtol=1e-9, atol=1e-9 * np.abs(ours.value).max())
+        np.testing.assert_allclose(ours.std, theirs.model.std, rtol=1e-9)
 
 
 def test_a_second_run_computes_only_what_is_new(site, tmp_path):

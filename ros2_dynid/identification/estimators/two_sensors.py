@@ -8,8 +8,9 @@ out apart from those of the links. What they tell is given in the base parameter
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information, combine, gather
 from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import Rows, felt_by, row_chunks, row_count
@@ -84,8 +86,7 @@ def two_sensors(
 
     layout, terms: of the first stream's problem; torque_felt: parameters of the drive that a sensor at a link feels.
     """
-    there = [np.isfinite(p.second).all(axis=0) for p in prepared if p.second is not None]
-    joints = [] if not there else [int(k) for k in np.flatnonzero(np.any(there, axis=0))]
+    joints = [int(k) for k in np.flatnonzero(np.any([_known(p) for p in prepared], axis=0))]
     if not joints:
         return None
     names = robot.active_names
@@ -108,18 +109,8 @@ def two_sensors(
     felt[len(names) :, full.delay] = False
     felt[:, full.sensor] = False
     felt[len(names) :, full.sensor] = np.hstack((np.ones((len(joints), layout.n_delay)), np.eye(len(joints)))) > 0.0
-    information = combine(
-        [
-            gather(
-                _rows(robot, other, p, columns, tuple(terms), full, joints, (first, second)),
-                felt,
-                row_count(p),
-                full,
-                period=repetition(p),
-            )
-            for p in prepared
-        ]
-    )
+    rows = partial(_rows, robot, other, columns, tuple(terms), full, tuple(joints), (first, second))
+    information = combine(over(partial(_informed, rows, felt, full), prepared))
     back = np.zeros((layout.size, full.size))
     back[layout.base, full.base] = _over_all(robot, base)[:, columns]
     back[layout.friction, full.friction] = np.eye(layout.n_friction)
@@ -175,20 +166,41 @@ def _over_all(robot: Robot, base: BaseParameters) -> Array:
     return M
 
 
+def _informed(
+    rows: Callable[[Prepared, NDArray[np.bool_]], Iterator[Rows]],
+    felt: NDArray[np.bool_],
+    layout: ColumnLayout,
+    whole: Prepared,
+    parts: Iterable[Prepared],
+) -> Information:
+    """Return what one recording says by both streams; its samples come in parts."""
+    known = _known(whole)
+    chunks = (chunk for part in parts for chunk in rows(part, known))
+    return gather(chunks, felt, row_count(whole), layout, period=repetition(whole))
+
+
+def _known(prepared: Prepared) -> NDArray[np.bool_]:
+    """Return the active joints whose second stream is there all the time, shape (n,)."""
+    if prepared.second is None:
+        return np.zeros(prepared.q.shape[1], dtype=bool)
+    return np.asarray(np.isfinite(prepared.second).all(axis=0))
+
+
 def _rows(
     robot: Robot,
     other: Robot,
-    prepared: Prepared,
     columns: Sequence[int],
     terms: tuple[FrictionTerm, ...],
     layout: ColumnLayout,
     joints: Sequence[int],
     seen: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    prepared: Prepared,
+    there: NDArray[np.bool_],
 ) -> Iterator[Rows]:
-    """Yield the rows of both streams, W of shape (size, n + len(joints), m)."""
+    """Yield the rows of both streams, W of shape (size, n + len(joints), m); there: joints that have a second, (n,)."""
     n, b, delay, at = len(robot.active), layout.n_base, bool(layout.n_delay), list(joints)
     second = np.full_like(prepared.tau, np.nan) if prepared.second is None else prepared.second
-    known = np.array([bool(np.isfinite(second[:, k]).all()) for k in at])
+    known = there[at]
     efforts = replace(prepared, tau=np.where(np.isfinite(second), second, 0.0))
     pairs = zip(
         row_chunks(robot, prepared, columns, delay=delay, terms=terms),

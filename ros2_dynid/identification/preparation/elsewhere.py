@@ -97,10 +97,14 @@ def outline(whole: Prepared, parts: Iterable[Prepared]) -> Prepared:
 
 
 def outline_of(parts: Iterable[Prepared]) -> Prepared:
-    """Return all of a recording, whose parts are one after the other in time, but its samples."""
+    """Return all of a recording, whose parts are one after the other in time, but its samples.
+
+    second: one row, a number for each joint whose second effort is there in all parts.
+    """
     first: Prepared | None = None
     notes: list[Note] = []
     segments, top, at, end = [], [], 0, 0.0
+    seconds: list[Array | None] = []
     temperatures: list[Array | None] = []
     for part in parts:
         notes += part.notes
@@ -108,6 +112,7 @@ def outline_of(parts: Iterable[Prepared]) -> Prepared:
         segments += [slice(s.start + at, s.stop + at) for s in part.segments]
         top.append(part.top_speed)
         temperatures.append(part.temperatures)
+        seconds.append(part.second)
         at += len(part.t)
         end = float(part.t[-1])
     assert first is not None
@@ -117,8 +122,17 @@ def outline_of(parts: Iterable[Prepared]) -> Prepared:
         segments=tuple(segments),
         top_speed=np.max(top, axis=0),
         temperatures=range_of(temperatures),
+        second=_second_of(seconds),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _second_of(parts: Sequence[Array | None]) -> Array | None:
+    """Return a row of zeros, NaN where a joint's second effort is missing in one of the parts; None if all are."""
+    known = [np.isfinite(part).all(axis=0) for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    return np.where(np.all(known, axis=0), 0.0, np.nan)[None]
 
 
 def range_of(ranges: Sequence[Array | None]) -> Array | None:
