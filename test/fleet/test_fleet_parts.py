@@ -1,0 +1,611 @@
+"""The parts of a fleet's run, each by itself: names, hashes, files, order of work, tables of the page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import zlib
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.fleet import page as page_module
+from ros2_dynid.fleet import parts, run, workers
+from ros2_dynid.fleet.fingerprint import fingerprint
+from ros2_dynid.fleet.fleet_file import MOST_ROBOTS, Member, load_fleet
+from ros2_dynid.fleet.kinds import Own, compare_kind
+from ros2_dynid.fleet.lock import locked
+from ros2_dynid.fleet.map_recording import Failed, failed, identities, reason
+from ros2_dynid.fleet.page import fleet_page
+from ros2_dynid.fleet.parts import Change, Parts, Source
+from ros2_dynid.fleet.recordings import Identity, find, identity, is_url, stamp_of
+from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
+from ros2_dynid.fleet.run import in_turn
+from ros2_dynid.fleet.store import HEADER, Store, packed, read_whole, sweep, unpacked, write_whole
+from ros2_dynid.fleet.summary import FailedRecording, summarise
+from ros2_dynid.fleet.trends import FrictionPoint, Trend
+from ros2_dynid.fleet.workers import Task, ThisProcess
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation import Filter
+from ros2_dynid.model.load import load_robot
+
+ROBOT = load_robot("demo3")
+OPTIONS = IdentifyOptions()
+
+
+# --- hashes and files
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    name: str
+    content: object
+
+
+@dataclass(frozen=True, eq=False)
+class Crate:
+    name: str
+    content: object
+
+
+def test_a_fingerprint_tells_values_and_kinds_apart_and_is_the_same_in_every_process():
+    values = [
+        1, 1.0, True, None, "1", "", [], [1], [[1]], [1, 2], [2, 1], {"a": 1}, {"a": 2}, {"b": 1}, {}, Colour.BLUE,
+        Box("a", 1), Box("a", 2), Box("b", 1), Crate("a", 1), np.zeros(2), np.zeros(3), np.zeros((1, 2)),
+        np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]), 0.1, -0.0, 0.0,
+    ]  # fmt: skip
+    prints = [fingerprint(value) for value in values]
+    assert len(set(prints)) == len(values)
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+    assert fingerprint((1, 2)) == fingerprint([1, 2]) != fingerprint(1, 2)
+    assert fingerprint(Colour.RED) == fingerprint("red")
+    assert fingerprint("ab", "c") != fingerprint("a", "bc")
+    wide = np.arange(6.0).reshape(2, 3)
+    assert fingerprint(np.asfortranarray(wide)) == fingerprint(wide)
+    assert fingerprint(7) == hashlib.sha256(b"int 1:7").hexdigest()
+    with pytest.raises(TypeError, match="has no fingerprint"):
+        fingerprint(object())
+
+
+def test_values_are_the_same_after_packing_and_only_known_kinds_are_built():
+    content = {
+        "array": np.arange(6.0).reshape(2, 3), "upper": np.triu(np.arange(1.0, 17.0).reshape(4, 4)),
+        "tall": np.triu(np.arange(1.0, 16.0).reshape(5, 3)), "wide": np.triu(np.arange(1.0, 16.0).reshape(3, 5)),
+        "small": np.array([[1.0, 2.0], [0.0, 3.0]]), "none": np.empty((0, 4)), "numbers": np.array([3, -4]),
+        "marks": np.array([[True], [False]]), "nan": np.array([np.nan, np.inf]), "slice": slice(2, 9),
+        "flag": True, "off": False, "null": None, "int": -5, "float": 0.1, "text": "a\n", "list": (1, (2.5, "x")),
+        "colour": Colour.BLUE, "box": Box("inner", ()),
+    }  # fmt: skip
+    data = packed(Box("outer", content))
+    back = unpacked(data, Box, (Box, Colour))
+    assert back is not None and back.name == "outer" and set(back.content) == set(content)
+    for name, value in content.items():
+        found = back.content[name]
+        if isinstance(value, np.ndarray):
+            assert np.array_equal(found, value, equal_nan=found.dtype.kind == "f") and found.shape == value.shape, name
+            assert found.dtype == value.dtype and found.flags.writeable
+        elif name == "box":
+            assert isinstance(found, Box) and found.name == "inner" and found.content == ()
+        else:
+            assert found == value and type(found) is type(value), name
+    assert unpacked(data, Crate, (Box, Crate, Colour)) is None, "of another kind"
+    assert unpacked(data, Box, (Box,)) is None, "with a kind that is not known"
+    with pytest.raises(TypeError, match="set cannot be stored"):
+        packed({1, 2})
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"kind": "Box", "fields": {"name": "a"}},
+        {"kind": "Box", "fields": {"name": "a", "content": {"array": "f", "shape": [5], "at": 0}}},
+        {"kind": "Box", "fields": {"name": "a", "content": {"array": "f", "shape": [-1, -2], "at": 0}}},
+        {"kind": "Box", "fields": {"name": "a", "content": {"array": "f", "shape": [1], "at": -1}}},
+        {"kind": "Box", "fields": {"name": "a", "content": {"array": "u", "shape": [3, 3], "at": 0}}},
+        {"kind": "Box", "fields": {"name": "a", "content": {"array": "i", "shape": [2], "at": 0}}},
+        {"enum": "Colour", "value": "green"},
+        {"kind": "os", "fields": {}},
+        {"something": 1},
+        [1, 2],
+    ],
+)
+def test_a_tree_that_nobody_packed_counts_as_missing(tree):
+    text = json.dumps(tree).encode()
+    body = text + np.arange(2.0).tobytes() + np.arange(1).tobytes()
+    magic = HEADER.unpack_from(packed(1))[0]
+    data = HEADER.pack(magic, zlib.crc32(body), len(text), 2, 1) + body
+    assert unpacked(data, Box, (Box, Colour)) is None
+    right = json.dumps({"kind": "Box", "fields": {"name": "a", "content": {"array": "f", "shape": [2], "at": 0}}})
+    body = right.encode() + body[len(text) :]
+    whole = HEADER.pack(magic, zlib.crc32(body), len(right), 2, 1) + body
+    assert unpacked(whole, Box, (Box, Colour)) is not None, "the test's own header is right"
+
+
+def test_a_file_is_whole_or_counts_as_missing(tmp_path):
+    store = Store(tmp_path / "outcomes")
+    assert store.load("abcd") is None
+    data = packed(Box("a", np.arange(5.0)))
+    store.save("abcd", data)
+    assert store.path("abcd") == tmp_path / "outcomes/ab/abcd.fleet" and store.load("abcd") == data
+    assert [path.name for path in store.path("abcd").parent.iterdir()] == ["abcd.fleet"]
+    file = tmp_path / "x"
+    changed = bytearray(data)
+    changed[-1] ^= 1
+    other = bytearray(data)
+    other[7] ^= 1
+    for bad in (b"", data[:10], data[:-1], data + b" ", bytes(changed), bytes(other), b"\0" * len(data)):
+        file.write_bytes(bad)
+        assert read_whole(file) is None and unpacked(bad, Box, (Box,)) is None
+    file.write_bytes(data)
+    assert read_whole(file) == data
+
+
+def test_what_a_killed_run_began_to_write_is_swept_away(tmp_path, monkeypatch):
+    write_whole(tmp_path / "ab/abcd.fleet", packed(1))
+    begun = tmp_path / "ab/.abcd.fleet.0123456789ab"
+    begun.write_bytes(b"begun")
+    (tmp_path / "ab/.folder.fleet.x").mkdir()
+    (tmp_path / ".other").write_text("not ours")
+    sweep(tmp_path)
+    assert not begun.exists() and (tmp_path / "ab/abcd.fleet").exists() and (tmp_path / ".other").exists()
+
+    def refused(path, target):
+        raise OSError("no rename here")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(OSError, match="no rename"):
+        write_whole(tmp_path / "ab/new.fleet", b"x")
+    assert sorted(p.name for p in (tmp_path / "ab").iterdir()) == [".folder.fleet.x", "abcd.fleet"]
+
+
+def test_a_folder_is_locked_by_one_and_a_file_is_no_folder(tmp_path):
+    with locked(tmp_path / "a/b"), pytest.raises(InputError, match="another run"), locked(tmp_path / "a/b"):
+        pass
+    with locked(tmp_path / "a/b"):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="the output is a file"), locked(tmp_path / "file"):
+        pass
+
+
+# --- the fleet file
+
+
+def fleet(folder: Path, text: str) -> list[Member]:
+    (folder / "fleet.yaml").write_text(text)
+    return load_fleet(folder / "fleet.yaml")
+
+
+def test_defaults_hold_for_all_robots_and_a_robot_has_the_last_word(tmp_path):
+    for name in ("one", "two", ".hidden"):
+        (tmp_path / "bags" / name).mkdir(parents=True)
+    (tmp_path / "bags/file.txt").touch()
+    text = """
+defaults: {robot: demo3, kind: arm, gains: {waist: 2.0, upper: 3.0}, options: {friction: stribeck, standard: true},
+           validate: check}
+robots:
+  - {id: cell1, recordings: a.mcap, gains: {upper: 4.0}, options: {friction: load}}
+  - {id: cell2, recordings: [b, c], kind: other, gravity: [0, 0, 9.0], robot: demo3}
+folders: [bags]
+"""
+    text = text.replace("waist", ROBOT.active_names[0]).replace("upper", ROBOT.active_names[1])
+    cell1, cell2, one, two = fleet(tmp_path, text)
+    assert [m.id for m in (cell1, cell2, one, two)] == ["cell1", "cell2", "one", "two"]
+    assert cell1.recordings == ("a.mcap",) and cell1.validate == ("check",) and cell1.folder is None
+    assert cell2.recordings == ("b", "c") and (cell1.kind, cell2.kind, one.kind) == ("arm", "other", "arm")
+    assert cell1.options.friction == "load" and cell1.options.standard and cell2.options.friction == "stribeck"
+    first, second = ROBOT.active_names[:2]
+    assert dict(cell1.options.preparation.gains) == {first: 2.0, second: 4.0}
+    assert dict(two.options.preparation.gains) == {first: 2.0, second: 3.0}
+    assert one.folder == tmp_path / "bags/one" and two.folder == tmp_path / "bags/two" and one.recordings == ()
+    assert one.robot is cell1.robot and cell2.robot is not cell1.robot
+    np.testing.assert_allclose(np.abs(cell2.robot.gravity).max(), 9.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{robot: demo3}", "unknown field 'robot'"),
+        ("{defaults: {id: a}, robots: []}", "unknown field 'defaults.id'"),
+        ("{defaults: [1], robots: []}", "defaults is"),
+        ("{robots: none}", "robots is not a list"),
+        ("{robots: [7]}", r"robots\[0\] is '7'"),
+        ("{folders: 7}", "folders is not a list"),
+        ("{folders: [[a]]}", "folders is not a list"),
+        ("{folders: nowhere}", "no such folder"),
+        ("{robots: [{id: '', robot: demo3, recordings: a}]}", "no name of a folder"),
+        ("{robots: [{id: .., robot: demo3, recordings: a}]}", "no name of a folder"),
+        ("{robots: [{id: a, robot: demo3, recordings: a, gravity: [1, 2]}]}", "gravity"),
+        ("{robots: [{id: a, robot: demo3, recordings: a, options: 3}], defaults: {options: {}}}", "options is '3'"),
+    ],
+)
+def test_other_wrong_fleet_files_are_refused(tmp_path, text, line):
+    with pytest.raises(InputError, match=line):
+        fleet(tmp_path, text)
+
+
+def test_names_have_a_length_and_fleets_a_size(tmp_path, monkeypatch):
+    fleet(tmp_path, f"robots: [{{id: {'a' * 80}, robot: demo3, recordings: a}}]")
+    with pytest.raises(InputError, match="no name of a folder"):
+        fleet(tmp_path, f"robots: [{{id: {'a' * 81}, robot: demo3, recordings: a}}]")
+    assert MOST_ROBOTS >= 100_000
+    monkeypatch.setattr("ros2_dynid.fleet.fleet_file.MOST_ROBOTS", 1)
+    fleet(tmp_path, "robots: [{id: a, robot: demo3, recordings: a}]")
+    with pytest.raises(InputError, match="robots is not a list"):
+        fleet(tmp_path, "robots: [{id: a, robot: demo3, recordings: a}, {id: b, robot: demo3, recordings: a}]")
+
+
+# --- recordings
+
+
+def member(*recordings: str, validate: tuple[str, ...] = (), folder: Path | None = None) -> Member:
+    return Member("arm", "", ROBOT, OPTIONS, recordings, validate, folder)
+
+
+def test_recordings_are_found_by_path_glob_and_folder(tmp_path):
+    for name in ("b/2.mcap", "b/1.mcap", "b/deep/er/3.mcap", "b/notes.txt", "b/.hidden/4.mcap", "b/UP.MCAP",
+                 "b/validate/5.mcap", "b/deep/validate/6.csv", "b/bag/metadata.yaml", "b/bag/bag_0.mcap",
+                 "b/bag/in/7.mcap", "b/8.db3.zstd"):  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def names(places):
+        return [os.path.relpath(place, tmp_path / "b") for place in places]
+
+    found = find(member("b/*.mcap", "b/2.mcap", "b/none*", validate=("b/1.mcap", "b/gone.mcap")), tmp_path)
+    assert names(found.recordings) == ["2.mcap"] and names(found.validate) == ["1.mcap", "gone.mcap"]
+    assert found.missing == (("b/none*", "nothing has this name; check the path"),)
+    assert names(find(member("b/**/*.mcap"), tmp_path).recordings)[0] == "1.mcap"
+    below = find(member(folder=tmp_path / "b"), tmp_path)
+    assert names(below.recordings) == ["1.mcap", "2.mcap", "8.db3.zstd", "UP.MCAP", "bag", "deep/er/3.mcap"]
+    assert names(below.validate) == ["deep/validate/6.csv", "validate/5.mcap"] and not below.missing
+    (tmp_path / "empty/validate").mkdir(parents=True)
+    (tmp_path / "empty/validate/a.mcap").touch()
+    nothing = find(member(folder=tmp_path / "empty"), tmp_path)
+    assert len(nothing.validate) == 1 and "has no recording" in nothing.missing[0][1]
+    (tmp_path / "alone").mkdir()
+    for name in ("metadata.yaml", "alone_0.mcap"):  # bags put right into the robot's folder
+        (tmp_path / "alone" / name).touch()
+    alone = find(member(folder=tmp_path / "alone"), tmp_path)
+    assert [Path(place).name for place in alone.recordings] == ["alone_0.mcap"]
+    wrong = find(member("nosuch://plant/a.mcap"), tmp_path)
+    assert not wrong.recordings and "cannot be opened" in wrong.missing[0][1] and "nosuch" in wrong.missing[0][0]
+    assert is_url("s3://a/b") and not is_url("a/b:c")
+
+
+def test_a_recording_is_what_its_bytes_are(tmp_path):
+    one, same, other = (tmp_path / name for name in ("a.mcap", "b.mcap", "c.csv"))
+    for path in (one, same, other):
+        path.write_bytes(b"x" * 3_000_000)
+    assert identity(str(one)).content == identity(str(same)).content != identity(str(other)).content
+    assert identity(str(one)).size == 3_000_000 and identity(str(one)).stamp != identity(str(same)).stamp
+    before = stamp_of(str(one))
+    os.utime(one, ns=(1, 1))
+    assert stamp_of(str(one)) != before and identity(str(one)).content == identity(str(same)).content
+    one.write_bytes(b"x" * 2_999_999 + b"y")
+    assert identity(str(one)).content != identity(str(same)).content, "the last byte counts"
+    bag = tmp_path / "bag"
+    bag.mkdir()
+    (bag / "metadata.yaml").write_text("a")
+    (bag / "bag_0.mcap").write_text("bc")
+    (bag / "folder").mkdir()
+    whole = identity(str(bag))
+    assert whole.size == 3
+    (bag / "bag_0.mcap").rename(bag / "bag_1.mcap")
+    assert identity(str(bag)).content != whole.content
+    answers = identities((str(one), str(tmp_path / "gone")))
+    assert isinstance(answers[0], Identity) and isinstance(answers[1], Failed)
+    assert reason(answers[1]) == "there is no such file or folder; check the path"
+
+
+def test_a_recording_that_grows_while_it_is_hashed_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "a.mcap"
+    file.write_bytes(b"x" * 100)
+    opened = Path.open
+
+    def growing(path, mode="r"):
+        stream = opened(path, mode)
+        with opened(path, "ab") as end:
+            end.write(b"more")
+        return stream
+
+    monkeypatch.setattr(Path, "open", growing)
+    with pytest.raises(InputError, match="changes while it is read"):
+        identity(str(file))
+
+
+def test_errors_become_one_line():
+    assert failed(InputError("what", "do this", "a.mcap"), "b") == Failed("what", "do this", "a.mcap")
+    assert failed(MemoryError(), "b") == Failed("there is not enough memory for it", "give the workers more", "b")
+    denied = failed(PermissionError(13, "Permission denied"), "b")
+    assert denied.what == "it cannot be read (Permission denied)" and denied.source == "b"
+    assert failed(OSError("odd"), "b").what == "it cannot be read (odd)"
+    assert failed(DynidError("this; is wrong; mend it"), "b") == Failed("this; is wrong", "mend it", "b")
+    assert failed(DynidError("wrong"), "b") == Failed("wrong", "wrong", "b")
+    assert reason(Failed("what", "cure", "a")) == "what; cure"
+
+
+def test_hashing_is_shared_in_batches_and_a_known_stamp_is_not_read_again(tmp_path, monkeypatch):
+    sizes = {"a": 60, "b": 30, "c": 20, "d": 500, "e": 1}
+    monkeypatch.setattr(run, "BATCH_BYTES", 100)
+    assert run._batches(list("abcde"), sizes) == [("a", "b"), ("c",), ("d",), ("e",)]
+    monkeypatch.setattr(run, "BATCH", 2)
+    assert run._batches(["x", "y", "z"], {}) == [("x", "y"), ("z",)] and run._batches([], {}) == []
+    files = [tmp_path / f"{k}.mcap" for k in range(3)]
+    for k, file in enumerate(files[:2]):
+        file.write_bytes(bytes([k]) * 10)
+    found = {"arm": SimpleNamespace(recordings=tuple(map(str, files)), validate=(str(files[0]),))}
+    stamps, told = tmp_path / "stamps.json", []
+    known, unread, seconds = run._identities(found, stamps, ThisProcess(), lambda stage, done: told.append(done))
+    assert set(known) == {str(f) for f in files[:2]} and list(unread) == [str(files[2])] and seconds >= 0.0
+    assert told and max(told) <= 0.05 + 1e-12 and told[-1] == pytest.approx(0.05)
+    assert run._stamps(stamps) == known
+    asked = []
+
+    class Watched(ThisProcess):
+        def run(self, next_task):
+            for done in super().run(next_task):
+                asked.extend(done.task.arguments[0])
+                yield done
+
+    os.utime(files[1], ns=(5, 5))
+    again, *_ = run._identities(found, stamps, Watched(), lambda stage, done: None)
+    assert asked == [str(files[1]), str(files[2])] and again[str(files[0])] == known[str(files[0])]
+    for text in ("", "[]", "{", '{"a": 3}', '{"a": [1, "x", 2]}'):
+        stamps.write_text(text)
+        assert run._stamps(stamps) == {}
+
+
+# --- the order of work
+
+
+def test_robots_with_large_recordings_come_first_and_each_recording_once():
+    sizes = {"a": 5, "b": 50, "c": 7, "d": 6, "e": 50, "f": 1}
+    robots = {"one": ["a", "c"], "two": ["d", "b"], "three": ["e", "f", "a"], "four": []}
+    assert in_turn(robots, sizes) == ["b", "d", "e", "a", "f", "c"]
+    assert in_turn({"x": ["a", "b", "c"]}, sizes) == ["b", "c", "a"]
+
+
+def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
+    """Tasks without the work: who is asked for what, and when."""
+    members = [Member(name, "", ROBOT, OPTIONS, (), ()) for name in ("small", "large", "none", "broken")]
+    pairs = {"small": ["s1", "s2"], "large": ["l1", "l2", "s2"], "none": [], "broken": ["x1"]}
+    known = {key: Identity(key, size, "") for key, size in (("s1", 1), ("s2", 2), ("l1", 9), ("l2", 8), ("x1", 1))}
+    keys = {key: Source(key, key, ROBOT, OPTIONS.preparation, OPTIONS.reading) for key in known}
+    sources = {robot: [(keys[key], key) for key in own] for robot, own in pairs.items()}
+    found = {robot: SimpleNamespace(validate=("l1", "gone")) for robot in pairs}
+    store = Store(tmp_path / "outcomes")
+    tasks = run._Tasks(members, found, known, sources, keys, store, tmp_path, "again", 2)
+
+    def mapped(task, result):
+        return tasks.take(workers.Done(task, result, 1.0))
+
+    order = [tasks.next_task() for _ in range(5)]
+    assert [task.subject for task in order] == ["l1", "l2", "s2", "s1", "x1"] and tasks.next_task() is None
+    assert [task.arguments[1] for task in order] == pytest.approx([9 / 19, 8 / 19, 2 / 3, 1 / 3, 1.0])
+    by_key = {task.subject: task for task in order}
+    assert mapped(by_key["l1"], packed(1)) == ("reading recordings (1 of 5)", pytest.approx(0.9 / 5))
+    mapped(by_key["l2"], packed(2))
+    assert tasks.next_task() is None
+    mapped(by_key["x1"], Failed("torn", "mend it"))
+    assert tasks.broken == {"x1": "torn; mend it"} and tasks.next_task() is None, "nothing of it can be used"
+    mapped(by_key["s2"], packed(3))
+    robot = tasks.next_task()
+    assert robot.subject == "large" and robot.asks
+    job = robot.arguments[0]
+    assert [source.place for source in job.sources] == ["l1", "l2", "s2"] and job.outcomes[2] == packed(3)
+    assert [source.place for source in job.validation] == ["l1"]
+    assert (job.folder, job.command, job.id) == ("robots/large", "again", "large")
+    assert tasks.next_task() is None and tasks.mapped == 4 and tasks.mapping == 4.0
+    mapped(by_key["s1"], packed(4))
+    store.path("s1").unlink()
+    with pytest.raises(InputError, match="its outcome is gone"):
+        tasks.next_task()
+
+
+def test_tasks_run_one_after_the_other_in_this_process():
+    waiting = [Task(lambda a, b: a + b, (1, 2), "sum"), Task(lambda ask: ask(abs, [-3, 4]), (), "asks", asks=True)]
+    done = list(ThisProcess().run(lambda: waiting.pop(0) if waiting else None))
+    assert [(one.task.subject, one.result) for one in done] == [("sum", 3), ("asks", [3, 4])]
+    assert all(one.seconds >= 0.0 for one in done)
+
+
+def test_wrong_numbers_of_workers_are_refused():
+    with pytest.raises(InputError, match="both a scheduler and a number"), workers.workers("tcp://a:1", 2):
+        pass
+    with pytest.raises(InputError, match="workers is -1"), workers.workers(None, -1):
+        pass
+    with workers.workers(None, 0) as hands:
+        assert isinstance(hands, ThisProcess) and hands.count == 1 and not hands.dashboard
+
+
+# --- a recording in parts
+
+
+def test_a_source_is_known_by_what_it_is_and_how_it_is_prepared():
+    source = Source("a", "1", ROBOT, OPTIONS.preparation, OPTIONS.reading)
+    assert source.key == replace(source, robot_print=fingerprint(ROBOT), long=True, twice=True).key
+    assert source.robot_key == fingerprint(ROBOT) and replace(source, robot_print="x").robot_key == "x"
+    late = replace(OPTIONS.preparation, delay=0.1)
+    filters = Filter.__new__(Filter)
+    others = [replace(source, place="b"), replace(source, content="2"), replace(source, options=late)]
+    assert len({one.key for one in (source, *others)}) == 4
+    long = replace(source, long=True, twice=True)
+    assert long.prepared_with(source.options, source.reading, None) is long
+    anew = long.prepared_with(late, source.reading, None)
+    assert anew.options is late and not anew.long and not anew.twice
+    assert long.prepared_with(source.options, source.reading, filters).filters is filters
+
+
+def part(count: int = 3) -> SimpleNamespace:
+    shape = np.zeros((count, 2))
+    return SimpleNamespace(
+        t=np.zeros(count), q=shape, dq=shape, ddq=shape, tau=shape, sign=shape, bridged=np.zeros(count)
+    )
+
+
+def test_small_recordings_are_kept_as_far_as_memory_goes(monkeypatch):
+    one = part(10)
+    size = 10 * 8 * (2 + 5 * 2)
+    assert parts._bytes(one) == size
+    monkeypatch.setattr(parts, "CACHE", 2 * size)
+    monkeypatch.setattr(parts, "_kept", type(parts._kept)())
+    for key in ("a", "b"):
+        parts._keep(key, one)
+    parts._keep("a", one)
+    parts._keep("c", one)
+    assert list(parts._kept) == ["a", "c"], "the one that was not asked for longest goes"
+    parts._keep("huge", part(100))
+    assert not parts._kept
+
+
+def test_parts_that_a_change_leaves_nothing_of_are_left_out(monkeypatch):
+    def odd(number):
+        if number % 2 == 0:
+            raise InputError(f"{number} is even", "take another")
+        return number * 10
+
+    source = Source("a", "1", ROBOT, OPTIONS.preparation, OPTIONS.reading)
+    several = Parts(source, (Change(odd, True), Change(lambda x: x + 1, True)))
+    monkeypatch.setattr(Parts, "_unchanged", lambda self: iter([1, 2, 3]))
+    assert list(several) == [11, 31]
+    monkeypatch.setattr(Parts, "_unchanged", lambda self: iter([2, 4]))
+    with pytest.raises(InputError, match="2 is even"):
+        list(several)
+
+
+# --- summary and page
+
+
+def reduced(robot: str, value: float = 1.0, **changes) -> RobotResult:
+    rows = tuple(
+        RecordingRow(f"{robot}/{k}.mcap", 0.01 * (k + 1), 0.02, 60.0, 1.7e9 + 86400.0 * k,
+                     FrictionPoint(np.array([2.0]), np.array([0.1])))
+        for k in range(2)
+    )  # fmt: skip
+    found = RobotResult(
+        robot, ("elbow",), ("Fv1", "Fc1"), ("N.m.s/rad", "N.m"), np.array([value, 3.0]), 1e-4 * np.eye(2),
+        np.ones(2, dtype=bool), rows, "good", ("good: fine",),
+        {}, {},
+    )  # fmt: skip
+    return replace(found, **changes)
+
+
+def test_the_most_serious_verdict_comes_first(monkeypatch):
+    results = {f"cell{k}": reduced(f"cell{k}", 1.0 + 0.01 * k) for k in range(6)}
+    results["far"] = reduced("far", 9.0, problem="the gains differ", level="bad")
+    results["bad"] = reduced("bad", 1.02, problem="the recordings contradict each other", level="bad")
+    worn = Trend("elbow", (1.7e9, 1.8e9), (1.0, 2.0), (0.1, 0.1), 0.9, 1.1, 0.01, 0.001, 1.7e9)
+    plain = [Trend("elbow", (1.7e9, 1.8e9), (1.0, 1.0), (0.1, 0.1))]
+
+    def over_time(joints, times, points):
+        return [worn] if next(names) in ("cell3", "bad", "far") else plain
+
+    names = iter(results)
+    monkeypatch.setattr("ros2_dynid.fleet.summary.trends", over_time)
+    lost = [FailedRecording("gone", "a.mcap", "torn"), FailedRecording("cell1", "b.mcap", "torn")]
+    kinds = {"arm": [*results, "gone", "idle"]}
+    folders = {"cell1": ("robots/cell1/model.yaml", "robots/cell1/report.html")}
+    found = summarise(kinds, results, lost, folders)
+    verdicts = {robot: one.verdict for robot, one in found.robots.items()}
+    assert verdicts == {
+        **{f"cell{k}": "good" for k in range(6)}, "cell3": "changed", "far": "stands out", "bad": "refused",
+        "gone": "no data", "idle": "no data",
+    }  # fmt: skip
+    assert found.robots["gone"].reason == "none of its recordings can be used (1 failed)"
+    assert found.robots["idle"].reason == "it has no recordings"
+    assert found.robots["cell3"].reason == "the friction of elbow left its band on 2023-11-14"
+    assert [(one.joint, one.date, one.change_per_day) for one in found.robots["cell3"].left] == [
+        ("elbow", "2023-11-14", 0.01)
+    ]
+    assert (
+        found.robots["far"].reason.startswith("stands out in Fv1 (+") and "gains differ" in found.robots["far"].reason
+    )
+    assert found.robots["far"].left and not found.robots["cell1"].left
+    assert found.robots["cell1"].model == "robots/cell1/model.yaml" and not found.robots["cell2"].model
+    assert found.robots["cell1"].report == "robots/cell1/report.html"
+    assert (found.robots["cell1"].recordings, found.robots["cell1"].seconds) == (2, 120.0)
+    (outlier,) = found.outliers
+    assert (outlier.robot, outlier.parameter, outlier.value, outlier.unit) == ("far", "Fv1", 9.0, "N.m.s/rad")
+    assert outlier.sigmas > 10.0 and outlier.mean == pytest.approx(1.02, abs=0.03)
+    (kind,) = found.kinds
+    assert kind.robots == tuple(results) and [row.robots for row in kind.parameters] == [8, 8]
+    assert kind.parameters[1].mean == pytest.approx(3.0) and kind.parameters[1].spread == 0.0
+    assert set(found.robots["cell1"].shrunk) == {"Fv1", "Fc1"}
+    names = iter(results)
+    data = page_data(fleet_page(found))
+    assert [row["id"] for row in data["robots"]][:5] == ["bad", "cell3", "far", "gone", "idle"], "those in doubt first"
+    rows = {row["id"]: row for row in data["robots"]}
+    assert rows["far"]["sigmas"] > 10 and rows["far"]["hours"] == pytest.approx(120 / 3600, rel=1e-3)
+    assert rows["gone"]["sigmas"] is None and rows["cell1"]["report"] == "robots/cell1/report.html"
+    assert [one["id"] for one in data["trends"]][:3] == ["bad", "cell3", "far"] and data["trends"][0]["changed"]
+    assert not data["trends"][3]["changed"] and len(data["trends"]) == len(results)
+    assert [row["robot"] for row in data["failed"]] == ["gone", "cell1"]
+    worst = data["worst"]
+    assert len(worst) == 2 * len(results) and worst[0]["together"] == 2.0 and worst[-1]["together"] == 1.0
+    assert worst[0]["recording"].endswith("1.mcap") and worst[0]["alone"] == 2.0
+    assert len(data["kinds"][0]["z"]) == len(results) and data["kinds"][0]["names"] == ["Fv1", "Fc1"]
+
+
+def page_data(page: str) -> dict:
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_the_head_of_the_page_says_who_stands_out():
+    few = {f"cell{k}": reduced(f"cell{k}", 1.0 + 0.01 * k) for k in range(5)}
+    calm = summarise({"arm": list(few)}, few, [], {})
+    page = fleet_page(calm)
+    assert "No robot stands out" in page and "could not be used" not in page.split("<script")[0]
+    assert "5 robots, 10 recordings, 0.167 hours" in page and "Verdicts: 5 good." in page
+    many = replace(calm, robots={
+        f"r{k:02d}": replace(calm.robots["cell0"], verdict="stands out", reason=f"reason {k}") for k in range(23)
+    }, failed=(FailedRecording("a", "b", "c"),))  # fmt: skip
+    page = fleet_page(many)
+    assert "r19: reason 19" in page and "3 more robots stand out." in page
+    assert "1 recordings could not be used." in page and "No robot stands out" not in page
+
+
+def test_long_trends_are_thinned_and_numbers_are_rounded(monkeypatch):
+    trend = Trend("elbow", tuple(1e9 + k for k in range(100)), tuple(np.arange(100.0) + 0.123456), (0.1,) * 100,
+                  -1.23456, 200.0, None, None, 1e9 + 50)  # fmt: skip
+    thin = page_module._joint(trend, 10)
+    assert len(thin["t"]) == len(thin["y"]) == 10 and thin["t"][0] == 10**9 and thin["t"][-1] == 10**9 + 99
+    assert thin["y"][-1] == 99.12 and thin["low"] == -1.235 and thin["slope"] is None and thin["left"] == 1e9 + 50
+    assert len(page_module._joint(trend, 100)["t"]) == 100
+    assert page_module._rounded(float("nan")) is None and page_module._rounded(None) is None
+    assert page_module._percent(None) is None
+    monkeypatch.setattr(page_module, "MOST_POINTS", 40)
+    robots = {f"cell{k}": reduced(f"cell{k}") for k in range(4)}
+    found = replace(summarise({"arm": list(robots)}, robots, [], {}), trends={name: [trend] for name in robots})
+    assert {len(one["joints"][0]["t"]) for one in page_data(fleet_page(found))["trends"]} == {10}
+    monkeypatch.setattr(page_module, "MOST_POINTS", 1)
+    assert {len(one["joints"][0]["t"]) for one in page_data(fleet_page(found))["trends"]} == {6}
+
+
+def test_robots_are_shrunk_by_what_their_recordings_leave_open():
+    """One parameter, in closed form: (x / C + mean / T) / (1 / C + 1 / T)."""
+    rng = np.random.default_rng(1)
+    std = np.array([0.01, 0.2, 0.5, 0.1, 0.3])
+    x = 2.0 + 0.3 * rng.standard_normal(5)
+    found = compare_kind(
+        [Own(np.array([a]), np.array([[s**2]]), np.array([True])) for a, s in zip(x, std, strict=True)]
+    )
+    C, T, mean = std**2, found.spread[0] ** 2, found.mean[0]
+    np.testing.assert_allclose(found.shrunk[:, 0], (x / C + mean / T) / (1 / C + 1 / T), rtol=1e-6)
+    np.testing.assert_allclose(found.shrunk_std[:, 0], 1 / np.sqrt(1 / C + 1 / T), rtol=1e-6)
+    blind = [Own(np.array([a]), np.array([[0.01]]), np.array([k > 0])) for k, a in enumerate(x)]
+    seen = compare_kind(blind)
+    assert seen.shrunk[0, 0] == seen.mean[0] and seen.shrunk_std[0, 0] == seen.spread[0]
