@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,11 +13,25 @@ from ros2_dynid import pipeline
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads import Payload
 from ros2_dynid.identification.loads.drive_gains import Gains
+from ros2_dynid.identification.loads.tool_fit import Tool
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation import PreparationOptions
+from ros2_dynid.identification.validation.diagnosis import Diagnosis, Finding
+from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.model.load import find_robot_file, load_robot
+from ros2_dynid.notes import remark
+from ros2_dynid.recording.checks import RED, YELLOW, RecordingProblem
+from ros2_dynid.recording.samples import Samples
+from ros2_dynid.report.build import PREVIEW
+from ros2_dynid.usecases.check import check_recording
+from ros2_dynid.usecases.fleet import FleetRequest, fleet
 from ros2_dynid.usecases.gains import GainsRequest, gains
-from ros2_dynid.usecases.payload import HalfWidths, JointMass, PayloadRequest, payload
+from ros2_dynid.usecases.identify import IdentifyRequest, identify
+from ros2_dynid.usecases.payload import HalfWidths, JointMass, PayloadRequest, has_names, payload, payloads
+from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, _searched, robot_and_shapes
+from ros2_dynid.usecases.report import ReportOutcome, ReportRequest, report
 from ros2_dynid.usecases.robot_source import RobotSource
+from ros2_dynid.usecases.tool import ToolRequest, tool
 
 DEMO = RobotSource("demo3")
 NAMES = load_robot("demo3").active_names
@@ -129,3 +147,264 @@ def test_one_robot_from_a_file_or_a_text_with_gravity_and_limits(tmp_path):
     for source in (RobotSource(str(file), hold=held), RobotSource(urdf=file.read_text(), hold=held)):
         assert len(source.load().active) == 5
         assert tuple(source.load().gravity) == tuple(load_robot("demo6").gravity)
+
+
+# --- a request's every word, in the place where it is used
+
+
+def spied(monkeypatch, place, answer):
+    """Replace a function, by its full name, and return what it is called with."""
+    calls = []
+
+    def call(*args, **options):
+        calls.append((args, options))
+        return answer
+
+    monkeypatch.setattr(place, call)
+    return calls
+
+
+def test_identify_passes_all_on_and_keeps_the_preview(monkeypatch, tmp_path):
+    outcome = object()
+    calls = spied(monkeypatch, "ros2_dynid.pipeline.identify", SimpleNamespace(outcome=outcome))
+    reports = spied(monkeypatch, "ros2_dynid.usecases.identify.write_report", None)
+    page, output = tmp_path / "seen.html", tmp_path / "out"
+    page.write_text("a page")
+    output.mkdir()
+    request = IdentifyRequest(DEMO, ("a", "b"), ("c",), OPTIONS, str(output), True, "typed", str(page))
+    assert identify(request, progress, cancelled) is outcome
+    ((robot, recordings), options) = calls[0]
+    assert robot.active_names == NAMES and recordings == ("a", "b")
+    assert options == {
+        "options": OPTIONS, "validate": ("c",), "output": str(output), "overwrite": True, "command": "typed",
+        "progress": progress, "cancelled": cancelled,
+    }  # fmt: skip
+    assert (output / PREVIEW).read_text() == "a page" and reports == [((output,), {"figures": False})]
+    identify(replace(request, preview=None))
+    identify(replace(request, output=None))
+    assert len(reports) == 1 and len(calls) == 3
+    with pytest.raises(InputError, match="no such file"):
+        identify(replace(request, preview=str(tmp_path / "none.html")))
+    assert len(calls) == 3, "refused before anything is identified"
+
+
+def test_a_tool_with_all_its_figures(monkeypatch):
+    six = np.arange(6.0)
+    found = Tool(FOUND, six + 1, six + 11, six + 21, six + 31, six + 41, 0.007, -1, 99)
+    pose = np.eye(4)
+    robot = replace(load_robot("demo3"), tools={"flange": (3, pose), "elbow": (2, pose)})
+    monkeypatch.setattr(RobotSource, "load", lambda self: robot)
+    samples = Samples(np.arange(3.0), NAMES, np.ones((3, 3)), tau=None, start_ns=17, notes=(remark("read"),))
+    read = spied(monkeypatch, "ros2_dynid.usecases.tool.read_samples", samples)
+    wrenches = spied(monkeypatch, "ros2_dynid.usecases.tool.read_wrenches", SimpleNamespace(frame="wrist"))
+    prepared = spied(monkeypatch, "ros2_dynid.usecases.tool.prepare", "prepared")
+    fitted = spied(monkeypatch, "ros2_dynid.usecases.tool.identify_tool", found)
+    seen = []
+    request = ToolRequest(DEMO, "run", "/wrench", "elbow", OPTIONS, free=True)
+    told = tool(request, lambda stage, fraction: seen.append((stage, fraction)), cancelled)
+    assert read == [(("run", robot, OPTIONS.reading), {})]
+    assert wrenches == [(("run", "/wrench", 17, OPTIONS.reading), {})]
+    ((given, stand_in, preparation), _) = prepared[0]
+    assert given is robot and np.array_equal(stand_in.tau, samples.q) and preparation is OPTIONS.preparation
+    assert fitted == [((robot, "prepared", SimpleNamespace(frame="wrist"), "elbow"), {"free": True})]
+    assert (told.mass, told.com, told.inertia) == (1.0, (2.0, 3.0, 4.0), tuples(matrix(10.0)))
+    assert told.std == HalfWidths(5.0, (6.0, 7.0, 8.0), tuples(matrix(20.0)))
+    assert told.interval95 == HalfWidths(9.0, (10.0, 11.0, 12.0), tuples(matrix(30.0)))
+    assert (told.bias, told.drift) == (tuple(six + 1), tuple(six + 21))
+    assert (told.sensor_std.bias, told.sensor_std.drift) == (tuple(six + 11), tuple(six + 31))
+    assert (told.residual, told.delay, told.sign, told.rows) == (tuple(six + 41), 0.007, -1, 99)
+    assert [fraction for _, fraction in seen] == sorted(fraction for _, fraction in seen) and seen[-1][1] == 1.0
+    assert told.notes[0] == "read" and "'wrist'" in told.notes[1] and "opposite sign" in told.notes[2]
+    spied(monkeypatch, "ros2_dynid.usecases.tool.identify_tool", replace(found, sign=1))
+    spied(monkeypatch, "ros2_dynid.usecases.tool.read_wrenches", SimpleNamespace(frame="flange"))
+    assert tool(replace(request, link=None)).notes == ("read",)
+    spied(monkeypatch, "ros2_dynid.usecases.tool.read_wrenches", SimpleNamespace(frame=""))
+    assert tool(request).notes == ("read",)
+
+
+@pytest.mark.parametrize("method", [PlanMethod.FOURIER, PlanMethod.VALIDATION, PlanMethod.POINTS])
+def test_a_search_gets_every_wish(monkeypatch, method):
+    mine = spied(monkeypatch, "ros2_dynid.usecases.plan.planned", "plan")
+    other = spied(monkeypatch, "ros2_dynid.usecases.plan.validation_plan", "other")
+    request = PlanRequest(
+        DEMO, "x.yaml", method, groups=("inertial",), seed=3, rows=17, duration=7.0, harmonics=4, periods=2,
+        criterion="cond", weights=(1.0, 2.0), equilibrium=0.5, optimiser="powell", measure="frobenius",
+        time_budget=9.0, margin=0.2, max_position=1.0, max_velocity=2.0, max_acceleration=3.0, max_effort=4.0,
+        start=(0.1, 0.2, 0.3), rate=50.0,
+    )  # fmt: skip
+    robot = load_robot("demo3")
+    assert _searched(request, robot, None, 0.25, progress) == ("other" if method is PlanMethod.VALIDATION else "plan")
+    ((given, wish), _) = (other if method is PlanMethod.VALIDATION else mine)[0]
+    assert given is robot and len(mine) + len(other) == 1
+    assert wish.method == ("points" if method is PlanMethod.POINTS else "fourier")
+    assert (wish.groups, wish.seed, wish.rows, wish.duration_s) == (("inertial",), 3, 17, 7.0)
+    assert (wish.harmonics, wish.periods, wish.margin, wish.start) == (4, 2, 0.2, (0.1, 0.2, 0.3))
+    assert (wish.time_budget_s, wish.spent_s, wish.rate_hz) == (9.0, 0.25, 50.0)
+    assert (wish.criterion, wish.weights, wish.equilibrium_weight) == ("cond", (1.0, 2.0), 0.5)
+    assert (wish.optimiser, wish.measure, wish.shapes, wish.progress) == ("powell", "frobenius", None, progress)
+    assert wish.caps == request.caps
+
+
+def test_what_surrounds_a_robot_and_where_its_shapes_are(monkeypatch, tmp_path):
+    planning = spied(monkeypatch, "ros2_dynid.usecases.plan.surroundings", ("r", None))
+    known = spied(monkeypatch, "ros2_dynid.usecases.plan.known_shapes", ("k", None))
+    around = Surroundings(margin=0.07, floor=-0.1, box=(-1.0, 1.0, -2.0, 2.0, 0.0, 3.0))
+    source = RobotSource("demo6")
+    assert robot_and_shapes(source, around, start=(0.0,) * 6) == ("r", None)
+    ((robot, file), options) = planning[-1]
+    assert len(robot.active) == 6 and file.name == "demo6.urdf"
+    assert (options["margin"], options["floor"], options["box"]) == (0.07, -0.1, around.box)
+    assert options["start"] == (0.0,) * 6
+    robot_and_shapes(source, around, start=(0.0,) * 5)
+    assert planning[-1][1]["start"] is None, "a pose of another robot says nothing"
+    assert robot_and_shapes(source, around, planning=False) == ("k", None)
+    assert known[-1][1]["floor"] == -0.1 and "start" not in known[-1][1]
+    robot_and_shapes(source, replace(around, file="own.yaml"))
+    assert planning[-1][0][1] == Path("own.yaml")
+    robot_and_shapes(source, replace(around, file="own.yaml", collisions=False))
+    assert planning[-1][0][1] is None
+    text = find_robot_file("demo6").with_suffix(".urdf").read_text()
+    robot_and_shapes(RobotSource(urdf=text), around)
+    assert planning[-1][0][1].name == "robot.urdf" and not planning[-1][0][1].exists(), "it is gone afterwards"
+    robot_and_shapes(RobotSource(urdf=text), replace(around, collisions=False))
+    assert planning[-1][0][1] is None
+
+
+def test_a_fleet_is_asked_for_and_told_in_full(monkeypatch):
+    summary = SimpleNamespace(robots={"a": 1}, outliers=(2,), failed=(3,), kinds=(4,))
+    work = SimpleNamespace(recordings=5, mapped=6, reduced=7)
+    found = SimpleNamespace(fleet=summary, work=work, page=Path("p.html"), result=Path("f.json"))
+    calls = spied(monkeypatch, "ros2_dynid.usecases.fleet.run_fleet", found)
+    told = fleet(FleetRequest("fleet.yaml", "out", "tcp://x:1", 3, "typed"), progress, cancelled, print)
+    assert calls == [
+        (
+            (Path("fleet.yaml"), Path("out")),
+            {
+                "scheduler": "tcp://x:1",
+                "count": 3,
+                "command": "typed",
+                "progress": progress,
+                "cancelled": cancelled,
+                "say": print,
+            },
+        )
+    ]
+    assert (told.robots, told.outliers, told.failed, told.kinds) == ({"a": 1}, (2,), (3,), (4,))
+    assert (told.page, told.result, told.recordings, told.mapped, told.reduced) == ("p.html", "f.json", 5, 6, 7)
+
+
+def test_reports_of_one_folder_and_of_several(monkeypatch):
+    one = spied(monkeypatch, "ros2_dynid.usecases.report.write_report", Path("a/report.html"))
+    answer = SimpleNamespace(report="c.html", models=("a", "b"), changed={"b": ("x",)})
+    several = spied(monkeypatch, "ros2_dynid.usecases.report.write_comparison", answer)
+    assert report(ReportRequest(("a",), figures=False)) == ReportOutcome("a/report.html")
+    assert one == [((Path("a"),), {"figures": False})] and not several
+    assert report(ReportRequest(("a", "b"))) == ReportOutcome("c.html", ("a", "b"), {"b": ("x",)})
+    report(ReportRequest(("a", "b"), "mine.html"))
+    assert [args for args, _ in several] == [
+        ([Path("a"), Path("b")], Path("comparison.html")),
+        ([Path("a"), Path("b")], Path("mine.html")),
+    ]
+    with pytest.raises(InputError, match="no folder to report on"):
+        report(ReportRequest(()))
+
+
+# --- is a recording usable?
+
+
+def recorded():
+    t = np.arange(400) / 100.0
+    q = np.column_stack([np.sin(w * t) for w in (1.0, 1.7, 2.3)])
+    return Samples(t, NAMES, q, tau=np.column_stack([np.cos(w * t) for w in (1.0, 1.7, 2.3)]), source="run")
+
+
+def checked(monkeypatch, problems=(), findings=(), refusal=None, preparation=None):
+    rows = tuple(SimpleRow(name) for name in NAMES)
+    found = Checked(rows, tuple(problems))
+    seen = spied(monkeypatch, "ros2_dynid.usecases.check.check_samples", found)
+    monkeypatch.setattr(
+        "ros2_dynid.usecases.check.with_problems", lambda found, more: replace(found, problems=(*found.problems, *more))
+    )
+    asked = []
+
+    def read(robot, recordings, options, report):
+        asked.append((recordings, options))
+        if refusal is not None:
+            raise refusal
+        return "problem"
+
+    monkeypatch.setattr("ros2_dynid.usecases.check.read_problem", read)
+    evidence = tuple(EffortEvidence(0.1 * k, 1.0 * k, np.nan if k == 1 else 0.3 * k) for k in range(3))
+    monkeypatch.setattr("ros2_dynid.usecases.check.diagnose", lambda problem: Diagnosis(tuple(findings), evidence))
+    return check_recording(recorded(), load_robot("demo3"), preparation), seen, asked
+
+
+@dataclass(frozen=True)
+class SimpleRow:
+    """A joint's row of a check."""
+
+    name: str
+    gravity_scale: float | None = None
+    gravity_correlation: float | None = None
+    friction_correlation: float | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A check of samples alone."""
+
+    joints: tuple[SimpleRow, ...]
+    problems: tuple[RecordingProblem, ...]
+
+
+def test_a_check_has_the_evidence_of_identification(monkeypatch):
+    options = PreparationOptions(gains={NAMES[1]: -2.0}, row_cutoff=4.0)
+    sure, likely = Finding("effort_sign", (NAMES[1],), "a", "b"), Finding("gravity", (), "c", "d", certain=False)
+    two = Finding("effort_unit", (NAMES[0], NAMES[2]), "e", "f")
+    found, seen, asked = checked(monkeypatch, findings=(sure, likely, two), preparation=options)
+    ((samples, _), _) = seen[0]
+    np.testing.assert_array_equal(samples.tau, recorded().tau * [1.0, -2.0, 1.0])
+    ((recordings, given),) = asked
+    assert given.preparation == replace(options, gains={}) and given.friction == "viscous+coulomb"
+    np.testing.assert_array_equal(recordings[0].tau, samples.tau)
+    assert [row.gravity_scale for row in found.joints] == [0.0, 1.0, 2.0]
+    assert [row.gravity_correlation for row in found.joints] == pytest.approx([0.0, 0.1, 0.2])
+    assert [row.friction_correlation for row in found.joints] == [0.0, None, 0.6]
+    assert [(p.kind, p.level, p.what, p.do, p.joint) for p in found.problems] == [
+        ("effort_sign", RED, "a", "b", NAMES[1]),
+        ("gravity", YELLOW, "c", "d", None),
+        ("effort_unit", RED, "e", "f", None),
+    ]
+
+
+def test_a_check_ends_where_identification_would(monkeypatch):
+    red = RecordingProblem("gap", RED, "a", "b")
+    found, _, asked = checked(monkeypatch, problems=[red])
+    assert found.problems == (red,) and not asked
+    yellow = RecordingProblem("gap", YELLOW, "a", "b")
+    assert len(checked(monkeypatch, problems=[yellow])[2]) == 1
+    degrees = RecordingProblem("position_unit", RED, "a", "b", NAMES[0])
+    again = Finding("position_unit", (NAMES[0],), "c", "d")
+    found, _, asked = checked(monkeypatch, problems=[degrees], findings=(again,))
+    assert found.problems == (degrees,) and len(asked) == 1, "what is known already is not said twice"
+    found, _, _ = checked(monkeypatch, refusal=InputError("too short", "record longer"))
+    (problem,) = found.problems
+    assert (problem.kind, problem.level, problem.what, problem.do) == ("unusable", RED, "too short", "record longer")
+
+
+def test_loads_by_name(asked, monkeypatch, tmp_path):
+    assert has_names(("box=a.mcap",)) and not has_names(("a.mcap",)) and not has_names(())
+    odd = tmp_path / "x=y.mcap"
+    odd.touch()
+    assert not has_names((str(odd),)), "a file that is called so"
+    spied(monkeypatch, "ros2_dynid.pipeline.identify_payloads", {"box": FOUND, "can": replace(FOUND, mass=7.0)})
+    found = payloads(PayloadRequest(DEMO, ("e",), ("box=a", "can=b", "box=c")))
+    assert {name: one.mass for name, one in found.loads.items()} == {"box": 1.0, "can": 7.0}
+    calls = spied(monkeypatch, "ros2_dynid.pipeline.identify_payloads", {})
+    payloads(PayloadRequest(DEMO, ("e",), ("box=a", "can=b", "box=c")))
+    assert calls[0][0][2] == {"box": ("a", "c"), "can": ("b",)}
+    for wrong in ("=a", "box=", "a"):
+        with pytest.raises(InputError, match="is of no named load"):
+            payloads(PayloadRequest(DEMO, ("e",), ("can=b", wrong)))
+    with pytest.raises(InputError, match="several loads are named"):
+        payload(PayloadRequest(DEMO, ("e",), ("box=a",)))
