@@ -11,6 +11,8 @@ import pytest
 
 from ros2_dynid import pipeline
 from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.static import approach
+from ros2_dynid.excitation.trajectory import save_trajectory
 from ros2_dynid.identification.loads import Payload
 from ros2_dynid.identification.loads.drive_gains import Gains
 from ros2_dynid.identification.loads.tool_fit import Tool
@@ -29,6 +31,7 @@ from ros2_dynid.usecases.gains import GainsRequest, gains
 from ros2_dynid.usecases.identify import IdentifyRequest, identify
 from ros2_dynid.usecases.payload import HalfWidths, JointMass, PayloadRequest, has_names, payload, payloads
 from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, _searched, robot_and_shapes
+from ros2_dynid.usecases.preview import PreviewRequest, preview
 from ros2_dynid.usecases.report import ReportOutcome, ReportRequest, report
 from ros2_dynid.usecases.robot_source import RobotSource
 from ros2_dynid.usecases.tool import ToolRequest, tool
@@ -408,3 +411,24 @@ def test_loads_by_name(asked, monkeypatch, tmp_path):
             payloads(PayloadRequest(DEMO, ("e",), ("can=b", wrong)))
     with pytest.raises(InputError, match="several loads are named"):
         payload(PayloadRequest(DEMO, ("e",), ("box=a",)))
+
+
+def test_a_picture_is_taken_at_the_time_asked_for_or_where_it_is_closest(monkeypatch, tmp_path):
+    robot = load_robot("demo3")
+    move = approach(robot, [0.0, -0.5, 0.0], [0.6, 0.3, -0.4])
+    save_trajectory(tmp_path / "move.yaml", move, 100.0)
+    taken = spied(monkeypatch, "ros2_dynid.usecases.preview.screenshot", None)
+    request = PreviewRequest(
+        str(tmp_path / "move.yaml"), DEMO, screenshot=str(tmp_path / "p.png"), at=0.25, width=300, height=200
+    )
+    found = preview(request)
+    ((page, file), options) = taken[0]
+    assert "<html" in page and file == tmp_path / "p.png" and found.picture == str(file) and found.file is None
+    assert options == {"size": (300, 200), "fragment": "t=0.25"}
+    middle = preview(replace(request, at=None))
+    assert taken[1][1]["fragment"] == f"t={middle.duration / 2:.6g}" and middle.at is None
+    monkeypatch.setattr("ros2_dynid.usecases.preview.moment_of_least", lambda motion: (0.07, 0.4))
+    closest = preview(replace(request, at=None))
+    assert taken[2][1]["fragment"] == "t=0.4" and (closest.clearance, closest.at) == (0.07, 0.4)
+    preview(replace(request, screenshot=None))
+    assert len(taken) == 3
