@@ -61,8 +61,7 @@ def mjcf_files(
 def _link_names(robot: Robot) -> list[str]:
     """Return a name for each joint's body: the first link that it carries, else one of its number."""
     named = {carrier: link for link, (carrier, _) in reversed(list(robot.tools.items()))}
-    names = [f"{named[j]}_body" if j in named else f"link{j}" for j in range(1, robot.n + 1)]
-    return names if len(set(names)) == len(names) else [f"link{j}" for j in range(1, robot.n + 1)]
+    return [f"{named[j]}_body" if j in named else f"link{j}" for j in range(1, robot.n + 1)]
 
 
 def _drives(robot: Robot, chi: Array, tree: MjcfTree) -> None:

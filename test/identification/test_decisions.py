@@ -454,6 +454,7 @@ def test_sides_from_rows_and_the_share_of_viscous_friction():
         ROBOT.active_names[0],
         ROBOT.active_names[2],
     }
+    assert sensor_side._share(information, found, 0, None) == np.inf, "no viscous friction among the base parameters"
     lost = found.identified.copy()
     lost[base.leaders.index("Fv3")] = False
     assert sensor_side.sensor_sides(problem, replace(found, identified=lost))[ROBOT.active_names[2]].share == np.inf

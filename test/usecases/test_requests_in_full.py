@@ -30,7 +30,17 @@ from ros2_dynid.usecases.fleet import FleetRequest, fleet
 from ros2_dynid.usecases.gains import GainsRequest, gains
 from ros2_dynid.usecases.identify import IdentifyRequest, identify
 from ros2_dynid.usecases.payload import HalfWidths, JointMass, PayloadRequest, has_names, payload, payloads
-from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, Surroundings, _searched, robot_and_shapes
+from ros2_dynid.usecases.plan import (
+    EXACT_POSES,
+    EXACT_RATE_HZ,
+    PlanMethod,
+    PlanRequest,
+    Surroundings,
+    _exact_clearance,
+    _searched,
+    _slow,
+    robot_and_shapes,
+)
 from ros2_dynid.usecases.preview import PreviewRequest, preview
 from ros2_dynid.usecases.report import ReportOutcome, ReportRequest, report
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -432,3 +442,37 @@ def test_a_picture_is_taken_at_the_time_asked_for_or_where_it_is_closest(monkeyp
     assert taken[2][1]["fragment"] == "t=0.4" and (closest.clearance, closest.at) == (0.07, 0.4)
     preview(replace(request, screenshot=None))
     assert len(taken) == 3
+
+
+def test_close_links_are_measured_where_the_library_is_there(monkeypatch):
+    robot = load_robot("demo3")
+    move = approach(robot, [0, 0, 0], [0.5, 0, 0])
+    measured = spied(monkeypatch, "ros2_dynid.usecases.plan.exact_clearance", (0.03, "a", "b"))
+    shapes = SimpleNamespace(solids=("s",), close=("c",), notes=("shape",))
+    monkeypatch.setattr("ros2_dynid.usecases.plan.available", lambda: True)
+    assert _exact_clearance(robot, shapes, move) == 0.03
+    ((given, solids, q), options) = measured[0]
+    assert given is robot and solids == ("s",) and options == {"only": ("c",)}
+    assert 20 < len(q) <= 2 + max(EXACT_RATE_HZ * move.duration, 1) and len(q) <= EXACT_POSES + 2
+    assert _exact_clearance(robot, SimpleNamespace(solids=(), close=()), move) is None
+    monkeypatch.setattr("ros2_dynid.usecases.plan.available", lambda: False)
+    assert _exact_clearance(robot, shapes, move) is None and len(measured) == 1
+
+
+@pytest.mark.parametrize("around", [None, SimpleNamespace(notes=("shape",))])
+def test_notes_and_distances_of_a_slow_trajectory(monkeypatch, around):
+    robot = replace(load_robot("demo3"), notes=("robot",))
+    move = approach(robot, [0, 0, 0], [0.5, 0, 0])
+    swept = spied(monkeypatch, "ros2_dynid.usecases.plan.ramps", move)
+    spied(monkeypatch, "ros2_dynid.usecases.plan.gripper_notes", ("gripper",))
+    spied(monkeypatch, "ros2_dynid.usecases.plan.clearance", (0.2, "x"))
+    request = PlanRequest(DEMO, "x", PlanMethod.RAMPS, margin=0.1, start=(0.0, 0.0, 0.0), seed=4)
+    trajectory, outcome = _slow(request, robot, around)
+    assert trajectory is move and swept[0][0] == (robot,)
+    assert swept[0][1] == {"margin": 0.1, "caps": request.caps, "start": request.start, "shapes": around, "seed": 4}
+    told = [note for note in outcome.notes if note in ("robot", "gripper", "shape")]
+    assert told == (["robot", "gripper"] if around is None else ["robot", "gripper", "shape"])
+    assert outcome.clearance == (None if around is None else 0.2)
+    spied(monkeypatch, "ros2_dynid.usecases.plan.check_trajectory", ["too fast"])
+    with pytest.raises(InputError, match="too fast; choose another start pose"):
+        _slow(request, robot, around)
