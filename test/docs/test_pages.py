@@ -21,6 +21,7 @@ import pytest
 
 from pages import COMMANDS, ROOT, anchors, blocks, inline_code, links, logical_lines, pages
 from ros2_dynid.cli import build_parser, command_names
+from zygote import CLIENT
 
 NOT_RUN = {
     "./dynid demo": "takes minutes and starts ROS nodes; test/nodes runs it",
@@ -178,16 +179,32 @@ def log_files(folder: Path) -> None:
     np.savez(folder / "log.npz", joint_names=np.array(samples.joint_names), **arrays)
 
 
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory):
+    """Return a program that runs the words it gets as a dynid command, without the time that imports take."""
+    folder = tmp_path_factory.mktemp("commands")
+    line = [sys.executable, str(ROOT / "test/support/zygote.py"), str(folder / "socket")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH", ""))))
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True) as there:
+        assert there.stdin is not None and there.stdout is not None
+        assert there.stdout.readline() == "ready\n"
+        client = folder / "client.py"
+        client.write_text(CLIENT.format(address=str(folder / "socket")))
+        yield client
+        there.stdin.close()
+
+
 @pytest.fixture
-def place(tmp_path, request):
+def place(tmp_path, request, commands):
     """Make the folder that a page's commands run in: the checkout's docs and config, ./dynid, and prepared files."""
     page = str(request.node.callspec.params["page"].relative_to(ROOT))
     for name in ("docs", "config"):
         (tmp_path / name).symlink_to(ROOT / name)
     script = tmp_path / "dynid"
-    python = shlex.quote(sys.executable)
+    python, client = shlex.quote(sys.executable), shlex.quote(str(commands))
     script.write_text(
-        f'#!/bin/sh\nif [ "$1" = python ]; then shift; exec {python} "$@"; fi\nexec {python} -m ros2_dynid.cli "$@"\n'
+        f'#!/bin/sh\nif [ "$1" = python ]; then shift; exec {python} "$@"; fi\nexec {python} -ES {client} "$@"\n'
     )
     script.chmod(0o755)
     wanted = PREPARED.get(page, EVERYTHING)
