@@ -1,6 +1,6 @@
 """Is the friction law of a plant found, and are its coefficients within their error bars? Simulated recordings.
 
-    python bench/study_friction.py [--runs N] [--robots NAMES] [--laws LAWS]
+    python bench/study_friction.py [--runs N] [--robots NAMES] [--laws LAWS] [--seconds S] [--noise SHARE]
 
 Each run has a robot of other true parameters, another motion, noise in positions and efforts, and a law whose terms all
 joints have, with coefficients drawn from what gears show: a load share of 5 to 20 %, a Stribeck drop of 0.4 to 1 of
@@ -8,7 +8,8 @@ Coulomb friction with a speed of 0.05 to 0.2 of the top speed, and viscous terms
 friction at top speed. A term is *visible* at a joint if what the other columns leave of it exceeds the noise of the
 rows; the study asks for these. Printed for each law: runs in which every joint got its true terms and no other, the
 share of joints for which that holds, and the share of coefficients (Stribeck speeds too) within three standard
-deviations of the truth.
+deviations of the truth. The law *sticking* is plain friction of the simulated robot in MuJoCo under PD control, whose
+joints stick where they reverse; *quiet* is the same with a tenth of the noise.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "test" / "support")]
 
 from ros2_dynid.dynamics.friction import frictionless  # noqa: E402
 from ros2_dynid.dynamics.friction_terms import term_column  # noqa: E402
@@ -40,14 +41,18 @@ from ros2_dynid.model.robot import Array, Robot  # noqa: E402
 from ros2_dynid.pipeline import read_problem  # noqa: E402
 from ros2_dynid.recording.samples import Samples  # noqa: E402
 from ros2_dynid.sim.truth import true_parameters  # noqa: E402
+from sticking import sticking  # noqa: E402
 
 RATE, SECONDS = 200.0, 30.0
 EFFORT_NOISE = 0.03
 """Standard deviation of the effort's noise over the effort's own."""
 POSITION_NOISE = 1e-5
 ROBOTS = ("demo3", "demo6", "puma560")
+STICKING = {"sticking": 0.005, "quiet": 0.0005}
+"""Noise of the efforts of the simulated robot, over their limits."""
 LAWS = (
     "plain",
+    *STICKING,
     "load",
     "load_viscous",
     "stribeck",
@@ -70,10 +75,10 @@ class Score:
     wrong: list[str]
 
 
-def motion(rng: np.random.Generator, robot: Robot) -> tuple[Array, Array, Array, Array]:
+def motion(rng: np.random.Generator, robot: Robot, seconds: float) -> tuple[Array, Array, Array, Array]:
     """Return t, q, dq, ddq of a random Fourier series."""
     n = len(robot.active)
-    t = np.arange(0.0, SECONDS, 1.0 / RATE)
+    t = np.arange(0.0, seconds, 1.0 / RATE)
     w = 2.0 * np.pi * np.array([0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
     amplitude, phase = rng.uniform(0.1, 0.35, (n, 6)), rng.uniform(0.0, 6.3, (n, 6))
     waves = [np.sin(np.multiply.outer(t, w)[:, None] + phase + k * np.pi / 2) for k in range(3)]
@@ -135,12 +140,15 @@ def visible(
     return seen
 
 
-def run(name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE) -> Score:
+def run(name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE, seconds: float = SECONDS) -> Score:
     """Return what identification makes of one recording."""
     rng = np.random.default_rng([seed, *law.encode()])
     robot = load_robot(name)
     chi = true_parameters(robot, seed)
-    t, q, dq, ddq = motion(rng, robot)
+    if law in STICKING:
+        recorded = sticking(replace(robot, friction=()), chi, seed, seconds, torque_noise=STICKING[law])
+        return scored(robot, (), (), problem_of(robot, recorded))
+    t, q, dq, ddq = motion(rng, robot, seconds)
     top = np.abs(dq).max(axis=0)
     carried = inverse_dynamics(*frictionless(robot, chi), q, dq, ddq)
     coulomb = np.maximum(0.1 * carried.std(axis=0), 0.3 * rng.uniform(0.8, 1.2, len(top)))
@@ -157,10 +165,15 @@ def run(name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE) -> Score
         tau=tau + rng.normal(0.0, 1.0, tau.shape) * sigma,
         source="simulated",
     )
-    problem = read_problem(replace(robot, friction=()), [samples], IdentifyOptions(), lambda what, done: None)
+    problem = problem_of(robot, samples)
     filters = problem.prepared[0].filter
     in_rows = sigma * np.sqrt(min(1.0, 2.0 * (filters.row_cutoff or RATE / 2) / RATE))
     return scored(plant, terms, visible(robot, terms, dq, carried, in_rows, filters), problem)
+
+
+def problem_of(robot: Robot, samples: Samples) -> Problem:
+    """Return what one recording says, with the friction law that is found in it."""
+    return read_problem(replace(robot, friction=()), [samples], IdentifyOptions(), lambda what, done: None)
 
 
 def scored(plant: Robot, terms: Sequence[FrictionTerm], seen: Sequence[bool], problem: Problem) -> Score:
@@ -200,6 +213,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="seed of the first run")
     parser.add_argument("--robots", default=",".join(ROBOTS))
     parser.add_argument("--laws", default=",".join(LAWS))
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="length of each recording")
     parser.add_argument("--noise", type=float, default=EFFORT_NOISE, help="of the efforts, over their own scatter")
     parser.add_argument("--verbose", action="store_true", help="every joint whose law was missed")
     args = parser.parse_args()
@@ -210,7 +224,7 @@ def main() -> None:
             for seed in range(args.first, args.first + args.runs):
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", RuntimeWarning)
-                    scores.append(run(name, law, seed, noise=args.noise))
+                    scores.append(run(name, law, seed, noise=args.noise, seconds=args.seconds))
             runs = np.mean([all(score.right) for score in scores])
             joints = np.mean([right for score in scores for right in score.right])
             ratios = np.array([ratio for score in scores for ratio in score.ratios])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,8 @@ def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array, tempe
 
     temperature: of the drive [deg C], in that shape; None or NaN: not known, and taken as the term's reference.
     """
+    if term.of_shape:
+        return shape_column(term, v, term_column(replace(term, of_shape=False), v, sign, carried, temperature))
     match term.kind:
         case FrictionKind.ASYMMETRIC:
             return np.abs(v)
@@ -26,21 +29,25 @@ def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array, tempe
         case FrictionKind.ROOT:
             return np.asarray(sign * np.sqrt(np.abs(v)))
         case FrictionKind.STRIBECK:
-            square = (v / term.speed) ** 2
-            bell = sign * np.exp(-square)
-            return np.asarray(2.0 * square * bell if term.of_shape else bell)
+            return np.asarray(sign * np.exp(-((v / term.speed) ** 2)))
         case FrictionKind.LOAD:
             return np.asarray(sign * np.abs(carried))
         case FrictionKind.LOAD_VISCOUS:
             return np.asarray(v * np.abs(carried))
         case FrictionKind.POWER:
-            size = np.abs(v)
-            curve = sign * size**term.exponent
-            return np.asarray(curve * np.log(np.where(size > 0.0, size, 1.0)) if term.of_shape else curve)
+            return np.asarray(sign * np.abs(v) ** term.exponent)
         case FrictionKind.TEMPERATURE:
             return np.asarray(sign * warmer(term, v, temperature))
         case FrictionKind.TEMPERATURE_VISCOUS:
             return np.asarray(v * warmer(term, v, temperature))
+
+
+def shape_column(term: FrictionTerm, v: Array, column: Array) -> Array:
+    """Return how a term's column changes with its shape, log vs or the exponent, given the column itself."""
+    if term.kind is FrictionKind.STRIBECK:
+        return np.asarray(2.0 * (v / term.speed) ** 2 * column)
+    size = np.abs(v)
+    return np.asarray(column * np.log(np.where(size > 0.0, size, 1.0)))
 
 
 def warmer(term: FrictionTerm, v: Array, temperature: Array | None) -> Array:

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, torque_function
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators import friction_selection
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
@@ -20,6 +22,8 @@ from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
+from ros2_dynid.sim.truth import true_parameters
+from sticking import sticking
 
 ROBOT = load_robot("demo3")
 PLAIN = {name: value for name, value in ROBOT.parameters.items() if not name.startswith(("F", "off"))}
@@ -123,6 +127,23 @@ def test_plain_friction_gets_no_term(seed):
     found = identify(ROBOT, [recording((), seed)])
     assert found.model.robot.friction == ()
     assert found.outcome.friction_tried and not any(trial.chosen for trial in found.outcome.friction_tried)
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_a_joint_that_sticks_where_it_reverses_has_plain_friction(seed):
+    pytest.importorskip("mujoco")
+    robot = load_robot("demo6")
+    samples = sticking(robot, true_parameters(robot, seed), seed, 10.0, torque_noise=0.0005)
+    assert identify(robot, [samples]).model.robot.friction == ()
+
+
+def test_what_chance_explains_is_students_distribution_for_the_folds():
+    for folds, tests in ((10, 54), (5, 20)):
+        largest = scipy.stats.t.isf(friction_selection.CHANCE / tests, folds - 1)
+        assert friction_selection._chance(1, folds, tests) == pytest.approx(largest**2, rel=1e-9)
+    more = [friction_selection._chance(further, 10, 54) for further in (1, 2, 3)]
+    assert more == sorted(more)
+    assert friction_selection._chance(1, 5, 54) > friction_selection._chance(1, 30, 54)  # few folds know little
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -18,9 +18,9 @@ from ros2_dynid.identification.estimators.friction_selection import Trial, selec
 from ros2_dynid.identification.estimators.identified_terms import STEP, changed_exponent, speed_ratio
 from ros2_dynid.identification.estimators.information import Information, restrict
 from ros2_dynid.identification.estimators.least_squares import weighted, wls
-from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, top_speeds
+from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, near_standstill, top_speeds
 from ros2_dynid.identification.preparation.elsewhere import changed, over, range_of
-from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.rows import row_count, rows_of_a_chunk
 from ros2_dynid.model.friction_kinds import SHAPES, FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
@@ -87,11 +87,14 @@ def with_law(
         found, weights = weighted(inform(robot, base, loaded, delay=delay, terms=with_load, every=every))
         carries = found.value[layout.base]
         loaded = tuple(_carrying(robot, base, carries, p) for p in prepared)
-    tried = inform(robot, base, loaded, delay=delay, terms=terms, every=every)
-    selection = select_terms(tried, terms, 1.0 / weights, force=not auto)
+    reversals = near_standstill(robot, terms, top, max(p.filter.slow for p in prepared)) if auto else ()
+    tried = inform(robot, base, loaded, delay=delay, terms=(*terms, *reversals), every=every)
+    independent = min(_independent(p.filter) for p in prepared)
+    selection = select_terms(tried, terms, 1.0 / weights, force=not auto, independent=independent)
     kept, value = _of_possible_sign(tried, terms, selection.chosen)
+    trials = _judged_again(selection.trials, {terms[k] for k in selection.chosen} - set(kept))
     if not kept:
-        return LawOfData(tuple(prepared), information, (), selection.trials)
+        return LawOfData(tuple(prepared), information, (), trials)
     law, fitted, fixed = _with_terms(tried, [terms.index(term) for term in kept]), kept, set[int]()
     for _ in range(ROUNDS):
         again = tuple(_carrying(robot, base, value[layout.base], p) for p in prepared)
@@ -102,12 +105,17 @@ def with_law(
         law = inform(robot, base, loaded, delay=delay, terms=fitted)
         value = weighted(law, iterations=FIRST)[0].value
     if not auto:
-        return LawOfData(loaded, law, fitted, selection.trials)
+        return LawOfData(loaded, law, fitted, trials)
     law, left = _significant(law, fitted)
-    trials = _judged_again(selection.trials, set(fitted) - set(left))
+    trials = _judged_again(trials, set(fitted) - set(left))
     if not left:
         return LawOfData(tuple(prepared), information, (), trials)
     return LawOfData(loaded, law, left, trials)
+
+
+def _independent(filters: Filter) -> float:
+    """Return the share of the rows whose noise is independent: two for each period of the cut-off, at most all."""
+    return 1.0 if filters.row_cutoff is None else min(1.0, 2.0 * filters.row_cutoff / filters.row_rate)
 
 
 def _significant(law: Information, terms: tuple[FrictionTerm, ...]) -> tuple[Information, tuple[FrictionTerm, ...]]:

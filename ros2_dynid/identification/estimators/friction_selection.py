@@ -5,10 +5,15 @@ folds; a law is judged by the weighted squared error of each fold under the fit 
 eliminated from the normal equations of each fold once; what is left has one row and column for each candidate, so that
 every law of a joint, a set of terms, costs one small system. A term with a shape, such as the speed of a Stribeck term,
 is tried at a few shapes, each with the column of its change beside it, so that no further term is taken for what the
-grid misses. Joint by joint, the laws of the others held, the best law
-of each size is compared with the best smaller one, and is taken if its gain exceeds the gain's own scatter over the
-folds and is worth having, and if it also gains on recordings that are left out as a whole, where there are several. The
-joints are gone through again until no law changes. bench/study_friction.py shows what the limits do.
+grid misses. Joint by joint, the laws of the others held, the best law of each size is compared with the best smaller
+one, and is taken if it gains more than chance would and is worth having, and if it also gains on recordings that are
+left out as a whole, where there are several. The joints are gone through again until no law changes.
+
+What chance does: d terms that mean nothing lower the errors that the fit sees by Q, in units of the variance of an
+independent row, and those held out by Q - 2 d (Stone 1977: cross-validation is Akaike's criterion); that gain scatters
+by about 2 sqrt(Q) over the folds. Q would be chi-squared with d degrees of freedom if the variance were known. It is
+known from as many numbers as there are folds, so Q is d times Fisher's F, and of all the terms tried the luckiest
+counts. So few folds, many candidates and short recordings ask for more. bench/study_friction.py shows what it does.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import fdtri
 
 from ros2_dynid.identification.estimators.information import Information, block_folds
 from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
@@ -26,14 +32,14 @@ from ros2_dynid.model.robot import Array
 
 FOLDS = 10
 """Each fit leaves out a tenth: with fewer folds, what is left of a short recording does not show the inertias."""
-SCATTER = 1.4
-"""A law must gain more than this many standard errors of its gain over the folds: one in ten by chance (Student's
-distribution for ten folds); its terms must also show in the fit with the whole law (friction_law.py) ..."""
+CHANCE = 0.05
+"""How often chance alone may add a term to a robot with plain friction, over all joints and terms tried together ..."""
 EVIDENCE = {FrictionKind.CUBIC: 3.0, FrictionKind.ASYMMETRIC: 4.0}
-"""... and more where a term of this kind is new, one in a hundred and one in a thousand: such terms take over forces
-that are not in the model: a cubic one those of the fastest moves, an asymmetric one all that is even in speed. Both are
-measured against the best smaller law; where another law of its size was taken, the doubtful one must gain over that as
-any other ..."""
+"""... a gain of so many times its scatter where a term of this kind is new: such terms take over forces that are not in
+the model: a cubic one those of the fastest moves, an asymmetric one all that is even in speed. Both are measured
+against the best smaller law; where another law of its size was taken, the doubtful one must be better than that ..."""
+ALIKE = 1.0
+"""... by one standard error of the difference, the rule for models that do equally well ..."""
 WORTH = 0.07
 """... and for each further term lower the squared held-out error by this share of its joint's, 3.5 % of the error:
 what is linearised, the shapes and the torque carried, is known no better."""
@@ -90,23 +96,26 @@ class _Reduced:
     seen: NDArray[np.bool_]
     norm: Array
 
-    def without(self, held: Sequence[int]) -> _Reduced:
-        """Return the same with the columns `held` always fitted too."""
-        if not held:
-            return self
-        k = list(held)
-        solved = np.linalg.solve(self.S[:, k][:, :, k], np.concatenate((self.r[:, k, None], self.S[:, k]), axis=2))
-        x, X = solved[:, :, :1], solved[:, :, 1:]
-        S = self.S - self.S[:, :, k] @ X
-        r = self.r - (self.S[:, :, k] @ x)[:, :, 0]
-        x, X = x[:-1], X[:-1]
-        HX, Xt = self.H[:, :, k] @ X, X.transpose(0, 2, 1)
-        H = self.H - HX - HX.transpose(0, 2, 1) + Xt @ self.H[:, k][:, :, k] @ X
-        hx = self.h[:, :, None] + self.H[:, :, k] @ x
-        h = (hx - Xt @ hx[:, k])[:, :, 0]
-        e = self.e + np.sum((self.h[:, k, None] + hx[:, k]) * x, axis=(1, 2))
-        b = self.b + (self.Z[:, :, k] @ x)[:, :, 0]
-        return _Reduced(S, r, H, h, e, b, self.Z - self.Z[:, :, k] @ X, self.seen, self.norm)
+    def without(self, held: Sequence[int], kept: Sequence[int]) -> _Reduced:
+        """Return the same for the columns `kept` alone, numbered anew, with the columns `held` always fitted too."""
+        j, k = np.array(kept, dtype=np.intp), np.array(held, dtype=np.intp)
+        J, K = j[:, None], k[:, None]
+        S, r, H, h, Z = self.S[:, J, j], self.r[:, j], self.H[:, J, j], self.h[:, j], self.Z[:, :, j]
+        e, b = self.e, self.b
+        if len(k):
+            Sjk, Hjk, Hkk, Zk = self.S[:, J, k], self.H[:, J, k], self.H[:, K, k], self.Z[:, :, k]
+            right = np.concatenate((self.r[:, k, None], Sjk.transpose(0, 2, 1)), axis=2)
+            solved = np.linalg.solve(self.S[:, K, k], right)
+            x, X = solved[:, :, :1], solved[:, :, 1:]
+            S, r = S - Sjk @ X, r - (Sjk @ x)[:, :, 0]
+            x, X = x[:-1], X[:-1]
+            HX, Xt = Hjk @ X, X.transpose(0, 2, 1)
+            H = H - HX - HX.transpose(0, 2, 1) + Xt @ Hkk @ X
+            hx = self.h[:, k, None] + Hkk @ x
+            h = h + (Hjk @ x - Xt @ hx)[:, :, 0]
+            e = e + np.sum((self.h[:, k, None] + hx) * x, axis=(1, 2))
+            b, Z = b + (Zk @ x)[:, :, 0], Z - Zk @ X
+        return _Reduced(S, r, H, h, e, b, Z, self.seen[j], self.norm[j])
 
     def laws(self, laws: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Return held-out errors (laws, F), coefficients of all fits (laws, F + 1, s), and which are told apart.
@@ -131,15 +140,45 @@ class _Reduced:
         if law:
             _, c, _ = self.laws(np.array([law]))
             v = v + np.einsum("fds,fs->fd", self.Z[:parts, :, list(law)], c[0, :parts])
-        return float(np.einsum("fa,fab,fb->", v, squares, v, optimize=True))
+        return float(np.sum((v[:, None, :] @ squares)[:, 0] * v))
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """What a joint's laws are judged by: own, its weighted normal equations (F, D, D), and its independent rows.
+
+    chance: largest Q of 1, 2, ... terms that mean nothing. parts: how many of the folds are parts of the recordings;
+    the rest are recordings left out as a whole.
+    """
+
+    own: Array
+    rows: float
+    chance: Sequence[float]
+    parts: int
+
+    def scatters(self, further: int) -> float:
+        """Return how many times its own scatter so many further terms must gain."""
+        Q = self.chance[further - 1]
+        return float((Q - 2.0 * further) / (2.0 * np.sqrt(Q)))
+
+    def share(self, further: int) -> float:
+        """Return the share of the joint's squared error that so many further terms must gain."""
+        return max(WORTH * further, (self.chance[further - 1] - 2.0 * further) / self.rows)
 
 
 def select_terms(
-    information: Information, terms: Sequence[FrictionTerm], sigma: Array, *, force: bool = False
+    information: Information,
+    terms: Sequence[FrictionTerm],
+    sigma: Array,
+    *,
+    force: bool = False,
+    independent: float = 1.0,
 ) -> Selection:
     """Return the terms whose columns help on blocks left out; sigma: error of each joint under plain friction (n,).
 
+    The first friction columns of the information are those of `terms`; any further ones are always fitted.
     force: take a term of every kind that there is for a joint, with its best speed, unless its sign is impossible.
+    independent: share of the rows whose noise is independent, the rest being what the filter makes of it.
     """
     folds = block_folds(information, FOLDS)
     if len(folds) < 3 or not terms:
@@ -147,38 +186,44 @@ def select_terms(
     parts = len(folds)
     squares = _normal_equations(information, [*folds, *_recordings(information)])
     weights = _finite_weights(sigma**2)
+    tests = sum(not term.of_shape for term in terms)
+    chance = [_chance(further, parts, tests) for further in range(1, len(FrictionKind) + 1)]
     joints = sorted({term.joint for term in terms})
     place = _own_joints(information, terms)
+    always = _always_fitted(squares[:parts], information, weights, len(terms))
     chosen: dict[int, tuple[int, ...]] = dict.fromkeys(joints, ())
     trials: dict[int, list[Trial]] = {}
     for _ in range(SWEEPS):
-        reduced = _reduced(squares, weights, information, parts)
+        reduced = _reduced(squares, weights, information, len(terms), always, parts)
         before = dict(chosen)
         for joint in joints:
             others = [k for other, law in chosen.items() if other != joint for k in law]
             k = place[joint]
-            own = weights[k] * squares[:parts, k]
-            chosen[joint], trials[joint] = _law(reduced.without(others), own, terms, joint, parts, force=force)
+            judge = _Judge(
+                weights[k] * squares[:parts, k], max(1.0, independent * float(information.rows[k])), chance, parts
+            )
+            own = [k for k, term in enumerate(terms) if term.joint == joint]
+            law, trials[joint] = _law(reduced.without(others, own), judge, [terms[k] for k in own], force=force)
+            chosen[joint] = tuple(own[k] for k in law)
         if chosen == before:
             break
-        weights = _weights(squares[:parts], information, weights, [k for law in chosen.values() for k in law])
+        taken = information.layout.friction.start + np.array([k for law in chosen.values() for k in law], dtype=np.intp)
+        weights = _weights(squares[:parts], information, weights, np.append(always, taken))
     return Selection(
         tuple(sorted(k for law in chosen.values() for k in law)), tuple(t for joint in joints for t in trials[joint])
     )
 
 
 def _law(
-    given: _Reduced, own: Array, terms: Sequence[FrictionTerm], joint: int, parts: int, *, force: bool
+    given: _Reduced, judge: _Judge, terms: Sequence[FrictionTerm], *, force: bool
 ) -> tuple[tuple[int, ...], list[Trial]]:
-    """Return the law of a joint, the numbers of its terms, and what was tried; own: its normal equations (F, D, D).
-
-    parts: how many of the F folds are parts of the recordings; the rest are recordings left out as a whole.
-    """
+    """Return the law of a joint, the numbers of its terms among those it may have, and what was tried."""
+    parts = judge.parts
     kinds: dict[FrictionKind, list[tuple[int, ...]]] = {}
     for k, term in enumerate(terms):
-        if term.joint == joint and term.of_shape:
+        if term.of_shape:
             kinds[term.kind][-1] = (*kinds[term.kind][-1], k)
-        elif term.joint == joint:
+        else:
             kinds.setdefault(term.kind, []).append((k,))
     law: tuple[int, ...] = ()
     errors, trials = given.e, []
@@ -197,32 +242,35 @@ def _law(
         ]
         tried, possible = _tried(given, sets, terms)
         smaller, before = law, errors
+        left = max(given.own(judge.own, smaller), 1e-300)
+        held = {terms[k].kind for k in smaller}
+        doubtful = [0.0 if term.kind in held else EVIDENCE.get(term.kind, 0.0) for term in terms]
+        doubts = np.array([max([doubtful[k] for k in one]) for one in sets])
         for strict in (False,) if force else (False, True):
-            held = {terms[k].kind for k in smaller}
-            new = [
-                [EVIDENCE[kind] for k in one if (kind := terms[k].kind) in EVIDENCE and kind not in held]
-                for one in sets
-            ]
-            asked = possible if force else possible & (np.array([bool(doubts) for doubts in new]) == strict)
+            asked = possible if force else possible & ((doubts > 0.0) == strict)
             if not asked.any():
                 continue
             best = int(np.argmin(np.where(asked, tried[:, :parts].sum(axis=1), np.inf)))
-            left = max(given.own(own, smaller), 1e-300)
             gain, scatter, elsewhere = _gain(before - tried[best], parts)
-            enough = (
-                gain > max([SCATTER, *new[best]]) * scatter and gain > WORTH * (size - _size(smaller, terms)) * left
-            )
+            further = size - _size(smaller, terms)
+            scatters = max(judge.scatters(further), float(doubts[best]))
+            enough = gain > scatters * scatter and gain > judge.share(further) * left
             if law != smaller:  # that there is such a law is known: the doubtful one must be the better of the two
                 more, spread, there = _gain(errors - tried[best], parts)
-                enough, elsewhere = more > SCATTER * spread, elsewhere and there
+                enough, elsewhere = more > ALIKE * spread, elsewhere and there
             join = force or (enough and elsewhere)
             own_terms = tuple(terms[k] for k in sets[best] if not terms[k].of_shape)
-            trials.append(Trial(own_terms, joint, gain / left, scatter / left, join))
+            trials.append(Trial(own_terms, own_terms[0].joint, gain / left, scatter / left, join))
             if join:
                 law, errors = sets[best], tried[best]
         if force and law:
             break
     return law, trials
+
+
+def _chance(further: int, folds: int, tests: int) -> float:
+    """Return the largest Q of so many terms by chance, of `tests` terms and shapes that are tried, all positive."""
+    return float(further * fdtri(further, folds - 1, 1.0 - min(2.0 * CHANCE / tests, 1.0)))
 
 
 def _size(law: Sequence[int], terms: Sequence[FrictionTerm]) -> int:
@@ -284,19 +332,20 @@ def _normal_equations(information: Information, folds: Sequence[Sequence[int]]) 
     return out
 
 
-def _reduced(squares: Array, weights: Array, information: Information, parts: int) -> _Reduced:
-    """Return the normal equations of the candidates, base parameters and delay eliminated; columns of unit norm."""
-    layout = information.layout
+def _reduced(
+    squares: Array, weights: Array, information: Information, m: int, always: NDArray[np.intp], parts: int
+) -> _Reduced:
+    """Return the normal equations of the m candidates, the columns `always` eliminated; columns of unit norm."""
     total = np.tensordot(squares, weights, axes=(1, 0))
     everything = total[:parts].sum(axis=0)
     norm = np.sqrt(np.maximum(np.diag(everything), 0.0))
     moved = norm > 0.0
     scale = np.where(moved, norm, 1.0)
-    more = np.arange(layout.friction.start, layout.friction.stop)
-    used = np.array([k for k in range(layout.size) if moved[k] and not more[0] <= k <= more[-1]], dtype=np.intp)
+    more = information.layout.friction.start + np.arange(m)
+    used = always[moved[always]]
     total /= np.outer(scale, scale)
     everything = everything / np.outer(scale, scale)
-    F, m = len(total), len(more)
+    F = len(total)
     S, r = np.empty((F + 1, m, m)), np.empty((F + 1, m))
     H, h, e = np.empty((F, m, m)), np.empty((F, m)), np.empty(F)
     every_b, every_Z = np.empty((F, len(scale))), np.empty((F, len(scale), m))
@@ -320,20 +369,34 @@ def _reduced(squares: Array, weights: Array, information: Information, parts: in
     return _Reduced(S, r, H, h, e, every_b, every_Z, seen, scale[more])
 
 
-def _weights(squares: Array, information: Information, weights: Array, chosen: Sequence[int]) -> Array:
-    """Return 1 / variance of each joint's error under the present law, shape (n,)."""
-    layout = information.layout
-    every = squares.sum(axis=0)
-    total = np.tensordot(every, weights, axes=(0, 0))
+def _always_fitted(squares: Array, information: Information, weights: Array, m: int) -> NDArray[np.intp]:
+    """Return the columns that are fitted whatever the law: all but those of the m candidates.
+
+    Of the friction columns beyond, which stand for what happens near standstill, those that take friction away: a joint
+    that sticks has less than Coulomb's there, one that has more has a Stribeck term.
+    """
+    first, last = information.layout.friction.start + m, information.layout.friction.stop
+    columns = np.array([k for k in range(information.size) if not first - m <= k < first], dtype=np.intp)
+    value = _fitted(squares, weights, columns)
+    return np.asarray(columns[(columns < first) | (columns >= last) | (value[columns] < 0.0)], dtype=np.intp)
+
+
+def _fitted(squares: Array, weights: Array, columns: NDArray[np.intp]) -> Array:
+    """Return the fit of these columns to everything, shape (D,): zero for others, and -1 for the torque."""
+    total = np.tensordot(squares.sum(axis=0), weights, axes=(0, 0))
     scale = np.sqrt(np.maximum(np.diag(total), 0.0))
-    terms = {layout.friction.start + k for k in chosen}
-    fixed = (k for k in range(layout.size) if not layout.friction.start <= k < layout.friction.stop or k in terms)
-    used = np.array([k for k in fixed if scale[k] > 0.0])
+    used = columns[scale[columns] > 0.0]
     S = total[np.ix_(used, used)] / np.outer(scale[used], scale[used]) + RIDGE * np.eye(len(used))
     value = np.zeros(len(total))
     value[used] = np.linalg.solve(S, total[used, -1] / scale[used]) / scale[used]
     value[-1] = -1.0
-    errors = np.einsum("a,jab,b->j", value, every, value)
+    return value
+
+
+def _weights(squares: Array, information: Information, weights: Array, columns: NDArray[np.intp]) -> Array:
+    """Return 1 / variance of each joint's error under the fit of these columns, shape (n,)."""
+    value = _fitted(squares, weights, columns)
+    errors = np.einsum("a,jab,b->j", value, squares.sum(axis=0), value)
     return _finite_weights(errors / np.maximum(information.rows, 1))
 
 

@@ -41,6 +41,21 @@ def candidates(robot: Robot, top_speed: Array, temperatures: Array | None = None
     )
 
 
+def near_standstill(
+    robot: Robot, terms: Sequence[FrictionTerm], top_speed: Array, slow: float
+) -> tuple[FrictionTerm, ...]:
+    """Return one column for each joint of `terms`: what its friction lacks near standstill, whatever its law.
+
+    A joint that reverses sticks for some milliseconds, in which its friction goes from one sign to the other; rows of
+    other speeds feel that too, through their filter. How fast it goes is not known, only that it is over at the share
+    `slow` of the top speed, below which rows are left out: half of that stands for it. Not a term: a column to compare
+    laws with.
+    """
+    tops = dict(zip(robot.active, top_speed.tolist(), strict=True))
+    speeds = {joint: 0.5 * slow * tops[joint] for joint in sorted({term.joint for term in terms})}
+    return tuple(FrictionTerm(joint, FrictionKind.STRIBECK, speed=v) for joint, v in speeds.items() if v > 0.0)
+
+
 def given_terms(
     robot: Robot, law: str, top_speed: Array, temperatures: Array | None = None
 ) -> tuple[FrictionTerm, ...]:

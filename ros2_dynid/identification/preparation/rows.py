@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.codegen.backend import regressor_function
-from ros2_dynid.dynamics.friction_terms import active_terms, term_column
+from ros2_dynid.dynamics.friction_terms import active_terms, shape_column, term_column
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
@@ -271,29 +271,37 @@ class _TermColumns:
         """Return the columns, shape (f, samples), at the inner samples `part`, which are of one segment."""
         prepared, count = self._prepared, part.stop - part.start
         if self._filter is None:
-            return np.array([self._of(k, term, prepared.dq[part, k], part) for k, term in self._terms])
+            return self._columns(lambda signal, k: signal[part, k])
         segment = next(s for s in prepared.segments if s.start <= part.start < s.stop)
         places = part.start + np.arange(-self._half, (count - 1) * self._step + self._half + 1) / self._step
         places = np.clip(places, segment.start, segment.stop - 1)
         before = np.minimum(places.astype(np.intp), segment.stop - 2)
-        share = places - before
-        columns = [self._of(k, term, None, before, share) for k, term in self._terms]
-        return self._filter(np.array(columns), count)
+        share, after = places - before, before + 1
 
-    def _of(
-        self, k: int, term: FrictionTerm, v: Array | None, at: slice | NDArray[np.intp], share: Array | None = None
-    ) -> Array:
-        """Return the factor of a term's coefficient at inner samples, or at a share of the way to the next ones."""
+        def between(signal: Array, k: int) -> Array:
+            own = np.ascontiguousarray(signal[:, k])
+            here = own[before]
+            return np.asarray(here + share * (own[after] - here))
 
-        def value(signal: Array) -> Array:
-            here = signal[at, k]
-            return here if share is None or isinstance(at, slice) else here + share * (signal[at + 1, k] - here)
+        return self._filter(self._columns(between), count)
 
+    def _columns(self, value: Callable[[Array, int], Array]) -> Array:
+        """Return the factors of the terms' coefficients; value: from a signal (N, n) and a joint to what is needed."""
         prepared = self._prepared
-        v = value(prepared.dq) if v is None else v
-        carried = np.zeros_like(v) if prepared.carried is None else value(prepared.carried)
-        temperature = None if prepared.temperature is None else value(prepared.temperature)
-        return term_column(term, v, np.sign(v), carried, temperature)
+        columns: list[Array] = []
+        for joint, own in itertools.groupby(self._terms, key=lambda one: one[0]):
+            v = value(prepared.dq, joint)
+            sign = np.sign(v)
+            carried = np.zeros_like(v) if prepared.carried is None else value(prepared.carried, joint)
+            temperature = None if prepared.temperature is None else value(prepared.temperature, joint)
+            last: FrictionTerm | None = None
+            for _, term in own:
+                if term.of_shape and last is not None and replace(last, of_shape=True) == term:
+                    columns.append(shape_column(term, v, columns[-1]))
+                else:
+                    columns.append(term_column(term, v, sign, carried, temperature))
+                last = term
+        return np.array(columns)
 
 
 def fast_and_still(
