@@ -134,6 +134,11 @@ def map_packed(source: Source, share: float = 1.0) -> bytes | Failed:
     return outcome if isinstance(outcome, Failed) else packed(outcome)
 
 
+def map_several(given: tuple[tuple[Source, float], ...]) -> tuple[bytes | Failed, ...]:
+    """Return the outcomes of several recordings with their shares: a task costs as much as a short recording."""
+    return tuple(map_packed(source, share) for source, share in given)
+
+
 def _alone(information: Information) -> float:
     """Return the relative torque error of a recording under its own estimate; NaN if it has none."""
     try:

@@ -19,7 +19,7 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import Member, load_fleet
 from ros2_dynid.fleet.lock import locked
-from ros2_dynid.fleet.map_recording import Failed, identities, map_packed, reason
+from ros2_dynid.fleet.map_recording import Failed, identities, map_several, reason
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.recordings import Found, Identity, find, is_url, stamp_of
@@ -39,6 +39,10 @@ OUTCOMES, ROBOTS, RESULT, INDEX, STAMPS = "outcomes", "robots", "fleet.json", "i
 OWN = f"robot{ENDING}"
 BATCH, BATCH_BYTES = 20, 100_000_000
 """Recordings that are hashed in one task, and their size [bytes]."""
+TOGETHER, TOGETHER_BYTES = 8, 2_000_000
+"""Recordings that are mapped in one task, and their size [bytes]: several if they are short."""
+SPREAD = 8
+"""Tasks for each worker that the recordings left are shared out in, at least: the last tasks are short."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +289,8 @@ class _Tasks:
         self._found, self._known, self._sources, self._keys = found, known, sources, keys
         self._store, self._output, self._command, self._hands = store, output, command, hands
         self._robot_keys: dict[str, str] = {}
-        sizes = {key: known[source.place].size for key, source in keys.items()}
+        self._alone: set[str] = set()
+        self._sizes = sizes = {key: known[source.place].size for key, source in keys.items()}
         missing = {key for key in keys if store.load(key) is None}
         unread = {robot: [key for _, key in pairs if key in missing] for robot, pairs in sources.items()}
         self._unread = deque(in_turn(unread, sizes))
@@ -328,9 +333,18 @@ class _Tasks:
                 # The last robots, fewer than workers, share their questions about recordings.
                 return Task(reduce_robot, (job,), robot, asks=self._left < self._hands)
         if self._unread:
-            key = self._unread.popleft()
-            return Task(map_packed, (self._keys[key], self._shares[key]), key)
+            keys = self._next_keys()
+            return Task(map_several, (tuple((self._keys[key], self._shares[key]) for key in keys),), " ".join(keys))
         return None
+
+    def _next_keys(self) -> list[str]:
+        """Return the recordings of the next task: one, or several that are short."""
+        keys = [self._unread.popleft()]
+        most = 1 if keys[0] in self._alone else min(TOGETHER, len(self._unread) // (SPREAD * self._hands))
+        size = self._sizes[keys[0]]
+        while len(keys) < most and (size := size + self._sizes[self._unread[0]]) <= TOGETHER_BYTES:
+            keys.append(self._unread.popleft())
+        return keys
 
     def _job(self, robot: str) -> RobotJob | None:
         """Return a robot to reduce; None if it is known, or nothing of it can be used."""
@@ -369,8 +383,8 @@ class _Tasks:
 
     def take(self, done: Done) -> tuple[str, float]:
         """Store what was done; return what it was, in words, and how much of the work is done."""
-        if done.task.function is map_packed:
-            self._mapped(done.task.subject, done)
+        if done.task.function is map_several:
+            self._mapped(done.task.subject.split(), done)
             stage = f"reading recordings ({self.mapped} of {self._total[0]})"
         else:
             self._reduced(done.task.subject, done)
@@ -378,15 +392,25 @@ class _Tasks:
         recordings, robots = self.mapped / max(self._total[0], 1), len(self._results) / self._total[1]
         return stage, 0.9 * recordings + 0.1 * robots
 
-    def _mapped(self, key: str, done: Done) -> None:
-        self.mapped += 1
+    def _mapped(self, keys: list[str], done: Done) -> None:
         self.mapping += done.seconds
+        if isinstance(done.result, Failed) and len(keys) > 1:
+            # Workers were lost over one of them, nobody knows which: each has another try, by itself.
+            self._alone.update(keys)
+            self._unread.extendleft(reversed(keys))
+            return
+        results = done.result if isinstance(done.result, tuple) else (done.result,)
+        for key, result in zip(keys, results, strict=True):
+            self._mapped_one(key, result)
+
+    def _mapped_one(self, key: str, result: object) -> None:
+        self.mapped += 1
         self.last_mapped = time.monotonic()
-        if isinstance(done.result, Failed):
-            self.broken[key] = reason(done.result)
+        if isinstance(result, Failed):
+            self.broken[key] = reason(result)
         else:
-            assert isinstance(done.result, bytes)
-            self._store.save(key, done.result)
+            assert isinstance(result, bytes)
+            self._store.save(key, result)
         for robot in self._users[key]:
             self._waiting[robot].remove(key)
             if not self._waiting[robot]:

@@ -153,7 +153,8 @@ class _Packer:
                 "at": self._next("i", flat.size),
             }
         array = value.astype(np.float64)
-        upper = array.ndim == 2 and array.size > 4 and not np.any(np.tril(array, -1))
+        wide = array.ndim == 2 and array.size > 4 and array.shape[0] <= array.shape[1]  # as R factors are
+        upper = wide and not array[_below(*array.shape)].any()
         flat64 = array[_upper(*array.shape)] if upper else array.ravel()
         self.floats.append(flat64)
         return {"array": "u" if upper else "f", "shape": list(array.shape), "at": self._next("f", flat64.size)}
@@ -170,21 +171,21 @@ class _Unpacker:
 
     def unpack(self, tree: object) -> object:
         if isinstance(tree, list):
-            return tuple(self.unpack(item) for item in tree)
+            return tuple(map(self.unpack, tree))
         if not isinstance(tree, dict):
             return tree
+        if "array" in tree:  # most of a tree
+            return self._array(tree["array"], tuple(tree["shape"]), tree["at"])
         if "kind" in tree:
             build: Callable[..., object] = self._kinds[tree["kind"]]
-            return build(**{str(name): self.unpack(item) for name, item in tree["fields"].items()})
+            return build(**{name: self.unpack(item) for name, item in tree["fields"].items()})
         if "enum" in tree:
             member: Callable[[object], object] = self._kinds[tree["enum"]]
             return member(tree["value"])
         if "slice" in tree:
             start, stop = tree["slice"]
             return slice(int(start), int(stop))
-        if "map" in tree:
-            return {str(key): self.unpack(item) for key, item in tree["map"]}
-        return self._array(str(tree["array"]), tuple(int(k) for k in tree["shape"]), int(tree["at"]))
+        return {str(key): self.unpack(item) for key, item in tree["map"]}
 
     def _array(self, code: str, shape: tuple[int, ...], at: int) -> object:
         if min(shape, default=0) < 0 or at < 0:
@@ -205,6 +206,12 @@ class _Unpacker:
 def _upper(rows: int, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the places of an upper trapezoid: a recording has many of a few shapes."""
     return np.triu_indices(rows, 0, columns)
+
+
+@lru_cache(maxsize=64)
+def _below(rows: int, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places below the diagonal."""
+    return np.tril_indices(rows, -1, columns)
 
 
 def sweep(folder: Path) -> None:

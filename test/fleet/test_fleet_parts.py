@@ -391,11 +391,12 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
     tasks = run._Tasks(members, found, known, sources, keys, store, tmp_path, "again", 2)
 
     def mapped(task, result):
-        return tasks.take(workers.Done(task, result, 1.0))
+        return tasks.take(workers.Done(task, (result,), 1.0))
 
     order = [tasks.next_task() for _ in range(5)]
     assert [task.subject for task in order] == ["l1", "l2", "s2", "s1", "x1"] and tasks.next_task() is None
-    assert [task.arguments[1] for task in order] == pytest.approx([9 / 19, 8 / 19, 2 / 3, 1 / 3, 1.0])
+    shares = [share for task in order for ((_, share),) in task.arguments]
+    assert shares == pytest.approx([9 / 19, 8 / 19, 2 / 3, 1 / 3, 1.0])
     by_key = {task.subject: task for task in order}
     assert mapped(by_key["l1"], packed(1)) == ("reading recordings (1 of 5)", pytest.approx(0.9 / 5))
     mapped(by_key["l2"], packed(2))
@@ -414,6 +415,28 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
     store.path("s1").unlink()
     with pytest.raises(InputError, match="its outcome is gone"):
         tasks.next_task()
+
+
+def test_short_recordings_are_mapped_several_at_a_time_and_each_by_itself_after_a_loss(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "TOGETHER_BYTES", 100)
+    monkeypatch.setattr(run, "SPREAD", 2)
+    sizes = [300, 60, 40, 39, 20, 20, 20, 20, 20, 20]
+    known = {f"k{k}": Identity(f"k{k}", size, "") for k, size in enumerate(sizes)}
+    keys = {key: Source(key, key, ROBOT, OPTIONS.preparation, OPTIONS.reading) for key in known}
+    sources = {"arm": [(source, key) for key, source in keys.items()]}
+    members, found = [Member("arm", "", ROBOT, OPTIONS, (), ())], {"arm": SimpleNamespace(validate=())}
+    tasks = run._Tasks(members, found, known, sources, keys, Store(tmp_path), tmp_path, "", 1)
+    order = [tasks.next_task() for _ in range(7)]
+    assert [task.subject for task in order] == ["k0", "k1 k2", "k3 k4 k5", "k6", "k7", "k8", "k9"]
+    assert tasks.next_task() is None
+    tasks.take(workers.Done(order[2], Failed("lost", "more memory"), 0.0))
+    assert tasks.mapped == 0 and not tasks.broken
+    again = [tasks.next_task() for _ in range(3)]
+    assert [task.subject for task in again] == ["k3", "k4", "k5"] and tasks.next_task() is None
+    tasks.take(workers.Done(again[1], Failed("lost", "more memory"), 0.0))
+    assert tasks.broken == {"k4": "lost; more memory"} and tasks.mapped == 1
+    tasks.take(workers.Done(order[1], (packed(1), Failed("torn", "mend it")), 0.0))
+    assert set(tasks.broken) == {"k2", "k4"} and tasks.mapped == 3 and tasks.last_mapped > 0.0
 
 
 def test_tasks_run_one_after_the_other_in_this_process():
