@@ -26,7 +26,7 @@ from ros2_dynid.model.robot import Array, Robot
 AGAIN = 0.1
 """Time [s] after which a stop that is not followed is sent again: it may have been lost on the way."""
 ASTRAY = 0.05
-"""Distance [rad or m] from a stop's motion, beside the tracking error there was, that shows it is not followed."""
+"""Distance [rad or m] from a stop's motion, beside what the robot may have been off, that shows it is not followed."""
 REACHED = 0.3
 """Time [s] after the end of a stop after which a robot that still moves gets another one."""
 PATIENCE, STUBBORN = 2.0, 10.0
@@ -518,7 +518,7 @@ class ExcitationMachine:
         except DynidError:  # no stop keeps the limits from there; not to stop would be worse
             approved = Approved(brake.points, limits, is_stop=True)
         sent = self._door.send(approved, limits, q)
-        self._braked_at, self._slack = sent, float(error.max()) + ASTRAY
+        self._braked_at, self._slack = sent, float(np.max(error + doubt)) + ASTRAY
         watch.follow(brake.expected, sent)
         self._until = watch.until
 

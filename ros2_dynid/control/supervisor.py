@@ -27,6 +27,8 @@ JUMP = 3.0
 """A position that changed by more than this many times what the velocity limit allows did not move: it is wrong."""
 JUMP_SLACK = 0.02
 """Distance [rad or m] that noise and jitter of the stamps may add to a step."""
+LATE = 2.0
+"""A joint state measured more than this many times the longest silence ago does not tell where the robot is now."""
 UNMOVED = 0.1
 """Share of the tracking tolerance below which a joint has not moved at all."""
 
@@ -147,9 +149,10 @@ class Supervisor:
             self._history.popleft()
 
     def silence(self, now: float) -> str:
-        """Return what is wrong if no new joint state has come for too long, or nothing ("")."""
+        """Return what is wrong if no new joint state has come for too long, or an old one, or nothing ("")."""
         if now - self.heard <= self.settings.stale:
-            return ""
+            late = now - self.last.measured_at if self._history else 0.0
+            return f"the joint states come {late:.3f} s late" if late > LATE * self.settings.stale else ""
         if self._repeats:
             return f"the joint states have repeated the same stamp for {now - self.heard:.3f} s: their source is frozen"
         return f"no joint state for {now - self.heard:.3f} s, more than {self.settings.stale:g} s"

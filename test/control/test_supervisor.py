@@ -177,6 +177,16 @@ def test_silence_begins_when_nothing_new_comes():
     assert made.watch.heard == made.now and made.watch.known(made.now)
 
 
+@pytest.mark.parametrize(("late", "known"), [(0.19, True), (0.21, False)])
+def test_joint_states_that_come_late_do_not_tell_where_the_robot_is(late, known):
+    made = Watched()
+    for k in range(60):
+        now = 50.0 + k * PERIOD
+        made.watch.take(State(NAMES, made.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late))), now, now - late)
+    assert made.watch.known(now) == known
+    assert made.watch.silence(now) == ("" if known else "the joint states come 0.210 s late")
+
+
 def test_rest_needs_the_whole_window():
     made = Watched().still(20)
     assert not made.watch.at_rest(), "80 ms are too short to tell"
