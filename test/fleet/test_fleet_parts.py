@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
+import time
 import zlib
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -34,6 +36,7 @@ from ros2_dynid.fleet.trends import FrictionPoint, Trend
 from ros2_dynid.fleet.workers import Task, ThisProcess
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import Filter
+from ros2_dynid.identification.preparation.rows import most_threads
 from ros2_dynid.model.load import load_robot
 
 ROBOT = load_robot("demo3")
@@ -444,6 +447,75 @@ def test_tasks_run_one_after_the_other_in_this_process():
     done = list(ThisProcess().run(lambda: waiting.pop(0) if waiting else None))
     assert [(one.task.subject, one.result) for one in done] == [("sum", 3), ("asks", [3, 4])]
     assert all(one.seconds >= 0.0 for one in done)
+
+
+def test_workers_of_dask_take_tasks_as_they_become_ready():
+    distributed = pytest.importorskip("distributed")
+    waiting = [Task(pow, (k, 2), str(k)) for k in range(9)]
+    waiting.append(Task(lambda number, ask: (number, ask(abs, [-3, 4])), (7,), "asks", asks=True))
+    open_tasks, most, returned = set(), 0, []
+
+    def next_task():
+        nonlocal most
+        if len(waiting) == 1 and len(returned) < 9:
+            return None  # the last one waits for all others
+        if not waiting:
+            return None
+        open_tasks.add(waiting[0].subject)
+        most = max(most, len(open_tasks))
+        return waiting.pop(0)
+
+    with distributed.Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        hands = workers.DaskWorkers(client)
+        assert hands.count == 2
+        for done in hands.run(next_task):
+            open_tasks.discard(done.task.subject)
+            returned.append((done.task.subject, done.result))
+            assert done.seconds >= 0.0
+    assert sorted(returned[:9]) == [(str(k), k**2) for k in range(9)] and returned[9] == ("asks", (7, [3, 4]))
+    assert most == workers.AHEAD * 2, "some ahead, and no more"
+
+
+def test_a_task_on_a_worker_has_one_thread_and_its_time_is_taken():
+    def work(number):
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+        return number, most_threads.get()
+
+    before = most_threads.get()
+    assert before != 1
+    result, seconds = workers._timed(work, (3,))
+    assert result == (3, 1) and 0.02 <= seconds < 1.0 and most_threads.get() == before
+
+
+def test_a_task_that_kills_its_workers_has_failed_and_a_lost_scheduler_ends_the_run():
+    distributed = pytest.importorskip("distributed")
+    hands = workers.DaskWorkers.__new__(workers.DaskWorkers)
+
+    def future(error):
+        def result():
+            raise error
+
+        return SimpleNamespace(result=result)
+
+    found = hands._result(future(distributed.KilledWorker("task", None, 3)))
+    assert isinstance(found, Failed) and "every worker that took it on was lost" in found.what
+    with pytest.raises(InputError, match="the scheduler is gone"):
+        hands._result(future(distributed.CancelledError("task")))
+    assert hands._result(SimpleNamespace(result=lambda: 5)) == 5
+
+
+def test_loggers_of_dask_are_quiet_afterwards():
+    names = ("distributed.some", "tornado", "asyncio", "distributedx", "ros2_dynid.x")
+    levels = {name: logging.getLogger(name).level for name in names}
+    try:
+        workers.quiet_logs()
+        quiet = [name for name in names if logging.getLogger(name).level > logging.CRITICAL]
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+    assert quiet == ["distributed.some", "tornado", "asyncio"]
 
 
 def test_wrong_numbers_of_workers_are_refused():

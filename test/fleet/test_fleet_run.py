@@ -9,16 +9,14 @@ import json
 import os
 import pickle
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fleet_site import ROBOT, record, write_fleet
 from recordings import study
 from ros2_dynid import pipeline
 from ros2_dynid.base_parameters import base_parameters
@@ -41,48 +39,11 @@ from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.read_problem import all_prepared
-from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.sim.truth import true_parameters
-
-ROBOT = load_robot("demo3")
-DAY = 86_400_000_000_000
-
-
-def record(path: Path, robot: int, number: int, seconds: float = 8.0, late: float = 0.0) -> Path:
-    """Write a recording of one of several arms that differ a little; late: delay of the efforts [s]."""
-    rng = np.random.default_rng([robot, number])
-    chi = true_parameters(ROBOT, 1)
-    chi = chi * (1.0 + 0.03 * np.random.default_rng(robot).standard_normal(len(chi)))
-    t, q, dq, ddq = study().fourier(rng, len(ROBOT.active), seconds)
-    tau = inverse_dynamics(ROBOT, chi, q, dq, ddq)
-    tau = np.roll(tau, round(late / (t[1] - t[0])), axis=0)
-    tau += 0.02 * tau.std(axis=0) * rng.standard_normal(tau.shape)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    start = 1_700_000_000_000_000_000 + number * DAY
-    save_samples(Samples(t[::4], ROBOT.active_names, q[::4], tau=tau[::4], start_ns=start), path)
-    return path
-
-
-def write_fleet(folder: Path, text: str) -> Path:
-    path = folder / "fleet.yaml"
-    path.write_text(text)
-    return path
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """Make two arms with two recordings each, one of them with one to validate on, and a run over them."""
-    folder = tmp_path_factory.mktemp("site")
-    for robot in (1, 2):
-        for number in range(2):
-            record(folder / f"bags/cell{robot}/night{number}.mcap", robot, number)
-    record(folder / "bags/cell1/validate/check.mcap", 1, 9)
-    file = write_fleet(folder, "defaults: {robot: demo3}\nfolders: bags\n")
-    return file, run_fleet(file, folder / "out", count=0)
 
 
 def test_models_are_those_of_identify(site):
@@ -343,107 +304,3 @@ def test_outcomes_are_the_same_after_a_trip_through_the_store(site, tmp_path):
 def test_wrong_fleet_files_are_refused(tmp_path, text, line):
     with pytest.raises(InputError, match=line):
         load_fleet(write_fleet(tmp_path, text))
-
-
-def test_workers_of_dask_give_the_same_files_also_when_two_are_killed(site, tmp_path):
-    pytest.importorskip("distributed")
-    import psutil
-
-    file, run = site
-    killed = []
-
-    def kill_one(stage: str, done: float) -> None:
-        if stage.startswith("reading recordings") and len(killed) < 2:
-            for child in psutil.Process().children(recursive=True):
-                if "spawn_main" in " ".join(child.cmdline()):
-                    killed.append(child.pid)
-                    os.kill(child.pid, signal.SIGKILL)
-                    return
-
-    lines: list[str] = []
-    found = run_fleet(file, tmp_path / "out", count=2, progress=kill_one, say=lines.append)
-    assert killed and lines[0].startswith("dashboard: http")
-    assert found.work.mapped == 4 and not found.fleet.failed
-    assert found.result.read_bytes() == run.result.read_bytes()
-    for robot in found.fleet.robots.values():
-        theirs = run.result.parent / robot.model
-        assert (tmp_path / "out" / robot.model).read_bytes() == theirs.read_bytes()
-
-
-def started(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
-    """Start the command as a user does."""
-    command = [sys.executable, "-m", "ros2_dynid.cli", "fleet", str(file), "-o", str(out), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for_an_outcome(run: subprocess.Popen[str], out: Path) -> None:
-    end = time.monotonic() + 120
-    while not list(out.glob("outcomes/*/*.fleet")):
-        assert run.poll() is None and time.monotonic() < end
-        time.sleep(0.01)
-
-
-@pytest.mark.timeout(300)
-def test_a_killed_command_leaves_no_process_and_is_taken_up_again(site, tmp_path):
-    pytest.importorskip("distributed")
-    import psutil
-
-    file, run = site
-    out = tmp_path / "out"
-    begun = started(file, out, "--workers", "1")
-    wait_for_an_outcome(begun, out)
-    children = psutil.Process(begun.pid).children(recursive=True)
-    os.kill(begun.pid, signal.SIGKILL)
-    begun.communicate()
-    kept = len(list(out.glob("outcomes/*/*.fleet")))
-    _, alive = psutil.wait_procs(children, timeout=60)
-    assert children and not alive, "its workers end with it"
-    again = run_fleet(file, out, count=0)
-    assert again.work.mapped <= 4 - kept < 4
-    assert again.result.read_bytes() == run.result.read_bytes()
-
-
-@pytest.mark.timeout(300)
-def test_a_killed_scheduler_is_one_line_and_what_was_done_is_kept(site, tmp_path):
-    pytest.importorskip("distributed")
-    file, run = site
-    out, where = tmp_path / "out", tmp_path / "scheduler.json"
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1"]
-    options = ["--no-dashboard", "--scheduler-file", str(where)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    scheduler = subprocess.Popen([*dask, *options], **quiet)
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *options]
-    hand = None
-    try:
-        hand = subprocess.Popen(worker, **quiet, cwd=tmp_path)
-        end = time.monotonic() + 120
-        while not _written(where) or not _has_workers(json.loads(where.read_text())["address"]):
-            assert time.monotonic() < end
-        begun = started(file, out, "--scheduler", json.loads(where.read_text())["address"])
-        wait_for_an_outcome(begun, out)
-        scheduler.kill()
-        _, said = begun.communicate(timeout=120)
-    finally:
-        for process in (scheduler, hand):
-            if process is not None:
-                process.kill()
-                process.wait()
-    if begun.returncode == 0:
-        pytest.skip("the run was over before the scheduler was killed")
-    lines = [line for line in said.splitlines() if line and not line.startswith("dashboard:")]
-    assert begun.returncode == 2 and "Traceback" not in said
-    assert "the scheduler is gone" in lines[-1] and "repeat the command" in lines[-1]
-    again = run_fleet(file, out, count=0)
-    assert again.work.mapped < 4 and again.result.read_bytes() == run.result.read_bytes()
-
-
-def _written(file):
-    """Whether a scheduler's file is there as a whole: it is empty for a moment."""
-    return file.is_file() and file.read_text().rstrip().endswith("}")
-
-
-def _has_workers(address: str) -> bool:
-    from distributed import Client
-
-    with Client(address, timeout=60) as client:
-        return bool(client.scheduler_info(n_workers=-1)["workers"])
