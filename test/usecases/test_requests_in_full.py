@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid import pipeline
+from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import save_trajectory
@@ -25,7 +26,7 @@ from ros2_dynid.notes import remark
 from ros2_dynid.recording.checks import RED, YELLOW, RecordingProblem
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.report.build import PREVIEW
-from ros2_dynid.usecases.check import check_recording
+from ros2_dynid.usecases.check import CheckRequest, check_recording
 from ros2_dynid.usecases.fleet import FleetRequest, fleet
 from ros2_dynid.usecases.gains import GainsRequest, gains
 from ros2_dynid.usecases.identify import IdentifyRequest, identify
@@ -476,3 +477,52 @@ def test_notes_and_distances_of_a_slow_trajectory(monkeypatch, around):
     spied(monkeypatch, "ros2_dynid.usecases.plan.check_trajectory", ["too fast"])
     with pytest.raises(InputError, match="too fast; choose another start pose"):
         _slow(request, robot, around)
+
+
+# --- the command line without options asks for what a request has by itself
+
+
+def asked_by(monkeypatch, place, words):
+    """Return the request that a command makes."""
+
+    class AskedError(Exception):
+        pass
+
+    found = []
+
+    def stop(request, *args, **options):
+        found.append(request)
+        raise AskedError
+
+    monkeypatch.setattr(place, stop)
+    with pytest.raises(AskedError):
+        main(words)
+    request = found[0]
+    if hasattr(request, "options"):  # no columns and an empty table of columns are the same
+        options = request.options
+        reading = replace(options.reading, columns=options.reading.columns or None)
+        return replace(request, options=replace(options, reading=reading))
+    if hasattr(request, "reading"):
+        return replace(request, reading=replace(request.reading, columns=request.reading.columns or None))
+    return request
+
+
+def test_defaults_of_commands_are_those_of_requests(monkeypatch, tmp_path):
+    found = asked_by(monkeypatch, "ros2_dynid.usecases.plan.plan", ["excite", "demo3", "-o", "x.yaml"])
+    assert found == PlanRequest(DEMO, "x.yaml")
+    shown = asked_by(monkeypatch, "ros2_dynid.usecases.preview.previewed", ["preview", "move.yaml", "demo3"])
+    assert shown == PreviewRequest("move.yaml", DEMO)
+    asked = asked_by(monkeypatch, "ros2_dynid.usecases.identify.identify", ["identify", "demo3", "a.mcap"])
+    assert replace(asked, command="") == IdentifyRequest(DEMO, ("a.mcap",))
+    weighed = ["gains", "demo3", "--empty", "e", "--loaded", "l", "--mass", "2.5"]
+    assert asked_by(monkeypatch, "ros2_dynid.usecases.gains.gains", weighed) == GainsRequest(DEMO, ("e",), ("l",), 2.5)
+    load = ["payload", "demo3", "--empty", "e", "--loaded", "l"]
+    assert asked_by(monkeypatch, "ros2_dynid.usecases.payload.payload", load) == PayloadRequest(DEMO, ("e",), ("l",))
+    beyond = asked_by(monkeypatch, "ros2_dynid.usecases.tool.tool", ["tool", "demo3", "run", "--wrench", "/w"])
+    assert beyond == ToolRequest(DEMO, "run", "/w")
+    many = asked_by(monkeypatch, "ros2_dynid.usecases.fleet.fleet", ["fleet", "f.yaml", "-o", "out"])
+    assert replace(many, command="") == FleetRequest("f.yaml", "out")
+    page = asked_by(monkeypatch, "ros2_dynid.usecases.report.report", ["report", "folder"])
+    assert page == ReportRequest(("folder",))
+    usable = asked_by(monkeypatch, "ros2_dynid.usecases.check.check", ["check", "run", "demo3"])
+    assert usable == CheckRequest(DEMO, "run")
