@@ -30,6 +30,8 @@ POSES = 120
 """Random poses that loads are chosen from."""
 WORTH = 0.1
 """Loads that differ by less than this share of the largest are the same."""
+ROUNDING = 1e-9
+"""A vertical axis feels gravity by less than this share of what other joints feel: that is rounding."""
 PUSHES = (0.5, 0.2, 0.08, 0.03)
 """Fractions of the acceleration limit that are tried, until no effort limit is met."""
 
@@ -87,6 +89,7 @@ def _poses(
 ) -> list[tuple[Array, float, float]]:
     """Return poses with the ends of the way of joint k at each, from little to much gravity torque on it."""
     found: list[tuple[float, Array, float, float]] = []
+    largest = 0.0
     for pose in pool:
         try:
             low, high = sweep_span(robot, bounds, shapes, pose, k, reach)
@@ -98,13 +101,14 @@ def _poses(
             continue
         way = np.repeat(pose[None], 9, axis=0)
         way[:, k] = np.linspace(low, high, 9)
-        load = 0.0 if chi is None else float(np.mean(np.abs(gravity_torque(robot, chi, way)[:, k])))
-        found.append((load, pose, low, high))
+        torque = np.zeros_like(way) if chi is None else np.abs(gravity_torque(robot, chi, way))
+        largest = max(largest, float(torque.max()))
+        found.append((float(np.mean(torque[:, k])), pose, low, high))
     if not found:
         name = robot.active_names[k]
         raise InputError(f"joint {name!r} cannot sweep at any safe pose", "choose wider limits", robot.name)
     sizes = np.array([load for load, *_ in found])
-    if np.ptp(sizes) <= WORTH * sizes.max(initial=0.0):
+    if np.ptp(sizes) <= max(WORTH * sizes.max(), ROUNDING * largest):
         # gravity does not change with the pose: where the robot starts is as good as anywhere
         return [found[0][1:]]
     wanted = np.linspace(sizes.min(), sizes.max(), loads) if loads > 1 else [sizes.max()]

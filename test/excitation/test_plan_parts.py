@@ -1,0 +1,382 @@
+"""Parts of plans, each by its definition: rest poses, times, spans, checks; every joint has its own limits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation import friction_sweeps as sweeps
+from ros2_dynid.excitation import plan as planning
+from ros2_dynid.excitation import pose as poses
+from ros2_dynid.excitation import static
+from ros2_dynid.excitation.fourier import FourierSeries, rest_basis
+from ros2_dynid.excitation.limits import Caps, bounds_of
+from ros2_dynid.excitation.plan import PlanOptions
+from ros2_dynid.excitation.quintic import through_points
+from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, save_trajectory
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Limits
+
+LIMITS = (Limits(-1.0, 2.0, 3.0, 500.0), Limits(-2.0, -0.5, 1.0, 400.0), Limits(0.2, 1.2, 2.0, 300.0))
+ROBOT = load_robot("demo3")
+ROBOT = replace(
+    ROBOT,
+    joints=tuple(
+        replace(joint, limits=replace(x, acceleration=a))
+        for joint, x, a in zip(ROBOT.joints, LIMITS, (5.0, 7.0, 4.0), strict=True)
+    ),
+)
+NAMES, INDEX = ROBOT.active_names, [0, 1, 2]
+BOUNDS = bounds_of(ROBOT, 0.0)
+MIDDLE = np.array([0.5, -1.25, 0.7])
+CHI = standard_vector(ROBOT)
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    """Replace distances by a function of the pose, in all that ask for them."""
+
+    def put(function):
+        def clearance(robot, shapes, q):
+            found = [function(pose) for pose in np.atleast_2d(q)]
+            return min(found), "hand and table"
+
+        for module in (poses, static, planning):
+            monkeypatch.setattr(module, "clearance", clearance)
+        return SimpleNamespace(margin=0.05, notes=())
+
+    return put
+
+
+# --- where the robot can rest
+
+
+def test_without_a_start_it_rests_in_the_middle_or_at_zero():
+    np.testing.assert_allclose(poses.rest_pose(ROBOT, BOUNDS), MIDDLE)
+    zero = poses.rest_pose(ROBOT, BOUNDS, zero_first=True)
+    np.testing.assert_allclose(zero, [0.0, -1.25, 0.7]), "zero where that is within the limits"
+
+
+def test_a_pose_that_is_not_safe_is_left_for_one_that_is(apart):
+    shapes = apart(lambda pose: 0.3 if pose[0] < 0.2 else 0.0)
+    np.testing.assert_allclose(poses.rest_pose(ROBOT, BOUNDS, shapes=shapes), [0.0, -1.25, 0.7])
+    shapes = apart(lambda pose: 0.3 if pose[0] > 1.0 else 0.0)
+    found = poses.rest_pose(ROBOT, BOUNDS, shapes=shapes, seed=3)
+    lower, upper = 0.7 * BOUNDS.lower + 0.3 * MIDDLE, 0.7 * BOUNDS.upper + 0.3 * MIDDLE
+    assert found[0] > 1.0 and np.all((found >= lower) & (found <= upper))
+    np.testing.assert_array_equal(found, poses.rest_pose(ROBOT, BOUNDS, shapes=shapes, seed=3))
+    far = apart(lambda pose: 0.08 + 0.01 * abs(pose[0] - 0.5))  # nowhere as far as is enough: the farthest
+    distances = [abs(poses.rest_pose(ROBOT, BOUNDS, shapes=far, seed=k)[0] - 0.5) for k in range(3)]
+    assert min(distances) > 0.9
+    near = apart(lambda pose: 0.06)  # beyond the margin, but never by half of it
+    np.testing.assert_allclose(poses.rest_pose(ROBOT, BOUNDS, shapes=near), MIDDLE)
+    with pytest.raises(InputError, match=r"in the middle of its limits hand and table are 0\.04 m apart"):
+        poses.rest_pose(ROBOT, BOUNDS, shapes=apart(lambda pose: 0.04))
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ([0.0, -1.0], "has 2 values"),
+        ([0.0, np.nan, 0.5], "3 values"),
+        ([2.1, -1.0, 0.5], f"joint '{NAMES[0]}' at 2.1, outside -1 to 2"),
+        ([0.0, -2.1, 0.5], f"joint '{NAMES[1]}'"),
+        ([0.0, -1.0, 0.1], f"joint '{NAMES[2]}' at 0.1, outside 0.2 to 1.2"),
+    ],
+)
+def test_starts_that_cannot_be(start, words):
+    with pytest.raises(InputError, match=words):
+        poses.rest_pose(ROBOT, BOUNDS, start=start)
+
+
+def test_a_start_is_taken_as_it_is_if_the_robot_can_stand_there(apart):
+    start = [2.0, -2.0, 1.2]
+    np.testing.assert_array_equal(poses.rest_pose(ROBOT, BOUNDS, start=start), start)
+    assert poses.rest_pose(ROBOT, BOUNDS, start=start, shapes=apart(lambda pose: 0.05)) is not None
+    with pytest.raises(InputError, match="at the start pose hand and table"):
+        poses.rest_pose(ROBOT, BOUNDS, start=start, shapes=apart(lambda pose: 0.049))
+
+
+def test_motors_must_hold_the_robot():
+    pose = np.array([0.3, -0.9, 0.6])
+    tau = np.abs(gravity_torque(ROBOT, CHI, pose[None])[0])
+    k = int(np.argmax(tau))
+    for share, spare, stands in ((0.99, 1.0, False), (1.01, 1.0, True), (1.4, 1.5, False), (1.6, 1.5, True)):
+        effort = np.full(3, np.inf)
+        effort[k] = share * tau[k]
+        told = poses.fault_of(ROBOT, replace(BOUNDS, effort=effort), None, CHI, pose, spare)
+        assert (told == "") == stands and (stands or f"joint '{NAMES[k]}' needs" in told)
+    assert poses.fault_of(ROBOT, replace(BOUNDS, effort=np.zeros(3)), None, None, pose) == ""
+
+
+# --- times and ways
+
+
+@pytest.mark.parametrize("speed", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("way", [(1.0, 0.0, 0.0), (0.0, -1.2, 0.0), (0.3, 0.2, 0.9), (0.01, 0.0, 0.0)])
+def test_the_time_of_a_move_is_the_shortest_within_the_share_of_the_limits(speed, way):
+    a, b = MIDDLE, MIDDLE + np.array(way)
+    u = static.time_between(BOUNDS, INDEX, a, b, speed)
+    curve = through_points(np.array([0.0, u]), np.array([a, b]), np.zeros((2, 3)))
+    _, dq, ddq = curve.evaluate(np.linspace(0.0, u, 4001))
+    used = max(np.max(np.abs(dq) / BOUNDS.velocity) / speed, np.max(np.abs(ddq) / BOUNDS.acceleration) / speed, 0.2 / u)
+    assert used == pytest.approx(1.0, rel=1e-4) and used <= 1.0
+    for wrong in (0.0, -0.1, 1.01):
+        with pytest.raises(InputError, match="speed"):
+            static.time_between(BOUNDS, INDEX, a, b, wrong)
+
+
+@pytest.mark.parametrize("joint", [0, 1, 2])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_an_approach_begins_and_ends_inside(joint, side):
+    good, bad = MIDDLE.copy(), MIDDLE.copy()
+    good[joint] = BOUNDS.upper[joint] if side > 0 else BOUNDS.lower[joint]
+    bad[joint] = good[joint] + 1e-6 * side
+    static.approach(ROBOT, MIDDLE, good)
+    static.approach(ROBOT, good, MIDDLE)
+    for pair in ((MIDDLE, bad), (bad, MIDDLE)):
+        with pytest.raises(InputError, match=f"joint '{NAMES[joint]}' begins or ends outside"):
+            static.approach(ROBOT, *pair)
+    with pytest.raises(InputError, match="begins or ends outside"):
+        static.approach(ROBOT, MIDDLE, good, margin=0.01)
+
+
+def test_a_way_is_clear_if_all_of_it_is(apart):
+    a, b = MIDDLE, MIDDLE + np.array([1.0, 0.0, 0.0])
+    assert static.way_is_clear(ROBOT, None, a, b)
+    assert static.way_is_clear(ROBOT, apart(lambda pose: 0.05), a, b)
+    for near in (a[0], a[0] + 0.5, b[0]):
+        shapes = apart(lambda pose, near=near: 0.0 if abs(pose[0] - near) < 0.017 else 0.2)
+        assert not static.way_is_clear(ROBOT, shapes, a, b)
+    long = MIDDLE + np.array([9.0, 0.0, 0.0])
+    shapes = apart(lambda pose: 0.0 if abs(pose[0] - 4.44) < 0.016 else 0.2)
+    assert not static.way_is_clear(ROBOT, shapes, a, long), "a long way is looked at in more places"
+
+
+@pytest.mark.parametrize(
+    ("joint", "reach", "span"),
+    [(0, 0.4, (0.1, 0.9)), (0, 9.0, (-1.0, 2.0)), (1, 9.0, (-2.0, -0.5)), (2, 0.4, (0.3, 1.1)), (2, 0.6, (0.2, 1.2))],
+)
+def test_how_far_a_joint_may_sweep(apart, joint, reach, span):
+    assert static.sweep_span(ROBOT, BOUNDS, None, MIDDLE, joint, reach) == pytest.approx(span)
+    wall = MIDDLE[joint] + 0.5 * (span[1] - MIDDLE[joint])
+    shapes = apart(lambda pose: 0.2 if pose[joint] < wall else 0.0)
+    low, high = static.sweep_span(ROBOT, BOUNDS, shapes, MIDDLE, joint, reach)
+    assert (
+        low == pytest.approx(span[0]) and 0.8 * (wall - MIDDLE[joint]) <= high - MIDDLE[joint] <= wall - MIDDLE[joint]
+    )
+    with pytest.raises(InputError, match=f"joint '{NAMES[joint]}' cannot do a ramp"):
+        static.sweep_span(ROBOT, BOUNDS, apart(lambda pose: 0.0), MIDDLE, joint, reach)
+
+
+def test_ramps_of_joints_with_limits_of_their_own():
+    found = static.ramps(ROBOT, speeds=(0.1, 0.5), reach=0.4, margin=0.0, start=MIDDLE)
+    s = found.sample(400.0)
+    for k in range(3):
+        moves = np.abs(s.dq[:, k]) > 1e-9
+        low, high = static.sweep_span(ROBOT, BOUNDS, None, MIDDLE, k, 0.4)
+        assert (s.q[:, k].min(), s.q[:, k].max()) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
+        steady = moves & (np.abs(s.ddq[:, k]) < 1e-9)
+        a_max = 0.5 * BOUNDS.acceleration[k]
+        most = np.sqrt((high - low) * a_max / 3.0)
+        wanted = sorted({min(f * BOUNDS.velocity[k], most) for f in (0.1, 0.5)})
+        speeds = np.unique(np.round(s.dq[steady, k], 6))
+        np.testing.assert_allclose(speeds, [*(-x for x in wanted[::-1]), *wanted], atol=1e-5)
+        ramp = np.abs(s.ddq[moves, k])
+        assert ramp.max() <= a_max * (1 + 1e-6)
+        others = np.delete(s.q, k, axis=1)[moves]
+        assert np.ptp(others, axis=0).max() < 1e-9
+    np.testing.assert_allclose(s.q[[0, -1]], [MIDDLE, MIDDLE])
+    for speeds, reach in (((), 1.0), ((0.0,), 1.0), ((0.5,), 0.0)):
+        with pytest.raises(InputError, match="speeds of ramps"):
+            static.ramps(ROBOT, speeds=speeds, reach=reach)
+
+
+def test_static_poses_are_chosen_for_what_they_add():
+    tour = static.static_poses(ROBOT, poses=3, hold_s=0.5, seed=1, margin=0.0, start=MIDDLE)
+    knots = tour.curve.knots
+    q = tour.at(knots).q
+    np.testing.assert_allclose(q[[0, -1]], [MIDDLE, MIDDLE])
+    assert len(knots) == 9 and np.allclose(np.diff(knots)[1::2], 0.5)
+    held = q[1::2]
+    np.testing.assert_allclose(held, q[2::2])
+    steps = np.diff(knots)[::2]
+    for k, (a, b) in enumerate(zip([MIDDLE, *held[:-1]], held, strict=True)):
+        assert steps[k] == pytest.approx(static.time_between(BOUNDS, INDEX, a, b, static.SLOW))
+    pool = np.random.default_rng(1).uniform(BOUNDS.lower, BOUNDS.upper, (400, 3))
+    safe = [pose for pose in pool if not poses.fault_of(ROBOT, BOUNDS, None, CHI, pose)]
+    Y = regressor(ROBOT, np.array(safe), np.zeros((len(safe), 3)), np.zeros((len(safe), 3)))
+    Y = Y[:, :, np.abs(Y).max(axis=(0, 1)) > 0]
+    Y = Y / np.linalg.norm(Y, axis=(0, 1))
+    first = max(range(len(safe)), key=lambda k: np.linalg.slogdet(1e-6 * np.eye(Y.shape[2]) + Y[k].T @ Y[k])[1])
+    np.testing.assert_allclose(held[0], safe[first])
+    for count, hold in ((0, 1.0), (1, 0.0)):
+        with pytest.raises(InputError, match="at least one and a positive time"):
+            static.static_poses(ROBOT, poses=count, hold_s=hold)
+
+
+@pytest.mark.parametrize("loads", [1, 2, 4])
+def test_poses_of_sweeps_from_little_to_much_gravity(loads):
+    rng = np.random.default_rng(0)
+    pool = [MIDDLE, *rng.uniform(BOUNDS.lower, BOUNDS.upper, (40, 3))]
+    found = sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 1, loads, 0.3)
+
+    def load(pose):
+        low, high = static.sweep_span(ROBOT, BOUNDS, None, pose, 1, 0.3)
+        way = np.repeat(pose[None], 9, axis=0)
+        way[:, 1] = np.linspace(low, high, 9)
+        return np.mean(np.abs(gravity_torque(ROBOT, CHI, way)[:, 1]))
+
+    every = np.array([load(pose) for pose in pool])
+    wanted = np.linspace(every.min(), every.max(), loads) if loads > 1 else [every.max()]
+    best = [int(np.argmin(np.abs(every - size))) for size in wanted]
+    np.testing.assert_allclose([pose for pose, _, _ in found], [pool[k] for k in dict.fromkeys(best)])
+    for pose, low, high in found:
+        assert (low, high) == static.sweep_span(ROBOT, BOUNDS, None, pose, 1, 0.3)
+    (alone,) = sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 0, loads, 0.3)  # a vertical axis
+    np.testing.assert_array_equal(alone[0], MIDDLE)
+    (bare,) = sweeps._poses(ROBOT, BOUNDS, None, None, pool, 1, loads, 0.3)
+    np.testing.assert_array_equal(bare[0], MIDDLE)
+
+
+# --- what a plan is asked for
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"method": "magic"}, "unknown method"),
+        ({"criterion": "size"}, "unknown criterion"),
+        ({"time_budget_s": 0.0}, "time budget"),
+        ({"time_budget_s": np.inf}, "time budget"),
+        ({"duration_s": 0.0}, "duration"),
+        ({"duration_s": np.nan}, "duration"),
+        ({"harmonics": 2}, "2 harmonics"),
+        ({"harmonics": 41}, "41 harmonics"),
+        ({"periods": 0}, "0 periods"),
+        ({"periods": 1001}, "1001 periods"),
+        ({"weights": (1.0, 1.0)}, "one for each"),
+        ({"weights": (1.0, 0.0, 1.0)}, "positive"),
+        ({"weights": (1.0, np.inf, 1.0)}, "positive"),
+    ],
+)
+def test_wishes_that_no_plan_can_meet(wish, words):
+    with pytest.raises(InputError, match=words):
+        planning._check(PlanOptions(**wish), ROBOT)
+
+
+def test_wishes_at_the_edge():
+    for wish in ({"harmonics": 3}, {"harmonics": 40}, {"periods": 1000}, {"weights": (1.0, 2.0, 3.0)}):
+        planning._check(PlanOptions(**wish), ROBOT)
+    assert planning.criterion_of(PlanOptions(criterion="logdet", groups=("inertial",))) == "logdet"
+    assert planning.criterion_of(PlanOptions(groups=("inertial",))) == "cond"
+    assert planning.criterion_of(PlanOptions(groups=("inertial", "friction"))) == "normalised"
+    assert planning.criterion_of(PlanOptions()) == "normalised"
+    clock = SimpleNamespace(budget_s=0.01)
+    assert planning._starts(clock, "points") == planning._starts(clock, "fourier") == 2
+    clock.budget_s = 1e6
+    assert planning._starts(clock, "points") == 16
+    clock.budget_s = 5.5 * planning.START_S["fourier"]
+    assert planning._starts(clock, "fourier") == 5
+
+
+def curve_of(a, b, u=2.0):
+    return through_points(np.array([0.0, u]), np.array([a, b], dtype=float), np.zeros((2, 3)))
+
+
+def test_what_is_wrong_with_a_curve(apart):
+    good = curve_of(MIDDLE, MIDDLE + np.array([0.5, 0.3, -0.2]), 5.0)
+    penalty = SimpleNamespace(bounds=BOUNDS, chi=None)
+    assert planning.problems_of(ROBOT, good, penalty, None) == []
+    far = curve_of(MIDDLE, MIDDLE + np.array([0.0, 0.8, 0.0]), 5.0)
+    (problem,) = planning.problems_of(ROBOT, far, penalty, None)
+    assert NAMES[1] in problem
+    weak = np.array([500.0, 400.0, 0.1])
+    told = planning.problems_of(ROBOT, good, SimpleNamespace(bounds=replace(BOUNDS, effort=weak), chi=CHI), None)
+    assert len(told) == 1 and told[0].startswith(f"torque of joint '{NAMES[2]}' reaches ")
+    assert planning.problems_of(ROBOT, good, penalty, apart(lambda pose: 0.05)) == []
+    end = apart(lambda pose: 0.03 if pose[0] > MIDDLE[0] + 0.499 else 0.2)
+    assert planning.problems_of(ROBOT, good, penalty, end) == ["hand and table come within 0.03 m"]
+
+
+def test_a_validation_has_other_frequencies_and_another_seed(monkeypatch):
+    asked = []
+    move = Trajectory(NAMES, curve_of(MIDDLE, MIDDLE + 0.1))
+
+    def plan(robot, options):
+        asked.append(options)
+        return SimpleFound(move)
+
+    monkeypatch.setattr(planning, "plan", plan)
+    monkeypatch.setattr(
+        planning, "replace", lambda x, **more: SimpleFound(**more) if isinstance(x, SimpleFound) else replace(x, **more)
+    )
+    found = planning.validation_plan(
+        ROBOT, PlanOptions(method="points", seed=4, harmonics=5, duration_s=8.0, margin=0.1)
+    )
+    (wish,) = asked
+    assert (wish.method, wish.seed, wish.harmonics, wish.criterion) == ("fourier", 4 + 7919, 6, "logdet")
+    assert wish.duration_s == pytest.approx(10.4) and wish.margin == 0.1
+    assert found.trajectory.kind == "validation" and found.trajectory.curve is move.curve
+
+
+class SimpleFound:
+    """A plan of which only the trajectory counts."""
+
+    def __init__(self, trajectory):
+        self.trajectory = trajectory
+
+
+# --- files
+
+
+def test_samples_in_another_order_and_at_their_ends():
+    c = (rest_basis(5) @ np.random.default_rng(0).normal(size=(9, 3))).T
+    move = Trajectory(("a", "b", "c"), FourierSeries(4.0, c[:, 0], c[:, 1:6], c[:, 6:], 2), "fourier", 25.0)
+    turned = move.ordered(("c", "a", "b"))
+    t = np.linspace(0.0, 8.0, 50)
+    for x, y in zip(vars(turned.at(t)).values(), vars(move.at(t)).values(), strict=True):
+        np.testing.assert_allclose(x, y if x.ndim == 1 else y[:, [2, 0, 1]], atol=1e-12)
+    assert move.ordered(("a", "b", "c")) is move and turned.kind == "fourier" and turned.rate_hz == 25.0
+    assert len(move.t) == 201 and move.t[-1] == 8.0 and not move.dq[[0, -1]].any()
+    odd = move.sample(0.3)
+    np.testing.assert_allclose(odd.t, [0.0, 1 / 0.3, 2 / 0.3, 8.0])
+    with pytest.raises(InputError, match="too many samples"):
+        move.sample(1.3e7)
+    for rate in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(InputError, match="rate"):
+            move.sample(rate)
+        with pytest.raises(InputError, match="rate"):
+            Trajectory(("a", "b", "c"), move.curve, rate_hz=rate)
+    for names in (("a", "b"), ("a", "a", "b")):
+        with pytest.raises(InputError, match="name every joint once"):
+            Trajectory(names, move.curve)
+
+
+@pytest.mark.parametrize("where", ["positions", "velocities"])
+def test_a_point_changed_by_hand_rules(tmp_path, where):
+    move = Trajectory(NAMES, curve_of(MIDDLE, MIDDLE + 0.3))
+    save_trajectory(tmp_path / "m.yaml", move, 20.0)
+    text = (tmp_path / "m.yaml").read_text()
+    assert load_trajectory(tmp_path / "m.yaml").kind == "points"
+    lines = text.splitlines()
+    for change, kind in ((1e-7, "points"), (2e-5, "file")):
+        point = json.loads(lines[20].removeprefix("- "))
+        point[where][1] += change
+        (tmp_path / "n.yaml").write_text("\n".join([*lines[:20], f"- {json.dumps(point)}", *lines[21:]]))
+        found = load_trajectory(tmp_path / "n.yaml")
+        assert found.kind == kind
+    assert found.rate_hz == pytest.approx((len(move.sample(20.0).t) - 1) / move.duration)
+
+
+def test_limits_of_a_request_beside_the_robots():
+    bounds = bounds_of(ROBOT, 0.1, Caps(velocity=1.5))
+    np.testing.assert_allclose(bounds.velocity, 0.9 * np.array([1.5, 1.0, 1.5]))
