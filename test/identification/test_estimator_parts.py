@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -13,16 +14,19 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import large_delay, lower_cutoff, sequential
+from ros2_dynid.identification.estimators.covariance import Moments
 from ros2_dynid.identification.estimators.fit import Problem, fitter, identify_arrays, inform
+from ros2_dynid.identification.estimators.information import gather
 from ros2_dynid.identification.estimators.least_squares import own_errors, wls
 from ros2_dynid.identification.estimators.robust import _scale
+from ros2_dynid.identification.estimators.total_least_squares import _less_noise, disturbed, tls
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, effort_later
 from ros2_dynid.identification.preparation.cutoffs import Spectrum, looked_at, propose, spectrum
 from ros2_dynid.identification.preparation.effort_streams import effort_streams, swapped
 from ros2_dynid.identification.preparation.elsewhere import changed_now, emptied, outline, outline_of, over, range_of
 from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
-from ros2_dynid.identification.preparation.rows import most_threads, row_chunks, windows
+from ros2_dynid.identification.preparation.rows import Rows, most_threads, row_chunks, windows
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.notes import remark
 from ros2_dynid.recording.samples import Samples
@@ -494,3 +498,49 @@ def test_joint_by_joint_from_the_last_one():
     truth = BASE.values(ROBOT, true_parameters(ROBOT, 1))
     z = (found.value - truth) / found.std
     assert 0.4 < np.sqrt(np.mean(z**2)) < 1.8 and found.rank == len(BASE)
+
+
+def test_total_least_squares_by_its_definition():
+    """(W^T W - lambda D) base = W^T tau, and the same share of D is taken off the moments of every block."""
+    problem, parts = two_recordings()
+    noisy = []
+    for p in parts:
+        rng = np.random.default_rng(len(p.t))
+        noisy.append(as_prepared(ROBOT, p.q + 1e-3 * rng.normal(size=p.q.shape), p.dq, p.ddq, p.tau, p.t))
+    information = problem.information
+    W, other = stacked(parts)[0], stacked(noisy)[0]
+    plain = wls(information)
+    weight = 1.0 / plain.sigma
+    dW = ((other - W) * weight[:, None]).reshape(-1, len(BASE))
+    felt = np.zeros((3, len(BASE)), dtype=bool)
+    for j, columns in enumerate(information.columns):
+        felt[j, columns] = True
+    chunks = [Rows(np.arange(930.0), (other - W).transpose(2, 1, 0), np.zeros((3, 930)), np.ones((3, 930), dtype=bool))]
+    found = tls(information, gather(chunks, felt, 930))
+    full = np.column_stack(((W * weight[:, None]).reshape(-1, len(BASE)), (stacked(parts)[1] * weight).ravel()))
+    S, D = full.T @ full, dW.T @ dW
+    C = np.zeros_like(S)
+    C[:-1, :-1], C[-1, -1] = D, information.rows.sum()
+    smallest = 1.0 / eigh(C, S, eigvals_only=True)[-1]
+    value = np.linalg.solve(S[:-1, :-1] - smallest * D, S[:-1, -1])
+    np.testing.assert_allclose(found.value, value, rtol=1e-4, atol=1e-5)
+    assert np.abs(found.value - plain.value).max() > 1e-6 and found.method is Method.TLS
+    moments = Moments(np.ones((4, 2, 2)), np.ones((4, 2)), np.zeros(4))
+    less = _less_noise(moments, np.array([[4.0, 0.0], [0.0, 8.0]]), np.array([1.0, 3.0]))
+    np.testing.assert_allclose(less.A[1], [[0.0, 1.0], [1.0, -1.0]])
+    np.testing.assert_allclose(less.g[2], [2.0, 7.0])
+
+
+def test_noise_is_added_through_the_filters_of_the_positions():
+    p = filtered_recording(20.0)
+    with pytest.raises(InputError, match="positions as recorded"):
+        disturbed(p, 0)
+    p = replace(p, filter=replace(p.filter, position_cutoff=10.0), position_noise=np.array([1e-3, 0.0, 2e-3]))
+    one, same, two = disturbed(p, 1), disturbed(p, 1), disturbed(p, 2)
+    np.testing.assert_array_equal(one.q, same.q)
+    assert not np.array_equal(one.q, two.q) and np.array_equal(one.q[:, 1], p.q[:, 1])
+    kernels = [lowpass_kernel(10.0, 100.0, k) for k in range(3)]
+    for k, field in enumerate(("q", "dq", "ddq")):
+        more = getattr(one, field) - getattr(p, field)
+        size = np.array([1e-3, 0.0, 2e-3]) * np.linalg.norm(kernels[k])
+        np.testing.assert_allclose(more.std(axis=0), size, rtol=0.15)

@@ -14,7 +14,7 @@ from ros2_dynid.recording.bag.compression import DamagedDataError
 from ros2_dynid.recording.bag.encode import joint_state, joint_states
 from ros2_dynid.recording.bag.merge import _uncovered
 from ros2_dynid.recording.bag.storage import Channel, block_of, distinct, type_name
-from ros2_dynid.recording.bag.topics import choose_topics
+from ros2_dynid.recording.bag.topics import TYPES, choose_topics
 
 # --- CDR
 
@@ -245,3 +245,21 @@ def test_topics_are_known_by_the_joints_of_their_first_messages():
     assert choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), None, " y , /x") == ("/y", "/x")
     with pytest.raises(InputError, match="no topic 'z'; choose from its topics: /x, /y"):
         choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), None, "z")
+
+
+@pytest.mark.parametrize(
+    ("topics", "chosen"),
+    [
+        ({"/dynamic": TYPES[1], "/joints": TYPES[0]}, ("/joints",)),
+        ({"/controller": TYPES[2], "/dynamic": TYPES[1]}, ("/dynamic",)),
+        ({"/tf": "tf2_msgs/msg/TFMessage", "/controller": TYPES[2]}, ("/controller",)),
+    ],
+)
+def test_joint_states_come_before_other_types(monkeypatch, topics, chosen):
+    monkeypatch.setattr("ros2_dynid.recording.bag.topics.can_decode", lambda channel: channel.type in TYPES)
+    bag = Listed({}, 0)
+    bag.channels = [Channel(k, topic, kind, "cdr", count=9) for k, (topic, kind) in enumerate(topics.items())]
+    assert choose_topics(bag, ("a",), None) == chosen
+    silent = Channel(9, "/joint_states", TYPES[0], "cdr", count=0)
+    bag.channels = [silent, *bag.channels]
+    assert choose_topics(bag, ("a",), None) == chosen, "a topic without messages is passed over"

@@ -290,6 +290,24 @@ def test_which_stamps_count():
     assert merger.window(final=True).stamp.tolist() == [0, 1, 2] and merger.unstamped == 0
 
 
+def test_what_waits_is_counted_and_what_a_later_window_needs_stays():
+    merger = Merger(("x", "y"))
+    assert merger.waiting == 0
+    feed(merger, "/a", [1, 2, 3, 4, 5], ("x",), q=np.arange(5.0)[:, None])
+    feed(merger, "/b", [0, 2], ("y",), q=np.array([[0.0], [2.0]]))
+    assert merger.waiting == 5
+    first = merger.window()
+    assert first.stamp.tolist() == [1, 2] and first.arrays["q"].tolist() == [[0.0, 1.0], [1.0, 2.0]]
+    assert merger.waiting == 3, "those after the last of the other, which itself stays for the interpolation"
+    tracks = {track.topic: track.rows for tracks in merger._tracks.values() for track in tracks}
+    assert tracks == {"/a": 3, "/b": 1}
+    feed(merger, "/b", [6], ("y",), q=np.array([[6.0]]))
+    assert merger.waiting == 3
+    second = merger.window()
+    assert second.stamp.tolist() == [3, 4, 5] and second.arrays["q"][:, 1].tolist() == [3.0, 4.0, 5.0]
+    assert merger.window(final=True) is None
+
+
 def test_joints_that_never_come_together():
     merger = Merger(("x", "y"))
     feed(merger, "/a", [1, 2, 3], ("x",), q=np.ones((3, 1)))

@@ -11,7 +11,7 @@ from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples, cut, ordered
 from ros2_dynid.recording.save import save_pieces
-from ros2_dynid.recording.streamed import outline_of, streamed
+from ros2_dynid.recording.streamed import _lateness, outline_of, streamed
 
 
 def awkward(seed: int) -> Samples:
@@ -82,3 +82,22 @@ def test_a_large_table_is_read_and_converted_in_parts(tmp_path, capsys):
         read = load_samples(tmp_path / target)
         assert np.array_equal(read.q, q) and np.array_equal(read.dq, q + 1) and np.array_equal(read.tau, q + 2)
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("size", (3, 50))
+def test_samples_that_are_late_are_put_where_they_belong(size):
+    """One in ten comes up to 0.05 s late; times are even."""
+    rng = np.random.default_rng(0)
+    t = 5.0 + np.arange(400) * 0.01
+    order = np.argsort(t + np.where(np.arange(400) % 10 == 3, 0.05 * rng.uniform(size=400), 0.0), kind="stable")
+    q = np.column_stack((t, -t))[order]
+    samples = Samples(t[order], ("a", "b"), q, source="late")
+    assert np.count_nonzero(np.diff(samples.t) < 0) > 10
+    found = streamed(in_pieces(samples, size))
+    pieces = list(found.pieces)
+    np.testing.assert_array_equal(np.concatenate([piece.t for piece in pieces]), t)
+    np.testing.assert_array_equal(np.concatenate([piece.q for piece in pieces])[:, 1], -t)
+    late = max(samples.t[:k].max() - samples.t[k] for k in range(1, 400))
+    assert _lateness(samples.t) == pytest.approx(late) and late > 0.01
+    assert _lateness(t) == 0.0 and _lateness(np.empty(0)) == 0.0
+    assert sum(len(piece) > 0 for piece in pieces) > 400 / size / 20, "it does not wait for the end"
