@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from fleet_site import ROBOT, record, write_fleet
 from recordings import study
@@ -27,19 +28,20 @@ from ros2_dynid.fleet import parts
 from ros2_dynid.fleet.distant import Recordings
 from ros2_dynid.fleet.fleet_file import load_fleet
 from ros2_dynid.fleet.lock import LOCK
-from ros2_dynid.fleet.map_recording import KINDS, Failed, Outcome, map_recording
+from ros2_dynid.fleet.map_recording import KINDS, Failed, Outcome, map_packed, map_recording
 from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.recordings import identity
+from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
 from ros2_dynid.fleet.run import run_fleet
 from ros2_dynid.fleet.store import Store, packed, unpacked
 from ros2_dynid.fleet.workers import workers
 from ros2_dynid.identification import read_problem
-from ros2_dynid.identification.estimators import inform
+from ros2_dynid.identification.estimators import inform, wls
 from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.read_problem import all_prepared
-from ros2_dynid.model.parameters import by_joint
+from ros2_dynid.model.parameters import by_joint, standard_names
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
@@ -236,6 +238,68 @@ def test_a_robot_is_identified_without_reading_its_recordings_again(tmp_path):
         for name in ("t", "q", "tau", "predicted", "prior"):
             mine, other = (getattr(found.torques["fit"], name) for found in (one, theirs))
             np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
+
+
+def job_of(bags: list[Path], options: IdentifyOptions) -> RobotJob:
+    sources = tuple(source(bag, options) for bag in bags)
+    outcomes = tuple(map_packed(one, 0.5) for one in sources)
+    return RobotJob("arm", ROBOT, options, sources, outcomes, (), "robots/arm", "dynid fleet x")
+
+
+def test_a_robot_with_what_each_recording_says_in_figures(tmp_path):
+    bags = [record(tmp_path / f"n{k}.mcap", 7, k, seconds=12.0 - 2.0 * k) for k in range(3)]
+    options = IdentifyOptions(friction="viscous+coulomb")
+    job = job_of([bags[2], bags[0], bags[1]], options)
+    found = reduce_robot(job)
+    assert isinstance(found, Reduced) and not found.result.problem
+    result = found.result
+    assert [row.place for row in result.rows] == [str(bag) for bag in bags], "in order of time"
+    base = base_parameters(ROBOT, method="closed-form")
+    prepared = all_prepared(ROBOT, bags, options, lambda stage, done: None, (0.0, 0.0))
+    every = wls(inform(ROBOT, base, prepared))
+    np.testing.assert_allclose(result.value, every.base, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(result.covariance, every.base_covariance, rtol=1e-6, atol=1e-12)
+    assert result.identified.all() and result.names == tuple(base.names) and result.joints == tuple(ROBOT.active_names)
+    chi = true_parameters(ROBOT, 1)
+    chi = chi * (1.0 + 0.03 * np.random.default_rng(7).standard_normal(len(chi)))
+    true = dict(zip(standard_names(ROBOT), chi, strict=True))
+    top = np.median([p.top_speed for p in prepared], axis=0)
+    for row, p, k in zip(result.rows, prepared, range(3), strict=True):
+        own = inform(ROBOT, base, [p])
+        alone = wls(own)
+        for error, value in ((row.together, every.value), (row.alone, alone.value)):
+            left = [own.triangle(j)[:, -1] - own.triangle(j)[:, :-1] @ value[c] for j, c in enumerate(own.columns)]
+            torque = [own.triangle(j)[:, -1] for j in range(own.n)]
+            assert error == pytest.approx(np.linalg.norm(np.hstack(left)) / np.linalg.norm(np.hstack(torque)), rel=0.02)
+        assert row.seconds == pytest.approx(p.t[-1] - p.t[0]) and row.time == pytest.approx(1.7e9 + 86400.0 * k)
+        for j, number in enumerate(ROBOT.active):
+            friction = true[f"Fc{number}"] + 0.5 * top[j] * true[f"Fv{number}"]
+            assert abs(row.friction.torque[j] - friction) < 5.0 * row.friction.std[j] + 0.01 * friction
+            assert 0.0 < row.friction.std[j] < 0.1 * friction
+    levels = ["problem", "warning", "note", "good"]
+    assert result.level == min((text.partition(":")[0] for text in result.verdict), key=levels.index) and result.fit
+    assert set(found.files) >= {"model.yaml", "report.html", "summary.json", "data.npz"}
+    model = yaml.safe_load(found.files["model.yaml"])
+    assert model["obtained"]["created"] == "2023-11-16T22:13:20+00:00", "of the newest recording"
+    summary = json.loads(found.files["summary.json"])
+    assert summary["model"] == "robots/arm/model.yaml" and summary["seconds"] == 0.0
+
+
+def test_robots_that_cannot_be_identified_say_why(tmp_path):
+    bag = record(tmp_path / "n.mcap", 7, 0)
+    job = job_of([bag], IdentifyOptions(friction="viscous+coulomb"))
+    foreign = reduce_robot(replace(job, outcomes=(packed(1),)))
+    assert isinstance(foreign, Failed) and "foreign" in foreign.what and foreign.source == str(bag)
+    outcome = unpacked(job.outcomes[0], Outcome, KINDS)
+    few = replace(outcome.information, blocks=outcome.information.blocks[:1], still=())
+    blocks = tuple(replace(block, rows=np.array([1, 1, 1])) for block in few.blocks)
+    empty = packed(replace(outcome, information=replace(few, blocks=blocks)))
+    short = reduce_robot(replace(job, outcomes=(empty,)))
+    assert isinstance(short, Reduced) and "rows for" in short.result.problem and short.result.level == "bad"
+    assert not short.files and not short.result.identified.any() and short.result.rows == ()
+    odd = reduce_robot(replace(job, options=IdentifyOptions(friction="knee=load")))
+    assert isinstance(odd, Reduced) and "knee" in odd.result.problem and not odd.files
+    assert odd.result.level == "bad" and odd.result.identified.any() and len(odd.result.rows) == 1
 
 
 def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path):
