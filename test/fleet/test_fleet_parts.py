@@ -11,33 +11,41 @@ import time
 import zlib
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.fleet import page as page_module
 from ros2_dynid.fleet import parts, run, workers
+from ros2_dynid.fleet.distant import Recordings
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import MOST_ROBOTS, Member, load_fleet
 from ros2_dynid.fleet.kinds import Own, compare_kind
 from ros2_dynid.fleet.lock import locked
-from ros2_dynid.fleet.map_recording import Failed, failed, identities, reason
+from ros2_dynid.fleet.map_recording import Failed, Question, failed, identities, reason
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.parts import Change, Parts, Source
-from ros2_dynid.fleet.recordings import Identity, find, identity, is_url, stamp_of
+from ros2_dynid.fleet.recordings import Identity, find, identity, is_url, readable, stamp_of
 from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
 from ros2_dynid.fleet.run import in_turn
 from ros2_dynid.fleet.store import HEADER, Store, packed, read_whole, sweep, unpacked, write_whole
 from ros2_dynid.fleet.summary import FailedRecording, summarise
 from ros2_dynid.fleet.trends import FrictionPoint, Trend
 from ros2_dynid.fleet.workers import Task, ThisProcess
+from ros2_dynid.identification.estimators.fit import informing
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import Filter
 from ros2_dynid.identification.preparation.rows import most_threads
+from ros2_dynid.identification.validation.row_evidence import row_evidence
+from ros2_dynid.identification.validation.sampled_motion import motion_samples
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.robot import with_gravity
 
 ROBOT = load_robot("demo3")
 OPTIONS = IdentifyOptions()
@@ -704,3 +712,138 @@ def test_robots_are_shrunk_by_what_their_recordings_leave_open():
     blind = [Own(np.array([a]), np.array([[0.01]]), np.array([k > 0])) for k, a in enumerate(x)]
     seen = compare_kind(blind)
     assert seen.shrunk[0, 0] == seen.mean[0] and seen.shrunk_std[0, 0] == seen.spread[0]
+
+
+def test_a_long_verdict_names_the_worst_and_counts_the_rest():
+    names = tuple(f"p{k}" for k in range(7))
+    rng = np.random.default_rng(3)
+
+    def own(robot, x, **changes):
+        found = reduced(robot, **changes)
+        return replace(
+            found,
+            names=names,
+            units=("N.m",) * 7,
+            value=x,
+            covariance=1e-4 * np.eye(7),
+            identified=np.ones(7, dtype=bool),
+        )
+
+    results = {f"cell{k}": own(f"cell{k}", 1.0 + 0.01 * rng.standard_normal(7)) for k in range(12)}
+    far = np.ones(7)
+    far[:6] += np.array([1.0, -3.0, 2.0, 5.0, -4.0, 6.0])
+    results["far"] = own("far", far)
+    results["odd"] = own("odd", 1.0 - 4.0 * (np.arange(7) == 6))
+    found = summarise({"arm": list(results)}, results, [], {})
+    sizes = [abs(one.sigmas) for one in found.outliers]
+    assert sizes == sorted(sizes, reverse=True) and len(sizes) == 7
+    reason_ = found.robots["far"].reason
+    assert re.fullmatch(r"stands out in p5 \(\+.*p3 \(\+.*p4 \(-.*p1 \(-[^,]* and 2 more", reason_), reason_
+    assert re.fullmatch(r"stands out in p6 \(-[0-9.]+ sigma\)", found.robots["odd"].reason)
+    assert found.robots["cell1"].reason == "good: fine" and found.robots["cell1"].remarks == ("good: fine",)
+    none = summarise({"arm": ["a"], "leg": ["b"]}, {"b": own("b", far, verdict=())}, [], {})
+    assert none.robots["b"].reason == "" and [kind.name for kind in none.kinds] == ["leg"]
+    assert none.kinds[0].parameters[0].spread is None and none.kinds[0].parameters[0].mean == 2.0
+    blind = summarise({"leg": ["b"]}, {"b": replace(own("b", far), identified=np.zeros(7, dtype=bool))}, [], {})
+    assert blind.kinds == () and blind.robots["b"].shrunk == {}
+
+
+# --- what the map knows already
+
+
+def test_questions_that_the_map_has_answered_are_not_asked_again():
+    base = base_parameters(ROBOT, method="closed-form")
+    plain = informing(ROBOT, base)
+    layout = plain.args[3]
+    source = Source("a", "1", ROBOT, OPTIONS.preparation, OPTIONS.reading)
+    pictured = SimpleNamespace(stride=4, thinned=lambda stride: ("rows", stride))
+    outcome = SimpleNamespace(
+        information=SimpleNamespace(layout=layout), outline="outline",
+        rows=SimpleNamespace(pictured=pictured, successive="moments"),
+        motion=SimpleNamespace(stride=4, thinned=lambda stride: ("motion", stride)),
+    )  # fmt: skip
+    recordings = Recordings({"a": source}, {"a": outcome})
+
+    def known(function, *, about=source, changes=(), extra=()):
+        return recordings._known(Question(about, None, changes, function, extra))
+
+    assert known(plain) is outcome.information
+    same = load_robot("demo3")
+    assert same is not ROBOT and known(informing(same, base)) is outcome.information
+    other = with_gravity(ROBOT, (0.0, 0.0, 1.0))
+    term = FrictionTerm(1, FrictionKind.CUBIC)
+    for question in (
+        informing(ROBOT, base, delay=False), informing(ROBOT, base, terms=[term]), informing(ROBOT, base, every=2),
+        informing(other, base), lambda whole, part: None, partial(abs, 1),
+    ):  # fmt: skip
+        assert known(question) is None
+    change = (Change(lambda one: one, True),)
+    assert known(plain, changes=change) is None and known(plain, about=replace(source, place="a", options="x")) is None
+    assert known(plain, about=replace(source, filters="x")) is None
+    assert known(plain, about=replace(source, reading="x")) is None
+    assert known(partial(motion_samples, 8)) == ("motion", 8) and known(partial(motion_samples, 4)) == ("motion", 4)
+    assert known(partial(motion_samples, 2)) is None
+    columns = plain.args[2]
+    rows = partial(row_evidence, ROBOT, base, (), True, columns, 8)
+    assert known(rows).pictured == ("rows", 8) and known(rows).successive is None
+    assert known(rows, extra=(True,)).successive == "moments" and known(rows, extra=(False,)).successive is None
+    for args in (((term,), True, 8, ROBOT), ((), False, 8, ROBOT), ((), True, 2, ROBOT), ((), True, 8, other)):
+        terms, delay, stride, robot = args
+        assert known(partial(row_evidence, robot, base, terms, delay, columns, stride)) is None
+
+
+def test_answers_come_back_in_order_and_the_first_error_is_raised():
+    source = {name: Source(name, name, ROBOT, OPTIONS.preparation, OPTIONS.reading) for name in "abc"}
+    known = {"b": SimpleNamespace(outline=Named("outline of b"))}
+    asked = []
+
+    def ask(function, arguments):
+        asked.append([one.place for one in arguments])
+        return [Failed("torn", "mend it", one.place) if one.place == bad else Named(one.place) for one in arguments]
+
+    recordings, bad = Recordings(source, known, ask), ""
+    found = recordings.prepare(ROBOT, recordings.distant("abc"), OPTIONS.preparation, OPTIONS.reading, None)
+    assert [one.name for one in found] == ["a", "outline of b", "c"] and asked == [["a", "c"]]
+    assert [one.elsewhere.source.place for one in found] == ["a", "b", "c"]
+    later = found[0].elsewhere.later(abs, same_rows=True).later(len, same_rows=False)
+    assert [(one.function, one.same_rows) for one in later.changes] == [(abs, True), (len, False)]
+    bad = "c"
+    with pytest.raises(InputError, match="torn") as caught:
+        recordings.prepare(ROBOT, recordings.distant("abc"), OPTIONS.preparation, OPTIONS.reading, None)
+    assert caught.value.source == "c"
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
+    elsewhere: object = None
+
+
+def test_recordings_elsewhere_are_listed_and_copies_go_away(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    for name in ("b.csv", "a.csv", "x.txt"):
+        system.pipe_file(f"/listed/{name}", name.encode())
+    found = find(member("memory://listed/*.csv", "memory://listed/gone.csv"), tmp_path)
+    assert found.recordings == ("memory://listed/a.csv", "memory://listed/b.csv")
+    assert found.missing == (("memory://listed/gone.csv", "nothing has this name; check the path"),)
+    (tmp_path / "c.csv").write_text("c")
+    url = f"file://{tmp_path}/c.csv"
+    assert find(member(url), tmp_path).recordings == (url,)
+    with readable("memory://listed/a.csv") as copy:
+        assert copy.name == "a.csv" and copy.read_bytes() == b"a.csv"
+        folder = copy.parent
+    assert not folder.exists()
+    with readable(str(tmp_path / "c.csv")) as path:
+        assert path == tmp_path / "c.csv"
+    one = identity("memory://listed/a.csv")
+    assert one.size == 5 and one.content == one.stamp != identity("memory://listed/b.csv").stamp
+    system.pipe_file("/listed/a.csv", b"longer")
+    assert stamp_of("memory://listed/a.csv") != (one.size, one.stamp)
+    with pytest.raises(InputError, match="there is no such file"):
+        stamp_of("memory://listed/gone.csv")
+    system.pipe_file("/listed/bag/metadata.yaml", b"1")
+    system.pipe_file("/listed/bag/bag_0.db3", b"23")
+    assert identity("memory://listed/bag").size == 3
+    with readable("memory://listed/bag") as copy:
+        assert sorted(path.name for path in copy.rglob("*") if path.is_file()) == ["bag_0.db3", "metadata.yaml"]
