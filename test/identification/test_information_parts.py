@@ -1,0 +1,330 @@
+"""Rows on their way to R factors: filters, windows, blocks of time and of phase, each against plain sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
+from ros2_dynid.identification.estimators.energy_rows import energy_rows
+from ros2_dynid.identification.estimators.information import (
+    Block,
+    Information,
+    coarser,
+    combine,
+    compressed,
+    different_motion,
+    each_triangle,
+    gather,
+    phase_of,
+    restrict,
+)
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
+from ros2_dynid.identification.preparation.rows import (
+    Rows,
+    felt_by,
+    row_chunks,
+    row_count,
+    row_filter,
+    row_times,
+    windows,
+)
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.sim.truth import true_parameters
+
+ROBOT = load_robot("demo3")
+BASE = base_parameters(ROBOT)
+FELT = np.array([[True, True, False, True], [False, True, True, True]])
+COLUMNS = (np.array([0, 1, 3]), np.array([1, 2, 3]))
+
+
+def rows_of(count=130, seed=0, start=5.0, still=False):
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(4, 2, count)) * FELT.T[:, :, None]
+    keep = rng.uniform(size=(2, count)) > 0.3
+    rest = ~keep & (rng.uniform(size=(2, count)) > 0.4) if still else None
+    return Rows(start + 0.1 * np.arange(count), W, rng.normal(size=(2, count)), keep, rest)
+
+
+def in_chunks(rows, sizes):
+    at = 0
+    for size in sizes:
+        part = slice(at, at + size)
+        still = None if rows.still is None else rows.still[:, part]
+        yield Rows(rows.t[part], rows.W[:, :, part], rows.tau[:, part], rows.keep[:, part], still)
+        at += size
+    assert at == len(rows.t)
+
+
+def moment(rows, j, chosen, factor=None):
+    A = np.vstack((rows.W[COLUMNS[j], j][:, chosen], rows.tau[j, chosen]))
+    A = A if factor is None else A * factor[j, chosen]
+    return A @ A.T
+
+
+def check(block, rows, inside, factor=None):
+    for j in range(2):
+        chosen = inside & rows.keep[j]
+        np.testing.assert_allclose(block.R[j].T @ block.R[j], moment(rows, j, chosen, factor), atol=1e-9)
+        assert block.rows[j] == np.count_nonzero(chosen)
+
+
+# --- blocks
+
+
+@pytest.mark.parametrize("sizes", [(130,), (1,) * 130, (50, 3, 77), (13, 13, 104)])
+def test_blocks_of_time_hold_their_rows_however_the_chunks_come(sizes):
+    rows, done = rows_of(), []
+    found = gather(in_chunks(rows, sizes), FELT, 130, n_blocks=10, on_chunk=done.append)
+    number = np.arange(130) // 13
+    assert len(found.blocks) == 10 and found.layout == ColumnLayout(4) and found.phases == found.still == ()
+    for k, block in enumerate(found.blocks):
+        check(block, rows, number == k)
+        assert (block.start, block.end) == (pytest.approx(5.0 + 1.3 * k), pytest.approx(5.0 + 1.3 * k + 1.2))
+    np.testing.assert_allclose(done, np.cumsum(sizes) / 130)
+    assert [list(columns) for columns in found.columns] == [[0, 1, 3], [1, 2, 3]]
+    factor = np.random.default_rng(1).uniform(size=(2, 130))
+
+    def weight(chunk):
+        first = round((chunk.t[0] - 5.0) / 0.1)
+        return factor[:, first : first + len(chunk.t)]
+
+    weighted = gather(in_chunks(rows, sizes), FELT, 130, n_blocks=10, weight=weight)
+    for k, block in enumerate(weighted.blocks):
+        check(block, rows, number == k, factor)
+
+
+@pytest.mark.parametrize("sizes", [(130,), (1,) * 130, (50, 3, 77)])
+def test_blocks_of_phase(sizes):
+    rows = rows_of(still=True)
+    found = gather(in_chunks(rows, sizes), FELT, 130, n_blocks=10, period=4.13)
+    place = phase_of(rows.t, 4.13, 10)
+    np.testing.assert_array_equal(place, np.floor((rows.t % 4.13) / 0.413))
+    assert len(found.phases) == 10 and len(found.still) == 20
+    for k, block in enumerate(found.phases):
+        check(block, rows, place == k)
+        assert (block.start, block.end) == (pytest.approx(0.413 * k), pytest.approx(0.413 * k + 0.413))
+    pause = rows.still.all(axis=0)
+    counts = rows.still & ~(pause & np.append(False, pause[:-1]))
+    for blocks, number in ((found.still[:10], np.arange(130) // 13), (found.still[10:], place)):
+        for k, block in enumerate(blocks):
+            for j in range(2):
+                chosen = counts[j] & (number == k)
+                assert block.rows[j] == np.count_nonzero(chosen)
+                np.testing.assert_allclose(block.R[j].T @ block.R[j], moment(rows, j, chosen), atol=1e-9)
+    other = different_motion(found)
+    assert other.blocks == found.phases and other.phases == ()
+    few = gather(in_chunks(rows_of(20), (20,)), FELT, 20, n_blocks=10, period=4.13)
+    assert len(few.phases) == len(np.unique(phase_of(rows_of(20).t, 4.13, 10))), "phases that were met"
+
+
+def test_recordings_are_numbered_through():
+    one, two = (gather([rows_of(40, seed)], FELT, 40, n_blocks=4) for seed in (0, 1))
+    phased = gather([rows_of(40, 2)], FELT, 40, n_blocks=4, period=1.0)
+    both = combine([combine([one, two]), phased])
+    assert [block.recording for block in both.blocks] == [0] * 4 + [1] * 4 + [2] * 4
+    assert [block.recording for block in both.phases] == [0] * 4 + [1] * 4 + [2] * len(phased.phases)
+    np.testing.assert_array_equal(both.rows, one.rows + two.rows + phased.rows)
+    still = gather([rows_of(40, 3, still=True)], FELT, 40, n_blocks=4)
+    mixed = combine([one, still])
+    assert len(mixed.still) == 8 and not any(block.rows.any() for block in mixed.still[:4])
+    assert [b.rows.tolist() for b in mixed.still[4:]] == [b.rows.tolist() for b in still.still]
+    with pytest.raises(InputError, match="different robots"):
+        combine([one, replace(two, layout=ColumnLayout(3, 1))])
+    with pytest.raises(InputError, match="different robots"):
+        combine([one, replace(two, columns=(COLUMNS[1], COLUMNS[0]))])
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 30])
+def test_coarser_blocks_stay_within_their_recording(most):
+    parts = [gather([rows_of(70, seed, 100.0 * seed)], FELT, 70, n_blocks=7) for seed in range(3)]
+    whole = combine(parts)
+    found = coarser(whole, most)
+    length = -(-21 // most)
+    if length < 2:
+        assert found is whole
+        return
+    at = 0
+    for k in range(3):
+        for first in range(7 * k, 7 * k + 7, length):
+            some = whole.blocks[first : min(first + length, 7 * k + 7)]
+            block = found.blocks[at]
+            at += 1
+            assert (block.start, block.end, block.recording) == (some[0].start, some[-1].end, k)
+            np.testing.assert_array_equal(block.rows, sum(b.rows for b in some))
+            np.testing.assert_allclose(block.R[1].T @ block.R[1], sum(b.R[1].T @ b.R[1] for b in some), atol=1e-9)
+    assert at == len(found.blocks)
+
+
+def test_columns_left_out_and_changed():
+    whole = gather([rows_of(100, still=True)], FELT, 100, n_blocks=5, period=3.0)
+    small = restrict(whole, [3, 1])
+    assert [list(columns) for columns in small.columns] == [[1, 0], [1, 0]] and small.size == 2
+    for a, b in zip((*small.blocks, *small.phases), (*whole.blocks, *whole.phases), strict=True):
+        for j, kept in enumerate(([1, 2, 3], [0, 2, 3])):
+            np.testing.assert_allclose(a.R[j].T @ a.R[j], (b.R[j].T @ b.R[j])[np.ix_(kept, kept)], atol=1e-9)
+    twice = each_triangle(whole, lambda R, columns: R * np.append(columns + 1.0, 2.0), whole.columns, whole.layout)
+    for a, b in zip((*twice.blocks, *twice.phases), (*whole.blocks, *whole.phases), strict=True):
+        np.testing.assert_allclose(a.R[1], b.R[1] * np.array([2.0, 3.0, 4.0, 2.0]))
+
+
+@pytest.mark.parametrize("count", [2, 4, 5, 60])
+def test_a_triangle_has_the_moments_of_its_rows(count):
+    A = np.random.default_rng(0).normal(size=(count, 4))
+    R = compressed(A)
+    np.testing.assert_allclose(R.T @ R, A.T @ A, atol=1e-10)
+    assert len(R) == min(count, 4) and (count <= 4 or np.array_equal(R, np.triu(R)))
+    layout = ColumnLayout(2, 1)
+    triangle = Triangle(A, layout)
+    value = np.array([5.0, 6.0, 0.7])
+    np.testing.assert_allclose(triangle.tau_of_base(value), A[:, 3] - 0.7 * A[:, 2])
+    np.testing.assert_array_equal(triangle.base, A[:, :2])
+
+
+def test_places_of_columns():
+    layout = ColumnLayout(4, 1, 10, 3, 2)
+    order = [layout.base, layout.friction, layout.delay, layout.load, layout.sensor]
+    assert [(s.start, s.stop) for s in order] == [(0, 4), (4, 7), (7, 8), (8, 18), (18, 20)] and layout.size == 20
+    assert np.flatnonzero(layout.is_base).tolist() == [0, 1, 2, 3] and np.flatnonzero(layout.is_delay).tolist() == [7]
+    vector = layout.vector(np.arange(1.0, 5.0), 0.5)
+    assert vector[:4].tolist() == [1, 2, 3, 4] and vector[7] == 0.5 and np.count_nonzero(vector) == 5
+
+
+def test_rows_of_taken_blocks():
+    whole = gather([rows_of(100)], FELT, 100, n_blocks=10)
+    part = whole.take([7, 2, 5])
+    np.testing.assert_array_equal(part.block_rows, whole.block_rows[[7, 2, 5]])
+    np.testing.assert_array_equal(part.rows, whole.block_rows[[7, 2, 5]].sum(axis=0))
+    assert whole.take(range(10)) is whole
+    moved = Information(whole.blocks, whole.columns, whole.layout, motion=whole.blocks[::-1])
+    assert moved.take([0, 1]).motion == (whole.blocks[9], whole.blocks[8])
+    assert moved.in_motion().blocks == whole.blocks[::-1] and whole.in_motion() is whole
+    assert isinstance(part.blocks[0], Block)
+
+
+# --- filters and windows
+
+
+@pytest.mark.parametrize(("length", "step"), [(31, 1), (31, 4), (7, 9), (101, 13)])
+def test_the_filter_of_rows_is_a_convolution(length, step):
+    rng = np.random.default_rng(length)
+    kernel = rng.normal(size=length)
+    passed = row_filter(kernel, step)
+    x = rng.normal(size=(2, 3, 700))
+    m = (700 - length) // step + 1
+    found = passed(x, m)
+    wanted = np.apply_along_axis(lambda row: np.convolve(row, kernel, mode="valid"), 2, x)[:, :, ::step][:, :, :m]
+    np.testing.assert_allclose(found, wanted, atol=1e-10)
+    assert passed.magnitude.total == pytest.approx(np.abs(kernel).sum()) and passed.total == pytest.approx(kernel.sum())
+    np.testing.assert_allclose(passed.magnitude(x, 5), row_filter(np.abs(kernel), step)(x, 5))
+    assert row_filter(None, step) is None
+
+
+def filtered(count=900, step=6, cutoff=8.0):
+    t = np.arange(count) / 100.0
+    w = np.array([2.0, 3.0, 4.0])
+    q, dq, ddq = np.sin(w * t[:, None]), w * np.cos(w * t[:, None]), -(w**2) * np.sin(w * t[:, None])
+    tau = inverse_dynamics(ROBOT, true_parameters(ROBOT, 1), q, dq, ddq)
+    p = as_prepared(ROBOT, q, dq, ddq, tau, t)
+    kernels = [lowpass_kernel(cutoff, 100.0, k) for k in (0, 1)]
+    return replace(
+        p,
+        kernel=kernels[0],
+        slope_kernel=kernels[1],
+        step=step,
+        segments=(slice(0, 300), slice(310, count)),
+        filter=replace(p.filter, row_cutoff=cutoff, slow=0.0),
+    )
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 1000])
+def test_windows_cover_every_segment_once(n_rows):
+    p = filtered()
+    K, places = len(p.kernel), []
+    for window in windows(p, n_rows):
+        assert len(window.at) <= n_rows
+        assert window.at[0] == window.inputs.start + K // 2 and window.at[-1] == window.inputs.stop - 1 - K // 2
+        assert any(s.start <= window.inputs.start and window.inputs.stop <= s.stop for s in p.segments)
+        places += list(window.at)
+    wanted = [k for s in p.segments for k in range(s.start + K // 2, s.stop - K + K // 2 + 1, p.step)]
+    assert places == wanted and row_count(p) == len(wanted)
+    np.testing.assert_array_equal(row_times(p), p.t[wanted])
+    assert len(row_times(replace(p, segments=()))) == 0
+
+
+def test_rows_are_filtered_on_both_sides_alike_and_late_by_a_slope():
+    p = filtered()
+    columns = BASE.columns(ROBOT)
+    chunks = list(row_chunks(ROBOT, p, columns, delay=True, n_rows=11))
+    W, tau = (np.concatenate([getattr(c, x) for c in chunks], axis=-1) for x in ("W", "tau"))
+    value = BASE.values(ROBOT, true_parameters(ROBOT, 1))
+    coulomb = [k for k, leader in enumerate(BASE.leaders) if leader.startswith("Fc")]
+    left = tau - np.einsum("b,bjt->jt", value, W[:-1])
+    assert np.abs(left).max() < 0.2 * np.abs(value[coulomb]).max(), "but for jumps of the sign between samples"
+    place = 0
+    for window in windows(p, 11):
+        part = p.tau[window.inputs]
+        for k, first in enumerate(range(0, len(window.at) * p.step, p.step)):
+            inputs = part[first : first + len(p.kernel)]
+            np.testing.assert_allclose(tau[:, place + k], p.kernel[::-1] @ inputs, atol=1e-9)
+            np.testing.assert_allclose(W[-1][:, place + k], -(p.slope_kernel[::-1] @ inputs), atol=1e-7)
+        place += len(window.at)
+    slope = np.gradient(p.tau, 0.01, axis=0)[np.concatenate([w.at for w in windows(p, 11)])]
+    assert np.median(np.abs(W[-1].T + slope)) < 0.05 * np.median(np.abs(slope)), "how the torque falls"
+
+
+def test_rows_near_gaps_and_of_slow_joints_are_left_out():
+    p = filtered()
+    bridged = np.zeros(len(p.t))
+    bridged[500:510] = 1.0
+    share = np.abs(p.kernel[::-1]) / np.abs(p.kernel).sum()
+    slow = replace(p, bridged=bridged, filter=replace(p.filter, slow=0.3))
+    keep = np.concatenate([c.keep for c in row_chunks(ROBOT, slow, BASE.columns(ROBOT))], axis=1)
+    at = np.concatenate([w.at for w in windows(slow, 200)])
+    half = len(p.kernel) // 2
+    for k, centre in enumerate(at):
+        inputs = slice(centre - half, centre + half + 1)
+        whole = share @ bridged[inputs] <= 0.05
+        for j in range(3):
+            crawling = np.abs(p.dq[inputs, j]) <= 0.3 * p.top_speed[j]
+            assert keep[j, k] == (whole and share @ crawling <= 0.2)
+    assert 0.05 < keep.mean() < 0.95
+
+
+def test_what_a_joint_feels():
+    columns = BASE.columns(ROBOT)
+    felt = felt_by(ROBOT, columns)
+    for j in range(3):
+        for k, leader in enumerate(BASE.leaders):
+            number = int(leader.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
+            if number < j + 1:
+                assert not felt[j, k], "links before it are none of its business"
+            if leader[:2] in ("Fv", "Fc", "of"):
+                assert felt[j, k] == (number == j + 1)
+
+
+def test_power_is_what_energy_grows_by_and_friction_takes():
+    p = replace(filtered(), segments=(slice(0, 900),))
+    chi = true_parameters(ROBOT, 1)
+    names = standard_names(ROBOT)
+    chi[[k for k, name in enumerate(names) if name.startswith("Fc")]] = 0.0  # jumps are not those of a filtered sign
+    p = replace(p, tau=inverse_dynamics(ROBOT, chi, p.q, p.dq, p.ddq))
+    everything = list(range(len(names)))
+    chunks = list(energy_rows(ROBOT, p, everything, delay=True, n_rows=40))
+    W, power = (np.concatenate([getattr(c, x)[..., 0, :] for c in chunks], axis=-1) for x in ("W", "tau"))
+    assert np.abs(chi @ W[:-1] - power).max() < 2e-3 * np.abs(power).max()
+    late = np.sum(np.gradient(p.tau, 0.01, axis=0) * p.dq, axis=1)
+    at = np.concatenate([w.at for w in windows(p, 40)])
+    half = len(p.kernel) // 2
+    wanted = [-(p.kernel[::-1] @ late[k - half : k + half + 1]) for k in at]
+    np.testing.assert_allclose(W[-1], wanted, atol=0.02 * np.abs(late).max())
+    assert all(chunk.keep.all() for chunk in chunks)
+    with pytest.raises(InputError, match="needs a filter"):
+        list(energy_rows(ROBOT, replace(p, kernel=None), everything))
