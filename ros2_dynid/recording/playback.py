@@ -17,7 +17,6 @@ from ros2_dynid.recording.bag.folder import is_bag, open_bag
 from ros2_dynid.recording.bag.topics import choose_topics
 from ros2_dynid.recording.read import iter_samples
 from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.table.read_table import TABLES
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
@@ -49,7 +48,7 @@ def recorded_messages(
     is made into JointStates.
     """
     path = Path(path)
-    messages = _raw(path, robot, topic) if path.suffix.lower() not in TABLES and is_bag(path) else None
+    messages = _raw(path, robot, topic) if is_bag(path) else None
     if messages is None:
         messages = _made(path, robot, topic)
     first: int | None = None
