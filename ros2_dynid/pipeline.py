@@ -7,10 +7,12 @@ plain data are the use cases' (`ros2_dynid.usecases`). Progress is reported, and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy as np
 from ros2_dynid.atomic import write_text
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import Plain, encode
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError, MissingPackageError, Option, Text
 from ros2_dynid.identification.account import (
     coverage_remarks,
     delay_of,
@@ -35,17 +37,19 @@ from ros2_dynid.identification.account import (
     speeds_and_loads,
 )
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators import Fit, Problem, fitter
+from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter
 from ros2_dynid.identification.estimators.identified_terms import identified_terms
 from ros2_dynid.identification.estimators.least_squares import wls
-from ros2_dynid.identification.estimators.prior import Draw, drawn_fit
+from ros2_dynid.identification.estimators.prior import Draw, Drawn, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.judgement import (
     essential_remarks,
     held_out_level,
     impossible_remarks,
+    possible,
     predicted_recordings,
     refuse_wrong_data,
+    served_set,
     validation_of,
     verdict_of,
 )
@@ -70,10 +74,10 @@ from ros2_dynid.identification.options import PRIORS, SENSORS, IdentifyOptions
 from ros2_dynid.identification.outcome import (
     IdentifyOutcome,
 )
-from ros2_dynid.identification.physical import essential
+from ros2_dynid.identification.physical import Essential, essential
 from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, set_fits
-from ros2_dynid.identification.physical.prior_sources import described_prior, has_masses, model_prior
-from ros2_dynid.identification.physical_parameters import physical_parameters
+from ros2_dynid.identification.physical.prior_sources import described_prior, model_prior
+from ros2_dynid.identification.physical_parameters import PhysicalParameters, physical_parameters
 from ros2_dynid.identification.read_problem import (
     Recording,
     read_problem,
@@ -87,6 +91,7 @@ from ros2_dynid.identification.validation import (
 )
 from ros2_dynid.identification.validation.method_choice import method_choice
 from ros2_dynid.identification.validation.sensor_side import found_sensors, sensor_sides
+from ros2_dynid.identification.validation.torque_errors import held_out_in_folds
 from ros2_dynid.model.effort_sensors import declared_sensors, with_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -163,7 +168,7 @@ def identify(
     fit = fitter(options.method, problem, lambda done: report("estimating", 0.7 + 0.1 * done))
     found = fit(None)
     findings = refuse_wrong_data(problem, found) if options.checks else ()
-    choice = method_choice(problem, found)
+    choice = method_choice(problem, found, fit)
     sides = sensor_sides(problem, found)
     draws, drawn = _draws(problem, options), None
     if draws is not None:
@@ -177,38 +182,48 @@ def identify(
         found = selection.estimate
         values[ESSENTIAL] = found.value
     report("physical parameters", 0.84)
-    physical = physical_parameters(problem, found, selection, options, drawn)
+    as_found = possible(robot, problem.base, found.base)
+    physical = _physical(problem, found, selection, options, drawn, as_found=as_found)
     if physical.value is not None:
         values[CONSISTENT] = physical.value
-    served = list(values)[-1]
 
     report("validating", 0.87)
-    fitted = fitted_torques(problem, values[served])
     tested = problem.to_test(options.method)
     quick = options.method is Method.WLS and not options.essential  # which are chosen by their error bars
     again = quick or tested is not problem
     tested_fit = fitter(options.method, tested, bars=not quick) if again else fit
     tested_draws = draws if tested is problem else _draws(tested, options)
-    fits = set_fits(
+    made = partial(
+        set_fits,
         tested,
         tested_fit,
         with_essential=ESSENTIAL in values,
         with_consistent=CONSISTENT in values,
         essential_std=options.essential_std,
         dropped=None if selection is None else sum(step.dropped for step in selection.steps),
-        draw=None if tested_draws is None else tested_draws(tested_fit),
     )
+    fits = made(draw=None if tested_draws is None else tested_draws(tested_fit))
     level = held_out_level(tested, found, fits[BASE])
     held_out = predicted_recordings(problem, validate, values, replace(found, sigma=level), options, report)
     validations = {
         name: validation_of(problem, tested, fits[name], None if held_out is None else held_out[name], options)
         for name in values
     }
-    validation = validations[served]
     sets = {
         name: SetErrors(torque_errors(robot.active_names, problem.information, value), validations[name].errors)
         for name, value in values.items()
     }
+    same_draw = drawn is None or drawn.weighing.weight > 0.0  # in folds, as in the estimate
+    judged = sets
+    if CONSISTENT in sets and not options.consistent and not (held_out is None and same_draw):
+        names, k = robot.active_names, options.cross_validate
+        plain = fits if same_draw else made()
+        judged = {
+            name: SetErrors(errors.fit, held_out_in_folds(names, tested.information, k, plain[name]).errors)
+            for name, errors in sets.items()
+        }
+    served = served_set(judged, asked=options.consistent)
+    validation, fitted = validations[served], fitted_torques(problem, values[served])
 
     errors = sets[served].fit
     doubts = [Remark(Level.PROBLEM, Text(finding.what, "; ", finding.cure)) for finding in findings]
@@ -217,8 +232,8 @@ def identify(
         doubts.append(Remark(Level.WARNING, choice.reason))
     remarks = [*doubts, *verdict_of(problem, found, errors, validation, fitted.white), *prior_remarks(prior)]
     remarks += essential_remarks(sets)
-    if served == BASE:
-        remarks += impossible_remarks(robot, problem.base, found.base)
+    if not as_found and not options.consistent:
+        remarks += impossible_remarks(judged, served)
     remarks += sensor_remarks(sides)
     remarks += coverage_remarks({} if held_out is None else held_out[served].coverage)
     obtained = provenance(options, problem, found, validation, remarks, command)
@@ -284,6 +299,25 @@ def identify(
     return Identified(model, outcome, torques, target)
 
 
+def _physical(
+    problem: Problem,
+    found: Estimate,
+    selection: Essential | None,
+    options: IdentifyOptions,
+    drawn: Drawn | None,
+    *,
+    as_found: bool,
+) -> PhysicalParameters:
+    """Return the standard and consistent parameters asked for; the latter too where `found` is of no possible robot.
+
+    as_found: whether it is of a possible one. Without the package of the semidefinite programme it stays as it is.
+    """
+    if not as_found and not options.consistent:
+        with contextlib.suppress(MissingPackageError):
+            return physical_parameters(problem, found, selection, replace(options, consistent=True), drawn)
+    return physical_parameters(problem, found, selection, options, drawn)
+
+
 def sensing(robot: Robot, options: IdentifyOptions) -> Robot:
     """Return the robot with the torque sensors that the options declare, if they declare any."""
     return robot if options.sensor in SENSORS else declared_sensors(robot, options.sensor)
@@ -307,9 +341,7 @@ def _draws(problem: Problem, options: IdentifyOptions) -> Callable[[Fit], Draw] 
     if options.prior not in PRIORS:
         prior = model_prior(problem, load_model(options.prior), options.prior)
         return lambda fit: drawn_fit(problem.information, fit, prior, force=True)
-    if options.prior == "auto" and not has_masses(problem.robot):
-        return None
-    described = described_prior(problem)
+    described = described_prior(problem, guess=options.prior == "auto")
     return lambda fit: drawn_fit(problem.information, fit, described, force=options.prior == "urdf")
 
 

@@ -53,7 +53,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )  # fmt: skip
     parser.add_argument("--standard", action="store_true", help="standard parameters closest to the a priori ones")
     parser.add_argument(
-        "--consistent", action="store_true", help="standard parameters that physical links can have (needs clarabel)"
+        "--consistent",
+        action="store_true",
+        help="serve parameters that physical links can have, also where the base ones would do (needs clarabel)",
     )
     parser.add_argument(
         "--friction",

@@ -12,7 +12,7 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem
 from ros2_dynid.identification.estimators.carried_torque import with_carried
-from ros2_dynid.identification.model_file import BASE, SetErrors
+from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import smallest_joint_inertia
 from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL
@@ -43,7 +43,7 @@ from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.progress import Progress
 
-POSES = 64
+POSES = 256
 """Random positions at which the inertia matrix is looked at."""
 WORSE = 1.05
 """Parameters left out that make the held-out error larger by less are rightly left out: that is its scatter."""
@@ -118,15 +118,41 @@ def essential_remarks(sets: Mapping[str, SetErrors]) -> list[Remark]:
     return [Remark(Level.WARNING, cure)]
 
 
-def impossible_remarks(robot: Robot, base: BaseParameters, value: Array) -> list[Remark]:
-    """Say so where base parameters (b,), served as they are, would have motions of negative kinetic energy."""
+def possible(robot: Robot, base: BaseParameters, value: Array) -> bool:
+    """Return whether base parameters (b,), served as they are, have a positive kinetic energy wherever it is looked."""
     chi = np.zeros(len(standard_names(robot)))
     chi[base.columns(robot)] = value
-    if smallest_joint_inertia(robot, chi, count=POSES) > 0.0:
-        return []
-    text = "the inertia matrix of these base parameters is not positive definite at some positions: a controller that"
-    cure = Text(text, " inverts it would fail there; serve parameters of possible bodies: ", Option("consistent", True))
-    return [Remark(Level.WARNING, cure)]
+    return smallest_joint_inertia(robot, chi, count=POSES) > 0.0
+
+
+def served_set(sets: Mapping[str, SetErrors], *, asked: bool) -> str:
+    """Return which of the sets, in the order of their making, is the model: the last one.
+
+    Consistent parameters that nobody asked for must predict held-out data, or fit where there are none, as well as the
+    set before them does: where no bodies fit, something acts that the robot's description lacks.
+    """
+    *before, last = sets
+    if last != CONSISTENT or asked or not before:
+        return last
+    best, possible_ones = (
+        (sets[name].validation or sets[name].fit)["all"].relative for name in (before[-1], CONSISTENT)
+    )
+    return CONSISTENT if possible_ones <= WORSE * best else before[-1]
+
+
+def impossible_remarks(sets: Mapping[str, SetErrors], served: str) -> list[Remark]:
+    """Say so where base parameters would have motions of negative kinetic energy; served: the set that is the model."""
+    text = "the inertia matrix of the base parameters is not positive definite at some positions"
+    if served == CONSISTENT:
+        return [Remark(Level.NOTE, Text(text, ": the closest parameters of possible bodies are served instead"))]
+    why = ", and a controller that inverts it fails there: "
+    if CONSISTENT not in sets:
+        return [Remark(Level.WARNING, Text(text, why, "serve possible bodies, ", Option("consistent", True)))]
+    other, best = (100.0 * (sets[name].validation or sets[name].fit)["all"].relative for name in (CONSISTENT, served))
+    cure = (
+        f"no possible bodies predict as well ({other:.1f} % instead of {best:.1f} %); springs or a counterbalance that "
+    )
+    return [Remark(Level.WARNING, Text(text, why, cure, "the robot file lacks may be the cause"))]
 
 
 def verdict_of(

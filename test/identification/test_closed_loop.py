@@ -60,6 +60,26 @@ def test_default_cut_offs_keep_the_noise_out(run):
     assert method_choice(problem, found).method is Method.WLS
 
 
+def test_without_noise_there_is_nothing_to_correct(run):
+    """Instruments then only use less of the data, and if they predict worse the reason says so."""
+    robot, _, samples = run
+    rng = np.random.default_rng(0)
+    quiet = replace(samples, q=samples.q_r + 1e-7 * rng.standard_normal(samples.q.shape), q_r=None)
+    problem = problem_of(robot, quiet, None)
+    fit = fitter(Method.IV, problem)
+    found = fit(None)
+    assert method_choice(problem, found).method is Method.WLS
+    choice = method_choice(problem, found, fit)
+    assert choice.method is Method.WLS and choice.reason is None, "and predict as well here"
+
+    def poor(chosen):
+        one = fit(chosen)
+        return replace(one, value=1.2 * one.value)
+
+    choice = method_choice(problem, found, poor)
+    assert choice.method is Method.WLS and "biases nothing" in choice.reason and "iv uses less" in choice.reason
+
+
 def test_noise_share_is_the_power_of_white_noise(run):
     robot, _, samples = run
     prepared = problem_of(robot, samples, 25.0).prepared[0]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.fft import dct
 from scipy.special import stdtrit
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.estimators.covariance import Moments, jackknife
+from ros2_dynid.identification.estimators.covariance import Moments, jackknife, slowest
 from ros2_dynid.identification.estimators.fit import felt_by
 from ros2_dynid.identification.estimators.information import gather
 from ros2_dynid.identification.estimators.least_squares import error_levels, ols, solve, weighted_triangle, wls
@@ -70,22 +71,51 @@ def moments(g, recording):
     return Moments(np.full((B, 1, 1), 4.0), np.array(g, dtype=float)[:, None], np.array(recording, dtype=float))
 
 
-def test_blocks_next_to_each_other_share_errors_and_blocks_of_two_recordings_do_not():
-    g = [1.0, 0.9, -1.1, -0.8, 1.2, 1.1, -1.0, -1.3]  # pairs of one sign: what a slow error leaves
+def test_blocks_of_recordings_of_their_own_are_independent():
+    g = [1.0, 0.9, -1.1, -0.8, 1.2, 1.1, -1.0, -1.3]
     B = len(g)
     moves = np.array(g) / (4.0 * (B - 1))  # -(A - A_b)^-1 g_b
     alone, dof = jackknife(moments(g, range(B)))
     assert alone[0, 0] == pytest.approx(np.sum(moves**2)) and dof == B - 1
-    pairs = [0, 0, 1, 1, 2, 2, 3, 3]
-    paired, _ = jackknife(moments(g, pairs))
-    products = sum(moves[k] * moves[k + 1] for k in (0, 2, 4, 6))
-    assert paired[0, 0] == pytest.approx(np.sum(moves**2) + products), "half of both neighbours' products"
-    swinging, _ = jackknife(moments([1.0, -1.0] * 4, [0] * 8))
-    assert swinging[0, 0] == pytest.approx(4 * (1.0 / 28) ** 2), "opposite errors of neighbours halve it at most"
     half, _ = jackknife(moments(g, range(B)), half=True)
     assert half[0, 0] == pytest.approx(np.sum((np.array(g) / (4.0 * B)) ** 2) / (1 - 1 / B))
     none, _ = jackknife(moments(g, range(B)), np.array([False]))
     assert none[0, 0] == 0.0
+
+
+@pytest.mark.parametrize("g", [[1.0, 0.9, -1.1, -0.8, 1.2, 1.1, -1.0, -1.2], [1.0, -1.0] * 4])
+def test_the_slow_part_of_a_series_of_blocks_counts(g):
+    B, K = len(g), 6
+    moves = np.array(g) / (4.0 * (B - 1))
+    found, dof = jackknife(moments(g, [0] * B), grow=False)
+    powers = dct(moves, norm="ortho")[1 : K + 1] ** 2
+    assert found[0, 0] == pytest.approx((B - 1) / K * powers.sum())
+    assert dof == pytest.approx(2 / (1 / K + 1 / (B - 1)))
+    if g[1] < 0:
+        assert found[0, 0] < 0.5 * np.sum(moves**2), "errors that swing from block to block cancel"
+
+
+def test_fewer_cosines_the_more_neighbours_have_in_common():
+    counts = [slowest(r, 31) for r in (0.0, -0.1, -0.2, -0.3, -0.4, -0.5)]
+    assert counts[0] == 15 and counts[-1] == 6 and counts == sorted(counts, reverse=True)
+    assert slowest(0.3, 31) < 15 and slowest(-0.5, 4) == 3
+
+
+@pytest.mark.parametrize(("common", "most"), [(0.0, 1.15), (-0.6, 1.4), (-0.3, 1.15), (0.3, 1.15)])
+def test_errors_that_cancel_or_add_up_between_blocks_give_the_scatter_of_their_sum(common, most):
+    """Scores n_k + common n_(k-1) of white n: their sum has the variance B (1 + common)^2, near enough."""
+    rng = np.random.default_rng(7)
+    B, b, total = 30, 20, 4.0 * 30
+    stated, errors = [], []
+    for _ in range(60):
+        n = rng.standard_normal((B + 1, b))
+        scores = n[1:] + common * n[:-1]
+        errors.append(scores.sum(axis=0) / total)
+        g = scores - scores.mean(axis=0)  # as the fit leaves them
+        found, _ = jackknife(Moments(np.tile(4.0 * np.eye(b), (B, 1, 1)), g, np.zeros(B)))
+        stated.append(np.diag(found))
+    ratio = np.sqrt(np.mean(stated) / np.mean(np.square(errors)))
+    assert 0.85 < ratio < most, ratio
 
 
 def test_gains_have_the_scatter_that_they_state():

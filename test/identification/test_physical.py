@@ -19,6 +19,7 @@ from ros2_dynid.identification.physical.consistency import (
     consistent_links,
     fully_consistent_links,
     impose,
+    longest,
     made_consistent,
     smallest_joint_inertia,
     table,
@@ -169,6 +170,9 @@ def test_made_consistent_changes_only_what_is_not(case):
     assert all(fully_consistent_links(robot, lifted))
     assert np.allclose(lifted[:70], chi[:70])
     assert np.allclose(lifted[76:80], point[76:80])
+    massless = chi.copy()
+    massless[70:80] = 0.0, 0, 0, 0, 0, 0, 0.4, 0.3, 0.0, 0.0
+    assert made_consistent(robot, massless)[79] == pytest.approx(0.5 / longest(robot))
 
 
 def test_programme_gives_links_that_exist_and_hardly_loses_fit(case):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,11 +14,15 @@ from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.judgement import essential_remarks
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators import fitter
+from ros2_dynid.identification.judgement import essential_remarks, impossible_remarks, served_set
 from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, save_model
 from ros2_dynid.identification.physical.consistency import fully_consistent_links, smallest_joint_inertia
+from ros2_dynid.identification.physical.parameter_sets import imposed_on
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.pipeline import IdentifyOptions, identify, robot_or_model
+from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem, robot_or_model
+from ros2_dynid.progress import Reporter
 
 pytest.importorskip("clarabel")
 MOTION = np.random.default_rng(0).uniform(-1, 1, (3, 20, 6))
@@ -67,6 +72,36 @@ def test_every_consumer_has_the_torques_of_the_consistent_set(short, tmp_path, c
     assert np.allclose([p.std for p in message.parameters], model.std)
 
 
+def test_bodies_that_can_exist_are_served_where_the_best_fit_has_none(monkeypatch):
+    robot, _ = simulated_truth()
+    options = IdentifyOptions(cross_validate=3, checks=False, prior="none", friction="viscous+coulomb")
+    found = identify(robot, [cut_and_noisy()], options=options)
+    assert found.model.serve == "consistent" and list(found.outcome.sets) == ["base", "consistent"]
+    assert smallest_joint_inertia(robot, found.model.chi, count=10_000) > 0.0
+    (said,) = (remark for remark in found.outcome.verdict if "inertia matrix" in str(remark.text))
+    assert said.level == "note"
+    ordinary = identify(robot, [simulated()], options=options)
+    assert ordinary.model.serve == "base" and list(ordinary.outcome.sets) == ["base"]
+    assert not any("inertia matrix" in str(remark.text) for remark in ordinary.outcome.verdict)
+    monkeypatch.setitem(sys.modules, "clarabel", None)
+    without = identify(robot, [cut_and_noisy()], options=options)
+    assert without.model.serve == "base"
+    (said,) = (remark for remark in without.outcome.verdict if "inertia matrix" in str(remark.text))
+    assert said.level == "warning"
+
+
+def test_an_estimate_that_bodies_can_have_stays_whatever_least_squares_says():
+    """Instrumental variables are not undone by the rows that they do not trust."""
+    robot, chi = simulated_truth()
+    problem = read_problem(robot, [cut_and_noisy()], IdentifyOptions(friction="viscous+coulomb"), Reporter())
+    found = fitter(Method.WLS, problem)(None)
+    truth = found.with_base(problem.base.values(robot, chi))
+    kept = imposed_on(problem, problem.information, replace(truth, method=Method.IV))
+    moved = imposed_on(problem, problem.information, truth)
+    far = [np.max(np.abs(x.value - truth.base) / found.base_std) for x in (kept, moved)]
+    assert far[0] < 0.1 and far[1] > 1.0, "wls is what its rows say"
+
+
 def test_errors_of_each_set_stand_side_by_side(tmp_path):
     robot, _ = simulated_truth()
     folder = tmp_path / "model"
@@ -110,9 +145,26 @@ def test_files_without_the_entry_serve_base_and_wrong_ones_are_refused(short, tm
             load_model(path)
 
 
+def errors(relative):
+    return {"all": TorqueError(1.0, relative)}
+
+
+def test_bodies_that_do_not_fit_are_not_served_unasked():
+    """A counterbalance that the robot file lacks is no body's: the KR300 has 18 % with bodies and 6 % without."""
+    base = SetErrors(errors(0.046), errors(0.057))
+    fitting, odd = (SetErrors(errors(0.05), errors(x)) for x in (0.059, 0.18))
+    untested = {"base": SetErrors(errors(0.046), {}), "consistent": SetErrors(errors(0.15), {})}
+    assert served_set({"base": base}, asked=False) == "base"
+    assert served_set({"base": base, "consistent": fitting}, asked=False) == "consistent"
+    assert served_set({"base": base, "consistent": odd}, asked=False) == "base"
+    assert served_set({"base": base, "essential": base, "consistent": odd}, asked=False) == "essential"
+    assert served_set({"base": base, "consistent": odd}, asked=True) == "consistent"
+    assert served_set(untested, asked=False) == "base" and served_set(untested, asked=True) == "consistent"
+    (said,) = impossible_remarks({"base": base, "consistent": odd}, "base")
+    assert said.level == "warning" and "18.0 % instead of 5.7 %" in str(said.text)
+
+
 def test_essential_parameters_that_predict_worse_are_said_to():
-    def errors(relative):
-        return {"all": TorqueError(1.0, relative)}
 
     def remarks(few):
         return essential_remarks(

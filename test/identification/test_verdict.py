@@ -217,15 +217,26 @@ def test_cross_validation_is_the_default_and_says_so():
 @pytest.mark.skipif(not (DATA / "kr300").is_dir(), reason="the recordings of real robots are not here")
 def test_a_kr300_fitted_on_one_trajectory_is_not_called_good():
     robot, folder = load_robot(DATA / "kr300" / "robot.yaml"), DATA / "kr300"
-    alone = identify(robot, [folder / "a.npz"]).outcome
+    options = IdentifyOptions(prior="none")
+    alone = identify(robot, [folder / "a.npz"], options=options).outcome
+    assert alone.serve == "base", "its counterbalance is no body's"
     assert alone.fit["all"].relative < 0.04
     assert Level.GOOD not in {remark.level for remark in alone.verdict}
     assert alone.verdict[0].level is Level.PROBLEM and "does not hold beyond" in alone.verdict[0].text
-    tested = identify(robot, [folder / "a.npz"], validate=[folder / "c.npz"]).outcome
+    tested = identify(robot, [folder / "a.npz"], options=options, validate=[folder / "c.npz"]).outcome
     assert tested.validated_by is ValidatedBy.RECORDINGS and tested.validation["all"].relative > 0.3
     for name, error in tested.validation.items():
         if name != "all" and error.relative > 0.5:
             assert any(remark.text.startswith(f"{name} is not known") for remark in tested.verdict)
+
+
+@pytest.mark.skipif(not (DATA / "kr300").is_dir(), reason="the recordings of real robots are not here")
+def test_least_squares_is_recommended_where_instruments_correct_nothing():
+    robot, folder = load_robot(DATA / "kr300" / "robot.yaml"), DATA / "kr300"
+    options = IdentifyOptions(method=Method.IV, friction="viscous+coulomb")
+    found = identify(robot, [folder / "a.npz"], options=options).outcome
+    assert found.recommended is Method.WLS
+    assert any("biases nothing" in remark.text and remark.level is Level.WARNING for remark in found.verdict)
 
 
 def repeated_motion(seed, seconds, period):

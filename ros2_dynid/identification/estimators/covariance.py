@@ -3,8 +3,10 @@
 A least-squares estimate solves sum over rows of z (y - x . base) = 0 with z = weight times x (or instruments). With
 A_b = sum of z x^T and g_b = sum of z e over block b, leaving b out moves the estimate by -(A - A_b)^-1 g_b, and the
 scatter of these moves gives the covariance. Errors may be correlated within a block, across joints, and may differ in
-size along the motion; only blocks must be nearly independent. Neighbouring blocks are tapered into each other, and
-joined as long as neighbours still have errors in common: blocks grow with the time over which errors are correlated.
+size along the motion. Blocks are joined as long as neighbours have errors in common: they grow with the time over which
+errors are correlated. Neighbours may also have opposite errors: encoder noise differentiated twice adds to one block
+what it takes from the next, and so hardly adds to the whole. The moves are therefore taken as a series in time of which
+only the slow part adds up over the recording: the power of its slowest cosines, which is never negative, counts.
 Errors of a motion that repeats come again with every period: there the larger of two covariances counts, that of blocks
 of time and that of blocks of the period.
 """
@@ -21,10 +23,10 @@ from numpy.typing import NDArray
 from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.model.robot import Array
 
-OPPOSITE = 0.5
-"""Share of a variance that is left at least where neighbouring blocks have opposite errors, which few blocks tell."""
 FEWEST = 6
-"""Blocks are not joined to fewer than this."""
+"""Blocks are not joined to fewer than this, and no fewer cosines are used."""
+LEAKED = 0.1
+"""Share of a variance that faster errors, which cancel, may add to the power of the slowest cosines."""
 CORRELATED = 1.5
 """Neighbouring blocks are correlated if the mean over all parameters is this many standard deviations of one from 0."""
 AT_ONCE = 256
@@ -80,9 +82,13 @@ def jackknife(
     if by_phase is None:
         return covariance, dof
     other, its_dof = _scatter(by_phase, identified, half=half)
-    ratio = np.diag(other) / np.maximum(np.diag(covariance), 1e-300)
-    larger = np.sqrt(np.maximum(ratio, 1.0))
-    return covariance * np.outer(larger, larger), its_dof if np.median(ratio) > 1.0 else dof
+    felt = (np.diag(covariance) > 0.0) & (np.diag(other) > 0.0)
+    ratio = np.diag(other)[felt] / np.diag(covariance)[felt]
+    larger = np.ones(len(felt))
+    # the larger of two numbers that scatter is too large: as above, half of a parameter's ratio is that of all
+    larger[felt] = np.maximum(np.sqrt(ratio * np.exp(np.mean(np.log(ratio)))), 1.0) if felt.any() else 1.0
+    scale = np.sqrt(larger)
+    return covariance * np.outer(scale, scale), its_dof if felt.any() and np.median(ratio) > 1.0 else dof
 
 
 def _grown(moments: Moments) -> Moments:
@@ -139,18 +145,49 @@ def _scatter(
         some = slice(first, first + AT_ONCE)
         E = np.eye(b) - (moments.A[some] / np.outer(scale, scale)) @ inverse
         moves[some] = _corrected(E, g[some], half) @ inverse.T
-    covariance = moves.T @ moves
-    same = moments.recording[1:] == moments.recording[:-1]
-    neighbours = moves[1:][same].T @ moves[:-1][same]
-    tapered = covariance + 0.5 * (neighbours + neighbours.T)
-    # Neighbours share errors, or have opposite ones at the edge between them, as accelerations of encoder noise are.
-    grow = np.maximum(np.diag(tapered), OPPOSITE * np.diag(covariance)) / np.maximum(np.diag(covariance), 1e-300)
-    covariance = covariance * np.sqrt(np.outer(grow, grow))
+    factor, dof = _slow_share(moves, moments.recording)
+    covariance = moves.T @ moves * np.sqrt(np.outer(factor, factor))
     covariance = covariance / np.outer(scale, scale)
     if identified is not None:
         covariance[~identified] = 0.0
         covariance[:, ~identified] = 0.0
-    return covariance, float(max(B - 1, 1))
+    return covariance, dof
+
+
+def _slow_share(moves: Array, recording: Array) -> tuple[Array, float]:
+    """Return what is left of the moves' variance where neighbours' errors add up or cancel, (b,), and the freedom.
+
+    The power of the K slowest cosines of a series estimates the variance of its sum from K numbers, the sum of squares
+    from B - 1. Each parameter has its own ratio of the two; half of it (as a logarithm) is taken from the mean of all
+    parameters, which scatters less. Where no block follows another one of its recording there is no series.
+    """
+    B, b = moves.shape
+    variance = np.sum(moves**2, axis=0)
+    felt, same = variance > 0.0, recording[1:] == recording[:-1]
+    if not same.any() or not felt.any():
+        return np.ones(b), float(max(B - 1, 1))
+    moves, variance = moves[:, felt], variance[felt]
+    neighbours = np.sum(moves[1:][same] * moves[:-1][same], axis=0) / variance
+    K = slowest(float(neighbours.mean()) + same.mean() / B, B)
+    waves = np.cos(np.pi / B * np.outer(np.arange(1, K + 1), np.arange(B) + 0.5))
+    power = 2.0 / B * (B - 1) / K * np.sum((waves @ moves) ** 2, axis=0)
+    ratio, factor = power / variance, np.ones(b)
+    factor[felt] = np.sqrt(ratio * ratio.mean())
+    return factor, 2.0 / (1.0 / K + 1.0 / (B - 1))
+
+
+def slowest(correlation: float, B: int) -> int:
+    """Return how many of the slowest cosines of B blocks to use where neighbours have that correlation, at most half.
+
+    With spectrum 1 + 2 r cos(w), their mean power over that of the slowest one is (1 + 2 r sin(v) / v) / (1 + 2 r) with
+    v = pi K / (B - 1), which LEAKED bounds.
+    """
+    r = float(np.clip(correlation, -0.49, 0.49))
+    for K in range((B - 1) // 2, FEWEST, -1):
+        power = (1.0 + 2.0 * r * np.sinc(K / (B - 1))) / (1.0 + 2.0 * r)
+        if 1.0 / (1.0 + LEAKED) <= power <= 1.0 + LEAKED:
+            return K
+    return min(FEWEST, B - 1)
 
 
 def _corrected(E: Array, g: Array, half: bool) -> Array:

@@ -23,13 +23,15 @@ TOLERANCES = (0.0, -0.01, -0.02, -0.04)
 """Smallest eigenvalue allowed for an inertia matrix at the centre of mass, as in Table III [kg.m^2]."""
 FLOOR = 1e-6
 """Smallest eigenvalue imposed on a pseudo-inertia in its own units, so that it is definite in floating point too."""
-NEARNESS = 1e-4
+NEARNESS = (1e-4, 1e-2)
 """Weight of the distance to the a priori values beside the fit, in units of the squared error that the data leave: it
-only decides what they leave open."""
+only decides what they leave open. The second one if the first leaves the programme too ill-conditioned to be solved."""
 LEAST_ERROR = 1e-5
 """Relative error of the torque that data have at least, so that exact ones leave the programme a weight."""
 PHYSICAL = 1e-3
 """Smallest second moment of mass over the largest that counts as a body's own and not as rounding."""
+LIGHTEST = 1e-3
+"""Mass [kg] below which none was given."""
 KINDS = len(LINK)
 
 
@@ -86,12 +88,16 @@ def made_consistent(robot: Robot, chi: Array) -> Array:
     """Return a priori parameters with those links made physical that are not; the others stay as they are.
 
     Second moments of mass about the centre that no body has are lifted to those of a ball that reaches the frame's
-    origin, M |c|^2 / 5; links without mass get a gram. Rounding in a URDF often leaves a point mass or less.
+    origin, M |c|^2 / 5; links without mass get a gram, or as much as puts their first moments, where only those are
+    given, at the longest link's end. Rounding in a URDF often leaves a point mass or less.
     """
     out = chi.copy()
+    length = longest(robot)
     for link in links_of(robot, out):  # rows are views into out
-        link[9] = max(link[9], 1e-3)
-        m, M = link[6:9].copy(), link[9]
+        m = link[6:9].copy()
+        if link[9] < LIGHTEST:
+            link[9] = max(LIGHTEST, float(np.linalg.norm(m)) / length)
+        M = link[9]
         S = pseudo_inertia(link)[:3, :3] - np.outer(m, m) / M
         moments, axes = np.linalg.eigh(0.5 * (S + S.T))
         if moments[0] > PHYSICAL * max(moments[-1], 1e-12):
@@ -102,6 +108,11 @@ def made_consistent(robot: Robot, chi: Array) -> Array:
         J = np.trace(S) * np.eye(3) - S
         link[:6] = J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]
     return out
+
+
+def longest(robot: Robot) -> float:
+    """Return the largest distance [m] between the frames of neighbouring joints, 1 where all are in one place."""
+    return max((abs(x) for joint in robot.joints for x in (joint.d, joint.r)), default=0.0) or 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +157,6 @@ def impose(
     unit = _link_units(robot, reference)
     best = float(np.linalg.norm(tau - W @ np.linalg.lstsq(W / size, tau / size, rcond=None)[0]))
     error = max(best / size, LEAST_ERROR)
-    ridge = NEARNESS * error**2 * np.ones(len(names))
-    P = csc_matrix(np.triu(A.T @ A + np.diag(ridge)))
     q = -A.T @ left
     rows, right, cones = [], [], []
     signed = [
@@ -172,8 +181,12 @@ def impose(
     settings.verbose = False
     settings.max_iter = 200
     G = csc_matrix(np.vstack(rows))
-    solution = clarabel.DefaultSolver(P, q, G, np.concatenate(right), cones, settings).solve()
-    if str(solution.status) not in ("Solved", "AlmostSolved"):
+    for nearness in NEARNESS:
+        P = csc_matrix(np.triu(A.T @ A + nearness * error**2 * np.eye(len(names))))
+        solution = clarabel.DefaultSolver(P, q, G, np.concatenate(right), cones, settings).solve()
+        if str(solution.status) in ("Solved", "AlmostSolved"):
+            break
+    else:
         raise DynidError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
     chi = reference + S * np.array(solution.x)
     found = M @ chi

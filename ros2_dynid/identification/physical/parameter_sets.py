@@ -11,17 +11,19 @@ from typing import TypeVar
 
 import numpy as np
 
+from ros2_dynid.identification.estimators.column_layout import Triangle
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.fit import Fit, Problem
+from ros2_dynid.identification.estimators.fit import FROM_TRIANGLES, Fit, Problem
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle
 from ros2_dynid.identification.estimators.prior import Draw, Drawn, joined
 from ros2_dynid.identification.estimators.two_sensors import TwoSensors
-from ros2_dynid.identification.physical.consistency import Consistent, impose, made_consistent
+from ros2_dynid.identification.physical.consistency import Consistent, impose
 from ros2_dynid.identification.physical.essential import RELATIVE_STD, essential
+from ros2_dynid.identification.physical.prior_sources import bodies_to_start_from
 from ros2_dynid.identification.preparation.elsewhere import range_of
 from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind
-from ros2_dynid.model.parameters import not_felt, standard_names, standard_vector
+from ros2_dynid.model.parameters import not_felt, standard_names
 from ros2_dynid.model.robot import Array
 
 BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
@@ -76,13 +78,25 @@ def imposed_on(
 
     drawn: towards which prior, and how much, they are drawn as well; chosen: blocks of time that are used.
     """
-    reference = made_consistent(problem.robot, standard_vector(problem.robot))
+    reference = bodies_to_start_from(problem.robot, problem.information)
     if problem.second is not None:
         return _imposed_on_both(problem, problem.second, found, reference, chosen)
     triangle = weighted_triangle(information, 1.0 / found.sigma)
     if drawn is not None and drawn.weighing.weight > 0.0:
         triangle = joined(triangle, drawn.prior, drawn.weighing.weight)
+    if found.method not in FROM_TRIANGLES:
+        triangle = _about(triangle, found.value)
     return impose(problem.robot, problem.base, triangle, found.value, reference, least_friction(problem, found))
+
+
+def _about(triangle: Triangle, value: Array) -> Triangle:
+    """Return the rows of [W tau] with the torque of `value` (size,) and the size of its error: least squares finds it.
+
+    Estimators that least squares on these rows would undo, such as instrumental variables, keep what they have found.
+    """
+    error = np.linalg.norm(triangle.tau - triangle.W @ value)
+    rows = np.column_stack((triangle.W, triangle.W @ value))
+    return Triangle(np.vstack((rows, np.append(np.zeros(rows.shape[1] - 1), error))), triangle.layout)
 
 
 def _imposed_on_both(

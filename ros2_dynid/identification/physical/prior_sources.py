@@ -13,15 +13,20 @@ from scipy.linalg import null_space
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.estimators.fit import Problem
+from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.estimators.least_squares import joint_torques
 from ros2_dynid.identification.estimators.prior import Prior, embedded, torque_scale
 from ros2_dynid.identification.model_file import IdentifiedModel
-from ros2_dynid.identification.physical.consistency import made_consistent
+from ros2_dynid.identification.physical.consistency import longest, made_consistent
 from ros2_dynid.identification.physical.standard import full_map
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import links_of, pseudo_inertia
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.same_robot import check_same_robot
 
+DESCRIBED, GUESSED = "the robot's description", "bodies of a size that the torques ask for"
+G = 9.81
+"""Gravity [m/s^2] that the size of bodies is guessed with, however the robot is mounted."""
 SMALLEST = 1e-9
 """Relative eigenvalue of a covariance below which its inverse is not formed: the file rounds it."""
 
@@ -31,16 +36,39 @@ def has_masses(robot: Robot) -> bool:
     return bool(np.any(links_of(robot, standard_vector(robot))[:, 9] > 0.0))
 
 
-def described_prior(problem: Problem) -> Prior:
+def bodies_to_start_from(robot: Robot, information: Information) -> Array:
+    """Return a priori parameters that bodies can have, shape (n_standard,).
+
+    A description without masses says nothing of their size, and the programme needs units to measure in: each link is
+    then a ball that reaches as far as the longest one and weighs what would need, at the end of that, the largest
+    torque measured at its joint or behind it.
+    """
+    chi = standard_vector(robot)
+    if not has_masses(robot):
+        torque = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
+        length = longest(robot)
+        for k, link in enumerate(links_of(robot, chi), start=1):  # rows are views into chi
+            behind = [size for size, joint in zip(torque, robot.active, strict=True) if joint >= k]
+            mass = max(behind, default=0.0) / (G * length)
+            link[9] = mass
+            link[[0, 3, 5]] = 0.4 * mass * length**2
+    return made_consistent(robot, chi)
+
+
+def described_prior(problem: Problem, *, guess: bool = False) -> Prior:
     """Return the prior of the robot's description; friction and offsets are drawn towards its values, too.
+
+    guess: whether bodies may be guessed where the description has no masses (`bodies_to_start_from`): they know little
+    but that links are bodies, and how heavy bodies of that torque are.
 
     A drive that nobody described may make as much torque as was measured at its joint.
     """
     robot, base = problem.robot, problem.base
-    if not has_masses(robot):
+    described = has_masses(robot)
+    if not described and not guess:
         cure = Text("add masses, or identify without: ", Option("prior", "none"))
         raise InputError("the robot's description has no masses to draw the estimate towards", cure)
-    chi = made_consistent(robot, standard_vector(robot))
+    chi = bodies_to_start_from(robot, problem.information)
     M, names = full_map(robot, base), standard_names(robot)
     link = np.array([group_of(name) == "inertial" for name in names])
     scatter = M[:, link] @ np.linalg.inv(entropic_metric(robot, chi)) @ M[:, link].T
@@ -50,7 +78,7 @@ def described_prior(problem: Problem) -> Prior:
     mean, information = embedded(problem.information.layout, M @ chi, L)
     leaders = [names[k] for k in base.columns(robot)]
     drives = [k for k, name in enumerate(leaders) if group_of(name) in ("friction", "offset")]
-    return _with_drives(problem, Prior(mean, information, "the robot's description"), drives)
+    return _with_drives(problem, Prior(mean, information, DESCRIBED if described else GUESSED), drives)
 
 
 def model_prior(problem: Problem, model: IdentifiedModel, source: str) -> Prior:

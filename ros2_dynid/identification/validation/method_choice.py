@@ -3,7 +3,7 @@
 Where the noise is strong enough to matter at all, an estimate that it does not bias is put beside the one found
 (Hausman): they differ by more than chance only if the latter is biased. Of the estimators without bias that one counts
 which has the smallest error bars: instrumental variables, and where the robot's controller is known those that simulate
-its closed loop.
+its closed loop. Where there is no such noise they have nothing to correct, and only use less of what the data say.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import numpy as np
 from ros2_dynid.errors import InputError, Option, RankError, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimate import Estimate, Mask
-from ros2_dynid.identification.estimators.fit import Problem, fitter
+from ros2_dynid.identification.estimators.fit import Fit, Problem, fitter
 from ros2_dynid.identification.estimators.instruments import NOISY, noise_share
+from ros2_dynid.identification.validation.torque_errors import held_out_in_folds
 
 FAR = 3.0
 """Standard deviations of the estimate without bias by which a parameter must differ from it."""
 UNBIASED = (Method.IV, Method.IDIM_IV, Method.DIDIM)
 """Estimators that noise of the encoders does not bias, in or outside the loop, the cheapest first."""
+WORSE = 1.05
+"""Held-out error over that of least squares from which on an estimator without bias predicts worse."""
 WELL = 0.05
 """Relative standard deviation, as either estimate states it, below which a parameter is well excited: others say
 nothing about bias."""
@@ -40,9 +43,11 @@ class MethodChoice:
     reason: str | None = None
 
 
-def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
-    """Return which estimator suits the data that `found` was estimated from."""
+def method_choice(problem: Problem, found: Estimate, fit: Fit | None = None) -> MethodChoice:
+    """Return which estimator suits the data that `found` was estimated from; fit: the estimator that found it."""
     noise = _noise(problem)
+    if noise is not None and noise < NOISY and found.method in UNBIASED:
+        return _nothing_to_correct(problem, found, fit, noise)
     if noise is None or noise < NOISY or found.method in UNBIASED:
         return MethodChoice(found.method, noise)
     share = f"encoder noise makes {100 * noise:.2g} % of the power of a joint's accelerations"
@@ -66,6 +71,25 @@ def method_choice(problem: Problem, found: Estimate) -> MethodChoice:
         Option("method", unbiased.method.value),
     )
     return MethodChoice(unbiased.method, noise, reason)
+
+
+def _nothing_to_correct(problem: Problem, found: Estimate, fit: Fit | None, noise: float) -> MethodChoice:
+    """Return least squares where the encoders' noise biases nothing, and why, if it predicts better.
+
+    Only there is it fair to compare errors on stretches left out: with noise, least squares predicts the noisy best.
+    """
+    if fit is None:
+        return MethodChoice(Method.WLS, noise)
+    names, plain = problem.robot.active_names, fitter(Method.WLS, problem, bars=False)
+    ours, theirs = (held_out_in_folds(names, problem.information, None, one).errors for one in (fit, plain))
+    if not ours or not theirs or ours["all"].relative <= WORSE * theirs["all"].relative:
+        return MethodChoice(Method.WLS, noise)
+    reason = Text(
+        f"the encoders' noise biases nothing here, and {found.method} uses less of the data: stretches left out have "
+        f"{100 * ours['all'].relative:.1f} %, least squares {100 * theirs['all'].relative:.1f} %; use ",
+        Option("method", Method.WLS.value),
+    )
+    return MethodChoice(Method.WLS, noise, reason)
 
 
 def _best(problem: Problem) -> Estimate:
