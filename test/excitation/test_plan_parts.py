@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
@@ -17,15 +18,22 @@ from ros2_dynid.excitation import plan as planning
 from ros2_dynid.excitation import pose as poses
 from ros2_dynid.excitation import static
 from ros2_dynid.excitation.fourier import FourierSeries, rest_basis
+from ros2_dynid.excitation.fourier_trajectory import STEP, FourierProblem, TorqueModel, linear_factor, shrink
 from ros2_dynid.excitation.limits import Caps, bounds_of
+from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import PlanOptions
 from ros2_dynid.excitation.quintic import through_points
+from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, save_trajectory
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Limits
 
-LIMITS = (Limits(-1.0, 2.0, 3.0, 500.0), Limits(-2.0, -0.5, 1.0, 400.0), Limits(0.2, 1.2, 2.0, 300.0))
+LIMITS = (
+    Limits(-1.0, 2.0, 3.0, effort=500.0),
+    Limits(-2.0, -0.5, 1.0, effort=400.0),
+    Limits(0.2, 1.2, 2.0, effort=300.0),
+)
 ROBOT = load_robot("demo3")
 ROBOT = replace(
     ROBOT,
@@ -380,3 +388,139 @@ def test_a_point_changed_by_hand_rules(tmp_path, where):
 def test_limits_of_a_request_beside_the_robots():
     bounds = bounds_of(ROBOT, 0.1, Caps(velocity=1.5))
     np.testing.assert_allclose(bounds.velocity, 0.9 * np.array([1.5, 1.0, 1.5]))
+
+
+# --- the cost of a series
+
+
+class Posed(Penalty):
+    """A penalty whose collisions are a bowl over the positions."""
+
+    def poses(self, q):
+        return float(np.sum((q - 0.3) ** 2)), 2.0 * (q - 0.3)
+
+
+def problem_of(chi=None, penalty=Penalty, fixed=False, bounds=BOUNDS):
+    base = base_parameters(ROBOT)
+    model = TorqueModel(ROBOT, tuple(base.columns(ROBOT)), np.array([1.0, 2.0, 0.5]), "cond")
+    scale = np.array([0.6, 0.4, 0.3])
+    return FourierProblem(model, penalty(ROBOT, bounds, tight=0.9, chi=chi), 5.0, 4, MIDDLE, scale, fixed)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize("chi", [None, 3.0 * CHI])
+def test_the_cost_is_the_criterion_and_all_that_is_beyond_limits(fixed, chi):
+    weak = replace(BOUNDS, effort=np.array([20.0, 30.0, 8.0]))
+    problem = problem_of(chi, Posed, fixed, weak)
+    rng = np.random.default_rng(0)
+    y = 2.0 * rng.normal(size=problem.shape).ravel()
+    value, gradient = problem.cost(y, 8.0, 0.7)
+    D = rng.normal(size=y.shape)
+    h = 1e-6
+    slope = (problem.cost(y + h * D, 8.0, 0.7)[0] - problem.cost(y - h * D, 8.0, 0.7)[0]) / (2 * h)
+    assert gradient @ D == pytest.approx(slope, rel=1e-4)
+    series = problem.series(y)
+    bare, _ = problem.cost(y, 8.0, 0.0)
+    fine_N = len(problem._fine[0])
+    t = 5.0 * np.arange(fine_N) / fine_N
+    q, dq, ddq = series.evaluate(t)
+    beyond = sum(
+        np.sum(np.maximum(np.abs(x - m) / (0.9 * size) - 1.0, 0.0) ** 2)
+        for x, m, size in (
+            (q, MIDDLE, 0.5 * (BOUNDS.upper - BOUNDS.lower)),
+            (dq, 0.0, BOUNDS.velocity),
+            (ddq, 0.0, BOUNDS.acceleration),
+        )
+    )
+    near = np.sum((q[::2] - 0.3) ** 2)
+    coarse = 5.0 * np.arange(len(problem._coarse[0])) / len(problem._coarse[0])
+    torque = 0.0
+    if chi is not None:
+        tau, _ = regressor_with_gradient(ROBOT, *series.evaluate(coarse), 0.02 * BOUNDS.velocity)
+        tau = tau @ chi
+        exact = problem.penalty.torques(tau)[0]
+        torque = exact
+        assert torque > 0.0
+    left = (value - bare) / 0.7 - beyond - near
+    assert left == pytest.approx(torque, rel=0.05, abs=1e-9)
+
+
+def test_a_penalty_counts_each_limit_of_each_joint():
+    penalty = Penalty(ROBOT, BOUNDS, tight=0.8, chi=CHI)
+    half = 0.5 * (BOUNDS.upper - BOUNDS.lower)
+    for j in range(3):
+        for k, size in enumerate((half, BOUNDS.velocity, BOUNDS.acceleration)):
+            for side in (-1.0, 1.0):
+                x = [MIDDLE[None].copy(), np.zeros((1, 3)), np.zeros((1, 3))]
+                x[k][0, j] += side * 0.8 * size[j] * 1.25
+                value, *gradients = penalty.limits(*x)
+                assert value == pytest.approx(0.0625)
+                wanted = np.zeros((3, 1, 3))
+                wanted[k, 0, j] = side * 2 * 0.25 / (0.8 * size[j])
+                np.testing.assert_allclose(gradients, wanted, atol=1e-12)
+                x[k][0, j] -= side * 0.8 * size[j] * 0.26
+                assert penalty.limits(*x)[0] == 0.0
+    tau = np.array([[-600.0, 0.0, 100.0], [0.0, 330.0, 0.0]])
+    value, slope = penalty.torques(tau)
+    assert value == pytest.approx((600 / 400 - 1) ** 2 + (330 / 320 - 1) ** 2)
+    np.testing.assert_allclose(slope[0], [-2 * 0.5 / 400.0, 0.0, 0.0])
+    assert penalty.poses(MIDDLE[None])[0] == 0.0
+    q = MIDDLE[None] + 0.1
+    strong = replace(penalty, bounds=replace(BOUNDS, effort=np.array([1.0, 1.0, 1.0])))
+    total, *gradients = strong(q, 0.3 + 0 * q, 0.5 + 0 * q)
+    assert total == pytest.approx(
+        strong.limits(q, 0.3 + 0 * q, 0.5 + 0 * q)[0] + strong.further(q, 0.3 + 0 * q, 0.5 + 0 * q)[0]
+    )
+    h = 1e-6
+    for k in range(3):
+        up = [q, 0.3 + 0 * q, 0.5 + 0 * q]
+        down = list(up)
+        step = h * np.array([[1.0, -2.0, 0.5]])
+        up[k], down[k] = up[k] + step, down[k] - step
+        assert (strong(*up)[0] - strong(*down)[0]) / 2 == pytest.approx(np.sum(gradients[k] * step), rel=1e-4)
+
+
+def test_groups_of_samples_that_a_robot_is_able_to_do():
+    penalty = Penalty(ROBOT, BOUNDS, tight=0.9, chi=CHI)
+    still = np.zeros((3, 4, 3))
+    q = np.tile(MIDDLE, (3, 4, 1))
+    tau = np.abs(gravity_torque(ROBOT, CHI, MIDDLE[None])[0])
+    assert penalty.able(q, still, still).all()
+    k = int(np.argmax(tau))
+    effort = np.full(3, np.inf)
+    for share, able in ((1.0, False), (1.2, True)):
+        effort[k] = share * tau[k] * 1.01
+        found = replace(penalty, bounds=replace(BOUNDS, effort=effort)).able(q, still, still)
+        assert found.tolist() == [able] * 3
+    fast = still.copy()
+    fast[1, 2] = 500.0
+    effort[k] = 5.0 * tau[k]
+    assert replace(penalty, bounds=replace(BOUNDS, effort=effort)).able(q, still, fast).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_series_is_shrunk_as_little_as_its_limits_ask_for(seed):
+    problem = problem_of()
+    y = np.random.default_rng(seed).normal(size=problem.shape).ravel() * 3.0
+    factor = linear_factor(problem, y)
+    q, dq, ddq = problem.series(factor * y).evaluate(np.linspace(0.0, 5.0, 20_001))
+    use = max(
+        np.max((q - MIDDLE) / (BOUNDS.upper - MIDDLE)),
+        np.max((MIDDLE - q) / (MIDDLE - BOUNDS.lower)),
+        np.max(np.abs(dq) / BOUNDS.velocity),
+        np.max(np.abs(ddq) / BOUNDS.acceleration),
+    )
+    assert use == pytest.approx(1.0, abs=1e-5) and factor < 1.0
+    assert linear_factor(problem, 1e-3 * y) == 1.0
+    size = np.linalg.norm(factor * y)
+    assert np.linalg.norm(shrink(problem, y, lambda series: True)) == pytest.approx(size)
+
+    def largest(series):
+        return np.abs(np.column_stack((series.A, series.B))).max()
+
+    whole = largest(problem.series(factor * y))
+    for share in (0.9, 0.3, 0.02):
+        found = shrink(problem, y, lambda series, share=share: largest(series) <= share * whole)
+        kept = np.linalg.norm(found) / size
+        assert share * STEP <= kept <= share * (1 + 1e-9)
+    assert not shrink(problem, y, lambda series: False).any()

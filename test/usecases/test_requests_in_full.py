@@ -12,8 +12,9 @@ import pytest
 from ros2_dynid import pipeline
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.static import approach
-from ros2_dynid.excitation.trajectory import save_trajectory
+from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.identification.loads import Payload
 from ros2_dynid.identification.loads.drive_gains import Gains
 from ros2_dynid.identification.loads.tool_fit import Tool
@@ -455,9 +456,12 @@ def test_close_links_are_measured_where_the_library_is_there(monkeypatch):
     ((given, solids, q), options) = measured[0]
     assert given is robot and solids == ("s",) and options == {"only": ("c",)}
     assert 20 < len(q) <= 2 + max(EXACT_RATE_HZ * move.duration, 1) and len(q) <= EXACT_POSES + 2
+    long = Trajectory(NAMES, through_points(np.array([0.0, 9.0 * EXACT_POSES]), np.eye(3)[:2], np.zeros((2, 3))))
+    _exact_clearance(robot, shapes, long)
+    assert EXACT_POSES <= len(measured[1][0][2]) <= EXACT_POSES + 2, "of a long motion no more poses"
     assert _exact_clearance(robot, SimpleNamespace(solids=(), close=()), move) is None
     monkeypatch.setattr("ros2_dynid.usecases.plan.available", lambda: False)
-    assert _exact_clearance(robot, shapes, move) is None and len(measured) == 1
+    assert _exact_clearance(robot, shapes, move) is None and len(measured) == 2
 
 
 @pytest.mark.parametrize("around", [None, SimpleNamespace(notes=("shape",))])
