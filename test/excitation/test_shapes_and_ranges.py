@@ -1,0 +1,437 @@
+"""Shapes as they are read and covered, ranges that links leave joints, and points joined: each by its definition."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation import descent, exact, shapes
+from ros2_dynid.excitation.limits import bounds_of
+from ros2_dynid.excitation.penalty import Penalty
+from ros2_dynid.excitation.point_trajectory import (
+    SHORTEST_S,
+    TIME_WEIGHT,
+    SegmentProblem,
+    _basis,
+    _first,
+    _interpolated,
+    _segments_ok,
+    interpolate_points,
+)
+from ros2_dynid.excitation.points import EnergyModel, Substitution
+from ros2_dynid.excitation.quintic import shortest_times, through_points
+from ros2_dynid.excitation.shapes import Solid
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
+
+CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 3]], dtype=float)
+FACES = np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
+
+
+# --- files of meshes
+
+
+def binary(triangles):
+    data = bytes(80) + struct.pack("<I", len(triangles))
+    for one in triangles:
+        data += struct.pack("<12fH", 9.0, 9.0, 9.0, *one.ravel(), 7)
+    return data
+
+
+def test_triangles_of_files(tmp_path):
+    wanted = CORNERS[FACES]
+    (tmp_path / "a.STL").write_bytes(binary(wanted))
+    text = "solid x\n" + "".join(
+        "facet normal 0 0 1\nouter loop\n" + "".join(f"vertex {x:g} {y:g} {z:g}\n" for x, y, z in one) + "endloop\n"
+        for one in wanted
+    )
+    (tmp_path / "b.stl").write_text(text)
+    vertices = "".join(f"v {x:g} {y:g} {z:g} 0.5 0.5 0.5\n" for x, y, z in CORNERS)
+    faces = "".join(f"f {a + 1}/1/2 {b + 1}//3 {c + 1}\n" for a, b, c in FACES[:-1])
+    (tmp_path / "c.obj").write_text(f"# a comment\n{vertices}vn 1 0 0\n{faces}f -3 -2 -1\n")
+    for name in ("a.STL", "b.stl", "c.obj"):
+        np.testing.assert_allclose(shapes.read_triangles(tmp_path / name), wanted)
+    (tmp_path / "quad.obj").write_text(vertices + "f 1 2 3 4\n")
+    np.testing.assert_allclose(shapes.read_triangles(tmp_path / "quad.obj"), CORNERS[[[0, 1, 2], [0, 2, 3]]])
+    for name, data in (
+        ("x.dae", b"<x/>"),
+        ("short.stl", bytes(83)),
+        ("none.obj", vertices.encode()),
+        ("far.obj", (vertices + "f 1 2 9\n").encode()),
+        ("odd.obj", (vertices + "f a b c\n").encode()),
+        ("nan.stl", binary(np.full((1, 3, 3), np.nan))),
+        ("cut.stl", b"vertex 0 0 0\nvertex 1 0 0\n"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        found = shapes.read_triangles(tmp_path / name)
+        assert found is None or not len(found), name
+    (tmp_path / "more.stl").write_bytes(binary(wanted) + b"x")
+    assert shapes.read_triangles(tmp_path / "more.stl") is None or not len(shapes.read_triangles(tmp_path / "more.stl"))
+
+
+def test_where_meshes_are_looked_for(tmp_path, monkeypatch):
+    urdf = tmp_path / "pkg" / "urdf" / "r.urdf"
+    for file in (
+        urdf.parent / "m.stl",
+        tmp_path / "pkg" / "meshes" / "n.stl",
+        tmp_path / "ros" / "share" / "other" / "o.stl",
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"/nowhere:{tmp_path / 'ros'}")
+    assert shapes.find_mesh("m.stl", urdf) == urdf.parent / "m.stl"
+    assert shapes.find_mesh(f"file://{urdf.parent / 'm.stl'}", urdf) == urdf.parent / "m.stl"
+    assert shapes.find_mesh("package://pkg/meshes/n.stl", urdf) == tmp_path / "pkg" / "meshes" / "n.stl"
+    assert shapes.find_mesh("package://renamed/meshes/n.stl", urdf) == tmp_path / "pkg" / "meshes" / "n.stl"
+    assert shapes.find_mesh("package://other/o.stl", urdf) == tmp_path / "ros" / "share" / "other" / "o.stl"
+    assert shapes.find_mesh("package://pkg/gone.stl", urdf) is None and shapes.find_mesh("gone.stl", urdf) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<box size="1 2 3"/>', ("box", (1.0, 2.0, 3.0))),
+        ('<sphere radius="0.4"/>', ("sphere", (0.4,))),
+        ('<cylinder radius="0.4" length="2"/>', ("cylinder", (0.4, 2.0))),
+        ('<capsule length="2" radius="0.4"/>', ("capsule", (0.4, 2.0))),
+        ("", ("", ())),
+        ('<mesh filename="gone.stl"/>', None),
+        ('<box size="1 2"/>', InputError),
+        ('<box size="1 2 0"/>', InputError),
+        ('<sphere radius="-1"/>', InputError),
+        ('<sphere radius="inf"/>', InputError),
+        ('<cylinder radius="1"/>', InputError),
+    ],
+)
+def test_shapes_of_a_description(tmp_path, text, found):
+    element = ElementTree.fromstring(f"<collision><geometry>{text}</geometry></collision>")
+    if found is InputError:
+        with pytest.raises(InputError):
+            shapes.geometry_of(element, tmp_path / "r.urdf", "r")
+        return
+    told = shapes.geometry_of(element, tmp_path / "r.urdf", "r")
+    assert told is None if found is None else told[:2] == found
+    (tmp_path / "m.stl").write_bytes(binary(CORNERS[FACES]))
+    origin, mesh = '<origin xyz="1 2 3" rpy="0 0 1.5707963"/>', '<mesh filename="m.stl" scale="1 -2 3"/>'
+    mesh = f"<collision>{origin}<geometry>{mesh}</geometry></collision>"
+    element = ElementTree.fromstring(mesh)
+    kind, size, triangles = shapes.geometry_of(element, tmp_path / "r.urdf", "r")
+    assert (kind, size) == ("mesh", ())
+    np.testing.assert_allclose(triangles, CORNERS[FACES] * [1.0, -2.0, 3.0])
+    pose = shapes.origin_of(element, "r")
+    np.testing.assert_allclose(pose @ [1.0, 0.0, 0.0, 1.0], [1.0, 3.0, 3.0, 1.0], atol=1e-6)
+    np.testing.assert_array_equal(shapes.origin_of(ElementTree.fromstring("<collision/>"), "r"), np.eye(4))
+
+
+def test_shapes_of_a_file(tmp_path):
+    robot = load_robot("demo3")
+    names = [joint.name for joint in robot.joints]
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        f"shapes:\n- {{joint: {names[1]}, from: [0, 0, 0.1], to: [0.3, 0, 0], radius: 0.05, name: arm}}\n"
+        "- {joint: base, at: [0, 0, 0.2], radius: 0.1}\n"
+    )
+    one, two = shapes.file_capsules(robot, file)
+    assert (one[0], one[1], one[4]) == ("arm", 2, 0.05) and (two[0], two[1], two[4]) == ("base", 0, 0.1)
+    assert one[2].tolist() == [0.0, 0.0, 0.1] and one[3].tolist() == [0.3, 0.0, 0.0]
+    assert two[2].tolist() == two[3].tolist() == [0.0, 0.0, 0.2]
+    for text in (
+        "shapes: []",
+        "other: 1",
+        "shapes: [{joint: nose, at: [0, 0, 0], radius: 0.1}]",
+        "shapes: [{joint: base, at: [0, 0], radius: 0.1}]",
+        "shapes: [{joint: base, at: [0, 0, .nan], radius: 0.1}]",
+        "shapes: [{joint: base, at: [0, 0, 0], radius: 0}]",
+        "shapes: [{joint: base, at: [0, 0, 0], radius: .inf}]",
+        "shapes: [{joint: base, from: [0, 0, 0], radius: 0.1}]",
+        "shapes: [{at: [0, 0, 0], radius: 0.1}]",
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=r"shape 1 is not complete|no list `shapes`"):
+            shapes.file_capsules(robot, file)
+
+
+# --- capsules
+
+
+def outside(point, capsule):
+    a, b, r = capsule
+    way = b - a
+    s = np.clip((point - a) @ way / max(way @ way, 1e-30), 0.0, 1.0)
+    return np.linalg.norm(point - a - s * way) - r
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_capsule_holds_its_points_tightly(seed):
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    size = rng.uniform(0.2, 3.0, 3)
+    points = rng.uniform(-1.0, 1.0, (200, 3)) * size @ Q + 5.0
+    capsule = shapes.bounding_capsule(points)
+    gaps = np.array([outside(p, capsule) for p in points])
+    assert gaps.max() <= 1e-9 and np.sort(gaps)[-1] > -1e-3 * size.max(), "some lie on it"
+    volume = np.pi * capsule[2] ** 2 * (np.linalg.norm(capsule[1] - capsule[0]) + 4 / 3 * capsule[2])
+    assert shapes._volume(capsule) == pytest.approx(volume)
+
+
+def test_shapes_are_inside_their_capsules():
+    rng = np.random.default_rng(0)
+    pose = np.eye(4)
+    pose[:3, 3] = [1.0, 2.0, 3.0]
+    pose[:3, :3] = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
+    for kind, size in (("sphere", (0.4,)), ("cylinder", (0.3, 2.0)), ("capsule", (0.3, 2.0)), ("box", (0.2, 0.6, 1.5))):
+        ((link, joint, a, b, r),) = shapes.capsules_of([Solid("l", 2, pose, kind, size)])
+        assert (link, joint) == ("l", 2)
+        if kind == "box":
+            corners = (np.array(size) / 2) * rng.choice([-1.0, 1.0], (50, 3))
+        else:
+            half = 0.0 if kind == "sphere" else size[1] / 2
+            assert r == size[0] and np.linalg.norm(b - a) == pytest.approx(2 * half)
+            corners = np.array([[0.0, 0.0, half], [0.0, 0.0, -half], [size[0], 0.0, half * 0.9]])
+        for corner in corners:
+            assert outside((pose @ np.append(corner, 1.0))[:3], (a, b, r)) <= 1e-9
+
+
+def test_a_bent_mesh_is_covered_by_more_than_one_capsule():
+    rng = np.random.default_rng(1)
+    arm = rng.uniform(-0.05, 0.05, (60, 3, 3)) + np.linspace(0, 1, 60)[:, None, None] * [1.0, 0.0, 0.0]
+    leg = rng.uniform(-0.05, 0.05, (60, 3, 3)) + np.linspace(0, 1, 60)[:, None, None] * [0.0, 1.0, 0.0]
+    triangles = np.concatenate((arm, leg))
+    found = shapes.cover(triangles)
+    assert 2 <= len(found) <= 4
+    assert sum(map(shapes._volume, found)) < 0.75 * shapes._volume(shapes.bounding_capsule(triangles.reshape(-1, 3)))
+    for corner in triangles.reshape(-1, 3):
+        assert min(outside(corner, capsule) for capsule in found) <= 1e-9
+    assert len(shapes.cover(triangles, 1)) == len(shapes.cover(triangles[:7])) == len(shapes.cover(arm)) == 1
+    assert "a, b" in shapes.missing_note(["a", "b"])[0] and shapes.missing_note([]) == ()
+
+
+# --- ranges
+
+
+def chain(*limits, sigma=0, passive=()):
+    joints = tuple(Joint(f"j{k + 1}", k, d=0.3, limits=x, sigma=sigma) for k, x in enumerate(limits))
+    return Robot("r", joints, passive=passive)
+
+
+@pytest.mark.parametrize(
+    ("limits", "lower", "upper"),
+    [
+        (Limits(-1.0, 2.0), -1.0, 2.0),
+        (Limits(), -np.pi, np.pi),
+        (Limits(-4.0, 5.0), -4.0, 5.0),
+        (Limits(0.5, np.inf), -np.pi, np.pi),
+    ],
+)
+def test_places_of_a_turning_joint_are_those_of_a_whole_turn(limits, lower, upper):
+    values, places = exact._grid(chain(limits), 1)
+    step = 2 * np.pi / 72
+    assert values[0] - step < lower <= values[0] + 1e-12 and values[-1] - 1e-12 <= upper < values[-1] + step
+    np.testing.assert_allclose(np.diff(values), step)
+    np.testing.assert_allclose(np.cos(values), np.cos(step * places), atol=1e-9)
+    assert places.min() >= 0 and places.max() < 72
+
+
+def test_places_of_a_sliding_joint():
+    values, places = exact._grid(chain(Limits(0.1, 0.9), sigma=PRISMATIC), 1)
+    np.testing.assert_allclose(values, np.linspace(0.1, 0.9, 72))
+    assert places.tolist() == list(range(72))
+    wide, _ = exact._grid(chain(Limits(-np.inf, 2e3), sigma=PRISMATIC), 1)
+    assert (wide[0], wide[-1]) == (-1e3, 1e3)
+
+
+@pytest.mark.parametrize(
+    ("blocked", "start", "found"),
+    [
+        ((), None, (-2.0, 3.0)),
+        ((1.0,), None, (-2.0, 1.0)),
+        ((-1.0,), None, (-1.0, 3.0)),
+        ((-1.0, 1.6), None, (-1.0, 1.6)),
+        ((-1.0, 2.5), 2.7, (2.5, 3.0)),
+        ((-1.0, 2.5), -1.5, (-2.0, -1.0)),
+        ((1.0,), 1.0, None),
+    ],
+)
+def test_the_longest_free_range_or_the_one_around_the_start(blocked, start, found):
+    robot = chain(Limits(-2.0, 3.0))
+    values, places = exact._grid(robot, 1)
+    step = 2 * np.pi / 72
+    table = np.zeros(72, dtype=bool)
+    for angle in blocked:
+        table[places[np.abs(values - angle) < 0.6 * step]] = True
+    told = exact._free_range(robot, 1, table, start)
+    if found is None:
+        assert told is None
+        return
+    for mine, wanted in zip(told, found, strict=True):
+        assert mine == wanted if wanted in (-2.0, 3.0) else abs(mine - wanted) < 2 * step
+    inside = (values >= told[0] - 1e-9) & (values <= told[1] + 1e-9)
+    assert not table[places[inside]].any()
+    assert exact._free_range(robot, 1, np.ones(72, dtype=bool), None) is None
+
+
+def test_joints_between_two_links():
+    tree = Robot("t", (Joint("a", 0), Joint("b", 1), Joint("c", 2), Joint("d", 1)))
+    assert exact._between(tree, 3, 0) == [1, 2, 3] and exact._between(tree, 3, 1) == [2, 3]
+    assert exact._between(tree, 3, 4) == [2, 3, 4] and exact._between(tree, 2, 2) == []
+    follows = replace(tree, passive=(Passive(3, {2: 1.0}, 0.0),))
+    assert exact._between(follows, 3, 1) == [] and exact._between(follows, 2, 1) == [2]
+
+
+def test_true_distances_of_simple_shapes():
+    pytest.importorskip("coal")
+    robot = Robot("r", (Joint("a", 0), Joint("b", 1, d=1.0), Joint("c", 2, d=1.0)))
+    ball = Solid("ball", 3, np.eye(4), "sphere", (0.2,))
+    far = np.eye(4)
+    far[:3, 3] = [0.0, 2.0, 0.0]
+    foot = Solid("foot", 0, far, "box", (0.4, 0.6, 0.8))
+    near = Solid("neighbour", 2, np.eye(4), "sphere", (0.2,))
+    q = np.array([[0.0, 0.0, 0.0], [np.pi / 2, 0.0, 0.0]])
+    distance, what = exact.exact_clearance(robot, [ball, foot, near], q[:1])
+    assert distance == pytest.approx(np.hypot(2.0 - 0.2, 2.0 - 0.3) - 0.2, abs=1e-6) or "neighbour" in what
+    alone, _ = exact.exact_clearance(robot, [ball, foot, near], q, only=[("foot", "ball")])
+    assert alone < 0.0, "at the second pose it is in the box"
+    first, told = exact.exact_clearance(robot, [ball, foot], q[:1])
+    assert first == pytest.approx(np.hypot(1.8, 1.7) - 0.2, abs=1e-6) and set(told.split(" and ")) == {"ball", "foot"}
+    assert exact.exact_clearance(robot, [ball, near], q)[0] == np.inf, "neighbours are not looked at"
+
+
+# --- points joined
+
+
+LIMITS = [
+    Limits(-2.0, 2.5, 3.0, effort=900.0),
+    Limits(-1.5, 1.0, 2.0, effort=900.0),
+    Limits(-2.5, 2.0, 4.0, effort=900.0),
+]
+ARM = load_robot("demo3")
+ARM = replace(
+    ARM,
+    joints=tuple(
+        replace(j, limits=replace(x, acceleration=a))
+        for j, x, a in zip(ARM.joints, LIMITS, (9.0, 6.0, 12.0), strict=True)
+    ),
+)
+BOUNDS = bounds_of(ARM, 0.0)
+
+
+def joined(r=6):
+    base = base_parameters(ARM, source="energy", groups=["inertial"])
+    free = np.ones(3, dtype=bool)
+    s = Substitution(BOUNDS.lower, BOUNDS.upper, BOUNDS.velocity, free, np.zeros((r + 1, 3)))
+    model = EnergyModel(ARM, tuple(base.columns(ARM)))
+    return SegmentProblem(model, s, Penalty(ARM, BOUNDS, tight=0.9), np.array([0.1, 0.2, 0.3]), np.zeros(3))
+
+
+def test_states_and_cost_of_points_and_times():
+    problem = joined(30)
+    x = _first(problem, np.random.default_rng(0))
+    Q, D, u = problem.states(x)
+    assert len(Q) == 33 and Q[0].tolist() == [0.1, 0.2, 0.3] and not Q[-1].any() and not D[[0, -1]].any()
+    typical = 0.7 * np.max((BOUNDS.upper - BOUNDS.lower) / BOUNDS.velocity)
+    np.testing.assert_allclose(u, SHORTEST_S + typical)
+    value, _ = problem.cost(x, 8.0, 0.4)
+    bare = problem.model.log_cost(Q[1:-1], D[1:-1], 8.0)[0]
+    curve = through_points(np.concatenate(([0.0], np.cumsum(u))), Q, D)
+    s = np.linspace(0.0, 1.0, 14)[1:-1]
+    t = (np.cumsum(u) - u)[:, None] + s * u[:, None]
+    excess = problem.penalty(*curve.evaluate(t.ravel()))[0]
+    assert value == pytest.approx(bare + 0.4 * excess + TIME_WEIGHT * u.sum(), rel=1e-9) and excess > 0.0
+
+
+def test_what_ends_contribute_to_the_way_between():
+    s = np.linspace(0.0, 1.0, 5)
+    B = _basis(s)
+    rng = np.random.default_rng(0)
+    q, dq = rng.normal(size=(2, 2, 1))
+    u = 1.7
+    curve = through_points(np.array([0.0, u]), q, dq)
+    found = curve.evaluate(s * u)
+    ends = np.array([q[0, 0], q[1, 0], u * dq[0, 0], u * dq[1, 0]])
+    for k in range(3):
+        np.testing.assert_allclose(ends @ B[k] / u**k, found[k][:, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_points_are_joined_within_all_limits_as_fast_as_they_allow(seed):
+    problem = joined()
+    x = _first(problem, np.random.default_rng(seed))
+    curve, q, dq, slowed = _interpolated(problem, x)
+    assert curve is not None and q.shape == (7, 3)
+    (low, high), v, a = (np.array(part) for part in curve.extrema())
+    assert np.all(low >= BOUNDS.lower - 1e-9) and np.all(high <= BOUNDS.upper + 1e-9)
+    assert np.all(np.abs(v) <= BOUNDS.velocity * (1 + 1e-9)) and np.all(np.abs(a) <= BOUNDS.acceleration * (1 + 1e-9))
+    state = curve.evaluate(curve.knots)
+    np.testing.assert_allclose(state[0][1:-1], q, atol=1e-9)
+    np.testing.assert_allclose(state[1][1:-1], dq, atol=1e-9)
+    Q, D = state[0], state[1]
+    fastest = shortest_times(Q[:-1], Q[1:], D[:-1], D[1:], BOUNDS.velocity, BOUNDS.acceleration)
+    steps = np.diff(curve.knots)
+    assert np.all(steps >= np.maximum(fastest, SHORTEST_S) * (1 - 1e-9))
+    assert np.count_nonzero(np.isclose(steps, np.maximum(fastest, SHORTEST_S))) >= len(steps) // 2
+    assert (
+        slowed == bool(np.any(np.abs(dq - problem.substitution.points(x[: problem.substitution.size])[1]) > 1e-9))
+        or slowed
+    )
+    again, q2, _, _ = interpolate_points(problem, q, 0.0 * dq)
+    assert again is not None
+    np.testing.assert_allclose(q2, q, atol=1e-6)
+
+
+class Unable(Penalty):
+    """Torques and distances are fine in the first segment only."""
+
+    def able(self, q, dq, ddq):
+        assert self.tight == 0.995 and q.shape[1:] == (60, 3)
+        return np.arange(len(q)) == 0
+
+
+@pytest.mark.parametrize("field", ["chi", "shapes"])
+def test_torques_and_distances_of_segments_are_looked_at_where_they_are_known(field):
+    problem = joined()
+    Q, D, u = problem.states(_first(problem, np.random.default_rng(0)))
+    which = np.arange(3)
+    inside, able = _segments_ok(problem, Q, D, u, which)
+    assert able.all()
+    known = replace(problem, penalty=Unable(ARM, BOUNDS, **{field: np.zeros(42)}))
+    again, told = _segments_ok(known, Q, D, u, which)
+    assert told.tolist() == [True, False, False] and again.tolist() == inside.tolist()
+    slow, _ = _segments_ok(problem, Q, 0.0 * D, np.full(len(u), 60.0), which)
+    fast, _ = _segments_ok(problem, Q, 0.0 * D, np.full(len(u), 1e-3), which)
+    never, _ = _segments_ok(problem, Q, D, np.full(len(u), np.inf), which)
+    assert slow.all() and not fast.any() and not never.any()
+
+
+# --- descent
+
+
+def test_a_descent_ends_in_time_and_keeps_the_best():
+    clock = descent.TimeBudget(1e9)
+
+    def cost(x):
+        return float(np.sum((x - 3.0) ** 4)), 4.0 * (x - 3.0) ** 3
+
+    np.testing.assert_allclose(descent.descend(cost, np.zeros(2), clock, 200), 3.0, atol=0.05)
+    once = descent.descend(cost, np.zeros(2), clock, 1)
+    assert 0.0 < np.abs(once).max() < 100.0 and cost(once)[0] < cost(np.zeros(2))[0]
+    over = descent.TimeBudget(1.0, start=clock.start - 100.0)
+    assert over.over() and not descent.TimeBudget(1000.0, start=clock.start - 100.0).over(0.5)
+    start = np.array([7.0, 8.0])
+    assert descent.descend(cost, start, over, 100) is start, "nothing was tried"
+
+    def cliff(x):
+        return (np.nan, np.full(2, np.nan)) if x[0] > 2.0 else cost(x)
+
+    found = descent.descend(cliff, np.zeros(2), clock, 100)
+    assert found[0] <= 2.0 and cliff(found)[0] < cost(np.zeros(2))[0]
+    seen = []
+    told = descent.TimeBudget(10.0, lambda text, share: seen.append((text, share)), clock.start - 5.0)
+    told.report("half")
+    descent.TimeBudget(1.0, lambda text, share: seen.append((text, share)), clock.start - 5.0).report("over")
+    assert seen[0][0] == "half" and seen[0][1] == pytest.approx(0.5, abs=0.2) and seen[1] == ("over", 1.0)
