@@ -34,6 +34,8 @@ SETTINGS = {
     "distributed.worker.profile.interval": "100ms",
     "distributed.admin.tick.interval": "100ms",
     "distributed.admin.system-monitor.gil.enabled": False,
+    # The outcomes of a year of recordings go with a robot's task; there is nothing a user could do about it.
+    "distributed.admin.large-graph-warning-threshold": "1TB",
 }
 
 

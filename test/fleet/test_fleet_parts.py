@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import time
+import warnings
 import zlib
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -459,7 +460,9 @@ def test_tasks_run_one_after_the_other_in_this_process():
 
 def test_workers_of_dask_take_tasks_as_they_become_ready():
     distributed = pytest.importorskip("distributed")
-    waiting = [Task(pow, (k, 2), str(k)) for k in range(9)]
+    dask = pytest.importorskip("dask")
+    waiting = [Task(pow, (k, 2), str(k)) for k in range(8)]
+    waiting.append(Task(len, (bytes(11_000_000),), "8"))  # as a year of outcomes; Dask warns of 10 MB
     waiting.append(Task(lambda number, ask: (number, ask(abs, [-3, 4])), (7,), "asks", asks=True))
     open_tasks, most, returned = set(), 0, []
 
@@ -473,14 +476,19 @@ def test_workers_of_dask_take_tasks_as_they_become_ready():
         most = max(most, len(open_tasks))
         return waiting.pop(0)
 
-    with distributed.Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+    inside = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with dask.config.set(workers.SETTINGS), distributed.Client(**inside) as client, warnings.catch_warnings():
+        warnings.simplefilter("error")
         hands = workers.DaskWorkers(client)
         assert hands.count == 2
         for done in hands.run(next_task):
             open_tasks.discard(done.task.subject)
             returned.append((done.task.subject, done.result))
             assert done.seconds >= 0.0
-    assert sorted(returned[:9]) == [(str(k), k**2) for k in range(9)] and returned[9] == ("asks", (7, [3, 4]))
+    assert sorted(returned[:9]) == [*((str(k), k**2) for k in range(8)), ("8", 11_000_000)] and returned[9] == (
+        "asks",
+        (7, [3, 4]),
+    )
     assert most == workers.AHEAD * 2, "some ahead, and no more"
 
 

@@ -156,6 +156,22 @@ def test_recordings_that_cannot_be_used_are_listed_and_the_rest_goes_on(tmp_path
     assert run.fleet.robots["idle"].verdict == "no data"
 
 
+def test_a_recording_that_vanishes_after_it_was_found_is_listed(tmp_path):
+    for k in range(2):
+        record(tmp_path / f"b/arm/n{k}.mcap", 3, k)
+    file = write_fleet(tmp_path, "defaults: {robot: demo3, options: {friction: viscous+coulomb}}\nfolders: b\n")
+
+    def remove(stage: str, done: float) -> None:
+        if stage.startswith("hashing"):
+            (tmp_path / "b/arm/n1.mcap").unlink(missing_ok=True)
+
+    run = run_fleet(file, tmp_path / "out", count=0, progress=remove)
+    (one,) = run.fleet.failed
+    assert (one.robot, Path(one.recording).name) == ("arm", "n1.mcap") and "no such file" in one.reason
+    assert run.fleet.robots["arm"].recordings == 1 and run.work.mapped == 2
+    assert 0.0 < run.work.after < run.work.seconds and run.work.identifying > run.work.comparing > 0.0
+
+
 def test_two_runs_into_one_folder_are_refused(site, tmp_path):
     file, _ = site
     out = tmp_path / "out"
