@@ -37,8 +37,9 @@ SLOWEST, FASTEST = 0.02, 0.45
 ROUNDS = 3
 FIRST = 5
 """Iterations of the joints' weights while a law is looked for: the estimate that follows has its own."""
-SIGNIFICANT = 2.0
-"""A coefficient within so many standard deviations of zero, in the fit with the whole law, leaves it."""
+SIGNIFICANT = 3.0
+"""A coefficient within so many standard deviations of zero, in the fit with the whole law, leaves it: its error bars,
+which are to hold the truth in 95 of 100 cases at three, would hold zero."""
 LOADED = (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS)
 
 
@@ -126,7 +127,7 @@ def _significant(law: Information, terms: tuple[FrictionTerm, ...]) -> tuple[Inf
     while terms:
         found = wls(law, iterations=FIRST)
         ratios = [
-            np.inf if term.of_shape else abs(value) / std if np.isfinite(std) and std > 0.0 else 0.0
+            np.inf if term.of_shape else _certain(term, value, std)
             for term, value, std in zip(terms, found.friction.tolist(), found.friction_std.tolist(), strict=True)
         ]
         weakest = int(np.argmin(ratios))
@@ -136,6 +137,13 @@ def _significant(law: Information, terms: tuple[FrictionTerm, ...]) -> tuple[Inf
         kept = [k for k, term in enumerate(terms) if (term.joint, term.kind) != (gone.joint, gone.kind)]
         law, terms = _with_terms(law, kept), tuple(terms[k] for k in kept)
     return law, terms
+
+
+def _certain(term: FrictionTerm, value: float, std: float) -> float:
+    """Return how many standard deviations a coefficient is from zero, on the side that it can be on."""
+    if not (np.isfinite(std) and std > 0.0):
+        return 0.0
+    return (value if term.positive else abs(value)) / std
 
 
 def _judged_again(trials: Sequence[Trial], gone: set[FrictionTerm]) -> tuple[Trial, ...]:
