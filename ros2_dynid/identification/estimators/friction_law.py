@@ -126,12 +126,10 @@ def _significant(law: Information, terms: tuple[FrictionTerm, ...]) -> tuple[Inf
     """
     while terms:
         found = wls(law, iterations=FIRST)
-        ratios = [
-            np.inf if term.of_shape else _certain(term, value, std)
-            for term, value, std in zip(terms, found.friction.tolist(), found.friction_std.tolist(), strict=True)
-        ]
-        weakest = int(np.argmin(ratios))
-        if ratios[weakest] >= SIGNIFICANT:
+        at = law.layout.friction
+        certain = [_certain(terms, k, found.friction, found.covariance[at, at]) for k in range(len(terms))]
+        weakest = int(np.argmin(certain))
+        if certain[weakest] >= SIGNIFICANT:
             break
         gone = terms[weakest]
         kept = [k for k, term in enumerate(terms) if (term.joint, term.kind) != (gone.joint, gone.kind)]
@@ -139,11 +137,20 @@ def _significant(law: Information, terms: tuple[FrictionTerm, ...]) -> tuple[Inf
     return law, terms
 
 
-def _certain(term: FrictionTerm, value: float, std: float) -> float:
-    """Return how many standard deviations a coefficient is from zero, on the side that it can be on."""
-    if not (np.isfinite(std) and std > 0.0):
+def _certain(terms: Sequence[FrictionTerm], k: int, value: Array, covariance: Array) -> float:
+    """Return how many standard deviations the term k is from zero, on the side that it can be on.
+
+    With its shape, if that is estimated too: where the two are hard to tell apart, that there is a term is still clear.
+    """
+    term = terms[k]
+    if term.of_shape:
+        return np.inf
+    own = [i for i, other in enumerate(terms) if (other.joint, other.kind) == (term.joint, term.kind)]
+    C = covariance[np.ix_(own, own)]
+    if not np.all(np.isfinite(C)) or np.linalg.matrix_rank(C) < len(own):
         return 0.0
-    return (value if term.positive else abs(value)) / std
+    size = float(np.sqrt(value[own] @ np.linalg.solve(C, value[own])))
+    return -size if term.positive and value[k] <= 0.0 else size
 
 
 def _judged_again(trials: Sequence[Trial], gone: set[FrictionTerm]) -> tuple[Trial, ...]:
