@@ -206,31 +206,30 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
     except ImportError:
         what = "a fleet needs the Python package dask[distributed]; install it: pip install 'ros2_dynid[fleet]'"
         raise DynidError(what) from None
-    with dask.config.set(SETTINGS):
-        try:
-            if scheduler is not None:
-                quiet_logs()
-                with Client(scheduler, timeout=CONNECT) as client:
-                    if not client.scheduler_info(n_workers=-1)["workers"]:
-                        what = "the scheduler has no workers"
-                        raise InputError(what, f"start some: dask worker {scheduler}", scheduler)
-                    yield DaskWorkers(client)
-                return
+    with dask.config.set(SETTINGS), ExitStack() as stack:
+        if scheduler is not None:
+            quiet_logs()
+            try:
+                client = stack.enter_context(Client(scheduler, timeout=CONNECT))
+            except (OSError, ValueError):
+                what = "there is no scheduler at this address"
+                raise InputError(what, "start one (dask scheduler), or leave the address away", scheduler) from None
+            if not client.scheduler_info(n_workers=-1)["workers"]:
+                raise InputError("the scheduler has no workers", f"start some: dask worker {scheduler}", scheduler)
+        else:
             number = count or len(os.sched_getaffinity(0))
-            with (
-                LocalCluster(
-                    n_workers=number,
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address="127.0.0.1:0",
-                    silence_logs=50,
-                ) as cluster,
-                Client(cluster, timeout=CONNECT) as client,
-            ):
+            try:
+                cluster = stack.enter_context(
+                    LocalCluster(
+                        n_workers=number,
+                        threads_per_worker=1,
+                        processes=True,
+                        dashboard_address="127.0.0.1:0",
+                        silence_logs=50,
+                    )
+                )
+                client = stack.enter_context(Client(cluster, timeout=CONNECT))
                 client.wait_for_workers(number, timeout=120)
-                yield DaskWorkers(client)
-        except TimeoutError as error:
-            if scheduler is None:
+            except TimeoutError as error:
                 raise InputError(f"the workers do not start ({error})", "free memory, or start fewer") from None
-            what = "there is no scheduler at this address"
-            raise InputError(what, "start one (dask scheduler), or leave the address away", scheduler) from None
+        yield DaskWorkers(client)

@@ -32,7 +32,7 @@ from ros2_dynid.fleet.map_recording import Failed, Question, failed, identities,
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.parts import Change, Parts, Source
 from ros2_dynid.fleet.recordings import Identity, find, identity, is_url, readable, stamp_of
-from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
+from ros2_dynid.fleet.reduce_robot import RecordingRow, Reduced, RobotResult
 from ros2_dynid.fleet.run import in_turn
 from ros2_dynid.fleet.store import HEADER, Store, packed, read_whole, sweep, unpacked, write_whole
 from ros2_dynid.fleet.summary import FailedRecording, summarise
@@ -423,10 +423,58 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
     assert [source.place for source in job.validation] == ["l1"]
     assert (job.folder, job.command, job.id) == ("robots/large", "again", "large")
     assert tasks.next_task() is None and tasks.mapped == 4 and tasks.mapping == 4.0
+    stage, done = tasks.take(workers.Done(robot, Reduced(reduced("large"), {"model.yaml": b"a", "t/b.csv": b"c"}), 2.0))
+    assert stage == "identifying robots (1 of 4)" and done == pytest.approx(0.9 * 4 / 5 + 0.1 * 1 / 4)
+    assert tasks.reduced == 1 and 2.0 <= tasks.identifying < 3.0 and list(tasks.results) == ["large"]
+    assert tasks.folders == {"large": ("robots/large/model.yaml", "robots/large/report.html")}
+    assert (tmp_path / "robots/large/t/b.csv").read_bytes() == b"c"
+    with pytest.raises(InputError, match="large: torn"):
+        tasks.take(workers.Done(robot, Failed("torn", "mend it"), 2.0))
+    some = {"large": sources["large"]}
+    again = run._Tasks(members[1:2], found, known, some, keys, store, tmp_path, "another command", 2)
+    assert again.next_task() is None and list(again.results) == ["large"] and again.reduced == again.mapped == 0
+    (tmp_path / "robots/large/t/b.csv").unlink()
+    anew = run._Tasks(members[1:2], found, known, some, keys, store, tmp_path, "", 1)
+    task = anew.next_task()
+    assert task.subject == "large" and task.asks
+    anew.take(workers.Done(task, Reduced(reduced("large", problem="odd"), {}), 0.0))
+    assert not (tmp_path / "robots/large/model.yaml").exists() and anew.folders == {}
+    other = replace(OPTIONS, standard=True)
+    for changed in (
+        replace(members[1], options=other),
+        replace(members[1], robot=with_gravity(ROBOT, (0.0, 0.0, 1.0))),
+    ):
+        different = run._Tasks([changed], found, known, some, keys, store, tmp_path, "", 2)
+        assert different.next_task() is not None
+    less = run._Tasks(members[1:2], found, known, {"large": sources["large"][:2]}, keys, store, tmp_path, "", 2)
+    assert less.next_task().arguments[0].outcomes == (packed(1), packed(2))
+    unchecked = {"large": SimpleNamespace(validate=())}
+    assert run._Tasks(members[1:2], unchecked, known, some, keys, store, tmp_path, "", 2).next_task() is not None
     mapped(by_key["s1"], packed(4))
     store.path("s1").unlink()
     with pytest.raises(InputError, match="its outcome is gone"):
         tasks.next_task()
+
+
+def test_only_the_last_robots_share_their_questions(tmp_path):
+    members = [Member(f"r{k}", "", ROBOT, OPTIONS, (), ()) for k in range(4)]
+    known = {f"k{k}": Identity(f"k{k}", 1, "") for k in range(4)}
+    keys = {key: Source(key, key, ROBOT, OPTIONS.preparation, OPTIONS.reading) for key in known}
+    sources = {f"r{k}": [(keys[f"k{k}"], f"k{k}")] for k in range(4)}
+    found = {name: SimpleNamespace(validate=()) for name in sources}
+    store = Store(tmp_path)
+    for key in keys:
+        store.save(key, packed(1))
+    tasks = run._Tasks(members, found, known, sources, keys, store, tmp_path, "", 2)
+    assert [tasks.next_task().asks for _ in range(4)] == [False, False, True, True] and tasks.next_task() is None
+
+
+def test_robots_of_one_geometry_are_of_one_kind():
+    lighter = replace(ROBOT, parameters={"M1": 3.0}, name="other")
+    assert run._geometry(ROBOT) == run._geometry(lighter) and len(run._geometry(ROBOT)) == 8
+    longer = replace(ROBOT, joints=(replace(ROBOT.joints[0], r=0.7), *ROBOT.joints[1:]))
+    tilted = with_gravity(ROBOT, (0.0, 0.0, 1.0))
+    assert len({run._geometry(one) for one in (ROBOT, longer, tilted)}) == 3
 
 
 def test_short_recordings_are_mapped_several_at_a_time_and_each_by_itself_after_a_loss(tmp_path, monkeypatch):
@@ -532,6 +580,51 @@ def test_loggers_of_dask_are_quiet_afterwards():
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
     assert quiet == ["distributed.some", "tornado", "asyncio"]
+
+
+def in_threads(monkeypatch):
+    """Let clusters that are started have threads for processes: they are there at once."""
+    distributed = pytest.importorskip("distributed")
+    started, cluster = [], distributed.LocalCluster
+
+    def inside(**settings):
+        started.append(dict(settings))
+        return cluster(**{**settings, "processes": False, "dashboard_address": None})
+
+    monkeypatch.setattr(distributed, "LocalCluster", inside)
+    return started
+
+
+def test_a_cluster_has_a_process_of_one_thread_for_each_core_or_as_many_as_asked(monkeypatch):
+    started = in_threads(monkeypatch)
+    for count, wanted in ((3, 3), (None, len(os.sched_getaffinity(0)))):
+        with workers.workers(None, count) as hands:
+            waiting = [Task(abs, (-k,), "") for k in range(5)]
+            found = [done.result for done in hands.run(lambda rest=waiting: rest.pop() if rest else None)]
+            assert hands.count == wanted and sorted(found) == [0, 1, 2, 3, 4]
+        settings = started.pop()
+        assert settings["n_workers"] == wanted and settings["threads_per_worker"] == 1 and settings["processes"]
+        assert settings["dashboard_address"] == "127.0.0.1:0", "for this machine only"
+
+
+def test_a_scheduler_is_used_where_it_is_and_refused_where_it_has_no_workers(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(workers, "CONNECT", 1.0)
+    monkeypatch.setattr(workers, "quiet_logs", lambda: None)
+    options = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(n_workers=1, **options) as cluster:
+        with workers.workers(cluster.scheduler_address, None) as hands:
+            assert hands.count == 1 and isinstance(hands, workers.DaskWorkers)
+        assert cluster.scheduler.workers, "it is not ours to end"
+    with distributed.LocalCluster(n_workers=0, **options) as empty:
+        address = empty.scheduler_address
+        with pytest.raises(InputError, match="the scheduler has no workers"), workers.workers(address, None):
+            pass
+    with (
+        pytest.raises(InputError, match="there is no scheduler at this address"),
+        workers.workers("tcp://127.0.0.1:9", None),
+    ):
+        pass
 
 
 def test_wrong_numbers_of_workers_are_refused():

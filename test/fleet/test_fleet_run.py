@@ -40,7 +40,10 @@ from ros2_dynid.identification.estimators import inform, wls
 from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.read_problem import all_prepared
+from ros2_dynid.identification.validation.row_evidence import picture_stride
+from ros2_dynid.identification.validation.sampled_motion import motion_stride, sample_count
 from ros2_dynid.model.parameters import by_joint, standard_names
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples
@@ -51,7 +54,12 @@ from ros2_dynid.sim.truth import true_parameters
 def test_models_are_those_of_identify(site):
     file, run = site
     folder = file.parent
-    assert run.work.mapped == run.work.recordings == 4 and run.work.reduced == 2
+    assert run.work.mapped == run.work.recordings == 4 and run.work.reduced == run.work.robots == 2
+    (kind,) = run.fleet.kinds
+    assert kind.name.startswith("demo3 ") and kind.robots == ("cell1", "cell2")
+    data = json.loads(run.result.read_text())
+    assert set(data) == {"robots", "outliers", "failed", "kinds"} and data["kinds"][0]["name"] == kind.name
+    assert data["robots"]["cell1"]["recordings"] == 2 and data["robots"]["cell1"]["kind"] == kind.name
     assert not run.fleet.failed
     for robot in ("cell1", "cell2"):
         bags = sorted((folder / "bags" / robot).glob("*.mcap"))
@@ -236,6 +244,9 @@ def test_a_robot_is_identified_without_reading_its_recordings_again(tmp_path):
     assert outcomes[str(bags[0])].rows.pictured.stride == 1  # few rows: all are kept
     thin = {str(bag): map_recording(source(bag, options), 0.01) for bag in bags}
     assert thin[str(bags[0])].rows.pictured.stride > 1 and thin[str(bags[0])].motion.stride > 1
+    least = map_recording(source(bags[0], options), 0.0)
+    assert least.rows.pictured.stride == picture_stride([row_count(least.outline)], 1)
+    assert least.motion.stride == motion_stride(sample_count(least.outline), 1)
     sources = {str(bag): source(bag, options) for bag in bags}
     asked = []
 

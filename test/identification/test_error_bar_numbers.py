@@ -172,3 +172,18 @@ def test_the_load_is_the_body_that_was_put_on():
     chi = load_parameters(ROBOT, LOAD, 14 * ROBOT.n).reshape(ROBOT.n, 14)
     assert not chi[:-1].any()
     np.testing.assert_allclose(chi[-1, : len(LINK)], [*J[np.triu_indices(3)], *(m * c), m])
+
+
+def test_bars_do_not_depend_on_the_order_of_the_recordings():
+    rng = np.random.default_rng(8)
+    rows = rng.standard_normal((3, 20, 12, 4)) * np.array([1.0, 3.0, 2.0])[:, None, None, None]
+    e = rng.standard_normal((3, 20, 12))
+    A = np.einsum("rbia,rbic->rbac", rows, rows)
+    g = np.einsum("rbia,rbi->rba", rows, e)
+    found = []
+    for order in ([0, 1, 2], [2, 0, 1], [1, 0, 2]):
+        numbers = np.repeat(np.arange(3.0), 20)
+        found.append(jackknife(Moments(A[order].reshape(60, 4, 4), g[order].reshape(60, 4), numbers)))
+    for covariance, dof in found[1:]:
+        np.testing.assert_allclose(covariance, found[0][0], rtol=1e-9)
+        assert dof == pytest.approx(found[0][1])
