@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import linregress
 from scipy.stats import t as student
 
+from ros2_dynid.fleet import kinds
 from ros2_dynid.fleet.kinds import Own, _distances, _mean_and_spread, compare_kind
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
@@ -106,6 +107,37 @@ def test_each_robot_is_compared_with_the_others_and_the_limit_is_students():
     mean, mean_std, spread = by_hand(many, np.full(60, 0.1))
     np.testing.assert_allclose(z, (many - mean) / np.sqrt(mean_std**2 + spread**2 + 0.01), rtol=5e-3, atol=1e-3)
     np.testing.assert_allclose(limit, student.isf(1e-3, 59))
+
+
+def test_the_first_guess_of_who_is_usual_is_by_medians(monkeypatch):
+    """|x - median| within Student's quantile of the spread that the median deviation leaves beside the errors."""
+    monkeypatch.setattr(kinds, "ROUNDS", 0)
+    s = np.array([0.2, 0.1, 0.2, 0.3, 0.2, 0.2, 0.5])
+    for chance in (1e-2, 1e-3):
+        x = np.array([0.0, -0.5, 0.5, -0.8, 0.9, 0.3, -0.2])
+        deviation = np.median(np.abs(x)) * 1.4826
+        spread2 = deviation**2 - np.median(s) ** 2
+        for k in (3, 4):  # the outermost: just inside, then just outside
+            for share in (0.97, 1.03):
+                y = x.copy()
+                y[k] = np.sign(x[k]) * share * student.isf(chance, 5) * np.sqrt(spread2 + s[k] ** 2)
+                wanted = np.abs(y) <= student.isf(chance, 5) * np.sqrt(spread2 + s**2)
+                assert wanted[k] == (share < 1.0)
+                np.testing.assert_array_equal(kinds._inside(y, s, chance), wanted)
+    calm = kinds._inside(np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.full(5, 0.2), 1e-3)
+    assert calm.all(), "their errors explain it, although the others agree"
+    alike = kinds._inside(np.array([1.0, 1.0, 1.0, 1.0, 9.0]), np.full(5, 0.2), 1e-3)
+    np.testing.assert_array_equal(alike, [True] * 4 + [student.isf(1e-3, 3) * 0.2 >= 8.0])
+    assert kinds._inside(np.array([0.0, 99.0]), np.array([0.1, 0.1]), 1e-3).all(), "of two, nobody is usual"
+
+
+def test_the_chance_of_naming_anybody_is_shared_by_all_robots_and_parameters():
+    for count in (3, 8, 40, 41):
+        found = compare_kind(robots(count, 2))
+        freedom = count - 2 if count <= 40 else count - 1
+        np.testing.assert_allclose(found.limit[:, 0], student.isf(0.01 / (2 * 4 * count), freedom))
+    few = compare_kind(robots(2, 2))
+    assert np.isinf(few.limit).all() and not few.stands_out.any()
 
 
 def test_a_robot_that_stands_out_either_way_is_named_in_its_parameter_only():

@@ -782,6 +782,18 @@ def test_the_head_of_the_page_says_who_stands_out():
     assert "1 recordings could not be used." in page and "No robot stands out" not in page
 
 
+def test_long_tables_and_texts_are_cut():
+    many = {f"cell{k}": reduced(f"cell{k}", 1.0 + 0.01 * (k % 7)) for k in range(101)}
+    lost = [FailedRecording("a", f"{'p' * 300}/{k}", "r" * 300) for k in range(3001)]
+    data = page_data(fleet_page(summarise({"arm": list(many)}, many, lost, {})))
+    assert len(data["failed"]) == 3000 and len(data["worst"]) == 200
+    assert data["failed"][7]["reason"] == "r" * 240
+    assert data["failed"][7]["recording"] == "p" * 238 + "/7", "the end of a path says most"
+    order = [row["together"] for row in data["worst"]]
+    assert order == sorted(order, reverse=True)
+    assert data["robots"][0]["kind"] == "arm" and data["robots"][3]["recordings"] == 2
+
+
 def test_long_trends_are_thinned_and_numbers_are_rounded(monkeypatch):
     trend = Trend("elbow", tuple(1e9 + k for k in range(100)), tuple(np.arange(100.0) + 0.123456), (0.1,) * 100,
                   -1.23456, 200.0, None, None, 1e9 + 50)  # fmt: skip
