@@ -34,9 +34,10 @@ FOLDS = 10
 """Each fit leaves out a tenth: with fewer folds, what is left of a short recording does not show the inertias."""
 CHANCE = 0.05
 """How often chance alone may add a term to a robot with plain friction, over all joints and terms tried together ..."""
-EVIDENCE = {FrictionKind.CUBIC: 3.0, FrictionKind.ASYMMETRIC: 4.0}
+EVIDENCE = {FrictionKind.CUBIC: 2.5, FrictionKind.ASYMMETRIC: 4.0}
 """... a gain of so many times its scatter where a term of this kind is new: such terms take over forces that are not in
-the model: a cubic one those of the fastest moves, an asymmetric one all that is even in speed. Both are measured
+the model: a cubic one those of the fastest moves, which few folds have (1.4 on a KR300, 2.0 on a TX-40, where 2.7 and
+more are true terms of simulated arms), an asymmetric one all that is even in speed (2.9 on a Panda). Both are measured
 against the best smaller law; where another law of its size was taken, the doubtful one must be better than that ..."""
 ALIKE = 1.0
 """... by one standard error of the difference, the rule for models that do equally well ..."""
