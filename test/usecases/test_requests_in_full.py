@@ -44,6 +44,7 @@ from ros2_dynid.usecases.plan import (
     robot_and_shapes,
 )
 from ros2_dynid.usecases.preview import PreviewRequest, preview
+from ros2_dynid.usecases.preview import _outcome as preview_outcome
 from ros2_dynid.usecases.report import ReportOutcome, ReportRequest, report
 from ros2_dynid.usecases.robot_source import RobotSource
 from ros2_dynid.usecases.tool import ToolRequest, tool
@@ -530,3 +531,18 @@ def test_defaults_of_commands_are_those_of_requests(monkeypatch, tmp_path):
     assert page == ReportRequest(("folder",))
     usable = asked_by(monkeypatch, "ros2_dynid.usecases.check.check", ["check", "run", "demo3"])
     assert usable == CheckRequest(DEMO, "run")
+
+
+def test_the_closest_pair_of_a_motion_is_named(monkeypatch):
+    nearest = SimpleNamespace(distance=np.array([0.5, 0.2, 0.9]), first=np.array([0, 1, 2]), second=np.array([3, 4, 5]))
+    motion = SimpleNamespace(nearest=nearest, kind="fourier", duration=3.0, use={"velocity": np.array([0.1, 0.7, 0.3])})
+    shapes = SimpleNamespace()
+    found = SimpleNamespace(motion=motion, appearance=SimpleNamespace(shapes=shapes, name="arm"), notes=("n",))
+    monkeypatch.setattr("ros2_dynid.usecases.preview.moment_of_least", lambda motion: (0.2, 1.5))
+    monkeypatch.setattr("ros2_dynid.usecases.preview.names_of", lambda shapes, a, b: (f"l{a}", f"l{b}"))
+    told = preview_outcome(found, PreviewRequest("t", DEMO, save="s.html", screenshot="p.png"))
+    assert (told.pair, told.clearance, told.at) == (("l1", "l4"), 0.2, 1.5) and told.use == {"velocity": 0.7}
+    assert (told.robot, told.kind, told.duration, told.notes) == ("arm", "fourier", 3.0, ("n",))
+    assert (told.file, told.picture) == ("s.html", "p.png")
+    found.appearance.shapes = None
+    assert preview_outcome(found, PreviewRequest("t", DEMO)).pair is None
