@@ -264,13 +264,16 @@ def test_essential_parameters_that_are_too_few_are_told(few, warned):
 
 
 def test_an_inertia_matrix_that_cannot_be_is_told():
-    problem, chi = problem_of()
-    good = problem.base.values(ROBOT, chi)
-    assert judgement.impossible_remarks(ROBOT, problem.base, good) == []
-    bad = good.copy()
-    bad[problem.base.leaders.index("ZZ3")] *= -1.0
-    (found,) = judgement.impossible_remarks(ROBOT, problem.base, bad)
-    assert found.level is Level.WARNING and options_of(found.text) == [("consistent", True)]
+    def errors(x):
+        return {"all": TorqueError(1.0, x)}
+
+    (instead,) = judgement.impossible_remarks({}, "consistent")
+    assert instead.level is Level.NOTE and "served instead" in instead.text
+    (asked,) = judgement.impossible_remarks({BASE: SetErrors(errors(0.02), {})}, BASE)
+    assert asked.level is Level.WARNING and options_of(asked.text) == [("consistent", True)]
+    sets = {BASE: SetErrors(errors(0.02), errors(0.03)), "consistent": SetErrors(errors(0.05), {})}
+    (why,) = judgement.impossible_remarks(sets, BASE)
+    assert why.level is Level.WARNING and "(5.0 % instead of 3.0 %)" in why.text
 
 
 def test_what_the_held_out_errors_are_of():

@@ -10,6 +10,7 @@ from ros2_dynid.identification.choices import VelocitySource
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs
 from ros2_dynid.identification.preparation.derivatives import velocity_sources
 from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid, later_effort
+from ros2_dynid.identification.preparation.prepare import _commands
 from ros2_dynid.identification.preparation.quantum import quantum_of
 from ros2_dynid.identification.preparation.repeats import repeated
 from ros2_dynid.identification.preparation.spline import spline_at
@@ -93,6 +94,13 @@ def test_a_driver_that_publishes_too_often_repeats(every):
     x = moving()[::every].repeat(every, axis=0)[:2000]
     wanted = np.arange(2000) % every != 0
     np.testing.assert_array_equal(repeated(x), wanted)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_repeats_of_a_motion_in_one_direction(sign):
+    t = np.arange(2000) / 500
+    x = sign * np.column_stack((t**3, t**2))[::4].repeat(4, axis=0)
+    np.testing.assert_array_equal(repeated(x)[1000:], np.arange(1000) % 4 != 0)
 
 
 def test_what_does_not_count_as_repeated():
@@ -236,6 +244,26 @@ def test_repeats_are_left_out_and_coarse_positions_named():
     assert any("the positions of 1 joints, 'b' first, have steps of 0.01" in note.text for note in grid.notes)
     with pytest.raises(InputError, match="only 15 usable samples"):
         even_grid(sampled(np.arange(15) / 100))
+
+
+@pytest.mark.parametrize(("rate", "cutoff", "passes"), [(200.0, 5.0, 20.0), (200.0, 40.0, 40.0), (50.0, 30.0, 15.0)])
+def test_commands_are_hardly_filtered_and_those_of_every_sample(rate, cutoff, passes):
+    t = np.arange(600) / rate
+    f = 0.4 * passes
+    q_r = np.column_stack((np.sin(2 * np.pi * f * t), np.cos(2 * np.pi * 4.0 * passes * t)))
+    tau_f = np.column_stack((np.sign(np.sin(3 * t)), t))
+    part = Stretch(t, q_r, q_r, None, np.zeros(600, dtype=bool), q_r=q_r, tau_f=tau_f)
+    index = np.arange(120, 480, 3)
+    gains = np.array([2.0, -1.0])
+    found = _commands(part, index, 3, rate, cutoff, gains)
+    assert found.shape == (120, 3, 2, 2)
+    every = index[:, None] + np.arange(3)
+    np.testing.assert_allclose(found[:, :, 0, 0], q_r[every, 0], atol=0.02)
+    if 4.0 * passes < rate / 2:
+        assert np.abs(found[:, :, 0, 1]).max() < 0.02, "well beyond"
+    np.testing.assert_array_equal(found[:, :, 1], (tau_f * gains)[every])
+    bare = _commands(Stretch(t, q_r, q_r, None, part.bridged, q_r=q_r), index, 3, rate, cutoff, gains)
+    assert not bare[:, :, 1].any()
 
 
 # --- velocities
