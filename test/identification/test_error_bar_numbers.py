@@ -95,6 +95,22 @@ def test_the_slow_part_of_a_series_of_blocks_counts(g):
         assert found[0, 0] < 0.5 * np.sum(moves**2), "errors that swing from block to block cancel"
 
 
+def test_the_order_of_recordings_does_not_matter():
+    rng = np.random.default_rng(3)
+    lengths, b = (30, 12, 1, 8), 4
+    parts = [rng.standard_normal((length, b)) for length in lengths]
+    mean = np.concatenate(parts).mean(axis=0)
+    found = []
+    for order in ((0, 1, 2, 3), (3, 1, 0, 2)):
+        g = np.concatenate([parts[k] - mean for k in order])
+        numbers = np.repeat(np.arange(len(order), dtype=float), [lengths[k] for k in order])
+        found.append(jackknife(Moments(np.tile(4.0 * np.eye(b), (len(g), 1, 1)), g, numbers)))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9)
+    assert found[0][1] == found[1][1]
+    plain = np.sum((np.concatenate(parts) / 200.0) ** 2, axis=0)
+    assert np.all(np.abs(np.log(np.diag(found[0][0]) / plain)) < 0.7)
+
+
 def test_fewer_cosines_the_more_neighbours_have_in_common():
     counts = [slowest(r, 31) for r in (0.0, -0.1, -0.2, -0.3, -0.4, -0.5)]
     assert counts[0] == 15 and counts[-1] == 6 and counts == sorted(counts, reverse=True)

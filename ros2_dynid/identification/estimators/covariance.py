@@ -8,7 +8,7 @@ errors are correlated. Neighbours may also have opposite errors: encoder noise d
 what it takes from the next, and so hardly adds to the whole. The moves are therefore taken as a series in time of which
 only the slow part adds up over the recording: the power of its slowest cosines, which is never negative, counts.
 Errors of a motion that repeats come again with every period: there the larger of two covariances counts, that of blocks
-of time and that of blocks of the period.
+of time and, if it is clearly larger, that of blocks of the period.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ LEAKED = 0.1
 """Share of a variance that faster errors, which cancel, may add to the power of the slowest cosines."""
 CORRELATED = 1.5
 """Neighbouring blocks are correlated if the mean over all parameters is this many standard deviations of one from 0."""
+CHANCE = 1.5
+"""Variance by blocks of the period over that by blocks of time up to which they differ by chance, since blocks are few.
+Errors that come again with each of n periods have n times the variance."""
 AT_ONCE = 256
 """Blocks whose moves are computed together: many for speed, not all for memory."""
 LARGEST = 2.3
@@ -83,12 +86,13 @@ def jackknife(
         return covariance, dof
     other, its_dof = _scatter(by_phase, identified, half=half)
     felt = (np.diag(covariance) > 0.0) & (np.diag(other) > 0.0)
+    if not felt.any():
+        return covariance, dof
     ratio = np.diag(other)[felt] / np.diag(covariance)[felt]
+    shared = np.sqrt(ratio * np.exp(np.mean(np.log(ratio))))  # half of it from all parameters, which scatters less
     larger = np.ones(len(felt))
-    # the larger of two numbers that scatter is too large: as above, half of a parameter's ratio is that of all
-    larger[felt] = np.maximum(np.sqrt(ratio * np.exp(np.mean(np.log(ratio)))), 1.0) if felt.any() else 1.0
-    scale = np.sqrt(larger)
-    return covariance * np.outer(scale, scale), its_dof if felt.any() and np.median(ratio) > 1.0 else dof
+    larger[felt] = np.sqrt(np.where(shared > CHANCE, shared, 1.0))
+    return covariance * np.outer(larger, larger), its_dof if np.median(shared) > CHANCE else dof
 
 
 def _grown(moments: Moments) -> Moments:
@@ -170,8 +174,9 @@ def _slow_share(moves: Array, recording: Array) -> tuple[Array, float]:
     """Return what is left of the moves' variance where neighbours' errors add up or cancel, (b,), and the freedom.
 
     The power of the K slowest cosines of a series estimates the variance of its sum from K numbers, the sum of squares
-    from B - 1. Each parameter has its own ratio of the two; half of it (as a logarithm) is taken from the mean of all
-    parameters, which scatters less. Where no block follows another one of its recording there is no series.
+    from B - 1; every recording is a series of its own. Each parameter has its own ratio of the two; half of it (as a
+    logarithm) is taken from the mean of all parameters, which scatters less. Where no block follows another one of its
+    recording there is no series.
     """
     B, b = moves.shape
     variance = np.sum(moves**2, axis=0)
@@ -180,12 +185,22 @@ def _slow_share(moves: Array, recording: Array) -> tuple[Array, float]:
         return np.ones(b), float(max(B - 1, 1))
     moves, variance = moves[:, felt], variance[felt]
     neighbours = np.sum(moves[1:][same] * moves[:-1][same], axis=0) / variance
-    K = slowest(float(neighbours.mean()) + same.mean() / B, B)
-    waves = np.cos(np.pi / B * np.outer(np.arange(1, K + 1), np.arange(B) + 0.5))
-    power = 2.0 / B * (B - 1) / K * np.sum((waves @ moves) ** 2, axis=0)
+    correlation = float(neighbours.mean()) + same.mean() / B
+    numbers = np.unique(recording)
+    first = 1 if len(numbers) == 1 else 0  # the mean of all blocks is zero, that of a recording is not
+    power, used = np.zeros(len(variance)), 0
+    for number in numbers:
+        own = moves[recording == number]
+        length = len(own)
+        count = max(1, min(slowest(correlation, length), length - first))
+        orders = np.arange(first, first + count)
+        waves = np.cos(np.pi / length * np.outer(orders, np.arange(length) + 0.5))
+        norms = np.where(orders > 0, 2.0, 1.0) / length
+        power += (length - first) / count * (norms @ (waves @ own) ** 2)
+        used += count
     ratio, factor = power / variance, np.ones(b)
     factor[felt] = np.sqrt(ratio * ratio.mean())
-    return factor, 2.0 / (1.0 / K + 1.0 / (B - 1))
+    return factor, 2.0 / (1.0 / max(used + first - 1, 1) + 1.0 / (B - 1))
 
 
 def slowest(correlation: float, B: int) -> int:
