@@ -208,6 +208,8 @@ def test_when_a_band_is_left():
     assert left(6, 7, 8, value=3.35) == 6
     few = trends(["a"], [1e9, 2e9, 3e9], points(base[:3]))[0]
     assert few.low is None and few.slope is None and len(few.time) == 3
+    enough = trends(["a"], [1e9, 2e9, 3e9, 4e9], points(base[:4]))[0]
+    assert enough.low is not None and enough.slope is not None
     same = trends(["a"], [1e9] * 6, points(base[:6]))[0]
     assert same.slope is None and same.low is not None
 

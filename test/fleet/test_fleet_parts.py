@@ -116,6 +116,8 @@ def test_values_are_the_same_after_packing_and_only_known_kinds_are_built():
     assert unpacked(data, Box, (Box,)) is None, "with a kind that is not known"
     with pytest.raises(TypeError, match="set cannot be stored"):
         packed({1, 2})
+    with pytest.raises(TypeError, match="type cannot be stored"):
+        packed(Box)
 
 
 @pytest.mark.parametrize(
@@ -774,6 +776,9 @@ def test_the_head_of_the_page_says_who_stands_out():
     page = fleet_page(calm)
     assert "No robot stands out" in page and "could not be used" not in page.split("<script")[0]
     assert "5 robots, 10 recordings, 0.167 hours" in page and "Verdicts: 5 good." in page
+    few["cell1"] = replace(few["cell1"], level="note")
+    few["cell3"] = replace(few["cell3"], level="note")
+    assert "Verdicts: 3 good, 2 note." in fleet_page(summarise({"arm": list(few)}, few, [], {}))
     many = replace(calm, robots={
         f"r{k:02d}": replace(calm.robots["cell0"], verdict="stands out", reason=f"reason {k}") for k in range(23)
     }, failed=(FailedRecording("a", "b", "c"),))  # fmt: skip
