@@ -39,8 +39,8 @@ EVIDENCE = {FrictionKind.CUBIC: 2.5, FrictionKind.ASYMMETRIC: 4.0}
 the model: a cubic one those of the fastest moves, which few folds have (1.4 on a KR300, 2.0 on a TX-40, where 2.7 and
 more are true terms of simulated arms), an asymmetric one all that is even in speed (2.9 on a Panda). Both are measured
 against the best smaller law; where another law of its size was taken, the doubtful one must be better than that ..."""
-ALIKE = 1.0
-"""... by one standard error of the difference, the rule for models that do equally well ..."""
+ALIKE = 1.4
+"""... by so many standard errors of the difference, one in ten by chance (Student, ten folds) ..."""
 WORTH = 0.07
 """... and for each further term lower the squared held-out error by this share of its joint's, 3.5 % of the error:
 what is linearised, the shapes and the torque carried, is known no better."""
