@@ -146,6 +146,19 @@ def test_what_chance_explains_is_students_distribution_for_the_folds():
     assert friction_selection._chance(1, 5, 54) > friction_selection._chance(1, 30, 54)  # few folds know little
 
 
+def test_one_part_that_gains_most_is_no_evidence_against_a_law():
+    even, odd = np.full(10, 1.0) + 0.1 * np.arange(10) % 0.3, np.ones(10)
+    odd[-1] = 20.0
+    gain, scatter, everywhere = friction_selection._gain(even, 10)
+    assert (gain, scatter) == (pytest.approx(even.sum()), pytest.approx(even.std(ddof=1) * np.sqrt(10), rel=0.2))
+    assert everywhere
+    assert friction_selection._gain(odd, 10)[1] == pytest.approx(0.0)  # all the others agree
+    one = np.zeros(10)
+    one[3] = 20.0
+    assert friction_selection._gain(one, 10)[1] == pytest.approx(20.0)  # nothing but that one
+    assert not friction_selection._gain(np.append(even, -1.0), 10)[2]  # a recording left out as a whole loses
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_load_dependent_friction_is_found_with_its_coefficient(seed, tmp_path):
     true = FrictionTerm(2, FrictionKind.LOAD, 0.15)
