@@ -100,6 +100,12 @@ def test_each_robot_is_compared_with_the_others_and_the_limit_is_students():
         wanted = (x[i] - mean) / np.sqrt(mean_std**2 + spread**2 + s[i] ** 2)
         assert z[i] == pytest.approx(wanted, rel=5e-3)
         assert limit[i] == pytest.approx(student.isf(1e-3, len(others) - 1))
+    three = _distances(x[:3], s[:3], np.ones(3, dtype=bool), 1e-3)
+    for i in range(3):
+        others = [k for k in range(3) if k != i]
+        mean, mean_std, spread = by_hand(x[others], s[others])
+        assert three[0][i] == pytest.approx((x[i] - mean) / np.sqrt(mean_std**2 + spread**2 + s[i] ** 2), rel=5e-3)
+        assert three[1][i] == pytest.approx(student.isf(1e-3, 1))
     few, never = _distances(x[:2], s[:2], np.array([True, True]), 1e-3)
     assert np.isnan(few).all() and np.isinf(never).all(), "two robots cannot tell which of them is different"
     many = 1.0 + 0.3 * rng.standard_normal(60)

@@ -10,6 +10,7 @@ import os
 import pickle
 import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,6 +165,39 @@ def test_recordings_that_cannot_be_used_are_listed_and_the_rest_goes_on(tmp_path
     assert run.fleet.robots["idle"].verdict == "no data"
 
 
+def test_what_a_run_tells_while_it_goes_on_and_at_its_end(tmp_path):
+    for robot in ("b", "a"):
+        for k in range(2):
+            record(tmp_path / f"bags/{robot}/n{k}.mcap", 3, k)
+            (tmp_path / f"bags/{robot}/z{k}.mcap").write_text(f"torn {robot} {k}")
+        (tmp_path / f"bags/{robot}/gone.mcap").symlink_to(tmp_path / "nowhere")
+    options = "options: {friction: viscous+coulomb}"
+    text = f"defaults: {{robot: demo3, {options}, kind: arm}}\nfolders: bags\n"
+    begun = tmp_path / "out/outcomes/ab/.abc.fleet.0123"
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    told, began, used = [], time.monotonic(), time.process_time()
+    run = run_fleet(write_fleet(tmp_path, text), tmp_path / "out", count=0, progress=lambda *one: told.append(one))
+    took, used = time.monotonic() - began, time.process_time() - used
+    assert not begun.exists(), "left by a run that was killed"
+    assert told[0] == ("finding recordings", 0.0) and told[-1] == ("done", 1.0)
+    assert [one for one in told if one[0] in ("comparing robots", "writing")] == [
+        ("comparing robots", 0.96), ("writing", 0.98),
+    ]  # fmt: skip
+    done = [one[1] for one in told]
+    assert done == sorted(done) and ("hashing recordings", 0.05) in told
+    working = [one for one in told if one[0].startswith(("reading", "identifying"))]
+    assert working[-1] == ("identifying robots (2 of 2)", pytest.approx(0.95)) and len(working) == 6 + 2
+    names = [(one.robot, Path(one.recording).name) for one in run.fleet.failed]
+    assert names == [(robot, name) for robot in "ab" for name in ("gone.mcap", "z0.mcap", "z1.mcap")]
+    assert [kind.name for kind in run.fleet.kinds] == ["arm"]
+    work = run.work
+    assert (work.recordings, work.mapped, work.robots, work.reduced) == (8, 6, 2, 2), "the same once"
+    assert 0.9 * took - 0.1 < work.seconds <= took and 0.0 < work.after < work.seconds
+    assert 0.0 < work.comparing < work.identifying < used and 0.0 < work.mapping < used
+    assert 0.5 * used < work.mapping + work.identifying + work.comparing <= used
+
+
 def test_a_recording_that_vanishes_after_it_was_found_is_listed(tmp_path):
     for k in range(2):
         record(tmp_path / f"b/arm/n{k}.mcap", 3, k)
@@ -242,6 +276,7 @@ def test_a_robot_is_identified_without_reading_its_recordings_again(tmp_path):
     options = IdentifyOptions(friction="viscous+coulomb")
     outcomes = {str(bag): map_recording(source(bag, options), 0.4) for bag in bags}
     assert outcomes[str(bags[0])].rows.pictured.stride == 1  # few rows: all are kept
+    assert source(bags[0], options).key in parts._kept, "short recordings are kept for the next question"
     thin = {str(bag): map_recording(source(bag, options), 0.01) for bag in bags}
     assert thin[str(bags[0])].rows.pictured.stride > 1 and thin[str(bags[0])].motion.stride > 1
     least = map_recording(source(bags[0], options), 0.0)
