@@ -114,6 +114,8 @@ def test_values_are_the_same_after_packing_and_only_known_kinds_are_built():
             assert found == value and type(found) is type(value), name
     assert unpacked(data, Crate, (Box, Crate, Colour)) is None, "of another kind"
     assert unpacked(data, Box, (Box,)) is None, "with a kind that is not known"
+    half, full = (len(packed(x)) for x in (np.triu(np.ones((60, 60))), np.ones((60, 60))))
+    assert half < 0.55 * full, "of an R factor the upper half"
     with pytest.raises(TypeError, match="set cannot be stored"):
         packed({1, 2})
     with pytest.raises(TypeError, match="type cannot be stored"):
