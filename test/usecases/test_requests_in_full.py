@@ -41,8 +41,10 @@ from ros2_dynid.usecases.plan import (
     _exact_clearance,
     _searched,
     _slow,
+    plan,
     robot_and_shapes,
 )
+from ros2_dynid.usecases.plan import _outcome as plan_outcome
 from ros2_dynid.usecases.preview import PreviewRequest, preview
 from ros2_dynid.usecases.preview import _outcome as preview_outcome
 from ros2_dynid.usecases.report import ReportOutcome, ReportRequest, report
@@ -229,7 +231,7 @@ def test_a_tool_with_all_its_figures(monkeypatch):
     assert (told.bias, told.drift) == (tuple(six + 1), tuple(six + 21))
     assert (told.sensor_std.bias, told.sensor_std.drift) == (tuple(six + 11), tuple(six + 31))
     assert (told.residual, told.delay, told.sign, told.rows) == (tuple(six + 41), 0.007, -1, 99)
-    assert [fraction for _, fraction in seen] == sorted(fraction for _, fraction in seen) and seen[-1][1] == 1.0
+    assert [fraction for _, fraction in seen] == [0.0, 0.4, 0.8, 1.0]
     assert told.notes[0] == "read" and "'wrist'" in told.notes[1] and "opposite sign" in told.notes[2]
     spied(monkeypatch, "ros2_dynid.usecases.tool.identify_tool", replace(found, sign=1))
     spied(monkeypatch, "ros2_dynid.usecases.tool.read_wrenches", SimpleNamespace(frame="flange"))
@@ -546,3 +548,28 @@ def test_the_closest_pair_of_a_motion_is_named(monkeypatch):
     assert (told.file, told.picture) == ("s.html", "p.png")
     found.appearance.shapes = None
     assert preview_outcome(found, PreviewRequest("t", DEMO)).pair is None
+
+
+def test_what_a_plan_writes_and_how_long_it_took(monkeypatch, tmp_path):
+    robot = load_robot("demo3")
+    move = Trajectory(NAMES, approach(robot, [0, 0, 0], [0.5, 0, 0]).curve)
+    spied(monkeypatch, "ros2_dynid.usecases.plan.robot_and_shapes", (robot, None))
+    searched = spied(monkeypatch, "ros2_dynid.usecases.plan._searched", SimpleNamespace(trajectory=move))
+    request = PlanRequest(
+        DEMO,
+        str(tmp_path / "p.yaml"),
+        time_budget=0.5,
+        rate=40.0,
+        csv=str(tmp_path / "q.txt"),
+        rehearsal=str(tmp_path / "r.yaml"),
+        rehearsal_speed=0.5,
+    )
+    spied(monkeypatch, "ros2_dynid.usecases.plan._worth", plan_outcome(request, robot, move))
+    written = spied(monkeypatch, "ros2_dynid.usecases.plan.save_trajectory", None)
+    found = plan(request)
+    files = [(str(args[0]), args[2]) for args, _ in written]
+    assert files == [(request.output, 40.0), (str(tmp_path / "q.csv"), 40.0), (request.rehearsal, 20.0)]
+    assert written[2][0][1].duration == pytest.approx(2.0 * move.duration)
+    assert 0.0 <= found.seconds < 60.0 and 0.0 <= searched[0][0][3] <= found.seconds
+    plan(replace(request, csv=None, rehearsal=None))
+    assert len(written) == 4
