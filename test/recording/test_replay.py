@@ -7,7 +7,7 @@ import pytest
 
 from bagmaker import EPOCH, ROS1, ROS2, plain_messages, write_bag, write_bag1
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording.playback import Message, recorded_messages, timed
+from ros2_dynid.recording.playback import TICK, Message, recorded_messages, timed
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.save import save_samples
 
@@ -94,3 +94,35 @@ def test_a_stop_ends_it_and_a_bad_rate_is_refused():
     for rate in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(InputError, match="is not a speed"):
             list(timed(stream([0]), rate))
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 4.0])
+def test_messages_come_when_their_time_has_come(rate):
+    """By a clock of our own: waits are no longer than a tick, and what is late is not waited for."""
+    now, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    stamps = [5_000_000_000, 5_000_000_000, 5_010_000_000, 6_000_000_000, 6_500_000_000]
+    messages = [Message(stamp, "/j", bytes([k])) for k, stamp in enumerate(stamps)]
+    came, between = [], []
+    for at, message in timed(iter(messages), rate, clock=lambda: now[0], sleep=sleep):
+        if message is None:
+            between.append((now[0], at))
+        else:
+            came.append((now[0] - 100.0, at, message))
+        if message is messages[3]:
+            now[0] += 10.0  # the player was held up
+    assert [message for _, _, message in came] == messages and [at for _, at, _ in came] == stamps
+    np.testing.assert_allclose([t for t, _, _ in came[:4]], [0.0, 0.0, 0.01 / rate, 1.0 / rate], atol=1e-9)
+    assert came[4][0] == pytest.approx(1.0 / rate + 10.0), "late: at once"
+    assert max(slept) <= TICK and sum(slept) == pytest.approx(1.0 / rate)
+    assert len(between) >= 0.9 / rate / TICK - 1
+    for moment, at in between:
+        assert at == pytest.approx(5_000_000_000 + (moment - 100.0) * rate * 1e9, abs=10)
+    assert list(timed(iter(messages), rate, stopped=lambda: True, clock=lambda: now[0], sleep=sleep)) == []
+    for wrong in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InputError, match="is not a speed"):
+            next(timed(iter(messages), wrong))
