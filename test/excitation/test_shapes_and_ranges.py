@@ -284,6 +284,38 @@ def test_joints_between_two_links():
     assert exact._between(follows, 3, 1) == [] and exact._between(follows, 2, 1) == [2]
 
 
+def test_ranges_are_narrowed_where_one_or_two_joints_are_between(monkeypatch):
+    robot = chain(Limits(-2.0, 3.0), Limits(-1.0, 2.0), Limits(-1.5, 1.0), Limits(-1.0, 1.0))
+    solids = [Solid(f"l{k}", k, np.eye(4), "sphere", (0.1,)) for k in range(5)]
+    monkeypatch.setattr(exact, "_coal", lambda: None)
+    asked = []
+
+    def touching(coal, robot, solids, between):
+        asked.append(tuple(between))
+        table = np.zeros((72, 72 if len(between) > 1 else 1), dtype=bool)
+        values, places = exact._grid(robot, between[-1])
+        where = places[values > 0.5]
+        if len(between) > 1:
+            table[:, where] = True
+        else:
+            table[where] = True
+        return table
+
+    monkeypatch.setattr(exact, "_touching", touching)
+    same, notes = exact.narrowed(robot, solids, [("l4", "l1"), ("l0", "l3"), ("l2", "l2")])
+    assert same is robot and asked == [] and all("too close to be kept apart" in note for note in notes)
+    one, (note,) = exact.narrowed(robot, solids, [("l1", "l0")])
+    assert asked[-1] == (1,) and one.joints[0].limits.lower == -2.0 and 0.35 < one.joints[0].limits.upper <= 0.5
+    assert note.startswith("joint j1 keeps to -2 .. ") and one.joints[1:] == robot.joints[1:]
+    two, (note,) = exact.narrowed(robot, solids, [("l3", "l1")])
+    assert asked[-1] == (2, 3) and note.startswith("joint j3 keeps to -1.5 .. ")
+    assert two.joints[2].limits.upper <= 0.5 and two.joints[1] == robot.joints[1]
+    around, (note,) = exact.narrowed(robot, solids, [("l1", "l0")], start=[1.0, 0.0, 0.0, 0.0])
+    assert around is robot and "watch a rehearsal" in note, "the start itself is where they touch"
+    monkeypatch.setattr(exact, "_touching", lambda *_: np.zeros((72, 1), dtype=bool))
+    assert exact.narrowed(robot, solids, [("l1", "l0")]) == (robot, ())
+
+
 def test_true_distances_of_simple_shapes():
     pytest.importorskip("coal")
     robot = Robot("r", (Joint("a", 0), Joint("b", 1, d=1.0), Joint("c", 2, d=1.0)))
