@@ -55,13 +55,14 @@ def found_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, ...]]
     """Return what the efforts of joints hold that are not measured at the motor, by name.
 
     Robots have the same sensors at all joints: if some are certainly at the link and none is certainly at the motor,
-    those that do not tell are at the link too.
+    those that do not tell are at the link too; and if most efforts hold Fc, all do, since it is easily overlooked.
     """
     if not any(side.at_link for side in sides.values()):
         return {}
     mixed = any(side.clear and not side.at_link for side in sides.values())
     asked = {name: side for name, side in sides.items() if side.at_link or not mixed}
-    return {name: tuple(part for part in side.felt if part == "Fc") for name, side in asked.items()}
+    with_fc = sum("Fc" in side.felt for side in asked.values()) > 0.5 * len(asked)
+    return {name: ("Fc",) if with_fc or "Fc" in side.felt else () for name, side in asked.items()}
 
 
 def sensor_sides(problem: Problem, found: Estimate) -> dict[str, SensorSide]:
