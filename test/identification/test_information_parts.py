@@ -35,6 +35,7 @@ from ros2_dynid.identification.preparation.rows import (
     row_times,
     windows,
 )
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.sim.truth import true_parameters
@@ -328,3 +329,16 @@ def test_power_is_what_energy_grows_by_and_friction_takes():
     assert all(chunk.keep.all() for chunk in chunks)
     with pytest.raises(InputError, match="needs a filter"):
         list(energy_rows(ROBOT, replace(p, kernel=None), everything))
+
+
+def test_columns_of_friction_terms_without_a_filter_are_those_of_each_sample():
+    rng = np.random.default_rng(0)
+    q, dq, ddq, tau, carried = rng.normal(size=(5, 50, 3))
+    p = replace(as_prepared(ROBOT, q, dq, ddq, tau), carried=carried)
+    terms = (FrictionTerm(2, FrictionKind.ASYMMETRIC), FrictionTerm(3, FrictionKind.LOAD))
+    chunks = list(row_chunks(ROBOT, p, BASE.columns(ROBOT), terms=terms, n_rows=17))
+    W = np.concatenate([c.W for c in chunks], axis=2)
+    assert W.shape == (len(BASE) + 2, 3, 50)
+    np.testing.assert_allclose(W[-2, 1], np.abs(dq[:, 1]))
+    np.testing.assert_allclose(W[-1, 2], np.abs(carried[:, 2]) * np.sign(dq[:, 2]))
+    assert not W[-2, [0, 2]].any() and not W[-1, :2].any()
