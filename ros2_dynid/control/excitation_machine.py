@@ -175,6 +175,7 @@ LEGAL: Mapping[type[ExcitationEvent], Mapping[Phase, frozenset[Phase]]] = {
         **_STAY,
         **{phase: frozenset((phase, Phase.BRAKING)) for phase in MOVING},
         Phase.BRAKING: frozenset((Phase.BRAKING, Phase.ABORTED, Phase.INACTIVE)),
+        Phase.ABORTED: frozenset((Phase.ABORTED, Phase.BRAKING)),
     },
     ExcitationTick: {
         **_STAY,
@@ -382,10 +383,11 @@ class ExcitationMachine:
 
     def _use(self, robot: Robot) -> None:
         """Take a robot; one without limits is known, but nothing moves."""
+        jumped_at = -np.inf if self._watch is None else self._watch.jumped_at  # another description cures no encoder
         self.robot, self.limits, self._watch, self._no_limits = robot, None, None, None
         try:
             self.limits = motion_limits(robot, self.settings)
-            self._watch = Supervisor(self.limits, self.settings)
+            self._watch = Supervisor(self.limits, self.settings, jumped_at)
         except InputError as error:
             self._no_limits = (error.what, error.cure, error.source)
 
@@ -443,6 +445,8 @@ class ExcitationMachine:
                 self._stop(problem, event.now)
         elif self.phase is Phase.BRAKING:
             self._on_braking(event.now)
+        elif self.phase is Phase.ABORTED and watch.goes_on(event.now):
+            self._stop("the robot goes on though it was stopped", event.now)
 
     def _on_tick(self, now: float) -> None:
         watch = self._watch
@@ -519,14 +523,15 @@ class ExcitationMachine:
             approved = Approved(brake.points, limits, is_stop=True)
         sent = self._door.send(approved, limits, q)
         self._braked_at, self._slack = sent, float(np.max(error + doubt)) + ASTRAY
-        watch.follow(brake.expected, sent)
+        watch.follow(brake.expected, sent, stop=True)
         self._until = watch.until
 
     def _on_braking(self, now: float) -> None:
         watch = self._watch
         assert watch is not None
-        known, rests = watch.known(now), watch.at_rest()
-        if known and rests and watch.last.measured_at >= self._until:
+        known = watch.known(now)
+        late = watch.last.measured_at - self._until if known else 0.0
+        if known and late >= 0 and watch.at_rest() and (late > PATIENCE or not watch.may_go_on()):
             self._rested("")
         elif not known and now > self._until + PATIENCE:
             self._rested("joint states are missing: it is not known whether the robot is at rest")

@@ -23,6 +23,8 @@ differentiate positions with jitter, and a single sample 5 % over the limit is n
 FEWEST = 3
 REST_WINDOW, REST_SPEED = 0.1, 0.02
 """At rest: the mean speed over this window [s] is below this [rad/s or m/s]. Encoders of 1 mrad show up to 0.01."""
+CLEARLY = 5.0
+"""What moves this many times as fast as what counts for rest is seen to move, by a robot that lags, too."""
 JUMP = 3.0
 """A position that changed by more than this many times what the velocity limit allows did not move: it is wrong."""
 JUMP_SLACK = 0.02
@@ -49,23 +51,28 @@ class Supervisor:
     from them.
     """
 
-    def __init__(self, limits: MotionLimits, settings: MotionSettings) -> None:
-        """Watch the joints of `limits`."""
+    def __init__(self, limits: MotionLimits, settings: MotionSettings, jumped_at: float = -np.inf) -> None:
+        """Watch the joints of `limits`; jumped_at: when [s] their positions have jumped, as far as others know."""
         self.limits, self.settings = limits, settings
         self._history: deque[Sample] = deque(maxlen=2000)
         self._points: Reference | None = None
         self._begin = 0.0
+        self._stopped: tuple[Reference, float] | None = None
         self._origin: Array | None = None
         self._distrust = ""
         self._repeats = False
-        self.jumped, self.jumped_at = False, -np.inf
+        self.jumped, self.jumped_at = False, jumped_at
         self.heard = -np.inf
         self.worst_error = 0.0
 
     # --- what is followed
 
-    def follow(self, points: Reference, begin: float) -> None:
-        """Expect the robot on `points` from time `begin` [s] on."""
+    def follow(self, points: Reference, begin: float, *, stop: bool = False) -> None:
+        """Expect the robot on `points` from time `begin` [s] on; stop: they stop what was followed until now."""
+        if not stop:
+            self._stopped = None
+        elif self._stopped is None and self._points is not None:
+            self._stopped = self._points, self._begin
         self._points, self._begin, self.worst_error = points, begin, 0.0
         self._origin = self.last.state.q if self._history else None
 
@@ -74,6 +81,25 @@ class Supervisor:
         assert self._points is not None
         q, dq, _, _ = self._points.at(now - self._begin)
         return q, dq
+
+    def may_go_on(self) -> bool:
+        """Whether a robot at rest may be one that goes on along what was stopped: that hardly moves at this time."""
+        if self._stopped is None:
+            return False
+        points, begin = self._stopped
+        t = self.last.measured_at - begin
+        step = points.at(t)[0] - points.at(t - REST_WINDOW)[0]
+        return t < points.duration and bool(np.all(np.abs(step) < CLEARLY * REST_SPEED * REST_WINDOW))
+
+    def goes_on(self, now: float) -> bool:
+        """Whether the robot is seen to move along what was stopped: it began so slowly that it seemed to rest."""
+        if self._stopped is None or not self.known(now) or not self.moves():
+            return False
+        points, begin = self._stopped
+        q, dq, _, _ = points.at(self.last.measured_at - begin)
+        there = np.abs(self.last.state.q - q) <= self.settings.tracking
+        as_fast = np.abs(self.velocity() - dq) <= 0.5 * np.abs(dq) + REST_SPEED
+        return bool(np.any(np.abs(dq) > REST_SPEED) and np.all(there & as_fast))
 
     def unseen(self, now: float) -> Array:
         """Return how far the reference has moved, shape (n,), since the robot was last seen."""
@@ -207,6 +233,8 @@ class Supervisor:
         """
         self._history.clear()
         self._begin -= shift
+        if self._stopped is not None:
+            self._stopped = self._stopped[0], self._stopped[1] - shift
         self.heard, self.jumped_at = min(self.heard, now), min(self.jumped_at, now)
 
     # --- what is wrong with the motion

@@ -256,6 +256,55 @@ def test_a_stop_without_joint_states_allows_for_a_robot_that_has_stood_since(lon
     within_limits(made, share=1.0 + 1e-6)
 
 
+def test_a_lost_stop_of_a_robot_that_has_hardly_begun_is_missed_when_it_should_have_moved():
+    made = Follower(ROBOT)
+    assert made.start(q_from=(0.5, -1.2, 0.2)).accepted
+    made.run(0.3)
+    assert np.abs(made.desired[1]).max() < 0.01, "it seems to be at rest"
+    made.lost = lambda k: k == 2
+    made.do(Stop(made.now))
+    made.until(Phase.ABORTED)
+    assert np.all(made.desired[1] == 0.0) and len(made.sent) == 3
+    made.run(2.0)
+    assert made.machine.phase is Phase.ABORTED and np.all(made.desired[1] == 0.0) and len(made.sent) == 3
+    within_limits(made)
+
+
+def test_a_robot_that_goes_on_long_after_it_was_stopped_is_stopped_again():
+    """Its controller waits for the time of the trajectory's stamp, and the stop in between is lost."""
+    made = Follower(ROBOT, settings=MotionSettings(settle=0.1, tracking=0.1, delay=4.0))
+    assert made.start(q_from=(0.5, -1.2, 0.2)).accepted
+    made.run(0.5)
+    made.lost = lambda k: k == 2
+    made.do(Stop(made.now))
+    made.until(Phase.ABORTED)
+    assert made.now < 104.0 and len(made.sent) == 2, "nothing has moved yet"
+    made.until(Phase.BRAKING, limit=3.0)
+    assert made.reason == "the robot goes on though it was stopped"
+    made.until(Phase.ABORTED)
+    assert np.all(made.desired[1] == 0.0) and len(made.sent) == 3
+    within_limits(made)
+
+
+def test_another_description_does_not_make_positions_right_that_have_jumped():
+    made = Follower(ROBOT)
+    made.tampered = lambda s: replace(s, q=s.q + 0.5)
+    made.run(0.2)
+    made.do(RobotChanged(made.now, replace(ROBOT)))
+    made.run(0.3)
+    assert "positions have just jumped" in made.start().answer and not made.sent
+
+
+def test_who_moves_the_robot_elsewhere_after_a_stop_is_left_alone():
+    made = running(from_desired=True)
+    made.do(Stop(made.now))
+    made.until(Phase.ABORTED)
+    sent, away = len(made.sent), quintic(ROBOT.active_names, made.desired[0], made.desired[0] - 0.5, 0.8)
+    made.arriving.append((made.now, away.shifted(0.01), 0.0))
+    made.run(1.2)
+    assert made.machine.phase is Phase.ABORTED and len(made.sent) == sent
+
+
 def test_a_robot_that_is_seen_again_at_rest_is_not_stopped_again():
     made = running(from_desired=True)
     before = len(made.sent)

@@ -22,6 +22,7 @@ from ros2_dynid.control.excitation_machine import (
     Stop,
 )
 from ros2_dynid.control.motion_limits import MotionSettings
+from ros2_dynid.control.supervisor import REST_WINDOW
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.joint_state import State
 
@@ -43,8 +44,8 @@ def play(robot, seed, seconds):
         latency=float(rng.uniform(0.0, 0.02)),
         droop=float(rng.uniform(-0.003, 0.003)),
     )
-    seen, checked, stopped = Seen(), 0, False
-    faults_until = 0.0
+    seen, checked, stopped, stopped_at = Seen(), 0, False, 0
+    faults_until = rested_at = 0.0
     end = made.now + seconds
     while made.now < end:
         made.step()
@@ -57,12 +58,13 @@ def play(robot, seed, seconds):
         before = made.machine.phase
         if (rng.random() < 0.01 and (before in MOVING or before is Phase.BRAKING)) or rng.random() < 0.05:
             seen.events += 1
+            sent = len(made.sent)
             if _event(made, rng, robot) == "stop" and before in MOVING:
-                stopped = True
+                stopped, stopped_at = True, sent
                 assert made.machine.phase is Phase.BRAKING
-        for _, _, points in made.sent[checked:]:
+        for number, (_, _, points) in enumerate(made.sent[checked:], start=checked):
             _leaves_well(made, points)
-            if stopped and made.machine.phase is Phase.BRAKING:
+            if stopped and made.machine.phase is Phase.BRAKING and number >= stopped_at:
                 assert len(points.t) <= 1 or np.isnan(made.machine._watch.last.state.dq).all(), "only stops leave"
         checked = len(made.sent)
         phase = made.machine.phase
@@ -71,7 +73,10 @@ def play(robot, seed, seconds):
             rests = np.all(np.abs(made.desired[1]) < 0.05) and not made.arriving
             said = [a.reason for a in made.announced if a.reason][-1:]
             doubt = said and ("not known whether" in said[0] or "does not come to rest" in said[0])
-            assert rests or doubt, f"{phase} while it moves: {said}"
+            rested_at = made.now if rests or doubt else rested_at
+            assert made.now - rested_at < REST_WINDOW + 2 * PERIOD, f"{phase} while it moves: {said}"
+        else:
+            rested_at = made.now
     assert np.all(made.fastest <= 1.1 * made.machine.limits.velocity), made.fastest
     seen.sent = len(made.sent)
     return seen
