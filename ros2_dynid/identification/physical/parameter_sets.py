@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ros2_dynid.dynamics.friction_terms import term_column
 from ros2_dynid.identification.estimators.column_layout import Triangle
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import FROM_TRIANGLES, Fit, Problem
@@ -27,6 +28,8 @@ from ros2_dynid.model.parameters import not_felt, standard_names
 from ros2_dynid.model.robot import Array
 
 BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
+SPEEDS = np.linspace(0.02, 1.0, 50)
+"""Shares of a joint's top speed at which its friction must dissipate; below, rows are left out as too slow."""
 
 
 def set_fits(
@@ -113,9 +116,9 @@ def _imposed_on_both(
 
 def least_friction(problem: Problem, found: Estimate) -> dict[str, float]:
     """Return, by name, how large Fv and Fc must be for friction to dissipate in both directions and at every
-    temperature recorded, beside the terms that may be negative."""
+    temperature recorded, beside the terms that may be negative. Less than zero where other terms make up for it."""
     warmth = range_of([prepared.temperatures for prepared in problem.prepared])
-    least: dict[str, float] = {}
+    least = _below_zero(problem, found)
     for term, value in zip(problem.terms, found.friction.tolist(), strict=True):
         if term.kind is FrictionKind.ASYMMETRIC:
             least[f"Fv{term.joint}"] = least.get(f"Fv{term.joint}", 0.0) + abs(value)
@@ -123,6 +126,31 @@ def least_friction(problem: Problem, found: Estimate) -> dict[str, float]:
             name = f"{'Fc' if term.kind is FrictionKind.TEMPERATURE else 'Fv'}{term.joint}"
             changes = value * (warmth[:, problem.robot.active.index(term.joint)] - term.reference)
             least[name] = least.get(name, 0.0) + max(0.0, -float(np.nan_to_num(changes).min()))
+    return least
+
+
+def _below_zero(problem: Problem, found: Estimate) -> dict[str, float]:
+    """Return the least Fv and Fc, by name, with which a joint's law as a whole dissipates at the speeds recorded.
+
+    A root term and a negative Fv together are a curve that flattens: Fv may be as negative as it was found, and Fc what
+    is needed beside that and the terms. Laws with terms that differ between the directions or with the temperature are
+    left out.
+    """
+    robot, layout = problem.robot, problem.information.layout
+    terms = list(zip(problem.terms, found.value[layout.friction].tolist(), strict=True))
+    least: dict[str, float] = {}
+    for k, joint in enumerate(robot.active):
+        own = [(term, value) for term, value in terms if term.joint == joint]
+        odd = any(term.kind is FrictionKind.ASYMMETRIC or term.kind in THERMAL for term, _ in own)
+        names = (f"Fv{joint}", f"Fc{joint}")
+        if not own or odd or not set(names) <= set(problem.base.leaders):
+            continue
+        viscous = min(0.0, float(found.base[problem.base.leaders.index(names[0])]))
+        speed = SPEEDS * max(float(prepared.top_speed[k]) for prepared in problem.prepared)
+        force = viscous * speed
+        for term, value in own:
+            force += value * term_column(term, speed, np.ones_like(speed), np.zeros_like(speed), None)
+        least |= {names[0]: viscous, names[1]: -float(force.min())}
     return least
 
 
