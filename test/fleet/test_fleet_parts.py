@@ -456,8 +456,9 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
     assert run._Tasks(members[1:2], unchecked, known, some, keys, store, tmp_path, "", 2).next_task() is not None
     mapped(by_key["s1"], packed(4))
     store.path("s1").unlink()
-    with pytest.raises(InputError, match="its outcome is gone"):
+    with pytest.raises(InputError, match="its outcome is gone") as caught:
         tasks.next_task()
+    assert caught.value.source == "s1"
 
 
 def test_only_the_last_robots_share_their_questions(tmp_path):
