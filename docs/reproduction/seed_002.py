@@ -72,7 +72,7 @@ PRINTED_MASSES = (3, 4, 5, 6)
 SETS = ("base, scaled", "base, euclidean", "essential, scaled", "essential, euclidean")
 """Standard parameters from base or essential parameters, with our distance and with the paper's."""
 FOLDS = 3
-PAPERS = IdentifyOptions(friction=PLAIN, cross_validate=0)
+PAPERS = IdentifyOptions(friction=PLAIN, cross_validate=0, prior="none")
 """The paper's friction law, viscous and Coulomb."""
 
 
@@ -203,19 +203,19 @@ def from_recording(robot: Robot, folder: Path | None) -> Search:
     if folder is None:
         raise SystemExit("give the FOLDER with tx40_traj.npz, or take what is stored with --stored")
     samples = recorded(robot, folder)
-    options = IdentifyOptions(cross_validate=FOLDS, friction=PLAIN)
+    options = replace(PAPERS, cross_validate=FOLDS)
     plain = identify(robot, [samples], options=options).outcome
     result: Search = {
         "value": np.array([row.value for row in plain.base]),
         "std": np.array([np.nan if row.std is None else row.std for row in plain.base]),
-        "error": np.array([plain.validation["all"].relative]),
+        "error": np.array([plain.sets["base"].validation["all"].relative]),
     }
     names = [row.name for row in plain.base]
     kept, errors, sizes = [], [], []
     for limit in (0.05, 0.1, 0.2, 0.3):
         found = identify(robot, [samples], options=replace(options, essential=True, essential_std=limit)).outcome
         kept.append([name in found.essential for name in names])
-        errors.append(found.validation["all"].relative)
+        errors.append(found.sets["essential"].validation["all"].relative)
         sizes.append(len(found.essential))
     result |= {"kept": np.array(kept, dtype=float), "errors": np.array(errors), "sizes": np.array(sizes, dtype=float)}
     bare = load_robot(folder / "tx40.urdf")

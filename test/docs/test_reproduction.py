@@ -137,4 +137,4 @@ def test_what_is_stored_of_the_recording_is_found_anew():
     options = replace(script.PAPERS, cross_validate=script.FOLDS)
     outcome = script.identify(robot, [samples], options=options).outcome
     np.testing.assert_allclose([row.value for row in outcome.base], kept["value"], rtol=1e-6, atol=1e-9)
-    assert outcome.validation["all"].relative == pytest.approx(kept["error"][0], rel=1e-6)
+    assert outcome.sets["base"].validation["all"].relative == pytest.approx(kept["error"][0], rel=1e-6)
