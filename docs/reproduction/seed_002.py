@@ -72,7 +72,7 @@ PRINTED_MASSES = (3, 4, 5, 6)
 SETS = ("base, scaled", "base, euclidean", "essential, scaled", "essential, euclidean")
 """Standard parameters from base or essential parameters, with our distance and with the paper's."""
 FOLDS = 3
-PAPERS = IdentifyOptions(friction=PLAIN, cross_validate=0, prior="none")
+PAPERS = IdentifyOptions(friction=PLAIN, cross_validate=0)
 """The paper's friction law, viscous and Coulomb."""
 
 
@@ -203,7 +203,7 @@ def from_recording(robot: Robot, folder: Path | None) -> Search:
     if folder is None:
         raise SystemExit("give the FOLDER with tx40_traj.npz, or take what is stored with --stored")
     samples = recorded(robot, folder)
-    options = replace(PAPERS, cross_validate=FOLDS)
+    options = IdentifyOptions(cross_validate=FOLDS, friction=PLAIN)
     plain = identify(robot, [samples], options=options).outcome
     result: Search = {
         "value": np.array([row.value for row in plain.base]),
