@@ -140,22 +140,20 @@ def visible(
     return seen
 
 
-def run(name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE, seconds: float = SECONDS) -> Score:
-    """Return what identification makes of one recording."""
+def rubbing(
+    name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE, seconds: float = SECONDS
+) -> tuple[Robot, Samples, Array, Array, Array]:
+    """Return an arm with the law in every joint, its recording, its speeds and carried torques, and the noise."""
     rng = np.random.default_rng([seed, *law.encode()])
     robot = load_robot(name)
     chi = true_parameters(robot, seed)
-    if law in STICKING:
-        recorded = sticking(replace(robot, friction=()), chi, seed, seconds, torque_noise=STICKING[law])
-        return scored(robot, (), (), problem_of(robot, recorded))
     t, q, dq, ddq = motion(rng, robot, seconds)
     top = np.abs(dq).max(axis=0)
     carried = inverse_dynamics(*frictionless(robot, chi), q, dq, ddq)
     coulomb = np.maximum(0.1 * carried.std(axis=0), 0.3 * rng.uniform(0.8, 1.2, len(top)))
     for k in range(robot.n):
         chi[14 * k + 11], chi[14 * k + 12] = coulomb[k] / top[k], coulomb[k]
-    terms = drawn_terms(rng, robot, law, coulomb, top)
-    plant = replace(robot, friction=terms)
+    plant = replace(robot, friction=drawn_terms(rng, robot, law, coulomb, top))
     tau = inverse_dynamics(plant, chi, q, dq, ddq)
     sigma = noise * tau.std(axis=0)
     samples = Samples(
@@ -165,9 +163,21 @@ def run(name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE, seconds:
         tau=tau + rng.normal(0.0, 1.0, tau.shape) * sigma,
         source="simulated",
     )
+    return plant, samples, dq, carried, sigma
+
+
+def run(name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE, seconds: float = SECONDS) -> Score:
+    """Return what identification makes of one recording."""
+    robot = load_robot(name)
+    if law in STICKING:
+        chi = true_parameters(robot, seed)
+        recorded = sticking(replace(robot, friction=()), chi, seed, seconds, torque_noise=STICKING[law])
+        return scored(robot, (), (), problem_of(robot, recorded))
+    plant, samples, dq, carried, sigma = rubbing(name, law, seed, noise=noise, seconds=seconds)
     problem = problem_of(robot, samples)
     filters = problem.prepared[0].filter
     in_rows = sigma * np.sqrt(min(1.0, 2.0 * (filters.row_cutoff or RATE / 2) / RATE))
+    terms = plant.friction
     return scored(plant, terms, visible(robot, terms, dq, carried, in_rows, filters), problem)
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from recordings import DATA, simulated, simulated_truth, tx40
+from recordings import DATA, simulated, simulated_truth, study, tx40
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
@@ -50,6 +50,16 @@ ROBOTS = ["demo6", "tx40", "ur10", "panda30"]
 @pytest.mark.parametrize("name", ROBOTS)
 def test_good_recordings_are_not_suspected(name):
     assert findings(*recording(name)) == ()
+
+
+def test_friction_of_other_laws_is_no_wrong_unit():
+    """Friction of load and Stribeck that plain friction does not explain makes the joints seem to contradict."""
+    plant, samples, *_ = study("study_friction").rubbing("demo6", "load+stribeck", 1, seconds=60.0)
+    robot = replace(plant, friction=())
+    assert findings(robot, samples) == ()
+    size = np.array([1.0, 1.0, 0.2, 1.0, 1.0, 1.0])
+    (found,) = findings(robot, replace(samples, tau=samples.tau * size))
+    assert found.kind == "effort_unit" and "elbow" in found.joints
 
 
 @pytest.mark.parametrize(

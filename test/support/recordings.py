@@ -22,15 +22,15 @@ DATA = Path(os.environ.get("DYNID_DATA", ROOT.parent / "shared" / "data"))
 TX40 = Path(os.environ.get("DYNID_TX40", DATA / "tx40"))
 
 
-def study() -> Any:
-    """Return the module bench/study_error_bars.py, which simulates."""
-    if "study_error_bars" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("study_error_bars", ROOT / "bench" / "study_error_bars.py")
+def study(name: str = "study_error_bars") -> Any:
+    """Return a module of bench/, which simulates."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, ROOT / "bench" / f"{name}.py")
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules["study_error_bars"] = module
+        sys.modules[name] = module
         spec.loader.exec_module(module)
-    return sys.modules["study_error_bars"]
+    return sys.modules[name]
 
 
 @functools.cache

@@ -60,14 +60,18 @@ class Diagnosis:
 
 def diagnose(problem: Problem) -> Diagnosis:
     """Return what is wrong with the recordings; what would hide the rest comes alone."""
-    problem = problem.plain()
+    chosen, problem = problem, problem.plain()
     problem = replace(problem, information=coarser(problem.information, BLOCKS))
     robot, motion = problem.robot, sampled_motion(problem.prepared)
     evidence = tuple(effort_evidence(robot, motion))
     for found in (_degrees(problem, motion), _mounting(robot, motion, evidence)):
         if found is not None:
             return Diagnosis((found,), evidence)
-    return Diagnosis(_efforts(problem, evidence, motion), evidence)
+    found_efforts = _efforts(problem, evidence, motion)
+    if found_efforts and chosen.terms:  # friction of other laws is no wrong unit: with them the joints may agree
+        known = replace(chosen, information=coarser(chosen.information, BLOCKS))
+        found_efforts = found_efforts if _efforts(known, evidence, motion) else ()
+    return Diagnosis(found_efforts, evidence)
 
 
 def refuse(findings: Sequence[Finding], source: str) -> None:
