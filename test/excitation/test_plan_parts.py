@@ -90,6 +90,12 @@ def test_a_pose_that_is_not_safe_is_left_for_one_that_is(apart):
         poses.rest_pose(ROBOT, BOUNDS, shapes=apart(lambda pose: 0.04))
 
 
+@pytest.mark.parametrize(("distance", "first"), [(0.16, True), (0.14, False)])
+def test_the_first_pose_with_enough_room_is_taken(apart, distance, first):
+    shapes = apart(lambda pose: distance if np.allclose(pose, MIDDLE) else 0.5)
+    assert np.allclose(poses.rest_pose(ROBOT, BOUNDS, shapes=shapes), MIDDLE) == first
+
+
 @pytest.mark.parametrize(
     ("start", "words"),
     [
@@ -259,6 +265,37 @@ def test_poses_of_sweeps_from_little_to_much_gravity(loads):
     np.testing.assert_array_equal(bare[0], MIDDLE)
 
 
+@pytest.mark.parametrize(
+    ("loads", "felt", "count"),
+    [
+        ((10.0, 9.1, 9.5), 10.0, 1),
+        ((10.0, 8.9, 9.5), 10.0, 3),
+        ((10.0, 8.5, 10.0), 10.0, 2),  # nothing between the least and the largest
+        ((1.5e-9, 0.0, 1e-9), 1.0, 3),
+        ((0.9e-9, 0.0, 0.5e-9), 1.0, 1),  # rounding, beside what others feel
+    ],
+)
+def test_loads_that_differ_by_little_are_the_same(monkeypatch, loads, felt, count):
+    pool = [MIDDLE + np.array([0.01 * k, 0.0, 0.0]) for k in range(3)]
+
+    def torque(robot, chi, way):
+        k = int(np.argmin([abs(way[0, 0] - pose[0]) for pose in pool]))
+        return np.tile([felt, -loads[k], 0.0], (len(way), 1))
+
+    monkeypatch.setattr(sweeps, "gravity_torque", torque)
+    monkeypatch.setattr(sweeps, "fault_of", lambda *_: "")
+    found = sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 1, 3, 0.3)
+    assert len(found) == count
+    wanted = [0] if count == 1 else list(np.argsort(loads))
+    if count != 2:
+        np.testing.assert_array_equal([pose for pose, _, _ in found], [pool[k] for k in wanted])
+    monkeypatch.setattr(sweeps, "fault_of", lambda robot, bounds, shapes, chi, pose: "" if pose[0] < 0.505 else "no")
+    assert len(sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 1, 3, 0.3)) == 1
+    monkeypatch.setattr(sweeps, "fault_of", lambda *_: "no")
+    with pytest.raises(InputError, match=f"joint '{NAMES[1]}' cannot sweep at any safe pose"):
+        sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 1, 3, 0.3)
+
+
 # --- what a plan is asked for
 
 
@@ -380,7 +417,7 @@ def test_a_point_changed_by_hand_rules(tmp_path, where):
     text = (tmp_path / "m.yaml").read_text()
     assert load_trajectory(tmp_path / "m.yaml").kind == "points"
     lines = text.splitlines()
-    for change, kind in ((1e-7, "points"), (2e-5, "file")):
+    for change, kind in ((1e-7, "points"), (8e-6, "points"), (1.5e-5, "file")):
         point = json.loads(lines[20].removeprefix("- "))
         point[where][1] += change
         (tmp_path / "n.yaml").write_text("\n".join([*lines[:20], f"- {json.dumps(point)}", *lines[21:]]))

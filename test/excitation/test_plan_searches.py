@@ -25,6 +25,7 @@ from ros2_dynid.excitation.plan import DEFAULT_BUDGET_S, PlanOptions
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Limits
@@ -68,6 +69,17 @@ def asked(monkeypatch):
 
 
 # --- a plan
+
+
+def test_what_is_planned_where_nobody_says_otherwise():
+    wish = PlanOptions()
+    assert (wish.method, wish.duration_s, wish.harmonics, wish.periods) == ("fourier", 10.0, 6, 1)
+    assert (wish.margin, wish.equilibrium_weight, wish.rate_hz, wish.seed) == (0.05, 0.06, 50.0, 0)
+    assert (wish.optimiser, wish.measure, wish.spent_s, wish.time_budget_s) == ("gradient", "svd", 0.0, None)
+    assert planning.START_S == {"fourier": 2.5, "points": 6.0}
+    assert planning._starts(TimeBudget(12.0), "points") == 2 and planning._starts(TimeBudget(18.5), "points") == 3
+    assert planning._starts(TimeBudget(45.0), "fourier") == 16
+    assert Trajectory(ROBOT.active_names, MOVE).rate_hz == 50.0
 
 
 @pytest.mark.parametrize(
@@ -138,10 +150,10 @@ def test_a_plan_that_is_not_safe_or_shows_nothing_is_not_given(asked):
     asked(curve=through_points(np.array([0.0, 6.0]), np.array([MIDDLE, MIDDLE + 2.0]), np.zeros((2, 3))))
     with pytest.raises(InputError, match="no safe trajectory was found: "):
         planning.plan(ROBOT)
-    for angle, shown in ((1e-5, True), (5e-8, False), (0.0, False)):  # cond = 2 / angle
+    for angle, shown in ((2.1e-7, True), (1.5e-7, False), (0.0, False)):  # cond = 2 / angle
         asked(W=np.array([[1.0, np.cos(angle)], [0.0, np.sin(angle)], [0.0, 0.0]]))
         if shown:
-            assert planning.plan(ROBOT).cond_normalised == pytest.approx(2e5, rel=1e-3)
+            assert planning.plan(ROBOT).cond_normalised == pytest.approx(2.0 / angle, rel=1e-3)
         else:
             with pytest.raises(InputError, match="does not excite the base parameters"):
                 planning.plan(ROBOT)
@@ -204,6 +216,43 @@ def test_series_begin_as_wide_as_every_limit_of_every_joint_allows(monkeypatch, 
     np.testing.assert_array_equal(mask, np.tile(~never, (500, 1)))
     assert never.any() and not never.all()
     assert safe(problem.series(np.zeros(problem.shape))) and not safe(problem.series(9.0 * np.ones(problem.shape)))
+
+
+@pytest.mark.parametrize(("friction", "finer"), [((), 1), ((FrictionTerm(1, FrictionKind.CUBIC, 1.0),), 3)])
+def test_samples_of_a_period(friction, finer):
+    problem = small_problem()
+    problem = replace(problem, model=replace(problem.model, terms=friction))
+    y = np.random.default_rng(0).normal(size=problem.shape)
+    for matrices, count in ((problem._coarse, 16 * 3 * finer), (problem._fine, 4 * 16 * 3 * finer)):
+        found = problem._samples(y, matrices)
+        t = 5.0 * np.arange(count) / count
+        for mine, theirs in zip(found, problem.series(y).evaluate(t), strict=True):
+            np.testing.assert_allclose(mine, theirs, atol=1e-12)
+    assert problem.model.size == len(problem.model.columns) + len(friction)
+    W = problem.W(y)
+    assert W.shape == (3 * 16 * 3 * finer, problem.model.size)
+    if friction:
+        dq = problem.series(y).evaluate(5.0 * np.arange(144) / 144)[1]
+        np.testing.assert_allclose(W[0::3, -1], dq[:, 0] ** 3, atol=1e-12)
+        assert not W[1::3, -1].any() and not W[2::3, -1].any()
+
+
+def test_signs_are_soft_within_a_share_of_the_speed_limits(monkeypatch):
+    seen = []
+    real = fourier_search.regressor_with_gradient
+
+    def watched(robot, q, dq, ddq, softness):
+        seen.append(softness)
+        return real(robot, q, dq, ddq, softness)
+
+    monkeypatch.setattr(fourier_search, "regressor_with_gradient", watched)
+    problem = small_problem()
+    y = np.random.default_rng(0).normal(size=problem.shape).ravel()
+    problem.cost(y, 4.0, 1.0)
+    np.testing.assert_allclose(seen[0], 0.08 * BOUNDS.velocity)
+    free = replace(problem.penalty, bounds=replace(BOUNDS, velocity=np.array([3.0, np.inf, 2.0])))
+    replace(problem, penalty=free).cost(y, 4.0, 1.0)
+    np.testing.assert_allclose(seen[1], [0.24, 0.08, 0.16])
 
 
 # --- which series is kept
@@ -511,6 +560,21 @@ def test_no_further_attempt_when_time_is_short(monkeypatch):
         clock.now = now
         point_search.optimise_trajectory(full, np.random.default_rng(2), clock, 1)
         assert len(joined) == attempts
+
+
+def test_times_between_points_have_their_ends():
+    problem = segment_problem()
+    x = np.zeros(problem.substitution.size + 18)
+    for value, seconds in ((0.0, 1.05), (1.0, 0.05 + np.e), (9.0, 0.05 + np.exp(5.0)), (-9.0, 0.05 + np.exp(-5.0))):
+        x[-18:] = value
+        np.testing.assert_allclose(problem.states(x)[2], seconds)
+    assert point_search.TIME_WEIGHT == 1e-3
+    x[-18:] = 0.0
+    longer = x.copy()
+    longer[-18:] = 1.0
+    free = replace(problem, penalty=replace(problem.penalty, chi=None))
+    rise = free.cost(longer, 4.0, 0.0)[0] - free.cost(x, 4.0, 0.0)[0]
+    assert rise == pytest.approx(1e-3 * 18 * (np.e - 1.0), rel=1e-6), "a longer motion costs a little"
 
 
 def test_variables_and_points_of_joints_with_limits_of_their_own():

@@ -8,13 +8,23 @@ import pytest
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.excitation.sensitivity import energy_with_gradient, regressor_with_gradient
+from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
+from ros2_dynid.model.transforms import rotation_rpy, transform
 
 STEP = 1e-6
 
 
-def random_robot(seed: int, *, tree: bool = False, coupled: bool = False, passive: bool = False) -> Robot:
+FORCES = (
+    Force("spring", ForceKind.SPRING, (0, 1, 2, 3), {1: 1.0, 3: -0.5}, rest=0.2),
+    Force("piston", ForceKind.CYLINDER, (0, 1, 2), {}, (Pivot(0, (0.3, -2.0, 0.1)), Pivot(4, (0.5, 0.2, 3.0))), 0.4),
+)
+
+
+def random_robot(
+    seed: int, *, tree: bool = False, coupled: bool = False, passive: bool = False, elastic: bool = False
+) -> Robot:
     rng = np.random.default_rng(seed)
     joints = tuple(
         Joint(f"j{j}", int(rng.integers(0, j)) if tree else j - 1, int(rng.random() < 0.4), *rng.normal(size=6))
@@ -26,10 +36,18 @@ def random_robot(seed: int, *, tree: bool = False, coupled: bool = False, passiv
         gravity=5.0 * rng.normal(size=3),
         coupling=(Coupling(5, {4: 0.7, 5: 1.3}, True), Coupling(1, {1: 1.0, 2: -0.5, 3: 0.2})) if coupled else (),
         passive=(Passive(2, {1: 0.5, 3: -2.0}, 0.3),) if passive else (),
+        base=transform(rotation_rpy(0.3, -0.2, 0.5), np.array([0.1, 0.4, -0.3])) if elastic else np.eye(4),
+        forces=FORCES if elastic else (),
     )
 
 
-KINDS = ({}, {"tree": True}, {"coupled": True}, {"tree": True, "coupled": True, "passive": True})
+KINDS = (
+    {},
+    {"tree": True},
+    {"coupled": True},
+    {"tree": True, "coupled": True, "passive": True},
+    {"coupled": True, "passive": True, "elastic": True},
+)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
