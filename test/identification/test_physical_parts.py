@@ -203,17 +203,30 @@ def test_friction_is_at_least_what_terms_of_either_sign_take():
         FrictionTerm(1, FrictionKind.TEMPERATURE_VISCOUS, reference=20.0),
     )
     warm = [np.array([[20.0, 25.0, 30.0], [40.0, 45.0, 30.0]]), np.array([[22.0, 24.0, 30.0], [30.0, 50.0, 30.0]])]
-    prepared = [SimpleNamespace(temperatures=one) for one in warm]
-    problem = SimpleNamespace(prepared=prepared, terms=terms, robot=ROBOT)
-    found = SimpleNamespace(friction=np.array([-0.3, 0.1, -0.02, 5.0, 0.4]))
-    least = parameter_sets.least_friction(problem, found)
-    assert least == {
+    friction = np.array([-0.3, 0.1, -0.02, 5.0, 0.4])
+
+    def problem(temperatures):
+        top = [np.array([1.0, 1.0, 2.0]), np.array([1.0, 1.0, 4.0])]
+        return SimpleNamespace(
+            prepared=[SimpleNamespace(temperatures=one, top_speed=v) for one, v in zip(temperatures, top, strict=True)],
+            terms=terms,
+            robot=ROBOT,
+            base=SimpleNamespace(leaders=("Fv3", "Fc3")),
+            information=SimpleNamespace(layout=SimpleNamespace(friction=slice(2, 7))),
+        )
+
+    def found(viscous):
+        base = np.array([viscous, 1.0])
+        return SimpleNamespace(friction=friction, base=base, value=np.append(base, friction))
+
+    falling = {"Fv3": pytest.approx(-0.05), "Fc3": pytest.approx(0.05 * 4.0)}  # at the top speed, with no load
+    assert parameter_sets.least_friction(problem(warm), found(-0.05)) == falling | {
         "Fv1": pytest.approx(0.3),  # of 20 to 40 degrees it never falls below the reference
         "Fc2": pytest.approx(0.1 * 6.0),  # at 24 degrees
         "Fv2": pytest.approx(0.02 * 20.0),  # at 50 degrees
     }
-    cold = SimpleNamespace(prepared=[SimpleNamespace(temperatures=None)], terms=terms, robot=ROBOT)
-    assert parameter_sets.least_friction(cold, found) == {"Fv1": pytest.approx(0.3)}
+    rising = {"Fv3": 0.0, "Fc3": 0.0}
+    assert parameter_sets.least_friction(problem([None, None]), found(0.2)) == rising | {"Fv1": pytest.approx(0.3)}
 
 
 def test_sets_start_from_each_other_and_nothing_is_computed_twice():
