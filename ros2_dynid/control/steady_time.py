@@ -36,6 +36,11 @@ class SteadyTime:
             if not -BACK <= stamp - self._stamp <= 0.0:  # jitter does not take time back, a clock that was set does
                 self._stamp = stamp
 
+    def ns_of(self, stamp_ns: int) -> int:
+        """Return a stamp [ns] of the simulated clock in the time that `at` gives; 0, for none, stays 0."""
+        with self._lock:
+            return stamp_ns - round(1e9 * self._leapt) if stamp_ns else 0
+
     def at(self, simulated: float, real: float) -> float:
         """Return the time [s] when the simulated clock says `simulated` and the machine's own one `real` [s]."""
         with self._lock:

@@ -90,3 +90,14 @@ def test_a_clock_that_stands_is_dead_after_two_seconds_of_the_real_one():
     assert steady.at(100.0, 12.5) == pytest.approx(100.5)
     unborn = SteadyTime()
     assert unborn.at(0.0, 10.0) == unborn.at(0.0, 50.0) == 0.0, "none has been heard yet"
+
+
+def test_stamps_of_the_simulated_clock_lie_in_steady_time_whatever_was_left_out():
+    steady = SteadyTime()
+    steady.at(100.0, 10.0)
+    assert steady.ns_of(100_000_000_000) == 100_000_000_000 and steady.ns_of(0) == 0
+    assert steady.at(100.0, 13.0) == 101.0, "it stood for three seconds"
+    assert steady.at(103.25, 13.25) == 104.25, "and is back"
+    assert steady.ns_of(103_250_000_000) == 104_250_000_000
+    assert steady.at(1103.5, 13.5) == 104.25, "set ahead"
+    assert steady.ns_of(1_103_500_000_000) == 104_250_000_000

@@ -277,7 +277,8 @@ class Excitation(ManagedNode):
             if self._simulated:
                 self._steady.heard(1e-9 * state.stamp)
             now = self._now()
-            self._owner.state(JointStateArrived(now, state, self._stamps.time_of(state.stamp, now)))
+            stamp = self._steady.ns_of(state.stamp) if self._simulated else state.stamp
+            self._owner.state(JointStateArrived(now, state, self._stamps.time_of(stamp, now)))
 
 
 def main() -> int:
