@@ -25,7 +25,8 @@ from ros2_dynid.recording.checks import check_samples
 from ros2_dynid.recording.read import load_samples
 
 SECONDS = 2.0
-MEGABYTES = 1000.0
+MEGABYTES = 850.0
+"""More than there was before [MB]: with the libraries a process of its own stays below 1 GB."""
 _LIES = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1)
 
 
@@ -113,6 +114,8 @@ def run(count: int, seed: int, keep: Path | None = None) -> Outcome:
     """Damage `count` recordings and read each; failures are kept in a folder if one is given."""
     rng = random.Random(seed)
     outcome = Outcome()
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # forgets the peak of what was done before
+    before = _high_water()
     previous = signal.signal(signal.SIGALRM, _alarm)
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +126,7 @@ def run(count: int, seed: int, keep: Path | None = None) -> Outcome:
                 kind, data = damage(contents[path], contents[rng.choice(good)], rng)
                 target = _placed(Path(folder) / f"case{number}", path, data)
                 name = f"{number} {path.parent.name}/{path.name} {kind}"
-                _try(target, name, outcome, keep)
+                _try(target, name, outcome, keep, before + MEGABYTES)
                 shutil.rmtree(Path(folder) / f"case{number}")
     finally:
         signal.signal(signal.SIGALRM, previous)
@@ -142,7 +145,7 @@ def _placed(case: Path, original: Path, data: bytes) -> Path:
     return case
 
 
-def _try(path: Path, name: str, outcome: Outcome, keep: Path | None) -> None:
+def _try(path: Path, name: str, outcome: Outcome, keep: Path | None, most: float) -> None:
     begin = time.perf_counter()
     failure = ""
     try:
@@ -164,7 +167,7 @@ def _try(path: Path, name: str, outcome: Outcome, keep: Path | None) -> None:
         outcome.slowest, outcome.slowest_name = seconds, name
     if not failure and seconds > SECONDS:
         failure = f"{seconds:.1f} s"
-    if not failure and _high_water() > MEGABYTES:
+    if not failure and _high_water() > most:
         failure = f"{_high_water():.0f} MB"
     if failure:
         outcome.failures.append(f"{name}: {failure}")
