@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import pytest
 
@@ -15,6 +16,11 @@ RUNS = {"motion": 66, "description": 60, "effort": 80}
 SEED = int(os.environ.get("DYNID_CAMPAIGN_SEED", "1"))
 ENOUGH = 0.9
 """Share of the runs that must have been judged for the campaign to say anything."""
+RARE = 0.01
+"""Largest share of runs with a violation that is not seen again."""
+AGAIN = 3
+"""Times that a run with a violation is repeated. One that is seen again fails the test; a coincidence of milliseconds
+that is not is told as a warning, with the options that make its run again."""
 MOSTLY = 0.3
 """Share of the missions that must come to their end: a suite that never moves would pass everything else."""
 
@@ -25,8 +31,15 @@ def test_no_fault_passes_a_limit_and_every_run_ends_at_rest_with_its_recording(t
     for run in runs:
         print(described(run))
     judged = [run for run in runs if not run.spoilt]
-    bad = [described(run) for run in judged if run.violations]
-    assert not bad, f"seed {SEED}: {len(bad)} of {len(judged)} runs\n" + "\n".join(bad)
+    bad = [run for run in judged if run.violations]
+    for run in bad:
+        assert run.index >= 0, described(run)
+        (folder := tmp_path / f"{run.lane}_{run.index}").mkdir()
+        repeated = campaign({run.lane: [(run.index, run.fault)] * AGAIN}, SEED, folder)
+        seen = [described(other) for other in repeated if other.violations and not other.spoilt]
+        assert not seen, f"seed {SEED}: seen again\n" + "\n".join([described(run), *seen])
+        warnings.warn(f"in one run, and not again:\n{described(run)}", stacklevel=1)
+    assert len(bad) <= RARE * len(judged), "\n".join(map(described, bad))
     assert len(runs) >= 200
     if len(judged) < ENOUGH * len(runs):
         pytest.skip(

@@ -193,6 +193,7 @@ class Lane(Node):
         self._asking: dict[str, Any] = {}
         self._seen_bags: set[Path] = set((folder / "recordings").glob("*"))
         self._bag_state: dict[str, Any] = {}
+        self._sent_before: list[Any] = []
         self._healing: list[Callable[[], None]] = []
         self._healer, self._running = threading.RLock(), None
         self._own_pauses = file_of(folder, os.getpid())
@@ -363,7 +364,7 @@ class Lane(Node):
         began = time.monotonic()
         self.watchdog.begin()
         self._bag_state = {}
-        self.proxy.published = []
+        self._sent_before, self.proxy.published = self.proxy.published, []
 
         def strike() -> None:
             self.faults()[fault](rng)
@@ -415,7 +416,9 @@ class Lane(Node):
             if "disk" not in self._bag_state:
                 self.watchdog.note(f"{path.name} cannot be read: {error}", danger=True)
             return 0
-        sent = [data for _, data in self.proxy.published]
+        # a recorder that was paused writes what it had when it goes on, which may be in the next run
+        published = [*self._sent_before, *self.proxy.published]
+        sent = [data for _, data in published]
         if not found:
             return 0
         starts = [k for k, data in enumerate(sent) if data == found[0]]
@@ -423,7 +426,7 @@ class Lane(Node):
             what = f"{path.name}: its {len(found)} joint states are not what was sent without a gap"
             self.watchdog.note(what, danger=True)
         elif "killed" in self._bag_state:
-            last = max(time_ for time_, data in self.proxy.published if data == found[-1])
+            last = max(time_ for time_, data in published if data == found[-1])
             lost = self._bag_state["killed"] - last
             if lost > HALF_SECOND:
                 self.watchdog.note(f"{path.name}: the last {lost:.2f} s before the kill are lost", danger=True)
