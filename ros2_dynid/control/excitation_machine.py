@@ -509,8 +509,8 @@ class ExcitationMachine:
                 measured = watch.velocity()
                 dq, speed_error = measured, np.abs(measured - dq)
             seen = watch.last.state.q
-            q = seen + dq * min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
-            q = np.clip(q, np.minimum(limits.lower, seen), np.maximum(limits.upper, seen))
+            since = min(max(now - watch.last.measured_at, 0.0), self.settings.stale)
+            q = limits.not_beyond(seen + since * dq, seen)
         else:
             error = np.minimum(error, self.settings.tracking)
         dense = known and bool(np.all(np.isnan(watch.last.state.dq)))

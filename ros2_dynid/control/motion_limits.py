@@ -46,6 +46,11 @@ class MotionLimits:
     acceleration: Array
     deceleration: Array
 
+    def not_beyond(self, q: Array, start: Array) -> Array:
+        """Return positions q, shape (n,), reached from `start`, held at a limit unless that lies beyond it already."""
+        inside: Array = np.clip(q, np.minimum(self.lower, start), np.maximum(self.upper, start))
+        return inside
+
 
 def motion_limits(robot: Robot, settings: MotionSettings) -> MotionLimits:
     """Return the limits of the robot's active joints; a joint without a position or velocity limit is refused."""

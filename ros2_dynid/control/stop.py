@@ -81,7 +81,7 @@ def braking(
     """
     a, lead = limits.deceleration, max(lead, GRID)
     off = error + np.abs(dq) * lead
-    begin = np.clip(q + lead * dq, np.minimum(limits.lower, q), np.maximum(limits.upper, q))
+    begin = limits.not_beyond(q + lead * dq, q)
     ahead = np.where(dq > 0, np.maximum(limits.upper - begin, 0.0), np.maximum(begin - limits.lower, 0.0))
 
     def needed(off: Array, speed_error: Array | float = 0.0) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from excitation_robots import uneven
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import friction_sweeps as sweeps
 from ros2_dynid.excitation import trajectory as files
@@ -25,22 +25,9 @@ from ros2_dynid.excitation.quintic import (
 )
 from ros2_dynid.excitation.static import approach, time_between
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, rehearsal, save_trajectory, to_message
-from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Limits, Robot
 
-LIMITS = (
-    Limits(-1.0, 2.0, 3.0, effort=500.0),
-    Limits(-2.0, -0.5, 1.0, effort=400.0),
-    Limits(0.2, 1.2, 2.0, effort=300.0),
-)
-ROBOT = load_robot("demo3")
-ROBOT = replace(
-    ROBOT,
-    joints=tuple(
-        replace(joint, limits=replace(x, acceleration=a))
-        for joint, x, a in zip(ROBOT.joints, LIMITS, (5.0, 7.0, 4.0), strict=True)
-    ),
-)
+ROBOT = uneven()
 BOUNDS = bounds_of(ROBOT, 0.0)
 MIDDLE = np.array([0.5, -1.25, 0.7])
 INDEX = [0, 1, 2]
@@ -300,7 +287,7 @@ def test_sweeps_of_joints_with_limits_of_their_own(monkeypatch):
     for k in range(3):
         alone = np.abs(np.delete(s.dq, k, axis=1)).max(axis=1) < 1e-9
         steady = alone & (np.abs(s.ddq[:, k]) < 1e-9) & (np.abs(s.dq[:, k]) > 1e-6)
-        assert steady.any() and np.abs(s.dq[steady, k]).max() <= 0.9 * 0.4 * LIMITS[k].velocity + 1e-9
+        assert steady.any() and np.abs(s.dq[steady, k]).max() <= 0.9 * 0.4 * ROBOT.joints[k].limits.velocity + 1e-9
     again = sweeps.friction_sweeps(ROBOT, speeds=(0.1, 0.4), loads=2, reach=0.3, margin=0.1, seed=2)
     np.testing.assert_array_equal(again.curve.a, found.curve.a)
 

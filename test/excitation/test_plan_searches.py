@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from excitation_robots import uneven
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
@@ -26,23 +27,9 @@ from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
-from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.robot import Limits
 
-LIMITS = (
-    Limits(-1.0, 2.0, 3.0, effort=500.0),
-    Limits(-2.0, -0.5, 1.0, effort=400.0),
-    Limits(0.2, 1.2, 2.0, effort=300.0),
-)
-ROBOT = load_robot("demo3")
-ROBOT = replace(
-    ROBOT,
-    joints=tuple(
-        replace(joint, limits=replace(x, acceleration=a))
-        for joint, x, a in zip(ROBOT.joints, LIMITS, (5.0, 7.0, 4.0), strict=True)
-    ),
-)
+ROBOT = uneven()
 BOUNDS = bounds_of(ROBOT, 0.0)
 MIDDLE = np.array([0.5, -1.25, 0.7])
 CHI = standard_vector(ROBOT)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Limits, Robot
 
 TABLE_6 = {
@@ -25,6 +27,17 @@ def three_dof(velocity: float = 3.0, *, parameters: bool = True, **limits: float
         Joint("j3", 2, d=0.5, r=0.2, limits=bounds),
     )
     return Robot("three", joints, parameters=TABLE_6 if parameters else {})
+
+
+def uneven() -> Robot:
+    """Return the robot demo3 with limits of its own for each joint, none of them symmetric."""
+    limits = (
+        Limits(-1.0, 2.0, 3.0, 5.0, effort=500.0),
+        Limits(-2.0, -0.5, 1.0, 7.0, effort=400.0),
+        Limits(0.2, 1.2, 2.0, 4.0, effort=300.0),
+    )
+    robot = load_robot("demo3")
+    return replace(robot, joints=tuple(replace(one, limits=x) for one, x in zip(robot.joints, limits, strict=True)))
 
 
 def example_urdf(path: str) -> Path:

@@ -14,7 +14,6 @@ import numpy as np
 from follower import Follower
 from ros2_dynid.control.excitation_machine import MOVING, ExcitationTick, JointStateArrived, Phase, Stop
 from ros2_dynid.control.motion_limits import MotionSettings
-from ros2_dynid.control.reference import reference
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.recording.live import StampClock
 
@@ -133,7 +132,7 @@ class Mission(Follower):
             self.begin += self.period
             self.now += self.period
         else:
-            self._arrivals()
+            self.arrivals()
             self._move()
             self._emit()
         if self.on and self.fault == "machine paused":
@@ -142,15 +141,6 @@ class Mission(Follower):
             state = heapq.heappop(self.coming)[2]
             self.do(JointStateArrived(self.now, state, self.stamps.time_of(state.stamp, self.now)))
         self.do(ExcitationTick(self.now))
-
-    def _arrivals(self) -> None:
-        while self.arriving and self.arriving[0][0] <= self.now:
-            _, points, delay = self.arriving.pop(0)
-            q, dq = self.desired if self.from_desired else (self.q, self.dq)
-            t, first = np.concatenate(([0.0], points.t + delay)), (q, dq, np.zeros(3))
-            given = [x for x in (points.q, points.dq, points.ddq) if x is not None]
-            rows = [np.vstack(pair) for pair in zip(first, given, strict=False)]
-            self.followed, self.begin = reference(points.joint_names, t, *rows), self.now
 
     def _emit(self) -> None:
         """Let the driver say where the robot is."""

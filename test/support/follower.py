@@ -84,12 +84,8 @@ class Follower:
         q, dq = self.desired
         return q - self.droop, dq
 
-    def step(self):
-        self.now += PERIOD
-        if self.paused:  # the robot's computer stands: neither its time goes on nor does anything arrive
-            self.begin += PERIOD
-            self.do(ExcitationTick(self.now))
-            return
+    def arrivals(self):
+        """Let the controller take what has arrived."""
         while self.arriving and self.arriving[0][0] <= self.now:
             _, points, delay = self.arriving.pop(0)
             if self.deaf:
@@ -100,6 +96,14 @@ class Follower:
             rows = [np.vstack(pair) for pair in zip(first, given, strict=False)]
             self.followed = reference(points.joint_names, t, *rows)
             self.begin = self.now
+
+    def step(self):
+        self.now += PERIOD
+        if self.paused:  # the robot's computer stands: neither its time goes on nor does anything arrive
+            self.begin += PERIOD
+            self.do(ExcitationTick(self.now))
+            return
+        self.arrivals()
         if self.followed is not None:
             q, dq, ddq, _ = self.followed.at(self.now - self.begin)
             self.desired = q, dq
