@@ -30,6 +30,7 @@ from motions import recorded_motion
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.messages import LATCHED
+from ros2_dynid.nodes.identification.requests import identify_options, payload_options
 from ros_graph import graph, jobs_of
 
 NOISY = """
@@ -89,12 +90,14 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
         options = IdentifyOptions(
             angle_unit="deg", gain_joints=["elbow"], gains=[-0.5], row_cutoff=12.0, end=7.0, known_delay=True
         )
+        options.sensor = "elbow=motor"
         goal = Identify.Goal(bags=["odd.npz"], options=options, essential=True)
         found = load_model(client.act(Identify, "identification/identify", goal).model_path)
         assert found.fit["all"].relative < 0.02 and found.essential is not None
         obtained = found.obtained["options"]
         assert obtained["preparation"]["gains"] == {"elbow": -0.5} and obtained["preparation"]["delay"] == 0.0
         assert obtained["reading"]["units"]["angle"] == "deg" and obtained["reading"]["end"] == 7.0
+        assert obtained["sensor"] == "elbow=motor"
         for wrong, reason in (
             ({"row_cutoff": -1.0}, "row_cutoff is -1"),
             ({"angle_unit": "turns"}, "unknown angle unit 'turns'"),
@@ -102,6 +105,8 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
             ({"gain_joints": ["knee"], "gains": [1.0]}, "knee"),
             ({"columns": ["/etc/passwd"]}, "options.columns holds"),
             ({"friction": "butter"}, "friction 'butter'"),
+            ({"sensor": "elbow=moon"}, "the sensor is 'moon'"),
+            ({"torque_sensor": "motor"}, "torque sensor is at the motor"),
         ):
             goal = Identify.Goal(bags=[bag], options=IdentifyOptions(**wrong))
             with pytest.raises(ClientError, match=reason):
@@ -131,6 +136,18 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
         with pytest.raises(ClientError, match="not active"):
             client.call(IdentifyRecording, "identification/identify_recording", bags=[bag])
         assert excitation.poll() is None and identification.poll() is None
+
+
+def test_a_request_that_names_its_sensors_overrides_the_parameter():
+    named = IdentifyOptions(sensor="elbow=link,wrist=motor", torque_sensor="link+Fc")
+    for options in (
+        identify_options(Identify.Goal(options=named), "wls", "motor"),
+        payload_options(named, "motor"),
+    ):
+        assert options.sensor == "elbow=link,wrist=motor" and options.torque_sensor == "link+Fc"
+    assert identify_options(Identify.Goal(), "wls", "link").sensor == "link"
+    assert payload_options(IdentifyOptions(), "link").sensor == "link"
+    assert identify_options(Identify.Goal(), "wls", "auto").torque_sensor == "link"
 
 
 @pytest.mark.timeout(60)

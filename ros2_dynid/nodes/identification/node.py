@@ -57,7 +57,9 @@ class Identification(ManagedNode):
             IdentifyRecording, "~/identify_recording", self._on_identify, callback_group=self._job.group
         )
         self._model_services = ModelServices(self, self._served, lambda: self.description_text)
-        self._payload = PayloadService(self, self._job, self._recordings, self.working_robot)
+        self._payload = PayloadService(
+            self, self._job, self._recordings, self.working_robot, lambda: str(self.value("sensor"))
+        )
         self._action = self._action or IdentifyAction(self, self._job, self.identify)
 
     def on_robot(self, robot: Robot) -> None:

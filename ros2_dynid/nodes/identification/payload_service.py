@@ -21,13 +21,20 @@ from ros2_dynid.usecases.robot_source import RobotSource
 class PayloadService:
     """Answers ~/identify_payload from recordings without and with the load."""
 
-    def __init__(self, node: Node, job: OneJob, recordings: Folder, robot_source: Callable[[], RobotSource]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        job: OneJob,
+        recordings: Folder,
+        robot_source: Callable[[], RobotSource],
+        sensor: Callable[[], str],
+    ) -> None:
         """Offer the service of `node`.
 
         job: shared with the identification, so that one waits for the other; robot_source: how the job finds the robot,
-        or raises why it cannot work now.
+        or raises why it cannot work now; sensor: which torque the efforts are, where a request does not say.
         """
-        self._job, self._recordings, self._robot_source = job, recordings, robot_source
+        self._job, self._recordings, self._robot_source, self._sensor = job, recordings, robot_source, sensor
         self._logger = node.get_logger()
         node.create_service(IdentifyPayload, "~/identify_payload", self._on_payload, callback_group=job.group)
 
@@ -43,7 +50,7 @@ class PayloadService:
                 tuple(str(self._recordings.existing(bag)) for bag in request.empty_bags),
                 tuple(str(self._recordings.existing(bag)) for bag in request.loaded_bags),
                 request.link or None,
-                payload_options(request.options),
+                payload_options(request.options, self._sensor()),
             )
             found = self._job.work(PAYLOAD, wanted)
             response.payload = inertia_message(found.mass, found.com, found.inertia)

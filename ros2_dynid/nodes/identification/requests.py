@@ -12,11 +12,11 @@ from ros2_dynid.srv import IdentifyRecording
 
 
 def identify_options(request: Identify.Goal | IdentifyRecording.Request, method: str, sensor: str) -> IdentifyOptions:
-    """Return the options of a request; method: the one of a request that names none; sensor: that of the robot."""
+    """Return the options of a request; method, sensor: those of a request that names none."""
     plain = plain_options(request.options)
     plain |= {
         "method": request.method or method,
-        "sensor": sensor,
+        "sensor": request.options.sensor or sensor,
         "cross_validate": request.cross_validate,
         "essential": request.essential,
         "standard": request.standard,
@@ -25,9 +25,9 @@ def identify_options(request: Identify.Goal | IdentifyRecording.Request, method:
     return decode(IdentifyOptions, plain)
 
 
-def payload_options(message: OptionsMessage) -> IdentifyOptions:
-    """Return the options of a request for a payload."""
-    return decode(IdentifyOptions, plain_options(message))
+def payload_options(message: OptionsMessage, sensor: str) -> IdentifyOptions:
+    """Return the options of a request for a payload; sensor: the one of a request that names none."""
+    return decode(IdentifyOptions, plain_options(message) | {"sensor": message.sensor or sensor})
 
 
 def plain_options(message: OptionsMessage) -> dict[str, Plain]:
@@ -46,9 +46,8 @@ def plain_options(message: OptionsMessage) -> dict[str, Plain]:
     preparation = _given(preparation | {"gains": _gains(message)})
     if message.known_delay:
         preparation["delay"] = message.delay
-    model: dict[str, Plain] = _given(
-        {"friction": message.friction, "prior": message.prior, "controller": message.controller}
-    )
+    choices = ("friction", "prior", "controller", "sensor", "torque_sensor")
+    model: dict[str, Plain] = _given({name: getattr(message, name) for name in choices})
     return {**model, "checks": not message.skip_checks, "reading": _given(reading), "preparation": preparation}
 
 
