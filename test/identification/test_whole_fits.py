@@ -1,0 +1,276 @@
+"""Two sensors, loads with their friction, gains and bodies: fits to exact rows against numbers known beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.account import second_sensors
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
+from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.estimators.two_sensors import drive_values, second_errors, two_sensors
+from ros2_dynid.identification.loads import loaded_friction
+from ros2_dynid.identification.model_file import model_of
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.physical import essential
+from ros2_dynid.identification.physical.consistency import table
+from ros2_dynid.identification.physical.standard import full_map
+from ros2_dynid.identification.physical_parameters import physical_parameters
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.validation.torque_errors import torque_errors
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import by_joint, link_slice, standard_names, standard_vector
+from ros2_dynid.sim.truth import true_parameters
+
+ROBOT = load_robot("demo3")
+BASE = base_parameters(ROBOT)
+CHI = true_parameters(ROBOT, 4)
+LINKS = CHI.copy()
+by_joint(ROBOT, LINKS)[:, 10:] = 0.0
+BIAS = np.array([0.3, -0.2, 0.1])
+
+
+def motion(seed, count=600):
+    return np.random.default_rng(seed).uniform(-1.5, 1.5, (3, count, 3))
+
+
+# --- efforts at the motors and at the links
+
+
+@cache
+def both(count=2, noise=1e-3, missing=False):
+    """Return recordings whose second stream is the torque at the links of joints 1 and 3, the last one's only there."""
+    found = []
+    for k in range(count):
+        q, dq, ddq = motion(10 + k)
+        rng = np.random.default_rng(20 + k)
+        tau = inverse_dynamics(ROBOT, CHI, q, dq, ddq) + noise * rng.normal(size=q.shape)
+        second = inverse_dynamics(ROBOT, LINKS, q, dq, ddq) + BIAS + 0.2 * noise * rng.normal(size=q.shape)
+        second[:, 1] = np.nan
+        if missing and k == 0:
+            second[:, 0] = np.nan
+        found.append(replace(as_prepared(ROBOT, q, dq, ddq, tau), second=second))
+    return tuple(found)
+
+
+def two(prepared, terms=()):
+    information = inform(ROBOT, BASE, prepared, delay=False, terms=terms)
+    return information, two_sensors(ROBOT, BASE, prepared, information.layout, terms)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_both_streams_in_one_fit_are_least_squares_on_the_rows_of_both(missing):
+    prepared = both(missing=missing)
+    information, found = two(prepared)
+    assert found.joints == (0, 2) and found.information.n == 5 and found.layout == information.layout
+    count = sum(len(p.t) for p in prepared)
+    assert list(found.information.rows) == [count, count, count, count - (600 if missing else 0), count]
+    columns = found.base.columns(ROBOT)
+    links = np.array([not name.startswith(("Ia", "Fv", "Fc", "off")) for name in found.base.leaders])
+    estimate = found.estimate()
+    A, y = [], []
+    for p in prepared:
+        Y = regressor(ROBOT, p.q, p.dq, p.ddq)[:, :, columns]
+        for j in range(3):
+            A.append(np.column_stack((Y[:, j], np.zeros((len(p.t), 2)))) / estimate.sigma[j])
+            y.append(p.tau[:, j] / estimate.sigma[j])
+        for i, j in enumerate((0, 2)):
+            if np.isfinite(p.second[0, j]):
+                bias = np.tile(np.arange(2) == i, (len(p.t), 1))
+                A.append(np.column_stack((Y[:, j] * links, bias)) / estimate.sigma[3 + i])
+                y.append(p.second[:, j] / estimate.sigma[3 + i])
+    value = np.linalg.lstsq(np.vstack(A), np.concatenate(y), rcond=None)[0]
+    np.testing.assert_allclose(estimate.value, value, atol=1e-6)
+    np.testing.assert_allclose(estimate.value[-2:], BIAS[[0, 2]], atol=1e-3)
+    np.testing.assert_allclose(estimate.sigma, [1e-3] * 3 + [2e-4] * 2, rtol=0.1)
+    fit = found.fit(None)
+    truth = BASE.values(ROBOT, CHI)
+    np.testing.assert_allclose(fit.base, truth, atol=1e-3)
+    error = (fit.base - truth) / fit.base_std
+    assert 0.4 < np.sqrt(np.mean(error**2)) < 1.6 and fit.identified.all()
+    np.testing.assert_allclose(fit.covariance, found.back @ estimate.covariance @ found.back.T)
+    np.testing.assert_array_equal(fit.sigma, estimate.sigma[:3])
+    half = found.fit(range(20, 60))
+    assert not np.allclose(half.base, fit.base, atol=1e-12) and np.allclose(half.base, truth, atol=5e-3)
+
+
+def test_what_the_second_sensor_says_of_the_drive():
+    prepared = both()
+    information, found = two(prepared)
+    estimate = found.estimate()
+    for joint in (0, 2):
+        drive = drive_values(found, estimate, joint)
+        truth = dict(zip(("Ia", "Fv", "Fc"), by_joint(ROBOT, CHI)[joint, 10:13], strict=True))
+        assert set(drive) == {"Ia", "Fv", "Fc"}
+        for part, (value, std) in drive.items():
+            assert value == pytest.approx(truth[part], abs=5 * std) and 0.0 < std < 0.01
+    for (error, torque, rows), j in zip(second_errors(found, estimate), (0, 2), strict=True):
+        second = np.concatenate([p.second[:, j] for p in prepared])
+        assert torque == pytest.approx(np.linalg.norm(second)) and rows == 1200
+        assert error == pytest.approx(2e-4 * np.sqrt(1200), rel=0.1)
+    problem = Problem(ROBOT, BASE, prepared, information, np.zeros(len(BASE)), second=found)
+    told = second_sensors(problem)
+    assert list(told) == [ROBOT.active_names[0], ROBOT.active_names[2]]
+    for (name, row), bias in zip(told.items(), (0.3, 0.1), strict=True):
+        assert row.sensor == "link" and row.bias == pytest.approx(bias, abs=5 * row.bias_std), name
+        assert 1e-6 < row.bias_std < 1e-4 and row.fit.rms == pytest.approx(2e-4, rel=0.1)
+        assert row.fit.relative == pytest.approx(
+            row.fit.rms
+            / np.sqrt(
+                np.mean(np.concatenate([p.second[:, list(ROBOT.active_names).index(name)] for p in prepared]) ** 2)
+            ),
+            rel=1e-6,
+        )
+        assert set(row.drive) == set(row.drive_std) == {"Ia", "Fv", "Fc"}
+    assert second_sensors(replace(problem, second=None)) == {}
+    with pytest.raises(InputError, match="fitted together by wls only"):
+        fitter(Method.OLS, problem)
+    np.testing.assert_array_equal(fitter(Method.WLS, problem)(None).value, found.fit(None).value)
+    bare = [replace(p, second=None) for p in prepared]
+    assert two(bare)[1] is None
+
+
+def test_friction_terms_are_felt_by_the_motor_of_their_joint_alone():
+    terms = (FrictionTerm(3, FrictionKind.CUBIC), FrictionTerm(1, FrictionKind.ROOT))
+    prepared = tuple(
+        replace(p, tau=p.tau + np.column_stack((0.4 * np.sign(p.dq[:, 0]) * np.sqrt(np.abs(p.dq[:, 0])),
+                                               np.zeros(len(p.t)), 0.7 * p.dq[:, 2] ** 3)))
+        for p in both()
+    )  # fmt: skip
+    _, found = two(prepared, terms)
+    assert found.fit(None).friction == pytest.approx([0.7, 0.4], abs=2e-3)
+    np.testing.assert_allclose(found.fit(None).base, BASE.values(ROBOT, CHI), atol=3e-3)
+
+
+# --- loads and gains where friction grows with the load
+
+FRICTION = tuple(FrictionTerm(joint, FrictionKind.LOAD, share) for joint, share in ((1, 0.1), (2, 0.2), (3, 0.15)))
+RUBBING = replace(ROBOT, friction=FRICTION)
+COM = np.array([0.02, -0.03, 0.1])
+
+
+def body(mass, com=COM):
+    J = 0.01 * np.eye(3) + mass * (com @ com * np.eye(3) - np.outer(com, com))
+    return np.array((J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass))
+
+
+@cache
+def problem_with(mass, seed, scale=(1.0, 1.0, 1.0)):
+    chi = CHI.copy()
+    if mass:
+        chi[link_slice(2)] += body(mass)
+    q, dq, ddq = motion(seed)
+    tau = inverse_dynamics(RUBBING, chi, q, dq, ddq) + 1e-3 * np.random.default_rng(seed).normal(size=q.shape)
+    prepared = (as_prepared(ROBOT, q, dq, ddq, tau / np.array(scale)),)
+    information = inform(ROBOT, BASE, prepared, delay=False)
+    return Problem(ROBOT, BASE, prepared, information, BASE.values(ROBOT, standard_vector(ROBOT)))
+
+
+TERMS = tuple(replace(term, coefficient=0.0) for term in FRICTION)
+
+
+def test_loads_are_exact_where_their_friction_is_known():
+    found = loaded_friction.identify_loads_with_law(
+        problem_with(0.0, 1), [problem_with(2.0, 2), problem_with(0.7, 3)], TERMS
+    )
+    for load, mass in zip(found, (2.0, 0.7), strict=True):
+        assert load.mass == pytest.approx(mass, abs=5e-3) and 1e-5 < load.mass_std < 2e-3
+        np.testing.assert_allclose(load.com, COM, atol=5e-3)
+        assert load.contradicting == ()
+    alone = loaded_friction.identify_load_with_law(problem_with(0.0, 1), problem_with(2.0, 2), TERMS, free=True)
+    assert alone.mass == pytest.approx(2.0, abs=5e-3)
+    plain = loaded_friction.identify_load_with_law(problem_with(0.0, 1), problem_with(2.0, 2), ())
+    assert abs(plain.mass - 2.0) > 0.02, "it is the friction that makes the difference"
+
+
+def test_a_load_on_a_model_is_exact_with_its_friction():
+    base = BASE.values(ROBOT, CHI)
+    b = len(base)
+    model = model_of(RUBBING, BASE, base, np.full(b, 1e-4), 1e-8 * np.eye(b))
+    found = loaded_friction.identify_load_on_model_with_law(model, problem_with(2.0, 2))
+    assert found.mass == pytest.approx(2.0, abs=5e-3) and 1e-5 < found.mass_std < 5e-3
+    np.testing.assert_allclose(found.com, COM, atol=5e-3)
+    problem = problem_with(2.0, 2)
+    law = replace(problem, terms=(*TERMS, FrictionTerm(1, FrictionKind.STRIBECK, speed=0.1, of_shape=True)))
+    assert loaded_friction.law_of(law) == TERMS
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_gains_are_exact_with_the_friction_of_the_load(whole):
+    scale = (2.0, -0.5, 1.25)
+    empty, loaded = problem_with(0.0, 1, scale), problem_with(2.0, 2, scale)
+    load = body(2.0) if whole else None
+    found = loaded_friction.drive_gains_with_law(empty, loaded, "load", Method.WLS, 2.0, load)
+    known = np.isfinite(found.value)
+    assert known[1:].all()
+    np.testing.assert_allclose(found.value[known], np.array(scale)[known], rtol=0.02)
+    assert np.all(found.std[known] > 1e-5) and np.all(found.std[known] < 0.05)
+    if whole:
+        plain = loaded_friction.drive_gains_with_law(empty, loaded, "viscous+coulomb", Method.WLS, 2.0, load)
+        assert np.nanmax(np.abs(plain.value / scale - 1.0)) > 0.03
+
+
+# --- standard and consistent parameters
+
+
+@cache
+def fitted():
+    q, dq, ddq = motion(5)
+    tau = inverse_dynamics(ROBOT, CHI, q, dq, ddq)
+    tau = tau + 0.02 * tau.std(axis=0) * np.random.default_rng(0).normal(size=tau.shape)
+    prepared = (as_prepared(ROBOT, q, dq, ddq, tau),)
+    information = inform(ROBOT, BASE, prepared, delay=False)
+    problem = Problem(ROBOT, BASE, prepared, information, BASE.values(ROBOT, standard_vector(ROBOT)))
+    return problem, wls(information)
+
+
+def test_nothing_is_computed_that_nobody_asked_for():
+    problem, found = fitted()
+    empty = physical_parameters(problem, found, None, IdentifyOptions())
+    assert (empty.standard, empty.consistent, empty.value, empty.consistency) == (None, None, None, None)
+    only = physical_parameters(problem, found, None, IdentifyOptions(standard=True))
+    assert only.consistent is None and only.value is None and only.consistency.imposed is None
+
+
+@pytest.mark.parametrize("distance", ["scaled", "euclidean"])
+def test_standard_parameters_have_the_torques_of_the_base_ones(distance):
+    problem, found = fitted()
+    options = IdentifyOptions(standard=True, distance=distance)
+    whole = physical_parameters(problem, found, None, options)
+    chi = np.array([whole.standard[name] for name in standard_names(ROBOT)])
+    np.testing.assert_allclose(full_map(ROBOT, BASE) @ chi, found.base, atol=1e-6)
+    counts = whole.consistency
+    assert counts.base == table(ROBOT, chi) and counts.essential is None
+    assert counts.a_priori == table(ROBOT, standard_vector(ROBOT))
+    assert counts.smallest_joint_inertia is not None and counts.smallest_joint_inertia_imposed is None
+    selection = essential(problem.information, found)
+    assert len(selection.kept) < len(BASE)
+    few = physical_parameters(problem, selection.estimate, selection, options)
+    other = np.array([few.standard[name] for name in standard_names(ROBOT)])
+    assert not np.allclose(other, chi)
+    assert few.consistency.base == counts.base and few.consistency.essential == table(ROBOT, other)
+    errors = [torque_errors(ROBOT.active_names, problem.information, value)["all"].relative
+              for value in (found.value, full_map(ROBOT, BASE) @ other)]  # fmt: skip
+    assert errors[1] < 1.1 * errors[0]
+
+
+def test_consistent_parameters_with_their_errors():
+    pytest.importorskip("clarabel")
+    problem, found = fitted()
+    whole = physical_parameters(problem, found, None, IdentifyOptions(consistent=True))
+    chi = np.array([whole.consistent[name] for name in standard_names(ROBOT)])
+    np.testing.assert_allclose(full_map(ROBOT, BASE) @ chi, whole.value[: len(BASE)], atol=1e-6)
+    counts = whole.consistency
+    assert whole.standard is None and counts.imposed["full"] == 3 and counts.imposed == table(ROBOT, chi)
+    assert 0.0 <= counts.loss < 0.05 and counts.smallest_joint_inertia_imposed > 0.0
+    assert counts.fit == torque_errors(ROBOT.active_names, problem.information, whole.value)
+    assert counts.base is None and counts.smallest_joint_inertia is None
