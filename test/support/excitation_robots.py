@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.robot import Joint, Limits, Robot
+from ros2_dynid.model.robot import Joint, Limits, Passive, Robot
 
 TABLE_6 = {
     "ZZ1": 5.0186, "XX2": -2.05, "XY2": 0.7, "XZ2": -1.07, "YZ2": 0.65, "ZZ2": 6.55, "MX2": 4.3, "MY2": 0.6,
@@ -45,3 +45,22 @@ def example_urdf(path: str) -> Path:
     import pinocchio
 
     return Path(pinocchio.__file__).parents[4] / "share/example-robot-data/robots" / path
+
+
+def with_follower() -> Robot:
+    """Return an arm of three active joints and one that follows two of them: numbers 1, 3 and 4 are the active ones.
+
+    No two joints share a limit, and none of the position limits is symmetric.
+    """
+    joints = (
+        Joint("turn", 0, limits=Limits(-1.0, 2.0, 3.0, 5.0, effort=500.0)),
+        Joint("follower", 1, alpha=-np.pi / 2, d=0.1, limits=Limits(-4.0, 5.0, 9.0, 40.0, effort=1.0)),
+        Joint("lift", 2, d=0.4, r=0.1, limits=Limits(-2.0, -0.5, 1.0, 7.0, effort=400.0)),
+        Joint("tilt", 3, d=0.3, alpha=0.4, limits=Limits(0.2, 1.2, 2.0, 4.0, effort=300.0)),
+    )
+    parameters = {
+        f"{kind}{j}": value * (1 + 0.1 * j)
+        for j in (1, 2, 3, 4)
+        for kind, value in {"M": 4.0, "MX": 0.6, "MY": 0.2, "MZ": -0.1, "XX": 0.3, "YY": 0.4, "ZZ": 0.5}.items()
+    } | {"Fv1": 2.0, "Fc1": 3.0, "Fv3": 1.0, "Fc3": 2.0, "Fv4": 0.5, "Fc4": 1.0}
+    return Robot("follows", joints, passive=(Passive(2, {1: -0.1, 3: 0.2}, 0.3),), parameters=parameters)
