@@ -14,9 +14,10 @@ from excitation_robots import with_follower
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import friction_sweeps as sweeps
+from ros2_dynid.excitation import plan as planning
 from ros2_dynid.excitation import static
 from ros2_dynid.excitation.collision import Shapes, clearance, planes_of
-from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory, known_parameters
+from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory, known_parameters, peak_effort
 from ros2_dynid.excitation.plan import PlanOptions, plan, validation_plan
 from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.model.robot import Limits
@@ -193,6 +194,28 @@ def test_sweeps_of_joints_behind_a_follower(monkeypatch):
         assert max(sizes) > 1.1 * min(sizes)
 
 
+@pytest.mark.parametrize("kind", ["cap", "margin"])
+def test_sweeps_are_pushed_more_softly_where_an_effort_limit_would_be_met(monkeypatch, kind):
+    monkeypatch.setattr(sweeps, "POSES", 2)
+    light = replace(ROBOT, gravity=np.zeros(3))
+    wish = {"speeds": (0.3,), "loads": 1, "reach": 0.3, "start": MIDDLE}
+    free = sweeps.friction_sweeps(light, margin=0.0, **wish)
+    peak = peak_effort(light, free.curve, CHI)
+    between = 0.93 * float(peak.max())
+    if kind == "cap":
+        found = sweeps.friction_sweeps(light, margin=0.0, caps=Caps(effort=between), **wish)
+    else:
+        strong = replace(
+            light, joints=tuple(replace(j, limits=replace(j.limits, effort=between / 0.9)) for j in light.joints)
+        )
+        found = sweeps.friction_sweeps(strong, margin=0.1, **wish)
+    assert peak_effort(light, found.curve, CHI).max() <= between < peak.max()
+    slower = np.abs(found.curve.extrema()[2]).max(axis=0) / np.abs(free.curve.extrema()[2]).max(axis=0)
+    assert np.any(slower < 0.95)
+    with pytest.raises(InputError, match="torque of joint"):
+        sweeps.friction_sweeps(light, margin=0.0, caps=Caps(effort=0.3), **wish)
+
+
 # --- plans
 
 
@@ -238,7 +261,8 @@ def test_points_keep_the_limits_of_followers_and_caps():
 
 
 def test_a_plan_clears_the_floor_and_says_by_how_much():
-    shapes = floor_at(-0.1)
+    at = clearance(ROBOT, floor_at(0.0), MIDDLE[None])[0]
+    shapes = floor_at(at - 0.01)  # the middle of the limits is too low to rest there
     wish = PlanOptions(time_budget_s=0.05, duration_s=6.0, harmonics=3, groups=["inertial"], shapes=shapes, margin=0.0)
     found = plan(TIGHT, wish)
     s = found.trajectory.at(np.linspace(0.0, found.duration, 601))
@@ -255,3 +279,17 @@ def test_a_validation_has_other_frequencies_and_keeps_what_was_asked_for():
     assert excess(TIGHT, found.trajectory, 0.05, Caps(velocity=0.9)) < 1e-9
     assert found.trajectory.rate_hz == 20.0
     np.testing.assert_allclose(found.trajectory.start, [0.4, -1.0, 0.6])
+
+
+def test_a_validation_takes_another_seed_each_time(monkeypatch):
+    asked = []
+    real = planning.plan
+
+    def watched(robot, options):
+        asked.append(options)
+        return real(robot, replace(options, time_budget_s=0.02, groups=["inertial"]))
+
+    monkeypatch.setattr(planning, "plan", watched)
+    validation_plan(TIGHT, PlanOptions(seed=3))
+    assert (asked[0].seed, asked[0].harmonics, asked[0].duration_s) == (3 + 7919, 7, 13.0)
+    assert (asked[0].criterion, asked[0].method, asked[0].margin) == ("logdet", "fourier", 0.05)

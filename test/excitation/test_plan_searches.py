@@ -147,7 +147,7 @@ def test_a_plan_that_is_not_safe_or_shows_nothing_is_not_given(asked):
 
 
 def test_a_plan_with_shapes_says_how_close_it_comes(asked, monkeypatch):
-    asked()
+    seen = asked()
     rates = []
 
     def clearance(robot, shapes, q):
@@ -160,6 +160,7 @@ def test_a_plan_with_shapes_says_how_close_it_comes(asked, monkeypatch):
     found = planning.plan(ROBOT, PlanOptions(shapes=shapes, margin=0.0))
     assert found.clearance_m == pytest.approx(0.2) and "a shape could not be read" in found.notes
     assert rates[-1] == 601 and rates[-2] == 602, "100 times a second"
+    assert seen[0].penalty.shapes is shapes, "the search keeps away from them"
 
 
 # --- what a search of series is asked for

@@ -178,6 +178,10 @@ def test_a_capsule_holds_its_points_tightly(seed):
     assert gaps.max() <= 1e-9 and np.sort(gaps)[-1] > -1e-3 * size.max(), "some lie on it"
     volume = np.pi * capsule[2] ** 2 * (np.linalg.norm(capsule[1] - capsule[0]) + 4 / 3 * capsule[2])
     assert shapes._volume(capsule) == pytest.approx(volume)
+    a, b, r = capsule
+    step = 1e-3 * (b - a)
+    for smaller in ((a + step, b, r), (a, b - step, r), (a, b, 0.999 * r)):
+        assert max(outside(p, smaller) for p in points) > 1e-9, "no shorter at either end, no thinner"
 
 
 def test_shapes_are_inside_their_capsules():
@@ -209,6 +213,11 @@ def test_a_bent_mesh_is_covered_by_more_than_one_capsule():
     for corner in triangles.reshape(-1, 3):
         assert min(outside(corner, capsule) for capsule in found) <= 1e-9
     assert len(shapes.cover(triangles, 1)) == len(shapes.cover(triangles[:7])) == len(shapes.cover(arm)) == 1
+    crowd, few = rng.uniform(-0.05, 0.05, (40, 3, 3)), rng.uniform(-0.02, 0.02, (5, 3, 3)) + np.array([3.0, 0.0, 0.0])
+    for count, alone in ((4, True), (3, False)):  # fewer are too few for a capsule of their own
+        for side in (1.0, -1.0):
+            mesh = np.concatenate((crowd[: 4 * count], few[:count])) * [side, 1.0, 1.0]
+            assert any(min(side * a[0], side * b[0]) > 1.0 for a, b, _ in shapes.cover(mesh)) == alone
     assert "a, b" in shapes.missing_note(["a", "b"])[0] and shapes.missing_note([]) == ()
 
 
