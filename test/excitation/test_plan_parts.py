@@ -178,6 +178,14 @@ def test_how_far_a_joint_may_sweep(apart, joint, reach, span):
         static.sweep_span(ROBOT, BOUNDS, apart(lambda pose: 0.0), MIDDLE, joint, reach)
 
 
+@pytest.mark.parametrize("joint", [0, 1, 2])
+def test_a_joint_needs_a_hundredth_to_sweep(joint):
+    low, high = static.sweep_span(ROBOT, BOUNDS, None, MIDDLE, joint, 0.00501)
+    assert (low, high) == pytest.approx((MIDDLE[joint] - 0.00501, MIDDLE[joint] + 0.00501), abs=1e-12)
+    with pytest.raises(InputError, match=f"joint '{NAMES[joint]}' cannot do a ramp"):
+        static.sweep_span(ROBOT, BOUNDS, None, MIDDLE, joint, 0.00499)
+
+
 def test_ramps_of_joints_with_limits_of_their_own():
     found = static.ramps(ROBOT, speeds=(0.1, 0.5), reach=0.4, margin=0.0, start=MIDDLE)
     s = found.sample(400.0)
