@@ -1,0 +1,240 @@
+"""Arms whose axes lie on a grid, where every tie of the table's rules is met; and which of two wishes counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.forces import Force, ForceKind, Pivot
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.model.joint_limits import with_joint_limits
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.mdh import Axis, mdh_table
+from ros2_dynid.model.robot import Joint
+from ros2_dynid.model.transforms import mdh_transform
+from urdf_text import joint, link, urdf
+
+WAYS = [np.array(way, dtype=float) for way in np.vstack((np.eye(3), -np.eye(3)))]
+MARGIN = 0.1
+
+
+def grid_axes(seed, shift=(0.0, 0.0, 0.0)):
+    """Return a tree of six axes along coordinate directions through points of a grid, moved by `shift`."""
+    rng = np.random.default_rng(seed)
+    parents = [0, *(int(rng.integers(max(0, k - 2), k + 1)) or 1 for k in range(1, 6))]
+    return [
+        Axis(parent, WAYS[rng.integers(6)], rng.integers(-2, 3, 3).astype(float) + np.array(shift))
+        for parent in parents
+    ]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_tables_of_axes_on_a_grid(seed):
+    axes = grid_axes(seed)
+    reference = next(way for way in WAYS if abs(way @ axes[0].direction) < 0.5)
+    rows, frames = mdh_table(axes, reference)
+    for number, (axis, row) in enumerate(zip(axes, rows, strict=True), start=1):
+        step = mdh_transform(Joint("j", 0, 0, row.gamma, row.b, row.alpha, row.d, row.theta, row.r))
+        np.testing.assert_allclose(frames[axis.parent] @ step, frames[number], atol=1e-12)
+        np.testing.assert_array_equal(frames[number][:3, 2], axis.direction)
+        off = frames[number][:3, 3] - axis.point
+        np.testing.assert_allclose(np.cross(off, axis.direction), 0.0, atol=1e-12)
+        for angle in (row.gamma, row.theta):
+            assert -math.pi / 2 + MARGIN < angle <= math.pi / 2 + MARGIN
+        assert -math.pi < row.alpha <= math.pi
+        assert row.alpha in (0.0, math.pi / 2, math.pi, -math.pi / 2), "exact"
+        for angle in (row.gamma, row.theta):  # of parallel axes any, but a right angle is exact
+            right = round(angle / (math.pi / 2)) * (math.pi / 2)
+            assert angle == right or abs(angle - right) > 0.1
+        for length in (row.b, row.d, row.r):
+            assert length == 0.0 or abs(length) > 0.2
+    children = {axis.parent: [k for k, a in enumerate(axes, 1) if a.parent == axis.parent] for axis in axes}
+    for parent, carried in children.items():
+        if parent:
+            assert (rows[carried[0] - 1].gamma, rows[carried[0] - 1].b) == (0.0, 0.0), "the first child's normal is x"
+    np.testing.assert_array_equal(frames[0], frames[1])
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 4))
+@pytest.mark.parametrize("shift", [(-1003.0, -2003.0, -3001.0), (0.37, -0.61, 0.13), (1001.7, 12.3, -9.9)])
+def test_the_table_does_not_depend_on_where_the_robot_stands(seed, shift):
+    axes = grid_axes(seed)
+    reference = next(way for way in WAYS if abs(way @ axes[0].direction) < 0.5)
+    here, _ = mdh_table(axes, reference)
+    there, _ = mdh_table(grid_axes(seed, shift), reference)
+    values = np.array([[(r.gamma, r.b, r.alpha, r.d, r.theta, r.r) for r in rows] for rows in (here, there)])
+    np.testing.assert_allclose(values[1], values[0], atol=1e-9)
+    np.testing.assert_array_equal(values[1] == 0.0, values[0] == 0.0)
+
+
+@pytest.mark.parametrize("tilt", [-0.09, 0.0, 0.09])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_right_angle_but_for_a_little_keeps_its_side(tilt, side):
+    """theta is about +90 deg, whichever way the normal points: -90 deg is its other side."""
+    turned = np.array([np.cos(side * math.pi / 2 + tilt), np.sin(side * math.pi / 2 + tilt), 0.0])
+    z, x = np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0])
+    axes = [Axis(0, z, np.zeros(3)), Axis(1, z, 1.0 * x), Axis(2, z, 1.0 * x + 0.5 * turned)]
+    rows, _ = mdh_table(axes, x)
+    assert rows[1].theta == pytest.approx(math.pi / 2 + tilt) and rows[1].d == pytest.approx(1.0)
+    assert rows[2].d == pytest.approx(0.5 * side)
+
+
+# --- names and ends
+
+
+def arm(name="seven", tools=True):
+    return urdf(
+        *(link(f"l{k}") for k in range(4)),
+        link("flange"),
+        link("bracket"),
+        joint("j1", "l0", "l1", xyz="0 0 0.3"),
+        joint("j2", "l1", "l2", xyz="0.4 0 0", axis="0 1 0"),
+        joint("j3", "l2", "l3", xyz="0.2 0 0", axis="0 1 0"),
+        joint("on", "l1", "bracket", type="fixed", xyz="0 0.1 0"),
+        joint("end", "l3", "flange", type="fixed", xyz="0.1 0 0"),
+        name=name,
+    )
+
+
+def test_a_robot_has_its_urdfs_name():
+    assert robot_from_urdf_string(arm("seven")).name == "seven"
+    assert robot_from_urdf_string(arm().replace(' name="seven"', "")).name == "robot"
+    assert robot_from_urdf_string(arm("")).name == "robot"
+
+
+def test_tools_are_the_links_behind_the_last_joints():
+    robot = robot_from_urdf_string(arm())
+    assert {name: number for name, (number, _) in robot.tools.items()} == {"l3": 3, "flange": 3}
+    pose = robot.tools["flange"][1]
+    np.testing.assert_allclose(pose[:3, 3] - robot.tools["l3"][1][:3, 3], pose[:3, :3] @ [0.1, 0.0, 0.0], atol=1e-12)
+    assert list(robot_from_urdf_string(arm(), tip_link="bracket").tools) == ["bracket"]
+    assert robot_from_urdf_string(arm(), tip_link="bracket").tools["bracket"][0] == 1
+    assert [j.name for j in robot_from_urdf_string(arm(), tip_link="bracket").joints] == ["j1"]
+
+
+def test_the_shape_of_a_friction_term():
+    assert FrictionTerm(1, FrictionKind.STRIBECK, 1.0, speed=0.3).shape == 0.3
+    assert FrictionTerm(1, FrictionKind.POWER, 1.0, exponent=0.7).shape == 0.7
+    assert FrictionTerm(1, FrictionKind.CUBIC, 1.0).shape == 0.0
+
+
+# --- which of two wishes counts
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return a writer of robot files beside arm.urdf, in a folder that is not the present one."""
+    folder = tmp_path / "robots"
+    folder.mkdir()
+    (folder / "arm.urdf").write_text(arm())
+
+    def write(text, name="r.yaml"):
+        (folder / name).write_text(text)
+        return folder / name
+
+    return write
+
+
+def test_what_is_asked_for_counts_before_what_the_file_says(files):
+    file = files("urdf: arm.urdf\nbase_link: l1\ntip_link: l3\nhold: {j1: 0.5}\n")
+    assert [j.name for j in load_robot(file).joints] == ["j2", "j3"]
+    assert [j.name for j in load_robot(file, base_link="l2").joints] == ["j3"]
+    assert [j.name for j in load_robot(file, tip_link="l2").joints] == ["j2"]
+    assert [j.name for j in load_robot(file, hold={"j3": 0.0}).joints] == ["j2"]
+    held = files("urdf: arm.urdf\nhold: {j1: 0.5, j3: 0.25}\n", "held.yaml")
+    for given, wanted in ((None, 0.5), ({"j1": -0.7}, -0.7)):
+        robot = load_robot(held, hold=given)
+        assert [j.name for j in robot.joints] == ["j2"]
+        axis = robot.base[:3, :3] @ mdh_transform(robot.joints[0])[:3, 2]
+        np.testing.assert_allclose(axis, [-np.sin(wanted), np.cos(wanted), 0.0], atol=1e-12)
+
+
+def test_limits_that_a_robot_file_names_lie_beside_it(files):
+    files(
+        "joint_limits: {j2: {max_acceleration: 3.5, min_position: -1.25, max_position: 0.75, max_effort: 9}}\n",
+        "l.yaml",
+    )
+    file = files("urdf: arm.urdf\njoint_limits: l.yaml\n")
+    own = load_robot(file).joints[1].limits
+    assert (own.lower, own.upper, own.velocity, own.acceleration, own.effort) == (-1.25, 0.75, 2.0, 3.5, 9.0)
+    more = files("joint_limits: {j2: {max_acceleration: 1.5}}\n", "more.yaml")
+    assert load_robot(file, joint_limits=more).joints[1].limits.acceleration == 1.5
+
+
+def test_limits_for_moveit(files):
+    robot = robot_from_urdf_string(arm())
+    for flag, entry, changed in (
+        ("position", "min_position: -1, max_position: 1.5", {"lower": -1.0, "upper": 1.5}),
+        ("velocity", "max_velocity: 0.5", {"velocity": 0.5}),
+        ("acceleration", "max_acceleration: 0.25", {"acceleration": 0.25}),
+        ("effort", "max_effort: 7", {"effort": 7.0}),
+    ):
+        before = robot.joints[1].limits
+        for has, counts in (("", True), (f", has_{flag}_limits: true", True), (f", has_{flag}_limits: false", False)):
+            file = files(f"joint_limits: {{j2: {{{entry}{has}}}}}\n", "l.yaml")
+            joints = with_joint_limits(robot, file).joints
+            for kind in ("lower", "upper", "velocity", "acceleration", "effort"):
+                wanted = changed.get(kind, getattr(before, kind)) if counts else getattr(before, kind)
+                assert getattr(joints[1].limits, kind) == wanted
+            assert joints[0] == robot.joints[0] and joints[2] == robot.joints[2]
+    lone = files("joint_limits: {j2: {has_position_limits: true, max_position: 1.0}}\n", "l.yaml")
+    assert with_joint_limits(robot, lone).joints[1].limits.lower == -3.0
+    for wrong in ("min_position: 4", "max_position: -3.5", "min_position: 2, max_position: 1"):
+        with pytest.raises(InputError, match="min_position > max_position"):
+            with_joint_limits(robot, files(f"joint_limits: {{j2: {{{wrong}}}}}\n", "l.yaml"))
+    for wrong in ("max_velocity: 0", "max_acceleration: -1", "max_effort: 0"):
+        with pytest.raises(InputError, match="give a positive number"):
+            with_joint_limits(robot, files(f"joint_limits: {{j2: {{{wrong}}}}}\n", "l.yaml"))
+    for wrong in ("max_velocity: true", "max_velocity: .inf", "max_velocity: fast", "min_position: .nan"):
+        with pytest.raises(InputError, match="give a finite number"):
+            with_joint_limits(robot, files(f"joint_limits: {{j2: {{{wrong}}}}}\n", "l.yaml"))
+    inner = "robot_description_planning: {joint_limits: {j1: {max_velocity: 1}}}"
+    wrapped = files(f"/**: {{ros__parameters: {{{inner}}}}}\n", "l.yaml")
+    assert with_joint_limits(robot, wrapped).joints[0].limits.velocity == 1.0
+    two = files(f"a: {{{inner}}}\nb: {{{inner}}}\n", "l.yaml")
+    with pytest.raises(InputError, match="no mapping joint_limits"):
+        with_joint_limits(robot, two)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "demo3\0", "a\0.urdf"])
+def test_what_is_no_name_of_a_robot(name):
+    with pytest.raises(InputError, match="is not a robot"):
+        load_robot(name)
+
+
+def test_followers_of_a_urdf_stay_beside_those_of_the_file(files):
+    mimic = '<mimic joint="j1" multiplier="-0.5" offset="0.2"/>'
+    (files("", "x").parent / "arm.urdf").write_text(
+        arm().replace('<joint name="j2" type="revolute">', f'<joint name="j2" type="revolute">{mimic}')
+    )
+    plain = load_robot(files("urdf: arm.urdf\n"))
+    assert [(p.joint, dict(p.terms), p.offset) for p in plain.passive] == [(2, {1: -0.5}, 0.2)]
+    both = load_robot(files("urdf: arm.urdf\npassive: {j3: {j1: 2.0, offset: -0.1}}\n"))
+    assert [(p.joint, dict(p.terms), p.offset) for p in both.passive] == [(2, {1: -0.5}, 0.2), (3, {1: 2.0}, -0.1)]
+    other = load_robot(files("urdf: arm.urdf\npassive: {j2: {j3: 1.5}}\n"))
+    assert [(p.joint, dict(p.terms), p.offset) for p in other.passive] == [(2, {3: 1.5}, 0.0)]
+
+
+def test_nobody_changes_a_robot():
+    robot = robot_from_urdf_string(arm())
+    for values in (robot.gravity, robot.base, robot.tools["flange"][1]):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 1.0
+
+
+def test_forces_name_joints_that_there_are():
+    robot = robot_from_urdf_string(arm())
+    spring = Force("s", ForceKind.SPRING, (1,), {2: 1.0})
+    assert replace(robot, forces=(spring,)).forces == (spring,)
+    base = Force("c", ForceKind.CYLINDER, (0, 1), pivots=(Pivot(0, (0.0, 0.0, 1.0)), Pivot(3, (0.0, 0.0, 0.0))))
+    assert replace(robot, forces=(base,)).forces == (base,)
+    for wrong, number in (({0: 1.0}, 0), ({4: 1.0}, 4), ({1: 1.0, 0: -1.0}, 0)):
+        with pytest.raises(InputError, match=f"names joint {number}"):
+            replace(robot, forces=(replace(spring, weights=wrong),))
+    with pytest.raises(InputError, match="names joint 4"):
+        replace(robot, forces=(replace(base, pivots=(Pivot(0, (0.0, 0.0, 1.0)), Pivot(4, (0.0, 0.0, 0.0)))),))
