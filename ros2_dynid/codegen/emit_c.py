@@ -14,6 +14,7 @@ import numpy as np
 from ros2_dynid.codegen.graph import ADD, MUL, NUM, PAR, TINY, Expr, Graph, evaluate
 from ros2_dynid.codegen.operation_search import Generated
 from ros2_dynid.codegen.text import Code, Statement, code_of, comment, number
+from ros2_dynid.model.friction_kinds import THERMAL
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 
@@ -39,12 +40,30 @@ class Program:
     about: tuple[str, ...] = ()
     """Lines for the header: where the parameters come from."""
     tests: tuple[Mapping[str, Array], ...] = field(default_factory=tuple)
-    """Reference samples: q, dq, ddq (and wrench, load) with tau, M, Q, C, the torque carried and its friction F."""
+    """Reference samples: q, dq, ddq (and wrench, load, temperature) with tau, M, Q, C, the torque carried and its
+    friction F."""
 
     @property
     def prepared(self) -> bool:
         """Whether constants are prepared at run time."""
         return self.runtime or self.load
+
+    @property
+    def thermal(self) -> bool:
+        """Whether friction changes with the temperature of the drives, which torque and friction take then."""
+        return any(term.kind in THERMAL for term in self.robot.friction)
+
+    @property
+    def references(self) -> list[float]:
+        """T0 of each active joint [deg C], which stands for a temperature that is not known; 0 where none matters."""
+        known = {term.joint: term.reference for term in self.robot.friction if term.kind in THERMAL}
+        return [known.get(joint, 0.0) for joint in self.robot.active]
+
+    def inputs(self, function: str) -> list[str]:
+        """Return the arrays that a function takes, constants aside."""
+        wrench = ["wrench"] if function == "torque" and self.wrench else []
+        warmth = ["temperature"] if function in ("torque", "friction") and self.thermal else []
+        return [*INPUTS[function], *wrench, *warmth]
 
 
 INPUTS = {
@@ -76,6 +95,7 @@ def sizes(program: Program) -> dict[str, int]:
         "parameters": len(program.parameters),
         "carried": n,
         "F": n,
+        "temperature": n,
     }
 
 
@@ -132,10 +152,7 @@ def _layout(codes: Mapping[str, Code]) -> dict[str, int]:
 def _signature(program: Program, function: str, outputs: Sequence[str]) -> str:
     real, n = program.real, sizes(program)
     restrict = f"{program.name.upper()}_RESTRICT"
-    inputs = list(INPUTS[function])
-    if function == "torque" and program.wrench:
-        inputs.append("wrench")
-    arguments = [f"const {real} *{restrict} {array} /* {n[array]} */" for array in inputs]
+    arguments = [f"const {real} *{restrict} {array} /* {n[array]} */" for array in program.inputs(function)]
     if program.prepared and function != "synchronous":
         arguments.append(f"const {real} *{restrict} constants")
     arguments += [f"{real} *{restrict} {array} /* {n[array]} */" for array in outputs]
@@ -193,8 +210,13 @@ def _header(program: Program, layout: Mapping[str, int]) -> str:
             " * Wrench: force [N], then moment [N.m], that the environment exerts on the robot, about the origin"
         )
         lines.append(f" *   and in the axes of {comment(program.tool)}.")
+    if program.thermal:
+        lines.append(" * Temperature: of the drives [deg C]; finite, and that of _TEMPERATURES where it is not known.")
     lines += [" */", f"#ifndef {upper}_H", f"#define {upper}_H", ""]
     lines += [f"#define {upper}_JOINTS {len(robot.active)}", f"#define {upper}_PARAMETERS {len(program.parameters)}"]
+    if program.thermal:
+        known = ", ".join(number(value, program.real) for value in program.references)
+        lines.append(f"#define {upper}_TEMPERATURES {{{known}}}")
     if program.prepared:
         lines.append(f"#define {upper}_CONSTANTS {layout['']}")
     lines += [
@@ -231,8 +253,7 @@ def _source(program: Program, codes: Mapping[str, Code], layout: Mapping[str, in
     for name, code in codes.items():
         generated = program.functions[name]
         lines += [_signature(program, name, _outputs(name)), "{"]
-        inputs = [*INPUTS[name], *(["wrench"] if name == "torque" and program.wrench else [])]
-        lines += [f"    (void){array};" for array in inputs if array not in code.arrays]
+        lines += [f"    (void){array};" for array in program.inputs(name) if array not in code.arrays]
         if program.prepared and name != "synchronous":
             lines += [
                 f"    const {real} {constant} = constants[{layout[name] + k}];"
@@ -372,6 +393,7 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
     ]
     tests = len(program.tests)
     inputs = ["q", "dq", "ddq", *(["wrench"] if program.wrench else []), *(["load"] if program.load else [])]
+    inputs += ["temperature"] if program.thermal else []
     checked = ["tau"]
     if "inertia_gravity" in program.functions:
         checked += ["M", "Q"]
@@ -399,7 +421,8 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         given = [*(["parameters_in[0]"] if program.runtime else []), *(["load_in[i]"] if program.load else [])]
         lines.append(f"        {name}_prepare({', '.join(given)}, constants);")
     wrench = "wrench_in[i], " if program.wrench else ""
-    lines += [f"        {name}_torque(q_in[i], dq_in[i], ddq_in[i], {wrench}{c}tau);"]
+    warmth = "temperature_in[i], " if program.thermal else ""
+    lines += [f"        {name}_torque(q_in[i], dq_in[i], ddq_in[i], {wrench}{warmth}{c}tau);"]
     checks = [("torque", "tau", "tau")]
     if "M" in checked:
         lines.append(f"        {name}_inertia_gravity(q_in[i], {c}M, Q);")
@@ -408,7 +431,7 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         lines.append(f"        {name}_velocity_torques(q_in[i], dq_in[i], {c}C);")
         checks.append(("velocity torques", "C", "C"))
     if "F" in checked:
-        lines.append(f"        {name}_friction(dq_in[i], carried_in[i], {c}F);")
+        lines.append(f"        {name}_friction(dq_in[i], carried_in[i], {warmth}{c}F);")
         checks.append(("friction", "F", "F"))
     if "M" in checked and "C" in checked and not program.wrench:
         lines += [
@@ -417,7 +440,7 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         ]
         if "F" in checked:
             lines += [
-                f"        {name}_friction(dq_in[i], tau_two_rates, {c}F);",
+                f"        {name}_friction(dq_in[i], tau_two_rates, {warmth}{c}F);",
                 f"        for (k = 0; k < {n['tau']}; ++k)",
                 "            tau_two_rates[k] += F[k];",
             ]

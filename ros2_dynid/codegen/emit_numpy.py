@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ros2_dynid.codegen.emit_c import INPUTS, Program, constant_text, targets
+from ros2_dynid.codegen.emit_c import Program, constant_text, targets
 from ros2_dynid.codegen.graph import TINY, Expr, evaluate
 from ros2_dynid.codegen.text import code_of, comment, number
 from ros2_dynid.model.parameters import LINK
@@ -42,8 +42,12 @@ def emit_numpy(program: Program) -> dict[str, str]:
     lines += [f"    {k}: {comment(name)}" for k, name in enumerate(robot.active_names)]
     if program.load or program.wrench:
         lines += [f"Load and wrench are given about the origin and in the axes of {comment(program.tool)}."]
+    if program.thermal:
+        lines += ["Temperature: of the drives [deg C]; finite, and that of TEMPERATURES where it is not known."]
     lines += ['"""', "", "import numpy as np", ""]
     lines += [f"PARAMETERS = {{{', '.join(_pair(program, k) for k in range(len(program.parameters)))}}}", ""]
+    if program.thermal:
+        lines += [f"TEMPERATURES = [{', '.join(number(value) for value in program.references)}]", ""]
     for name in program.functions:
         lines += ["", *_function(program, name)]
     lines += ["", *_check(program)]
@@ -60,15 +64,14 @@ def _function(program: Program, name: str) -> list[str]:
     outputs = list(zip(targets(program, name), generated.outputs, strict=True))
     index = "{array}[:, {index}]"
     code = code_of(generated.graph, outputs, functions=_STYLE, index=index)
-    arguments = list(INPUTS[name])
-    if name == "torque" and program.wrench:
-        arguments.append("wrench")
+    arguments = program.inputs(name)
     given = []
     if name != "synchronous":
         given += ["parameters=None"] if program.runtime else []
         given += [f"load=({', '.join(['0.0'] * len(LINK))})"] if program.load else []
     told = _RIGID if name == "velocity_torques" and program.robot.friction else _DOC[name]
-    doc = told.format(n=n, more=" and wrench (6 columns)" if "wrench" in arguments else "")
+    more = " and wrench (6 columns)" if "wrench" in arguments else ""
+    doc = told.format(n=n, more=more + (" and temperature" if "temperature" in arguments else ""))
     lines = [f"def {name}({', '.join((*arguments, *given))}):", f'    """{doc}"""']
     if name == "synchronous":
         lines.append(f"    M = M.reshape(len(M), {n * n})")
@@ -120,13 +123,14 @@ def _check(program: Program) -> list[str]:
 
     arrays = ["q", "dq", "ddq", *(["wrench"] if program.wrench else [])]
     arrays += ["carried"] if "friction" in program.functions else []
+    arrays += ["temperature"] if program.thermal else []
     lines = ['if __name__ == "__main__":']
     lines += [f"    {a} = np.array({table([test[a] for test in program.tests])})" for a in arrays]
     lines += ["    worst = 0.0"]
     for name, array in checked.items():
         if name not in program.functions:
             continue
-        inputs = [*INPUTS[name], *(["wrench"] if name == "torque" and program.wrench else [])]
+        inputs = program.inputs(name)
         reference = table([test[array] for test in program.tests])
         lines += [f"    reference = np.array({reference})"]
         for_load = []

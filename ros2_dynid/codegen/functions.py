@@ -58,7 +58,7 @@ def _with_terms(graph: Graph, robot: Robot, tau: list[Expr], carried: Sequence[E
     """Return torques of the active joints with the robot's friction terms, for gears that carry `carried`."""
     total = list(tau)
     for k, term in active_terms(robot, robot.friction):
-        total[k] = total[k] + graph.number(term.coefficient) * _term(graph, term, graph.variable("dq", k), carried[k])
+        total[k] = total[k] + graph.number(term.coefficient) * _term(graph, term, k, carried[k])
     return total
 
 
@@ -69,8 +69,9 @@ def friction(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> l
     return _with_terms(graph, robot, plain, [graph.variable("carried", k) for k in range(len(plain))])
 
 
-def _term(graph: Graph, term: FrictionTerm, v: Expr, carried: Expr) -> Expr:
-    """Return the factor of a friction term's coefficient."""
+def _term(graph: Graph, term: FrictionTerm, k: int, carried: Expr) -> Expr:
+    """Return the factor of the coefficient of a friction term of the active joint at place k."""
+    v = graph.variable("dq", k)
     match term.kind:
         case FrictionKind.ASYMMETRIC:
             return graph.even(ABS, v)
@@ -86,8 +87,15 @@ def _term(graph: Graph, term: FrictionTerm, v: Expr, carried: Expr) -> Expr:
             return v * graph.even(ABS, carried)
         case FrictionKind.POWER:
             return graph.sign(v) * graph.power(v, term.exponent)
-        case FrictionKind.TEMPERATURE | FrictionKind.TEMPERATURE_VISCOUS:
-            return graph.zero  # at T0: generated code is not told the temperature
+        case FrictionKind.TEMPERATURE:
+            return graph.sign(v) * _warmer(graph, term, k)
+        case FrictionKind.TEMPERATURE_VISCOUS:
+            return v * _warmer(graph, term, k)
+
+
+def _warmer(graph: Graph, term: FrictionTerm, k: int) -> Expr:
+    """Return T - T0 of the active joint at place k."""
+    return graph.variable("temperature", k) - graph.number(term.reference)
 
 
 def torque_with_wrench(joint: int, tool: Array) -> Builder:

@@ -184,8 +184,10 @@ def reference_samples(program: Program, joint: int, pose: Array, columns: Array)
         q, dq, ddq = (rng.uniform(-2.0, 2.0, len(robot.active)) for _ in range(3))
         load = rng.uniform(0.0, 1.0, len(LINK)) if program.load else np.zeros(0)
         wrench = rng.uniform(-10.0, 10.0, 6) if program.wrench else np.zeros(6)
+        warmth = rng.uniform(10.0, 70.0, len(robot.active)) if program.thermal else np.zeros(len(robot.active))
         if program.real == "float":  # the reference is for what the generated code is given
-            q, dq, ddq, load, wrench = (x.astype(np.float32).astype(float) for x in (q, dq, ddq, load, wrench))
+            given = (q, dq, ddq, load, wrench, warmth)
+            q, dq, ddq, load, wrench, warmth = (x.astype(np.float32).astype(float) for x in given)
         chi = columns @ np.concatenate((program.values, load))
         row = q[None], dq[None], ddq[None]
         still = np.zeros_like(row[0])
@@ -194,7 +196,7 @@ def reference_samples(program: Program, joint: int, pose: Array, columns: Array)
         carried = inverse_dynamics(*rigid, *row)[0] - contact  # by the gears: links, rotors and the wrench
         plain = replace(robot, friction=())
         rubbing = inverse_dynamics(plain, chi, *row)[0] - inverse_dynamics(*rigid, *row)[0]
-        rubbing = rubbing + terms_torque(robot, dq, np.sign(dq), carried)
+        rubbing = rubbing + terms_torque(robot, dq, np.sign(dq), carried, warmth)
         moving = inverse_dynamics(*(rigid if robot.friction else (robot, chi)), q[None], dq[None], still)[0]
         test = {
             "q": q,
@@ -208,6 +210,7 @@ def reference_samples(program: Program, joint: int, pose: Array, columns: Array)
             "C": moving - gravity_torque(robot, chi, q[None])[0],
             "wrench": wrench,
             "load": load,
+            "temperature": warmth,
         }
         tests.append(test)
     return tuple(tests)

@@ -7,6 +7,7 @@ Coulomb friction is smoothed, Fc tanh(dq / v0), so that a reference at rest does
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.torque_door import EffortLimits, through_door
 from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.warm_friction import at_temperature
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array, Robot
 
@@ -57,11 +59,17 @@ class FeedforwardModel:
     def __init__(self, robot: Robot, chi: Array) -> None:
         """Prepare the functions; a payload is added to chi by the caller."""
         n = len(robot.active)
-        self.robot = robot
+        self.robot, self._chi = robot, chi
         self._rigid: InverseDynamics = torque_function(*frictionless(robot, chi))
         self._friction = smooth_friction(robot, chi)
         self._zero = np.zeros(n)
         self._unit = np.eye(n)
+
+    def at_temperature(self, temperature: Array) -> FeedforwardModel:
+        """Return the model with the friction of drives at these temperatures, shape (n,) [deg C]; NaN: not known."""
+        warm = copy.copy(self)
+        warm._friction = smooth_friction(*at_temperature(self.robot, self._chi, temperature))
+        return warm
 
     def gravity(self, q: Array) -> Array:
         """Return Q(q) [N.m, N]."""
@@ -74,7 +82,8 @@ class FeedforwardModel:
     def friction(self, dq: Array, smoothing: float, carried: Array) -> Array:
         """Return Fv dq + Fc tanh(dq / smoothing) + off and the robot's further terms [N.m, N].
 
-        carried: the torque without friction, shape (n,), on which some of them depend.
+        carried: the torque without friction, shape (n,), on which some of them depend. Terms of the temperature are
+        those of `at_temperature`, else zero: at T0.
         """
         return self._friction.torque(dq, smoothing, carried)
 

@@ -53,7 +53,8 @@ class FeedforwardSettings:
     timeout: a streamed reference older than this has stopped [s]; stale: joint states older than this are not used [s];
     hold: send gravity before the first reference; period: between streamed torques [s]; efforts, rates: limits [N.m or
     N, and a second], one a joint or one, 0 for the robot's own or the derived; command_names: the order of
-    effort_commands, empty for the robot's; point_rate: of trajectories passed on [Hz].
+    effort_commands, empty for the robot's; point_rate: of trajectories passed on [Hz]; temperature_stale: temperatures
+    older than this are not used [s].
     """
 
     options: FeedforwardOptions = DEFAULT_OPTIONS
@@ -65,6 +66,7 @@ class FeedforwardSettings:
     rates: tuple[float, ...] = (0.0,)
     command_names: tuple[str, ...] = ()
     point_rate: float = 100.0
+    temperature_stale: float = 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +122,14 @@ class MeasuredState(NamedTuple):
     stamp: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class MeasuredTemperature:
+    """The drives of the joints named are this warm, one each [deg C]; joints of other robots are passed over."""
+
+    joint_names: tuple[str, ...]
+    temperature: Array
+
+
 @dataclass(frozen=True)
 class FeedforwardTick:
     """Time has passed."""
@@ -167,6 +177,7 @@ FeedforwardEvent = (
     | NewReference
     | StreamedPoint
     | MeasuredState
+    | MeasuredTemperature
     | FeedforwardTick
     | Background
     | AskFiller
@@ -189,11 +200,15 @@ class FeedforwardOutcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CarriedModel:
-    """What the robot weighs now, load included: standard parameters chi, shape (n_standard,), and their error bars."""
+    """What the robot weighs now, load included: standard parameters chi, shape (n_standard,), and their error bars.
+
+    Friction is that of the drives' temperatures; `cold`: the same object while nothing but these has changed.
+    """
 
     robot: Robot
     chi: Array
     bars: ErrorBars | None
+    cold: Array
 
 
 @dataclass(frozen=True)
@@ -215,3 +230,4 @@ class FeedforwardStatus:
     held_back: bool = False
     fresh: bool = False
     remark: str = ""
+    temperature: str = ""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ros2_dynid.codegen.runtime_export import ErrorBars
+from ros2_dynid.control.drive_temperatures import DriveTemperatures, references
 from ros2_dynid.control.feedforward import FeedforwardModel, Filler, TorqueCoefficients, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
     SENDING,
@@ -28,6 +29,7 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardStatus,
     FeedforwardTick,
     MeasuredState,
+    MeasuredTemperature,
     NewDescription,
     NewModel,
     NewPayload,
@@ -40,6 +42,7 @@ from ros2_dynid.control.feedforward_events import (
 from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_door import LONGEST_STEP, EffortLimits, TorqueDoor, effort_limits, known_efforts
+from ros2_dynid.dynamics.warm_friction import at_temperature
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
@@ -52,6 +55,8 @@ LONGEST_ENDING = 2.5
 JUMP, NEAR, TRUST = 3.0, 0.15, 5.0
 """A position that changes by more than JUMP times what the velocity limit allows, and NEAR [rad or m], did not move. It
 is not believed until it is near to the last one believed, or has not jumped for TRUST seconds: an encoder was set."""
+WARMER, MUCH_WARMER = 0.1, 2.0
+"""Friction follows temperatures that have changed by WARMER [K], over a ramp if at once by MUCH_WARMER."""
 NOTHING = FeedforwardOutcome()
 
 A, I, R = "accepted", "ignored", "refused"
@@ -70,6 +75,7 @@ LEGAL: dict[type[FeedforwardEvent], dict[FeedforwardState, str]] = {
     NewReference: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
     StreamedPoint: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
     MeasuredState: dict.fromkeys(_ALL, A),
+    MeasuredTemperature: dict.fromkeys(_ALL, A),
     FeedforwardTick: {
         **dict.fromkeys(_ALL, A),
         FeedforwardState.STOPPED: I,
@@ -123,6 +129,11 @@ class FeedforwardMachine:
         self._seen: tuple[float, MeasuredState] | None = None  # the last joint state and when, believed or not
         self._jumped = -np.inf  # when positions have jumped last
         self._fresh = False
+        self._temperatures = DriveTemperatures()
+        self._references: dict[int, float] = {}  # T0 of the joints whose friction changes with the temperature
+        self._warmth = np.empty(0)  # temperatures that the model's friction is at, NaN: at T0
+        self._missing: list[int] = []  # those of these joints that are not known
+        self._told: set[int] = set()  # and of these the ones that were told of
         self._place: tuple[float, Array] | None = None  # when and where a reference was last
         self._coefficients: tuple[float, TorqueCoefficients] | None = None
         self._points: tuple[Reference, float] | None = None
@@ -142,6 +153,7 @@ class FeedforwardMachine:
             NewReference: self._on_reference,
             StreamedPoint: self._on_point,
             MeasuredState: self._on_state,
+            MeasuredTemperature: self._on_temperature,
             FeedforwardTick: self._on_tick,
             Background: self._on_background,
             AskFiller: self._on_filler,
@@ -243,7 +255,8 @@ class FeedforwardMachine:
         model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
         self._robot, self._chi, self._load, self._model = robot, event.chi, load, model
         self._bars = event.bars
-        self._carry()
+        self._references, self._missing = references(robot), []
+        self._carry(now)
         self._retired = ""
         if self._limits_of(robot) is robot:  # no description has given any
             self._keep_limits(robot)
@@ -286,7 +299,7 @@ class FeedforwardMachine:
             self._robot, self._chi, kept, now, "the payload", "give its true mass [kg] and centre [m]"
         )
         self._load = kept
-        self._carry()
+        self._carry(now)
         self._coefficients = None
         self._changed()
         self._news.append(News(f"payload of {load.mass:g} kg" if kept else "payload taken off"))
@@ -344,14 +357,55 @@ class FeedforwardMachine:
         else:
             self._drop_model()
 
-    def _carry(self) -> None:
+    def _carry(self, now: float) -> None:
         """Tell what the robot weighs now: others read it at any time."""
         assert self._robot is not None
         chi = self._chi if self._load is None else self._chi + load_parameters(self._robot, self._load, len(self._chi))
-        self.carried = CarriedModel(self._robot, chi, self._bars)
+        self.carried = CarriedModel(self._robot, chi, self._bars, chi)
+        self._warmth = np.full(len(self._robot.active), np.nan)
+        self._warm_up(now)
+
+    def _on_temperature(self, event: MeasuredTemperature, now: float) -> FeedforwardOutcome:
+        if event.temperature.shape != (len(event.joint_names),):
+            what = f"{event.temperature.size} temperatures for {len(event.joint_names)} joints"
+            raise InputError(what, "give one for each joint")
+        for wrong in self._temperatures.take(event.joint_names, event.temperature, now):
+            self._say(wrong, warning=True)
+        self._warm_up(now)
+        return NOTHING
+
+    def _warm_up(self, now: float) -> None:
+        """Bring friction to the temperatures of the drives, if it depends on them and they have changed."""
+        if not self._references or self._model is None or self._robot is None or self.carried is None:
+            return
+        T = self._temperatures.at(self._robot, now, self._settings.temperature_stale)
+        mine = list(self._references)
+        self._missing = [place for place in mine if np.isnan(T[place])]
+        self._told.intersection_update(self._missing)
+        before, after = self._warmth[mine], T[mine]
+        apart = np.abs(after - before)
+        other = np.isnan(before) != np.isnan(after)
+        if not (other | (apart > WARMER)).any():
+            return
+        self._warmth = T
+        self._model = self._model.at_temperature(T)
+        carried = self.carried
+        self.carried = CarriedModel(*at_temperature(self._robot, carried.cold, T), carried.bars, carried.cold)
+        if (other | (apart > MUCH_WARMER)).any():
+            self._changed()
+
+    def _tell_missing(self) -> None:
+        """Say which temperatures are missing, once, now that torques need them."""
+        for place in self._missing:
+            if place not in self._told:
+                self._told.add(place)
+                name, at = self._names[place], self._references[place]
+                text = f"the temperature of {name!r} is not known: its friction is that at {at:g} deg C"
+                self._news.append(News(text, warning=True))
 
     def _drop_model(self) -> None:
         self._model = self._robot = self._door = self._load = self._coefficients = self.carried = None
+        self._references, self._missing, self._told = {}, [], set()
         self._retired = ""
         self._forget_motion()
 
@@ -439,6 +493,8 @@ class FeedforwardMachine:
         door = self._usable()
         points = event.points.ordered(door.limits.joint_names, "reference")
         if not self._stream:
+            self._warm_up(now)
+            self._tell_missing()
             return FeedforwardOutcome(trajectory=self._filler().filled(points, self._settings.point_rate))
         if len(points.t) == 1:
             still = np.zeros_like(points.q[0])
@@ -478,6 +534,7 @@ class FeedforwardMachine:
         return self._door
 
     def _on_state(self, event: MeasuredState, now: float) -> FeedforwardOutcome:
+        self._warm_up(now)
         if event.joint_names != self._names:
             raise InputError(
                 f"the joint state is of {', '.join(event.joint_names)}", f"read {', '.join(self._names) or 'none yet'}"
@@ -590,6 +647,8 @@ class FeedforwardMachine:
         """Return the torque of a point of the reference; one without a finite torque ends the reference."""
         model, options = self._model, self._settings.options
         assert model is not None
+        if self._missing:
+            self._tell_missing()
         measured = self._measured.q if fresh and self._measured is not None else None
         before, self._place = self._place, (now, q)
         found = self._coefficients
@@ -692,6 +751,8 @@ class FeedforwardMachine:
 
     def _on_filler(self, event: AskFiller, now: float) -> FeedforwardOutcome:
         self._usable()
+        self._warm_up(now)
+        self._tell_missing()
         return FeedforwardOutcome(filler=self._filler())
 
     def _on_background(self, event: Background, now: float) -> FeedforwardOutcome:
@@ -705,6 +766,7 @@ class FeedforwardMachine:
 
     def _note_freshness(self, now: float) -> bool:
         """Return whether joint states are fresh; a change of that is said and begins a change-over."""
+        self._warm_up(now)
         fresh = self._measured is not None and now - self._arrival <= self._settings.stale
         if fresh != self._fresh:
             self._fresh = fresh
@@ -738,4 +800,12 @@ class FeedforwardMachine:
             self._door is not None and self._door.held_back,
             self._fresh,
             self._retired,
+            self._warmth_text(),
+        )
+
+    def _warmth_text(self) -> str:
+        """Return the temperatures that friction is at, in words; nothing if it does not depend on them."""
+        T = {self._names[place]: self._warmth[place] for place in self._references}
+        return ", ".join(
+            f"{name} {'not known' if np.isnan(value) else f'{value:.1f} deg C'}" for name, value in T.items()
         )

@@ -20,6 +20,7 @@ from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, progra
 from ros2_dynid.codegen.text import comment, identifier, number
 from ros2_dynid.dynamics.friction_terms import terms_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_names
@@ -105,6 +106,52 @@ def test_split_torques_and_wrenches_have_all_friction_terms(robot, options, tmp_
         h = Q + namespace["velocity_torques"](q, dq, **loaded)
         carried = namespace["synchronous"](M, h, ddq)
         assert np.allclose(carried + namespace["friction"](dq, carried, **loaded), tau, rtol=1e-9)
+
+
+def warming(robot):
+    """Return the robot with friction of two joints that changes with the temperature, beside its other terms."""
+    warm = (
+        FrictionTerm(2, FrictionKind.TEMPERATURE, -0.04, reference=35.0),
+        FrictionTerm(2, FrictionKind.TEMPERATURE_VISCOUS, -0.15, reference=35.0),
+        FrictionTerm(4, FrictionKind.TEMPERATURE_VISCOUS, 0.2, reference=28.0),
+    )
+    return replace(robot, friction=(*robot.friction, *warm))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "options",
+    [ProgramOptions(effort=2, runtime=True, load=True, wrench=True), ProgramOptions(effort=2)],
+    ids=["prepared", "compiled in"],
+)
+def test_generated_code_takes_the_temperature(options, tmp_path):
+    """C and NumPy agree with reference values of the law; at T0 they are those of the law without these terms."""
+    robot = warming(rubbing("wrist"))
+    program = program_of(robot, *chosen_parameters(robot, None), options)
+    files = emit_c(program)
+    assert "_TEMPERATURES {0.0, 35.0, 0.0, 28.0, 0.0, 0.0}" in files[f"{program.name}.h"]
+    write(tmp_path, files)
+    build_and_run(tmp_path, program.name)
+    namespace = {"__name__": "generated"}
+    exec(emit_numpy(program)[f"{program.name}.py"], namespace)
+    loaded = {"load": program.tests[0]["load"]} if options.load else {}
+    q, dq, ddq, wrench, T = (program.tests[0][x][None] for x in ("q", "dq", "ddq", "wrench", "temperature"))
+    given = [q, dq, ddq, *([wrench] if options.wrench else [])]
+    warm = namespace["torque"](*given, T, **loaded)
+    reference = namespace["torque"](*given, np.array([namespace["TEMPERATURES"]]), **loaded)
+    more = np.zeros(6)  # the law, by hand
+    more[1] = (T[0, 1] - 35.0) * (-0.04 * np.sign(dq[0, 1]) - 0.15 * dq[0, 1])
+    more[3] = 0.2 * (T[0, 3] - 28.0) * dq[0, 3]
+    assert np.abs(more[[1, 3]]).min() > 0.05
+    assert np.allclose(warm[0] - reference[0], more, rtol=1e-9)
+    cold = program_of(rubbing("wrist"), *chosen_parameters(robot, None), options)
+    assert np.allclose(reference[0], cold.tests[0]["tau"], rtol=1e-9)
+
+
+def test_code_without_such_terms_is_not_told_the_temperature():
+    program = program_of(rubbing("wrist"), *chosen_parameters(rubbing("wrist"), None), ProgramOptions(effort=1))
+    texts = [*emit_c(program).values(), *emit_numpy(program).values()]
+    assert not any("temperature" in text.lower() for text in texts)
 
 
 def test_a_wrench_loads_the_gears():

@@ -21,6 +21,7 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardStatus,
     FeedforwardTick,
     MeasuredState,
+    MeasuredTemperature,
     NewDescription,
     NewModel,
     NewPayload,
@@ -124,6 +125,7 @@ EVENTS = {
     NewReference: None,  # it depends on the time
     StreamedPoint: StreamedPoint(NAMES, HERE, STILL, STILL),
     MeasuredState: MeasuredState(NAMES, HERE, STILL, 10**9),
+    MeasuredTemperature: MeasuredTemperature(NAMES, np.array([30.0, 40.0, 50.0])),
     FeedforwardTick: FeedforwardTick(),
     Background: Background(),
     AskFiller: AskFiller(),

@@ -22,7 +22,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.srv import FillEfforts, SetPayload
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import JointState, Temperature
 from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -40,6 +40,7 @@ from ros2_dynid.nodes.common.model_messages import model_message
 from ros_graph import graph
 from urdf_text import joint, urdf
 
+ROOT = Path(__file__).parents[2]
 HERE = np.array([0.3, -0.9, 0.5])
 
 
@@ -331,6 +332,55 @@ def test_trajectories_have_complete_torques_and_predictions_the_names_of_their_m
         assert tuple(message.name) == order
         assert np.allclose(message.effort, wanted, atol=0.5), (message.effort, wanted)
         assert np.allclose(message.position, HERE[places])
+
+
+WARM = """
+friction:
+  - {joint: shoulder, term: temperature_viscous, coefficient: -0.05, reference: 35.0}
+  - {joint: elbow, term: temperature, coefficient: 0.04, reference: 35.0}
+"""
+
+
+@pytest.mark.timeout(90)
+def test_friction_follows_the_temperatures_that_the_robot_publishes(tmp_path: Path):
+    """Both nodes: none known, those of the simulated robot, one that cannot be."""
+    (tmp_path / "warm.yaml").write_text((ROOT / "config/robots/demo3.yaml").read_text() + WARM)
+    robot = load_robot(tmp_path / "warm.yaml")
+    chi = standard_vector(robot)
+    save_model(identified(robot), tmp_path / "model.yaml")
+    with graph(tmp_path, str(tmp_path / "warm.yaml")) as made:
+        client = made.client
+        names = robot.active_names
+        way = trajectory_message(quintic(names, np.array([0.0, -1.0, 0.0]), np.array([0.9, 0.0, 1.0]), 1.0))
+
+        def off(temperature):
+            """Return how far the efforts of a trajectory are from the law at a temperature, where all joints move."""
+            answered = client.call(FillEfforts, "feedforward/fill_efforts", trajectory=way).trajectory
+            rows = [(p.positions, p.velocities, p.accelerations, p.effort) for p in answered.points]
+            q, dq, ddq, tau = (np.array(x) for x in zip(*rows, strict=True))
+            expected = inverse_dynamics(robot, chi, q, dq, ddq, np.full(q.shape, temperature))
+            moving = np.all(np.abs(dq) > 0.4, axis=1)
+            assert moving.sum() > 3
+            return float(np.abs(tau - expected)[moving].max())
+
+        made.start("feedforward", model=tmp_path / "model.yaml")
+        made.ready("feedforward")
+        assert off(35.0) < 1e-3 and off(70.0) > 0.5
+        log = made.log("feedforward")
+        assert log.count("temperature of 'elbow' is not known: its friction is that at 35 deg C") == 1
+        made.start("sim_robot", cold=70.0, warm=70.0)
+        client.wait(lambda: off(70.0) < 1e-3, 20.0, "the robot's temperature")
+        kelvin = client.create_publisher(Temperature, "joint_temperatures", 10)
+        message = Temperature(temperature=343.15)
+        message.header.frame_id = "elbow"
+
+        def refused():
+            kelvin.publish(message)
+            time.sleep(0.2)
+            return "temperature of 'elbow' is 343.15 deg C: not used" in made.log("feedforward")
+
+        client.wait(refused, 10.0, "the refusal")
+        assert off(70.0) < 1e-3
 
 
 def test_a_nonsense_output_is_refused_at_the_start(world_of):

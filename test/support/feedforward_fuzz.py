@@ -17,6 +17,7 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardState,
     FeedforwardTick,
     MeasuredState,
+    MeasuredTemperature,
     NewDescription,
     NewModel,
     NewPayload,
@@ -30,6 +31,7 @@ from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_door import LONGEST_STEP
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Limits
@@ -40,6 +42,8 @@ CHI = standard_vector(ROBOT)
 OTHER = load_robot("demo6")
 BARE = replace(ROBOT, joints=tuple(replace(joint, limits=Limits()) for joint in ROBOT.joints))
 """The same robot without limits, as it comes with base_parameters."""
+WARM = replace(BARE, friction=(FrictionTerm(2, FrictionKind.TEMPERATURE, -0.2, reference=35.0),))
+"""The same with friction that changes with the temperature."""
 LONGER = replace(ROBOT, joints=(*ROBOT.joints[:2], replace(ROBOT.joints[2], d=ROBOT.joints[2].d + 0.1)))
 """Another robot with the same joint names."""
 
@@ -107,12 +111,20 @@ class Fuzz:
             return NewModel(LONGER, CHI, "longer")
         if kind < 0.25:
             return NewModel(BARE, 1e4 * CHI, "absurd")
-        return NewModel(BARE if kind < 0.6 else ROBOT, CHI * self.rng.uniform(0.5, 1.3), "base_parameters")
+        return NewModel(
+            BARE if kind < 0.4 else WARM if kind < 0.6 else ROBOT, CHI * self.rng.uniform(0.5, 1.3), "base_parameters"
+        )
 
     def payload(self):
         mass = float(self.rng.choice([0.0, 1.0, 3.0, 1e9, -1.0, np.nan]))
         inertia = float(mass > 0) * np.diag([0.01, 0.01, float(self.rng.choice([0.015, 0.5]))])
         return NewPayload(Load(mass, self.rng.normal(0, 0.1, 3), inertia, int(self.rng.choice([1, 3, 3, 9]))))
+
+    def temperature(self):
+        T = self.rng.normal(40.0, 10.0, 3)
+        if self.rng.random() < 0.2:
+            T[self.rng.integers(3)] = self.rng.choice([np.nan, np.inf, -273.15, 400.0])
+        return MeasuredTemperature(NAMES, T if self.rng.random() < 0.9 else T[:2])
 
     def options(self):
         rng = self.rng
@@ -151,6 +163,7 @@ class Fuzz:
             (0.96, lambda: NewDescription([ROBOT, ROBOT, ROBOT, BARE, OTHER, LONGER][self.rng.integers(6)])),
             (0.965, DeactivateFeedforward),
             (0.975, AskFiller),
+            (0.98, self.temperature),
         ):
             if kind < share:
                 return make()

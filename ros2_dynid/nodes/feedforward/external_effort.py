@@ -158,6 +158,10 @@ class ExternalEffort:
         senses, feeling = self._senses, self._feeling
         if senses is not None and senses.model is carried and senses.feeling == feeling:
             return senses
+        if senses is not None and senses.model.cold is carried.cold and senses.feeling == feeling:
+            senses.observer.set_model(carried.robot, carried.chi)  # friction of drives that have warmed up
+            senses.model = carried
+            return senses
         n = len(carried.robot.active)
         bars = carried.bars or ErrorBars(np.full(n, np.nan), np.full(n, np.nan))
         thresholds = feeling.thresholds if len(feeling.thresholds) in (1, n) else (0.0,)

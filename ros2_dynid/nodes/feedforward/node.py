@@ -22,6 +22,7 @@ from ros2_dynid.control.feedforward_events import (
     DeactivateFeedforward,
     FeedforwardSettings,
     FeedforwardState,
+    MeasuredTemperature,
     NewDescription,
     OptionsChanged,
     OutputChanged,
@@ -36,6 +37,7 @@ from ros2_dynid.nodes.common.messages import JOINT_STATES, STREAMED
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.common.temperatures import Temperatures
 from ros2_dynid.nodes.feedforward.external_effort import ExternalEffort, Feeling
 from ros2_dynid.nodes.feedforward.owner import FeedforwardOwner
 from ros2_dynid.nodes.feedforward.parameters import EFFORT, PARAMETERS
@@ -72,6 +74,7 @@ class FeedforwardNode(ManagedNode):
         owner.background_period = 1 / self.value("background_rate")
         self.owner = owner
         FeedforwardServices(self, owner.ask, lambda: self.robot)
+        self._temperatures = Temperatures(self, lambda names, T: owner.ask(MeasuredTemperature(names, T)))
         path = self.value("model")
         if path:
             model = load_model(path)
@@ -137,6 +140,7 @@ class FeedforwardNode(ManagedNode):
             "sent": status.sent,
             "limited": status.held_back,
             "joint states": "fresh" if status.fresh else "none or stale",
+            "temperature": status.temperature,
             "external effort": "" if self.external is None else self.external.status,
         }
         return WARN if doubtful else OK, status.remark or status.state.value, values
@@ -185,6 +189,7 @@ class FeedforwardNode(ManagedNode):
             rates=tuple(value("effort_rates")),
             command_names=tuple(name for name in value("joint_order") if name),
             point_rate=value("point_rate"),
+            temperature_stale=value("temperature_stale_seconds"),
         )
 
     def _feeling(self, changes: Mapping[str, Value]) -> Feeling:

@@ -30,6 +30,13 @@ PARAMETERS = (
     Described("timeout", 0.05, "a streamed reference older than this has stopped [s]", 0.001, 10.0),
     Described("stale_seconds", 0.1, "joint states older than this are not used [s]", 0.002, 10.0),
     Described(
+        "temperature_stale_seconds",
+        60.0,
+        "temperatures of the drives older than this are not used: friction at T0 [s]",
+        0.1,
+        3600.0,
+    ),
+    Described(
         "point_rate", 100.0, "points with effort in a second of a trajectory passed on, at least [Hz]", 1.0, 1000.0
     ),
     Described("priority", 40, "real-time priority of the node's threads, where the system allows it; 0: none", 0, 98),

@@ -1,7 +1,7 @@
 """Node sim_robot: a robot on MuJoCo behind the topics of real hardware, with parameters that nobody else knows.
 
-Publishes joint_states and robot_description; follows joint_trajectory (PD and the points' effort, as a joint trajectory
-controller) or effort_commands (torques straight through, as a forward command controller).
+Publishes joint_states, joint_temperatures and robot_description; follows joint_trajectory (PD and the points' effort,
+as a joint trajectory controller) or effort_commands (torques straight through, as a forward command controller).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import JointState, Temperature
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
@@ -31,6 +31,9 @@ from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.simulated_robot import Imperfections
 from ros2_dynid.srv import SetPayload
 
+TEMPERATURES_SECONDS = 1.0
+"""Temperatures of the drives are published this often [s]."""
+
 
 class SimRobot(ManagedNode):
     """The simulated robot, its controllers and its sensors."""
@@ -46,10 +49,12 @@ class SimRobot(ManagedNode):
     def configure(self) -> None:
         """Make topics and services."""
         self._states = self.create_publisher(JointState, "joint_states", 100)
+        self._temperatures = self.create_publisher(Temperature, "joint_temperatures", 100)
         self._clock_out = self.create_publisher(Clock, "/clock", 10) if self.value("publish_clock") else None
         self._description_out = self.create_publisher(String, "robot_description", LATCHED)
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, COMMANDS)
         self.create_subscription(Float64MultiArray, "effort_commands", self._on_efforts, COMMANDS)
+        self.create_timer(TEMPERATURES_SECONDS, self._tell_temperatures)
         self.create_service(SetPayload, "~/set_payload", self._on_payload)
         self.create_service(SetBool, "~/emergency_stop", self._on_emergency_stop)
 
@@ -60,7 +65,14 @@ class SimRobot(ManagedNode):
             seed=self.value("seed"),
             spread=self.value("spread"),
             period=1 / self.value("rate"),
-            imperfections=Imperfections(self.value("resolution"), self.value("torque_noise"), self.value("latency")),
+            imperfections=Imperfections(
+                self.value("resolution"),
+                self.value("torque_noise"),
+                self.value("latency"),
+                cold=self.value("cold"),
+                warm=self.value("warm"),
+                warming_time=self.value("warming_seconds"),
+            ),
             start=self._start_of(robot),
             stiffness=self.value("stiffness"),
         )
@@ -107,6 +119,17 @@ class SimRobot(ManagedNode):
             self._states.publish(message)
             if self._clock_out is not None:
                 self._clock_out.publish(Clock(clock=stamp))
+
+    def _tell_temperatures(self) -> None:
+        """Tell how warm the drives are, one message for each."""
+        plant, pace = self._plant, self._pace
+        if not self.active or plant is None or pace is None:
+            return
+        message = Temperature()
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(pace.stamp, 1_000_000_000)
+        for name, value in zip(plant.robot.active_names, plant.measured.temperature.tolist(), strict=True):
+            message.header.frame_id, message.temperature = name, value
+            self._temperatures.publish(message)
 
     def _on_trajectory(self, message: JointTrajectory) -> None:
         try:

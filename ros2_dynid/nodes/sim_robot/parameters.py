@@ -29,5 +29,19 @@ PARAMETERS = (
         settable=Settable.UNCONFIGURED,
     ),
     Described("latency", 1, "control periods between command and torque", 0, 50, settable=Settable.UNCONFIGURED),
+    Described(
+        "cold", 25.0, "temperature of the drives at the start [deg C]", -60.0, 200.0, settable=Settable.UNCONFIGURED
+    ),
+    Described(
+        "warm", 25.0, "temperature that the drives approach [deg C]", -60.0, 200.0, settable=Settable.UNCONFIGURED
+    ),
+    Described(
+        "warming_seconds",
+        600.0,
+        "time constant of the drives' temperature [s]",
+        0.1,
+        1e6,
+        settable=Settable.UNCONFIGURED,
+    ),
     Described("publish_clock", False, "publish /clock, for nodes with use_sim_time", settable=Settable.UNCONFIGURED),
 )

@@ -1,0 +1,184 @@
+"""Friction at the temperature of the drives: the law by its definition, the feedforward that follows it, refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bagmaker import control_store
+from feedforward_fuzz import BARE, CHI, NAMES, ROBOT
+from ros2_dynid.control.drive_temperatures import DriveTemperatures, references
+from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, complete_torque, split_torque
+from ros2_dynid.control.feedforward_events import (
+    ActivateFeedforward,
+    AskFiller,
+    FeedforwardSettings,
+    MeasuredState,
+    MeasuredTemperature,
+    NewDescription,
+    NewModel,
+    NewPayload,
+    StreamedPoint,
+)
+from ros2_dynid.control.feedforward_machine import FeedforwardMachine
+from ros2_dynid.control.held_load import Load
+from ros2_dynid.control.momentum_observer import MomentumObserver
+from ros2_dynid.control.stop import quintic
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.warm_friction import at_temperature
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+
+TERMS = (
+    FrictionTerm(2, FrictionKind.TEMPERATURE_VISCOUS, -0.05, reference=35.0),
+    FrictionTerm(2, FrictionKind.LOAD, 0.1),
+    FrictionTerm(3, FrictionKind.TEMPERATURE, 0.04, reference=28.0),
+)
+WARM = replace(ROBOT, friction=TERMS)
+Q, DQ, DDQ = np.array([0.2, -0.8, 0.4]), np.array([1.0, 0.9, -1.2]), np.array([1.0, -2.0, 3.0])
+T = np.array([60.0, 50.0, 48.0])
+MORE = np.array([0.0, -0.05 * 15.0 * 0.9, -0.04 * 20.0])
+"""What the terms of the temperature add at T, by hand."""
+ONE = np.array([0.0, -0.05 * 0.9, -0.04])
+"""What one degree more adds."""
+UNKNOWN = np.full(3, np.nan)
+
+
+def test_a_law_at_a_temperature_has_that_much_more_viscous_and_coulomb_friction():
+    robot, chi = at_temperature(WARM, CHI, T)
+    assert [term.kind for term in robot.friction] == [FrictionKind.LOAD]
+    tau = inverse_dynamics(robot, chi, Q[None], DQ[None], DDQ[None])[0]
+    assert np.allclose(tau, inverse_dynamics(WARM, CHI, Q[None], DQ[None], DDQ[None], T[None])[0])
+    cold, same = at_temperature(WARM, CHI, UNKNOWN)
+    assert np.array_equal(same, CHI)
+    assert np.allclose(tau - inverse_dynamics(cold, same, Q[None], DQ[None], DDQ[None])[0], MORE)
+    # the line leads below zero at 35 + 2.8 / 0.05 = 91 deg C: friction does not push
+    _, far = at_temperature(WARM, CHI, np.array([60.0, 150.0, -60.0]))
+    changed = np.flatnonzero(far != CHI)
+    assert np.array_equal(changed, [14 + 11, 28 + 12]) and np.all(far[changed] == 0.0)
+    with pytest.raises(InputError, match="2 temperatures for 3 joints"):
+        at_temperature(WARM, CHI, T[:2])
+
+
+def test_complete_and_split_torques_follow_the_temperature():
+    model, options = FeedforwardModel(WARM, CHI), FeedforwardOptions()
+    warm = model.at_temperature(T)
+    found = model.coefficients(Q, DQ)
+    for torque in (
+        lambda m: complete_torque(m, options, Q, DQ, DDQ),
+        lambda m: split_torque(m, options, found, DQ, DDQ),
+    ):
+        assert np.allclose(torque(warm) - torque(model), MORE)
+        assert np.allclose(torque(warm.at_temperature(UNKNOWN)), torque(model))
+    expected = inverse_dynamics(WARM, CHI, Q[None], DQ[None], DDQ[None], T[None])[0]
+    assert np.allclose(complete_torque(warm, options, Q, DQ, DDQ), expected)
+
+
+def test_temperatures_that_cannot_be_are_not_used_and_old_ones_are_forgotten():
+    heard = DriveTemperatures()
+    wrong = heard.take(("a", *NAMES), np.array([20.0, 30.0, np.nan, 320.0]), 5.0)
+    assert wrong == [
+        f"the temperature of {NAMES[1]!r} is nan deg C: not used",
+        f"the temperature of {NAMES[2]!r} is 320 deg C: not used",
+    ]
+    assert heard.take(NAMES, np.array([-273.15, 40.0, 41.0]), 8.0) == [
+        f"the temperature of {NAMES[0]!r} is -273.15 deg C: not used"
+    ]
+    assert np.array_equal(heard.at(WARM, 9.0, 10.0), [30.0, 40.0, 41.0])
+    assert np.array_equal(heard.at(WARM, 16.0, 10.0), [np.nan, 40.0, 41.0], equal_nan=True)
+    assert references(WARM) == {1: 35.0, 2: 28.0} and references(ROBOT) == {}
+
+
+class Streamed:
+    """A machine that streams the torque of one moving point at 1 kHz."""
+
+    def __init__(self, robot):
+        self.machine = FeedforwardMachine(FeedforwardSettings(hold=False, temperature_stale=2.0), True)
+        self.now, self.stamp, self.words = 1.0, 0, []
+        for event in (NewDescription(ROBOT), NewModel(robot, CHI, "test"), ActivateFeedforward()):
+            assert not self.machine.handle(event, self.now).refused
+
+    def tell(self, temperature, names=NAMES):
+        return self.machine.handle(MeasuredTemperature(names, np.asarray(temperature)), self.now)
+
+    def run(self, seconds):
+        """Return all torques sent in that time."""
+        sent = []
+        for _ in range(round(1000 * seconds)):
+            self.now += 1e-3
+            self.stamp += 1
+            self.machine.handle(MeasuredState(NAMES, Q, DQ, self.stamp), self.now)
+            sent.append(self.machine.handle(StreamedPoint(NAMES, Q, DQ, DDQ), self.now).torque.tau)
+        self.words += [news.text for news in self.machine.news()]
+        return np.array(sent)
+
+
+def test_streamed_torques_follow_and_fall_back_without_a_step():
+    stream = Streamed(replace(BARE, friction=TERMS))
+    cold = stream.run(0.5)[-1]
+    at_reference = inverse_dynamics(WARM, CHI, Q[None], DQ[None], DDQ[None])[0]
+    assert np.allclose(cold, at_reference)
+    said = [
+        f"the temperature of {NAMES[k]!r} is not known: its friction is that at {at} deg C"
+        for k, at in ((1, 35), (2, 28))
+    ]
+    assert [text for text in stream.words if "temperature" in text] == said
+    assert "not known" in stream.machine.status.temperature
+    stream.tell(T)
+    sent = np.vstack((cold, stream.run(0.5)))
+    assert np.allclose(sent[-1] - cold, MORE)
+    assert np.abs(np.diff(sent, axis=0)).max() < 0.01, "over a ramp"
+    # a degree more is followed at once, less than it can be told from is not
+    stream.tell(T + 1.0)
+    assert np.allclose(stream.run(0.01)[-1] - cold, MORE + ONE)
+    stream.tell(T + 1.05)
+    assert np.allclose(stream.run(0.01)[-1] - cold, MORE + ONE)
+    stream.tell(T)
+    # what cannot be is told once and not used
+    before = len(stream.words)
+    for _ in range(3):
+        stream.tell([60.0, np.inf, 48.0])
+    assert np.allclose(stream.run(0.01)[-1] - cold, MORE)
+    assert stream.words[before:] == [f"the temperature of {NAMES[1]!r} is inf deg C: not used"]
+    assert stream.tell(T[:2]).refused == "2 temperatures for 3 joints; give one for each joint"
+    # a payload keeps the temperature; the filler and the observer's model have it, too
+    load = NewPayload(Load(1.0, np.array([0.0, 0.1, 0.0]), 0.01 * np.eye(3), 3))
+    assert not stream.machine.handle(load, stream.now).refused
+    loaded = stream.machine.carried
+    assert loaded is not None and np.allclose(loaded.chi[14 + 11] - CHI[14 + 11], -0.75)
+    assert MomentumObserver(loaded.robot, loaded.chi).robot.friction == (TERMS[1],)
+    stream.machine.handle(NewPayload(Load(0.0, np.zeros(3), np.zeros((3, 3)), 3)), stream.now)
+    way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.9, 0.0, 1.0]), 1.0)
+    filler = stream.machine.handle(AskFiller(), stream.now).filler
+    assert filler is not None
+    filled = filler.filled(way, 50.0)
+    assert filled.tau is not None and filled.dq is not None and filled.ddq is not None
+    expected = inverse_dynamics(WARM, CHI, filled.q, filled.dq, filled.ddq, np.tile(T, (len(filled.t), 1)))
+    moving = np.all(np.abs(filled.dq) > 0.4, axis=1)
+    assert moving.sum() > 5 and np.allclose(filled.tau[moving], expected[moving])
+    # nothing for two seconds: back to T0
+    stream.run(2.6)
+    assert np.allclose(stream.run(0.1)[-1], at_reference)
+
+
+def test_other_robots_do_not_care():
+    stream = Streamed(BARE)
+    before = stream.run(0.4)[-1]
+    stream.tell(T)
+    assert np.array_equal(stream.run(0.4)[-1], before)
+    assert stream.machine.status.temperature == "" and not any("temperature" in text for text in stream.words)
+
+
+def test_temperatures_of_a_dynamic_joint_state():
+    pytest.importorskip("rclpy")
+    from ros2_dynid.nodes.common.temperatures import dynamic_temperatures
+
+    store = control_store()
+    value, dynamic = (store.types[f"control_msgs/msg/{n}"] for n in ("InterfaceValue", "DynamicJointState"))
+    states = [
+        value(interface_names=["position", "temperature"], values=np.array([0.1, 41.0])),
+        value(interface_names=["position", "velocity"], values=np.array([0.2, 0.3])),
+        value(interface_names=["temperature"], values=np.array([-5.5])),
+    ]
+    message = dynamic(header=None, joint_names=["a", "b", "c"], interface_values=states)
+    assert dynamic_temperatures(message) == {"a": 41.0, "c": -5.5}
