@@ -15,7 +15,8 @@ from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.mdh import Axis, mdh_table
-from ros2_dynid.model.robot import Joint
+from ros2_dynid.model.robot import Joint, Passive
+from ros2_dynid.model.same_robot import check_same_robot
 from ros2_dynid.model.transforms import mdh_transform
 from urdf_text import joint, link, urdf
 
@@ -238,3 +239,25 @@ def test_forces_name_joints_that_there_are():
             replace(robot, forces=(replace(spring, weights=wrong),))
     with pytest.raises(InputError, match="names joint 4"):
         replace(robot, forces=(replace(base, pivots=(Pivot(0, (0.0, 0.0, 1.0)), Pivot(4, (0.0, 0.0, 0.0)))),))
+
+
+@pytest.mark.parametrize(
+    ("sensor", "kept"), [("motor", "Ia Fv Fc"), ("link", ""), ("link+Fc", "Fc"), ("link+Ia+Fv", "Ia Fv")]
+)
+def test_values_of_what_an_effort_does_not_hold_are_dropped(files, sensor, kept):
+    values = "{Ia1: 0.1, Fv1: 0.2, Fc1: 0.3, off1: 0.4, Ia2: 0.5, Fv2: 0.6, Fc2: 0.7, off2: 0.8, M2: 0.9}"
+    robot = load_robot(files(f"urdf: arm.urdf\njoints: [{{name: j2, sensor: {sensor}}}]\nparameters: {values}\n"))
+    assert [joint.felt for joint in robot.joints] == [("Ia", "Fv", "Fc"), tuple(kept.split()), ("Ia", "Fv", "Fc")]
+    wanted = {"Ia1": 0.1, "Fv1": 0.2, "Fc1": 0.3, "off1": 0.4, "off2": 0.8, "M2": 0.9}
+    wanted |= {f"{part}2": value for part, value in (("Ia", 0.5), ("Fv", 0.6), ("Fc", 0.7)) if part in kept.split()}
+    assert robot.parameters == wanted
+
+
+def test_a_robot_with_one_more_follower_is_another_one():
+    robot = robot_from_urdf_string(arm())
+    more = replace(robot, joints=(*robot.joints, Joint("extra", 3)), passive=(Passive(4, {1: 1.0}),))
+    assert more.active_names == robot.active_names
+    for pair in ((robot, more), (more, robot)):
+        with pytest.raises(InputError, match="other coupled motors or closed loops"):
+            check_same_robot(*pair, "model.yaml")
+    check_same_robot(more, replace(more, name="of another name"), "model.yaml")

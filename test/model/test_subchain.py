@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -132,3 +133,42 @@ def test_a_held_follower_leaves_its_leader_free():
     assert [joint.name for joint in robot.joints] == ["j1", "j3"]
     assert not robot.passive
     compare(robot, text, {"j2": 0.3})
+
+
+@pytest.mark.parametrize("held", [(0.3, 0.4, -0.5), (-1.0, 0.2, 0.9)])
+def test_gravity_behind_several_held_joints(held):
+    """Seen from a link behind three turned joints, up is e_z turned back by all of them in their order."""
+    text = urdf(
+        *(link(name) for name in ("root", "a", "b", "c", "d")),
+        joint("x", "root", "a", rpy="0.1 0 0.2", axis="1 0 0"),
+        joint("y", "a", "b", xyz="0.1 0 0.2", axis="0 1 0"),
+        joint("z", "b", "c", rpy="0 0.3 0", axis="0 0 1"),
+        joint("moves", "c", "d", axis="0 1 0"),
+    )
+    robot = robot_from_urdf_string(text, base_link="c", hold=dict(zip("xyz", held, strict=True)))
+    turn = Rotation.from_euler
+    R = (
+        turn("xyz", [0.1, 0, 0.2]) * turn("x", held[0]) * turn("y", held[1]) * turn("xyz", [0, 0.3, 0])
+        * turn("z", held[2])
+    )  # fmt: skip
+    np.testing.assert_allclose(robot.gravity, R.inv().apply([0.0, 0.0, -9.81]), atol=1e-12)
+    free = robot_from_urdf_string(text, base_link="c")  # joints above the base that nobody holds are at zero
+    zero = turn("xyz", [0.1, 0, 0.2]) * turn("xyz", [0, 0.3, 0])
+    np.testing.assert_allclose(free.gravity, zero.inv().apply([0.0, 0.0, -9.81]), atol=1e-12)
+
+
+def test_followers_beside_the_chain_are_held_where_their_leader_is_at_zero():
+    mimic = '<mimic joint="turn" multiplier="2" offset="0.4"/>'
+    text = urdf(
+        *(link(name, np.random.default_rng(3)) for name in ("root", "a", "tip", "side")),
+        joint("turn", "root", "a", axis="0 0 1"),
+        joint("lift", "a", "tip", xyz="0.3 0 0", axis="0 1 0"),
+        joint("beside", "a", "side", xyz="0 0.2 0", axis="1 0 0", inside=mimic),
+    )
+    robot = robot_from_urdf_string(text, tip_link="tip")
+    assert robot.active_names == ("turn", "lift") and robot.n == 2 and robot.passive == ()
+    at_offset = robot_from_urdf_string(text.replace(mimic, ""), tip_link="tip", hold={"beside": 0.4})
+    for name, value in at_offset.parameters.items():
+        assert robot.parameters[name] == pytest.approx(value, abs=1e-12)
+    whole = robot_from_urdf_string(text)
+    assert [(p.joint, dict(p.terms), p.offset) for p in whole.passive] == [(3, {1: 2.0}, 0.4)]
