@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -471,6 +472,19 @@ def test_the_reasons_given():
     assert found["YY2"].endswith("link 2 turns with link 1") and found["YY2"].startswith("acts as ZZ1")
 
 
+def test_the_reasons_given_for_loops_and_for_drives():
+    always = "it changes no torque in any motion that the joints allow"
+    upright = (Joint("a", 0, d=0.2), Joint("b", 1, alpha=QUARTER, d=0.3))
+    loop = Robot("l", upright, passive=(Passive(2, {1: 0.5}),))
+    found = reasons(loop)
+    assert found["M1"] == found["XX1"] == always and "only together with" in found["ZZ1"]
+    idle = Robot("i", upright, forces=(Force("s", ForceKind.SPRING, (1,), {1: 1.0}),))
+    base = base_parameters(idle, groups=("inertial", "force"))
+    table = {entry.name: entry for entry in identifiability(idle, replace(base, M=np.where(
+        np.array(base.standard_names) == "Ks1", 0.0, base.M)))}  # fmt: skip
+    assert table["Ks1"].reason == always and table["Ks1"].status == "not"
+
+
 def test_where_a_slide_stands_does_not_matter_to_theorem_2():
     found = []
     for r in (0.0, 0.4, -0.7):
@@ -494,6 +508,16 @@ def test_how_clear_a_count_is():
     assert all(1e6 < gap < 1e18 for gap in gaps)
 
 
+@pytest.mark.parametrize("method", ["closed-form", "qr"])
+def test_two_counts_that_differ_are_told(monkeypatch, method):
+    robot = Robot("r", JOINTS[:2])
+    assert base_parameters(robot, method=method, groups=("inertial",)).warnings == ()
+    module = importlib.import_module("ros2_dynid.base_parameters." + ("compute" if method == "qr" else "closed_form"))
+    monkeypatch.setattr(module, "by_qr", lambda W, tolerance: replace(by_qr(W, tolerance), doubt="QR counts otherwise"))
+    (told,) = base_parameters(robot, method=method, groups=("inertial",)).warnings
+    assert str(told).startswith("QR counts otherwise; set ")
+
+
 def test_motors_that_turn_alike_but_for_rounding_share_their_friction():
     for weights, shared in (({1: 0.1, 2: 0.3}, True), ({1: -0.1, 2: -0.3}, True), ({1: 0.1, 2: 0.3001}, False)):
         alike = {j: 3 * w for j, w in {1: 0.1, 2: 0.3}.items()}
@@ -513,6 +537,20 @@ def test_only_polynomials_become_symbols():
     rows = np.array([[1.0 + 0 * x, 2.0 * x**2 - 3.0 * x, 1.0 / x], [-1.0 / x, np.exp(x), -(x**3)]])
     found = _fitted(rows.transpose(2, 0, 1), design, [(), ("D",), ("D", "D")])
     assert found == {(0, 1): Polynomial({("D",): -3.0, ("D", "D"): 2.0})}
+
+
+@pytest.mark.parametrize(
+    ("size", "noise", "kept"),
+    [(1e-3, 3e-10, True), (1e-3, 1e-8, False), (1.0, 3e-10, True), (1e5, 1e-6, True), (1e5, 1e-2, False)],
+)
+def test_how_well_a_polynomial_must_fit(size, noise, kept):
+    """To 1e-9, of the largest value where that is beyond 1: noise is added where the fit is tested."""
+    x = np.linspace(0.5, 1.5, 12)
+    design = np.column_stack((np.ones(12), x, x**2))
+    values = size * x**2
+    values[-1] += noise
+    found = _fitted(values[:, None, None], design, [(), ("D",), ("D", "D")])
+    assert (set(found) == {(0, 0)}) == kept
 
 
 def test_lengths_and_their_symbols():
