@@ -23,6 +23,7 @@ from ros2_dynid.excitation.limits import Caps, check_trajectory
 from ros2_dynid.excitation.plan import PlanOptions, plan
 from ros2_dynid.excitation.shapes import (
     bounding_capsule,
+    capsules_of,
     cover,
     file_capsules,
     find_mesh,
@@ -36,6 +37,15 @@ from ros2_dynid.model.load import load_robot
 
 coal = pytest.importorskip("coal")
 UR5 = "ur_description/urdf/ur5_robot.urdf"
+
+
+@pytest.fixture(scope="module")
+def ur5():
+    """Return the UR5, its URDF, its collision shapes and the capsules that cover them."""
+    path = example_urdf(UR5)
+    robot = load_robot(path)
+    solids = urdf_solids(robot, path)[0]
+    return robot, path, solids, capsules_of(solids)
 
 
 def stick(robot):
@@ -109,38 +119,34 @@ def test_cover_holds_every_corner_of_a_mesh():
     assert np.all(by_triangle.min(axis=0) <= 1e-9)  # one capsule holds all three corners, so the whole triangle
 
 
-def test_capsules_are_on_the_safe_side_of_the_meshes():
-    path = example_urdf(UR5)
-    robot = load_robot(path)
-    shapes = make_shapes(robot, urdf_capsules(robot, path)[0], margin=0.0)
-    q = random_poses(robot, 60, np.random.default_rng(2))
+def test_capsules_are_on_the_safe_side_of_the_meshes(ur5):
+    robot, _, solids, capsules = ur5
+    shapes = make_shapes(robot, capsules, margin=0.0)
+    q = random_poses(robot, 12, np.random.default_rng(2))
     pair, _ = distances(robot, shapes, q)
     kept = {frozenset((shapes.links[i], shapes.links[k])) for i, k in shapes.pairs}
     for pose, capsule in zip(q, pair.min(axis=1), strict=True):
-        exact, what = exact_clearance(robot, urdf_solids(robot, path)[0], pose[None])
+        exact, what = exact_clearance(robot, solids, pose[None])
         if frozenset(what.split(" and ")) in kept:
             assert capsule <= exact + 1e-6
 
 
-def test_clearance_is_the_smallest_of_all_distances():
-    path = example_urdf(UR5)
-    robot = load_robot(path)
-    shapes = make_shapes(robot, urdf_capsules(robot, path)[0], planes=planes_of(-0.9))
+def test_clearance_is_the_smallest_of_all_distances(ur5):
+    robot, _, _, capsules = ur5
+    shapes = make_shapes(robot, capsules, planes=planes_of(-0.9))
     q = random_poses(robot, 2500, np.random.default_rng(4))
     for part in (q, q[:1], q[1:2], q[2:3]):
         assert clearance(robot, shapes, part)[0] == pytest.approx(min(d.min() for d in distances(robot, shapes, part)))
 
 
-def test_links_too_close_for_capsules_do_not_touch_in_the_narrowed_ranges():
-    path = example_urdf(UR5)
-    robot = load_robot(path)
-    close = make_shapes(robot, urdf_capsules(robot, path)[0]).close
-    solids = urdf_solids(robot, path)[0]
+def test_links_too_close_for_capsules_do_not_touch_in_the_narrowed_ranges(ur5):
+    robot, path, solids, capsules = ur5
+    close = make_shapes(robot, capsules).close
     kept, shapes = surroundings(robot, path)
     assert any("keeps to" in note for note in shapes.notes)
     rng = np.random.default_rng(5)
-    assert exact_clearance(robot, solids, random_poses(robot, 300, rng), only=close)[0] <= 0.0
-    assert exact_clearance(kept, solids, random_poses(kept, 300, rng), only=close)[0] > 0.0
+    assert exact_clearance(robot, solids, random_poses(robot, 100, rng), only=close)[0] <= 0.0
+    assert exact_clearance(kept, solids, random_poses(kept, 150, rng), only=close)[0] > 0.0
     start = np.array([0.0, 0.0, 0.0, -5.0, 0.0, 0.0])  # a turn further on: the range around it
     lower, upper = next(
         (x.limits.lower, x.limits.upper) for x in narrowed(robot, solids, close, start=start)[0].joints[3:]
@@ -203,10 +209,9 @@ def test_meshes_of_three_formats(tmp_path):
     assert read_triangles(tmp_path / "c.stl") is None or len(read_triangles(tmp_path / "c.stl")) == 0
 
 
-def test_plans_keep_the_margin():
-    path = example_urdf(UR5)
-    robot = load_robot(path)
-    shapes = make_shapes(robot, urdf_capsules(robot, path)[0], planes=planes_of(-0.15), margin=0.03)
+def test_plans_keep_the_margin(ur5):
+    robot, _, _, capsules = ur5
+    shapes = make_shapes(robot, capsules, planes=planes_of(-0.15), margin=0.03)
     caps = Caps(position=np.pi, acceleration=8.0)
     found = plan(robot, PlanOptions(time_budget_s=1.0, caps=caps, shapes=shapes, groups=["inertial"]))
     assert clearance(robot, shapes, found.trajectory.sample(1000.0).q)[0] >= 0.03 - 1e-3
