@@ -17,6 +17,7 @@ from ros2_dynid.excitation import friction_sweeps as sweeps
 from ros2_dynid.excitation import plan as planning
 from ros2_dynid.excitation import static
 from ros2_dynid.excitation.collision import Shapes, clearance, planes_of
+from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory, known_parameters, peak_effort
 from ros2_dynid.excitation.plan import PlanOptions, plan, validation_plan
 from ros2_dynid.excitation.pose import rest_pose
@@ -219,6 +220,21 @@ def test_sweeps_are_pushed_more_softly_where_an_effort_limit_would_be_met(monkey
 # --- plans
 
 
+@pytest.fixture(autouse=True)
+def steady(monkeypatch):
+    """Let time pass with every look at the clock, so that searches end after as many steps on any machine."""
+
+    class Steps(TimeBudget):
+        looks = 0
+
+        @property
+        def spent(self):
+            self.looks += 1
+            return 1e-3 * self.looks
+
+    monkeypatch.setattr(planning, "TimeBudget", Steps)
+
+
 TIGHT = replace(
     ROBOT,
     joints=(
@@ -249,7 +265,7 @@ def test_a_series_keeps_the_limits_of_followers_and_caps():
 
 def test_points_keep_the_limits_of_followers_and_caps():
     caps = Caps(velocity=0.9, acceleration=3.0)
-    wish = PlanOptions(method="points", time_budget_s=0.2, rows=24, caps=caps, groups=["inertial"],
+    wish = PlanOptions(method="points", time_budget_s=0.1, rows=24, caps=caps, groups=["inertial"],
                        start=[0.4, -1.0, 0.6])  # fmt: skip
     found = plan(TIGHT, wish)
     assert excess(TIGHT, found.trajectory, 0.05, caps) < 1e-9
