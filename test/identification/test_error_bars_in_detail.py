@@ -1,0 +1,137 @@
+"""The jackknife of several parameters by its definition: blocks left out, joined, and of the period of a motion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife
+from ros2_dynid.identification.estimators.information import Block, Information
+
+PARAMETERS = 3
+
+
+def moments_of(B, seed=0, correlated=0.0, recordings=None):
+    """Return moments of blocks with different information, scores that sum to zero and scales far apart."""
+    rng = np.random.default_rng(seed)
+    scale = np.array([1.0, 1e3, 1e-3])
+    A, noise = [], rng.normal(size=(B + 1, PARAMETERS))
+    for _ in range(B):
+        W = rng.normal(size=(12, PARAMETERS))
+        A.append(W.T @ W * np.outer(scale, scale))
+    g = noise[1:] + correlated * noise[:-1]
+    return Moments(np.array(A), (g - g.mean(axis=0)) * scale, np.array(recordings or [0.0] * B, dtype=float))
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_every_block_is_left_out_of_all_parameters_at_once(half):
+    found = moments_of(7, recordings=range(7))
+    covariance, dof = jackknife(found, half=half)
+    total = found.A.sum(axis=0)
+    wanted = np.zeros((PARAMETERS, PARAMETERS))
+    for A, g in zip(found.A, found.g, strict=True):
+        E = np.eye(PARAMETERS) - A @ np.linalg.inv(total)
+        E = np.real(scipy.linalg.sqrtm(E)) if half else E
+        move = np.linalg.inv(total) @ np.linalg.solve(E, g)
+        wanted += np.outer(move, move)
+        if not half:  # that is the estimate without the block
+            np.testing.assert_allclose(move, np.linalg.solve(total - A, g), rtol=1e-9)
+    np.testing.assert_allclose(covariance, wanted, rtol=1e-7)
+    assert dof == 6
+    some, _ = jackknife(found, np.array([True, False, True]), half=half)
+    np.testing.assert_allclose(some[np.ix_([0, 2], [0, 2])], wanted[np.ix_([0, 2], [0, 2])], rtol=1e-7)
+    assert not some[1].any() and not some[:, 1].any()
+
+
+def joined(found, groups):
+    return Moments(
+        np.array([found.A[list(group)].sum(axis=0) for group in groups]),
+        np.array([found.g[list(group)].sum(axis=0) for group in groups]),
+        np.array([found.recording[group[0]] for group in groups]),
+    )
+
+
+def test_neighbours_with_errors_in_common_are_joined_in_pairs_of_their_recording():
+    recordings = [0.0] * 15 + [1.0] * 9
+    found = moments_of(24, 3, 1.0, recordings)
+    g = found.g / np.sqrt(np.sum(found.g**2, axis=0))
+    same = np.array(recordings[1:]) == np.array(recordings[:-1])
+    neighbours = np.sum((g[1:] * g[:-1])[same], axis=0)
+    pairs = [(k, k + 1) for k in range(0, 12, 2)] + [(12, 13, 14)] + [(k, k + 1) for k in range(15, 21, 2)]
+    pairs += [(21, 22, 23)]
+    by_hand = joined(found, pairs)
+    assert len(by_hand.g) == 11 < 12, "no more pairs are made of these"
+    assert max(neighbours.mean(), neighbours.max() / 2.3) > 1.5 / np.sqrt(24)
+    covariance, dof = jackknife(found)
+    wanted, its_dof = jackknife(by_hand, grow=False)
+    np.testing.assert_allclose(covariance, wanted, rtol=1e-9)
+    assert dof == its_dof
+    other, _ = jackknife(found, grow=False)
+    assert not np.allclose(covariance, other, rtol=1e-3)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("correlated", [0.0, 0.25, 0.5, 1.0])
+def test_blocks_are_joined_where_the_correlation_is_no_chance(seed, correlated):
+    found = moments_of(30, seed, correlated)
+    groups = [(k,) for k in range(30)]
+    while len(groups) >= 12:
+        now = joined(found, groups)
+        g = now.g / np.sqrt(np.sum(now.g**2, axis=0))
+        neighbours = np.sum(g[1:] * g[:-1], axis=0)
+        if max(neighbours.mean(), neighbours.max() / 2.3) <= 1.5 / np.sqrt(len(g)):
+            break
+        even = len(groups) - len(groups) % 2
+        groups = [a + b for a, b in zip(groups[:even:2], groups[1:even:2], strict=True)]
+        if even < len(now.g):
+            groups[-1] = groups[-1] + (29,)
+    wanted = jackknife(joined(found, groups), grow=False)
+    covariance, dof = jackknife(found)
+    np.testing.assert_allclose(covariance, wanted[0], rtol=1e-9)
+    assert dof == wanted[1]
+
+
+@pytest.mark.parametrize(("times", "wider"), [(1.0, False), (1.4, False), (2.5, True)])
+def test_errors_that_come_again_with_the_period_widen_the_bars_where_that_is_clear(times, wider):
+    time = moments_of(8, 5, recordings=range(8))
+    plain, dof = jackknife(time)
+    phases = Moments(time.A, time.g * np.sqrt(times), time.recording)
+    covariance, its_dof = jackknife(Moments(time.A, time.g, time.recording, phases))
+    np.testing.assert_allclose(covariance, plain * (times if wider else 1.0), rtol=1e-9)
+    assert its_dof == dof
+    # one parameter alone: half of its ratio is that of all, as a geometric mean
+    only = time.g * np.sqrt([8.0, 1.0, 1.0])
+    few = Moments(np.tile(np.eye(3), (8, 1, 1)), time.g, time.recording)
+    plain, dof = jackknife(few)
+    wide, its_dof = jackknife(Moments(few.A, few.g, few.recording, Moments(few.A, only, few.recording)))
+    shared = np.sqrt(np.array([8.0, 1.0, 1.0]) * 8.0 ** (1.0 / 3.0))
+    factor = np.where(shared > 1.5, shared, 1.0)
+    np.testing.assert_allclose(np.diag(wide), np.diag(plain) * factor, rtol=1e-9)
+    np.testing.assert_allclose(wide[0, 1], plain[0, 1] * np.sqrt(factor[0] * factor[1]), rtol=1e-9)
+
+
+def test_moments_of_blocks_are_sums_over_their_rows():
+    rng = np.random.default_rng(0)
+    columns = (np.array([0, 1]), np.array([1, 2]))
+    value, weights = np.array([1.0, -2.0, 0.5]), np.array([2.0, 0.3])
+    data = [[rng.normal(size=(n, 3)) for n in sizes] for sizes in ((5, 7), (4, 0), (5, 6))]
+    blocks = tuple(
+        Block(tuple(two), np.array([len(one) for one in two]), float(k), k + 1.0, k // 2) for k, two in enumerate(data)
+    )
+    information = Information(blocks, columns, ColumnLayout(3), phases=blocks[:2])
+    found = block_moments(information, value, weights)
+    np.testing.assert_array_equal(found.recording, [0, 0, 1])
+    for k, two in enumerate(data):
+        A, g = np.zeros((3, 3)), np.zeros(3)
+        for rows, own, w in zip(two, columns, weights, strict=True):
+            for row in rows:
+                x = np.zeros(3)
+                x[own] = row[:-1]
+                A += w**2 * np.outer(x, x)
+                g += w**2 * x * (row[-1] - x @ value)
+        np.testing.assert_allclose(found.A[k], A, atol=1e-12)
+        np.testing.assert_allclose(found.g[k], g, atol=1e-12)
+    np.testing.assert_array_equal(found.phases.g, found.g[:2])
+    assert block_moments(Information(blocks, columns, ColumnLayout(3)), value, weights).phases is None
