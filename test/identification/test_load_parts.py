@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
+from ros2_dynid.recording.wrench import Wrenches
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo6")
@@ -381,3 +383,25 @@ def test_a_sensor_that_hardly_turns_is_refused(angle, refused):
         tool_fit._refuse_one_direction(a * [1.0, 0.5, 1.0], "x")
     with pytest.raises(InputError, match="hardly turns"):
         tool_fit._refuse_one_direction(a * [1.0, 0.0, 1.0], "x")  # about one axis only
+
+
+def test_wrenches_are_filtered_at_their_own_rate_and_not_known_near_their_gaps():
+    rate, cutoff = 500.0, 10.0
+    t = 2.0 + np.arange(5000) / rate
+
+    def wrench(time):
+        return np.column_stack([np.sin((k + 1.0) * time) for k in range(6)])
+
+    fast = 0.5 * np.sin(2.0 * np.pi * 60.0 * t)[:, None]  # folds where states come 100 times a second
+    there = (t < 5.0) | (t > 5.2)
+    at = np.arange(1.5, 13.0, 0.01)
+    prepared = SimpleNamespace(t=at, filter=SimpleNamespace(position_cutoff=cutoff), source="run")
+    wrenches = Wrenches(t[there], (wrench(t) + fast)[there])
+    found, known = tool_fit._smoothed(prepared, wrenches)
+    half = 2.5 / cutoff
+    wanted = (at > 2.0 + half) & (at < 12.0 - half) & ((at < 5.0 - half) | (at > 5.2 + half))
+    near = np.min(np.abs(at[:, None] - [2.0 + half, 12.0 - half, 5.0 - half, 5.2 + half]), axis=1) < 0.011
+    assert np.array_equal(known[~near], wanted[~near]) and 0.5 < known.mean() < 0.9
+    np.testing.assert_allclose(found[known], wrench(at)[known], atol=5e-3)
+    with pytest.raises(InputError, match="too few for their filter"):
+        tool_fit._smoothed(prepared, Wrenches(t[:30], wrench(t)[:30]))

@@ -24,11 +24,12 @@ from ros2_dynid.identification.physical import essential
 from ros2_dynid.identification.physical.consistency import table
 from ros2_dynid.identification.physical.standard import full_map
 from ros2_dynid.identification.physical_parameters import physical_parameters
-from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.validation.torque_errors import torque_errors
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint, link_slice, standard_names, standard_vector
+from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")
@@ -149,6 +150,31 @@ def test_friction_terms_are_felt_by_the_motor_of_their_joint_alone():
     _, found = two(prepared, terms)
     assert found.fit(None).friction == pytest.approx([0.7, 0.4], abs=2e-3)
     np.testing.assert_allclose(found.fit(None).base, BASE.values(ROBOT, CHI), atol=3e-3)
+
+
+def test_each_stream_has_a_delay_of_its_own():
+    rng = np.random.default_rng(6)
+    t = np.arange(0.0, 15.0, 0.005)
+    amplitude, phase = rng.uniform(0.1, 0.4, (3, 5)), rng.uniform(0.0, 6.3, (3, 5))
+    w = 2.0 * np.pi * np.array([0.1, 0.25, 0.4, 0.6, 0.9])
+
+    def at(time):
+        angle = np.multiply.outer(time, w)[:, None] + phase
+        return [np.sum(amplitude * w**k * np.sin(angle + k * np.pi / 2), axis=2) for k in range(3)]
+
+    tau, torque = inverse_dynamics(ROBOT, CHI, *at(t - 0.002)), inverse_dynamics(ROBOT, LINKS, *at(t - 0.005)) + BIAS
+    samples = Samples(t, ROBOT.active_names, at(t)[0], tau=tau, tau_l=torque)
+    prepared = (prepare(ROBOT, samples, PreparationOptions(position_cutoff=20.0, row_cutoff=4.0)),)
+    information = inform(ROBOT, BASE, prepared, delay=True)
+    found = two_sensors(ROBOT, BASE, prepared, information.layout, ())
+    estimate = found.estimate()
+    assert found.joints == (0, 1, 2) and estimate.layout.n_sensor == 4
+    assert estimate.delay == pytest.approx(0.002, abs=2e-4) and found.fit(None).delay == estimate.delay
+    sensor = estimate.value[estimate.layout.sensor]
+    assert sensor[0] == pytest.approx(0.005, abs=2e-4)
+    np.testing.assert_allclose(sensor[1:], BIAS, atol=0.02)
+    truth = BASE.values(ROBOT, CHI)
+    np.testing.assert_allclose(found.fit(None).base, truth, atol=0.02 * np.abs(truth).max())
 
 
 # --- loads and gains where friction grows with the load
