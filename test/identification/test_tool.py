@@ -115,6 +115,23 @@ def test_the_other_sign_is_noticed_and_free_needs_no_body():
     assert found.sign == -1 and abs(found.load.mass - MASS) < 0.01 * MASS
 
 
+def test_a_sensor_that_pauses_still_tells_the_tool():
+    robot, *_ = clean()
+    samples, wrenches, bias = sensed(1)
+    prepared = prepare(robot, Samples(samples.t, samples.joint_names, samples.q, tau=samples.q))
+    whole = identify_tool(robot, prepared, wrenches, LINK)
+    there = (wrenches.t < 12.0) | (wrenches.t > 12.4)
+    spoiled = wrenches.w.copy()
+    spoiled[~there] = 1e6
+    found = identify_tool(robot, prepared, Wrenches(wrenches.t[there], spoiled[there]), LINK)
+    assert abs(found.load.mass - MASS) < 0.01 * MASS and np.abs(found.bias - bias).max() < 1.0
+    assert 0.85 * whole.rows < found.rows < whole.rows
+    np.testing.assert_allclose(found.load.com, whole.load.com, atol=2e-4)
+    early = Wrenches(wrenches.t[:40], wrenches.w[:40])
+    with pytest.raises(InputError, match=r"too few|no stretch in common"):
+        identify_tool(robot, prepared, early, LINK)
+
+
 def wrench_message(stamp, values):
     types = ROS2.types
     Vector, Wrench = types["geometry_msgs/msg/Vector3"], types["geometry_msgs/msg/Wrench"]

@@ -117,11 +117,11 @@ def _information(robot: Robot, prepared: Prepared, wrenches: Wrenches, link: str
     parts = []
     for segment in prepared.segments:
         inside = np.flatnonzero(known[segment]) + segment.start
-        if not len(inside) or len(inside) < len(kernel) or len(inside) != inside[-1] - inside[0] + 1:
-            continue
-        rows = [filtered(x[inside], kernel, step) for x in (Y, w, prepared.t[:, None])]
-        slope = filtered(w[inside], slope_kernel, step)
-        parts.append((*rows, slope))
+        for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):  # the sensor may pause
+            if len(run) < len(kernel):
+                continue
+            rows = [filtered(x[run], kernel, step) for x in (Y, w, prepared.t[:, None])]
+            parts.append((*rows, filtered(w[run], slope_kernel, step)))
     if not parts:
         raise InputError("joint states and wrenches have no stretch in common", "record both at once", prepared.source)
     rows_Y, rows_w, t, slope = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
