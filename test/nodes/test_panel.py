@@ -53,9 +53,9 @@ def stops(made, page):
 def test_a_person_plans_starts_and_stops(tmp_path):
     need_browser()
     with graph(tmp_path) as made, browser() as chromium:
-        saved_motion(tmp_path / "trajectories", made.robot, seconds=20.0)
+        saved_motion(tmp_path / "trajectories", made.robot, seconds=10.0)
         made.start("sim_robot", start=[0.0, -1.0, 0.0])
-        made.start("excitation")
+        made.start("excitation", approach_speed=0.6, settle_seconds=0.1)
         made.start("panel", port=0, token="secret")
         made.ready("sim_robot", "excitation", "panel")
         made.client.wait(lambda: "http://" in made.log("panel"), 20.0, "the panel's address")
@@ -114,7 +114,7 @@ class FrozenPage:
 @pytest.mark.timeout(300)
 def test_a_frozen_page_stops_the_motion_if_that_is_wanted(tmp_path):
     with graph(tmp_path) as made:
-        saved_motion(tmp_path / "trajectories", made.robot, seconds=40.0)
+        saved_motion(tmp_path / "trajectories", made.robot, seconds=20.0)
         made.start("sim_robot", start=[0.0, -1.0, 0.0])
         made.start("excitation")
         made.start("panel", port=0, token="secret", stop_on_disconnect="true")
