@@ -1,25 +1,29 @@
 """A fleet of simulated arms: who is broken, how it scales, what it costs.
 
-    ./dynid python bench/fleet.py [--robots 50] [--recordings 20] [--seconds 10] [--rate 100]
+    ./dynid python bench/fleet.py [--robots 50] [--recordings 20] [--seconds 30,7] [--rate 100]
                                   [--friction viscous+coulomb] [--workers 1,2] [--keep FOLDER]
 
-Makes RECORDINGS recordings (MCAP, from the model, with noise) of each of ROBOTS three-joint arms whose
-parameters differ by 2 %. Three are broken: one has twice the friction in a joint, one a drive whose gain is another
-one's, one carries a load that nobody told of. Then `dynid fleet` runs over them once for each number of workers, each
-time into an empty folder. Printed are who stands out, the time from the command to its end, start of the workers
-included, the processor time of map and reduction and the reduction's share of it, the largest memory of a worker,
-whether the results are the same files, and what follows for 10,000 hours on 64 cores.
+Makes RECORDINGS recordings (MCAP, from the model, with noise) of each of ROBOTS three-joint arms whose parameters
+differ by 2 %: once of half a minute, as a nightly check takes, and once of a few seconds, where all that is not reading
+weighs most. Three arms are broken: one has twice the friction in a joint, one a drive whose gain is another one's, one
+carries a load that nobody told of. Then a run of the fleet, a process of its own, goes over them once for each number
+of workers, each time into an empty folder. Printed are who stands out, the time from the start of the process to its
+end, what of it comes after the last recording, the processor time of recordings, robots and fleet, the largest memory
+of a worker, whether the results are the same files, and what follows for 10,000 hours on 64 cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +32,9 @@ import psutil
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from ros2_dynid.codec import decode  # noqa: E402
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
-from ros2_dynid.fleet.run import FleetRun, run_fleet  # noqa: E402
+from ros2_dynid.fleet.run import Work  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.parameters import standard_names  # noqa: E402
 from ros2_dynid.recording.samples import Samples  # noqa: E402
@@ -40,6 +45,18 @@ ROBOT = load_robot("demo3")
 START, DAY = 1_700_000_000_000_000_000, 86_400_000_000_000
 SPREAD, NOISE = 0.02, 0.01
 LOAD_KG, ARM_M = 1.0, 0.1
+MAKERS = 4
+"""Processes that make recordings: they mostly wait for the disk."""
+RUN = """
+import json, sys
+from pathlib import Path
+from ros2_dynid.fleet.forking import begin_to_start
+begin_to_start()
+from ros2_dynid.codec import encode
+from ros2_dynid.fleet.run import run_fleet
+print(json.dumps(encode(run_fleet(Path(sys.argv[1]), Path(sys.argv[2]), count=int(sys.argv[3])).work)))
+"""
+"""What `dynid fleet` does; it prints what the run had to do."""
 
 
 def broken(robots: int) -> dict[str, str]:
@@ -93,21 +110,40 @@ def record(folder: Path, robot: int, number: int, seconds: float, fault: str, ra
     save_samples(Samples(t, ROBOT.active_names, q, tau=tau, start_ns=START + number * DAY), file)
 
 
+def make(folder: Path, robots: int, recordings: int, seconds: float, rate: float) -> None:
+    """Write all recordings that are not there."""
+    faults = broken(robots)
+    with ProcessPoolExecutor(MAKERS) as pool:
+        waiting = [
+            pool.submit(record, folder, robot, number, seconds, faults.get(name(robot), ""), rate)
+            for robot in range(robots)
+            for number in range(recordings)
+            if not (folder / "bags" / name(robot) / f"night{number:03d}.mcap").exists()
+        ]
+        for one in waiting:
+            one.result()
+
+
 class Watch:
     """The largest memory of a worker [MB]: the kernel keeps it, so that a look a second is enough."""
 
-    def __init__(self) -> None:
-        """Begin."""
+    def __init__(self, process: int) -> None:
+        """Begin to look at what that process starts."""
         self.memory = 0.0
+        self._process = psutil.Process(process)
         self._running = True
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
         while self._running:
-            for child in psutil.Process().children(recursive=True):
+            try:
+                children = self._process.children(recursive=True)
+            except psutil.Error:
+                return
+            for child in children:
                 try:
-                    if "spawn_main" in " ".join(child.cmdline()):
+                    if "forkserver" in " ".join(child.cmdline()):
                         status = Path(f"/proc/{child.pid}/status").read_text()
                         peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
                         self.memory = max(self.memory, int(peak.split()[1]) * 1024 / 1e6)
@@ -130,67 +166,87 @@ def digest(folder: Path) -> str:
     return found.hexdigest()[:16]
 
 
-def judged(run: FleetRun, faults: dict[str, str]) -> None:
+def judged(folder: Path, faults: dict[str, str]) -> None:
     """Print who stands out and in what, and whether that is right."""
+    found = json.loads((folder / "fleet.json").read_text())
     named: dict[str, list[str]] = {}
-    for one in run.fleet.outliers:
-        named.setdefault(one.robot, []).append(f"{one.parameter} {one.sigmas:+.1f}")
+    for one in found["outliers"]:
+        named.setdefault(one["robot"], []).append(f"{one['parameter']} {one['sigmas']:+.1f}")
     for robot in sorted({*faults, *named}):
         print(
             f"  {robot}: {faults.get(robot, 'nothing is wrong'):10s} {', '.join(named.get(robot, ['NOT FOUND'])[:6])}"
         )
     wrong = sorted(set(named) - set(faults)), sorted(set(faults) - set(named))
-    print(f"found {len(set(named) & set(faults))} of {len(faults)}; named without a fault: {wrong[0] or 'none'}")
+    print(f"  found {len(set(named) & set(faults))} of {len(faults)}; named without a fault: {wrong[0] or 'none'}")
+    print(f"  {len(found['failed'])} recordings failed, page {(folder / 'index.html').stat().st_size / 1e3:.0f} kB")
+
+
+def measured(file: Path, out: Path, count: int) -> tuple[Work, float, float]:
+    """Run over the fleet; return what it did, the time from start to end [s], and the memory of a worker [MB]."""
+    began = time.monotonic()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))}
+    command = [sys.executable, "-c", RUN, str(file), str(out), str(count)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        watch = Watch(process.pid)
+        printed, _ = process.communicate()
+    total = time.monotonic() - began
+    watch.end()
+    if process.returncode:
+        raise SystemExit(f"the run with {count} workers ended with {process.returncode}")
+    return decode(Work, json.loads(printed), "work"), total, watch.memory
+
+
+def bench(folder: Path, seconds: float, args: argparse.Namespace) -> None:
+    """Make a fleet with recordings of that length and run over it."""
+    faults, began = broken(args.robots), time.monotonic()
+    make(folder, args.robots, args.recordings, seconds, args.rate)
+    made = time.monotonic() - began
+    file = folder / "fleet.yaml"
+    file.write_text(f"defaults: {{robot: demo3, options: {{friction: {args.friction}}}}}\nfolders: bags\n")
+    count = args.robots * args.recordings
+    hours = count * seconds / 3600
+    print(f"{count} recordings of {seconds:g} s of {args.robots} robots: {hours:.3g} h, made in {made:.0f} s")
+    totals: dict[int, float] = {}
+    digests = set()
+    for number in map(int, args.workers.split(",")):
+        out = Path(tempfile.mkdtemp(prefix=f"out{number}_", dir=folder))
+        did, total, memory = measured(file, out, number)
+        totals[number] = min(total, totals.get(number, np.inf))  # what a busy machine adds is not ours
+        digests.add(digest(out))
+        print(f"{number} workers: {total:.1f} s, {memory:.0f} MB at most in one, {did.mapped} recordings mapped")
+        print(f"  after the last recording: {did.after:.2f} s, {100 * did.after / total:.1f} % of the time")
+        reduction = did.identifying + did.comparing
+        core = did.mapping + reduction
+        times = f"recordings {did.mapping:.1f} s, robots {did.identifying:.1f} s, fleet {did.comparing:.2f} s"
+        each = did.identifying / max(did.reduced, 1)
+        print(f"  of a core: {times}: {100 * reduction / core:.0f} % is reduction, {each:.2f} s a robot")
+    judged(out, faults)
+    print(f"  the same files by content: {'yes' if len(digests) == 1 else 'NO'}")
+    if {1, 2} <= totals.keys():
+        print(f"two workers against one: {totals[1] / totals[2]:.2f} times")
+    print(
+        f"{core / hours:.1f} s of a core for an hour of recording, {did.mapping / hours:.1f} s of it reading: "
+        f"10,000 h on 64 cores take {core / hours * 1e4 / 64 / 3600:.2f} h"
+    )
 
 
 def main() -> int:
-    """Make the fleet and run over it."""
+    """Make the fleets and run over them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", type=int, default=50)
     parser.add_argument("--recordings", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", default="30,7", help="lengths of recordings, a fleet for each")
     parser.add_argument("--rate", type=float, default=100.0, help="of the joint states [Hz]")
     parser.add_argument("--friction", default="viscous+coulomb")
     parser.add_argument("--workers", default="1,2", help="numbers of workers to run with, such as 1,2,1,2")
     parser.add_argument("--keep", type=Path, help="folder for recordings and results, used again")
     args = parser.parse_args()
+    print(f"{os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = args.keep or Path(temporary)
-        faults = broken(args.robots)
-        for robot in range(args.robots):
-            for number in range(args.recordings):
-                if not (folder / "bags" / name(robot) / f"night{number:03d}.mcap").exists():
-                    record(folder, robot, number, args.seconds, faults.get(name(robot), ""), args.rate)
-        file = folder / "fleet.yaml"
-        file.write_text(f"defaults: {{robot: demo3, options: {{friction: {args.friction}}}}}\nfolders: bags\n")
-        hours = args.robots * args.recordings * args.seconds / 3600
-        print(
-            f"{args.robots * args.recordings} recordings of {args.robots} robots, {hours:.3g} h, {os.cpu_count()} cores"
-        )
-        totals: dict[int, float] = {}
-        digests = set()
-        for count in map(int, args.workers.split(",")):
-            out = Path(tempfile.mkdtemp(prefix=f"out{count}_", dir=folder))
-            watch, began = Watch(), time.monotonic()
-            run = run_fleet(file, out, count=count)
-            total = time.monotonic() - began
-            watch.end()
-            totals[count] = min(total, totals.get(count, np.inf))  # what a busy machine adds is not ours
-            digests.add(digest(out))
-            did = run.work
-            print(f"{count} workers: {total:.1f} s, {watch.memory:.0f} MB at most in one")
-            print(f"  after the last recording: {did.after:.2f} s ({100 * did.after / did.seconds:.1f} %)")
-            times = f"recordings {did.mapping:.1f} s, robots {did.identifying:.1f} s, fleet {did.comparing:.2f} s"
-            print(f"  of a core: {times}")
-            page = run.page.stat().st_size
-            print(f"  {did.mapped} recordings mapped, {len(run.fleet.failed)} failed, page {page / 1e3:.0f} kB")
-        judged(run, faults)
-        print(f"the same files by content: {'yes' if len(digests) == 1 else 'NO'}")
-        if {1, 2} <= totals.keys():
-            print(f"two workers against one: {totals[1] / totals[2]:.2f} times")
-        each = (did.mapping + did.identifying + did.comparing) / hours
-        cluster = each * 1e4 / 64 / 3600
-        print(f"{each:.1f} s of a core for an hour of recording: 10,000 h on 64 cores take {cluster:.2f} h")
+        for seconds in map(float, args.seconds.split(",")):
+            folder = (args.keep or Path(temporary)) / f"{seconds:g}s"
+            folder.mkdir(parents=True, exist_ok=True)
+            bench(folder, seconds, args)
     return 0
 
 

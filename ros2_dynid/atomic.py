@@ -6,10 +6,29 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
 from ros2_dynid.errors import InputError, Option, Text
+
+_synced: ContextVar[bool] = ContextVar("synced", default=True)
+
+
+@contextmanager
+def unsynced() -> Iterator[None]:
+    """Do not wait for the disk within the block: for files that are checked by their digests before they are used."""
+    before = _synced.set(False)
+    try:
+        yield
+    finally:
+        _synced.reset(before)
+
+
+def sync(handle: int) -> None:
+    """Wait until what was written to a file is on the disk; not within `unsynced`."""
+    if _synced.get():
+        os.fsync(handle)
 
 
 @contextmanager
@@ -26,7 +45,7 @@ def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[IO[bytes]
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         put_in_place(temporary, path, overwrite=overwrite)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -501,9 +501,16 @@ def write_result(
     The outcome names the model file already.
     """
     with committed(folder, last=MODEL) as new:
-        save_torque_data(new / DATA, torques)
-        write_text(new / SUMMARY, json.dumps(encode(outcome), indent=1))
-        digests = {name: digest(new / name) for name in (DATA, SUMMARY)}
-        save_model(replace(model, obtained={**model.obtained, "files": digests}), new / MODEL)
-        page = write_page(new, model, torques, figures=False)
+        page = write_files(new, model, outcome, torques)
     return replace(outcome, report=str(folder / page.name))
+
+
+def write_files(
+    folder: Path, model: IdentifiedModel, outcome: IdentifyOutcome, torques: Mapping[str, TorqueData]
+) -> Path:
+    """Write the files of write_result into a folder that nobody reads yet; return the page."""
+    save_torque_data(folder / DATA, torques)
+    write_text(folder / SUMMARY, json.dumps(encode(outcome), indent=1))
+    digests = {name: digest(folder / name) for name in (DATA, SUMMARY)}
+    save_model(replace(model, obtained={**model.obtained, "files": digests}), folder / MODEL)
+    return write_page(folder, model, torques, figures=False)

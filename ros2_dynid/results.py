@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ros2_dynid.atomic import sync
 from ros2_dynid.errors import InputError, Option, Text
 
 PREFIX = ".dynid-new-"
@@ -119,6 +120,6 @@ def _sync(folder: Path) -> None:
     with suppress(OSError):  # some filesystems cannot sync a folder
         handle = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(handle)
+            sync(handle)
         finally:
             os.close(handle)

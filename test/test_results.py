@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from motions import recorded_motion
-from ros2_dynid.atomic import put_in_place, replacing
+from ros2_dynid.atomic import put_in_place, replacing, unsynced, write_text
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
@@ -153,3 +153,16 @@ def test_without_links_a_name_that_is_taken_is_left_alone(tmp_path, monkeypatch)
     assert (tmp_path / "taken").read_text() == "old"
     put_in_place(tmp_path / "new", tmp_path / "free", overwrite=False)
     assert (tmp_path / "free").read_text() == "new" and not (tmp_path / "new").exists()
+
+
+def test_files_wait_for_the_disk_unless_their_digests_are_kept(tmp_path, monkeypatch):
+    waited = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    write_text(tmp_path / "a", "1")
+    assert len(waited) == 1
+    with unsynced(), committed(tmp_path / "folder", last="b") as new:
+        write_text(new / "b", "2")
+    assert len(waited) == 1 and (tmp_path / "folder" / "b").read_text() == "2"
+    with committed(tmp_path / "other", last="b") as new:
+        write_text(new / "b", "2")
+    assert len(waited) == 4, "the file, the folder around and the folder"

@@ -39,6 +39,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> FleetOutcome:
     """Run over the fleet."""
+    from ros2_dynid.fleet.forking import begin_to_start
+
+    if args.scheduler is None and args.workers != 0:
+        begin_to_start()
     from ros2_dynid.usecases.fleet import FleetRequest, fleet
 
     # Without the folder and the workers: reports must not depend on them.

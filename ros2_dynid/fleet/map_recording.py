@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.fleet.parts import Change, Parts, Source, open_recording
 from ros2_dynid.fleet.recordings import Identity, identity, plain_reason
-from ros2_dynid.fleet.store import packed
+from ros2_dynid.fleet.store import packed, write_whole
 from ros2_dynid.identification.estimators import Block, ColumnLayout, Information
 from ros2_dynid.identification.estimators.fit import informing
 from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques, weighted
@@ -134,9 +135,22 @@ def map_packed(source: Source, share: float = 1.0) -> bytes | Failed:
     return outcome if isinstance(outcome, Failed) else packed(outcome)
 
 
-def map_several(given: tuple[tuple[Source, float], ...]) -> tuple[bytes | Failed, ...]:
-    """Return the outcomes of several recordings with their shares: a task costs as much as a short recording."""
-    return tuple(map_packed(source, share) for source, share in given)
+def map_several(
+    given: tuple[tuple[Source, float], ...], files: tuple[Path, ...] | None = None
+) -> tuple[bytes | Failed | None, ...]:
+    """Return the outcomes of several recordings with their shares: a task costs as much as a short recording.
+
+    files: where they are stored, if the worker reaches the output folder; None is returned for one that is there.
+    """
+    if files is None:
+        return tuple(map_packed(source, share) for source, share in given)
+    found: list[Failed | None] = []
+    for (source, share), file in zip(given, files, strict=True):
+        outcome = map_packed(source, share)
+        if isinstance(outcome, bytes):
+            write_whole(file, outcome)
+        found.append(outcome if isinstance(outcome, Failed) else None)
+    return tuple(found)
 
 
 def _alone(information: Information) -> float:

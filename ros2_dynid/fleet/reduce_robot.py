@@ -11,27 +11,29 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ros2_dynid import pipeline
+from ros2_dynid.atomic import unsynced
 from ros2_dynid.base_parameters import BaseParameters, base_parameters
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import DynidError
 from ros2_dynid.fleet.distant import Map, Recordings, here
 from ros2_dynid.fleet.map_recording import KINDS, Failed, Outcome
 from ros2_dynid.fleet.parts import Source
-from ros2_dynid.fleet.store import unpacked
-from ros2_dynid.fleet.trends import FrictionPoint, friction_of
+from ros2_dynid.fleet.robot_folder import RecordingRow, RobotResult, StoredRobot, file_names, store_robot
+from ros2_dynid.fleet.store import read_whole, unpacked
+from ros2_dynid.fleet.trends import FrictionPoint, frictions_of
 from ros2_dynid.identification.estimators import Estimate, Information, combine, wls
 from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques
 from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.model.parameters import unit_of
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.parameters import standard_vector, unit_of
+from ros2_dynid.model.robot import Robot
 from ros2_dynid.report.build import MODEL
 
 
@@ -39,17 +41,21 @@ from ros2_dynid.report.build import MODEL
 class RobotJob:
     """A robot with its recordings, their outcomes as they are stored, and its recordings to validate on.
 
-    folder: where its model will be, as the files name it; command: what to type to repeat it.
+    outcomes: as bytes, or the files they are in, where the worker reaches the output folder. folder: where its model
+    will be, as the files name it; command: what to type to repeat it. target: the folder to write the result into, with
+    its key; None to hand the files back.
     """
 
     id: str
     robot: Robot
     options: IdentifyOptions
     sources: tuple[Source, ...]
-    outcomes: tuple[bytes, ...]
+    outcomes: tuple[bytes | Path, ...]
     validation: tuple[Source, ...]
     folder: str
     command: str
+    key: str = ""
+    target: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,47 +68,12 @@ class _Mapped:
 
 
 @dataclass(frozen=True, eq=False)
-class RecordingRow:
-    """A recording in the robot's light: relative torque error under the robot's estimate and under its own, duration
-    [s], first stamp [s since 1970, 0: not known], friction."""
-
-    place: str
-    together: float
-    alone: float
-    seconds: float
-    time: float
-    friction: FrictionPoint | None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class RobotResult:
-    """A robot reduced: the plain estimate of its base parameters, its recordings, the verdict on its model.
-
-    problem: why there is no model; files: of the model's folder, by name (they are stored apart from the rest).
-    """
-
-    id: str
-    joints: tuple[str, ...]
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    value: Array
-    covariance: Array
-    identified: NDArray[np.bool_]
-    rows: tuple[RecordingRow, ...]
-    level: str
-    verdict: tuple[str, ...]
-    fit: dict[str, TorqueError]
-    validation: dict[str, TorqueError]
-    problem: str = ""
-
-
-@dataclass(frozen=True, eq=False)
 class Reduced:
-    """A robot's result and the files of its model; empty if there is none."""
+    """A robot's result and the files of its model, none if there is no model; stored: if it is written already."""
 
     result: RobotResult
     files: Mapping[str, bytes]
+    stored: StoredRobot | None = None
 
 
 def reduce_robot(job: RobotJob, run: Map = here) -> Reduced | Failed:
@@ -116,7 +87,10 @@ def reduce_robot(job: RobotJob, run: Map = here) -> Reduced | Failed:
 def _in_order(job: RobotJob) -> _Mapped | Failed:
     found = []
     for source, data in zip(job.sources, job.outcomes, strict=True):
-        outcome = unpacked(data, Outcome, KINDS)
+        whole = read_whole(data) if isinstance(data, Path) else data
+        if whole is None:
+            return Failed("its outcome is gone from the output folder", "repeat the command", source.place)
+        outcome = unpacked(whole, Outcome, KINDS)
         if outcome is None:
             return Failed("the stored outcome of a recording is foreign", "remove the folder outcomes", source.place)
         found.append((replace(source, long=outcome.long, twice=outcome.twice), outcome))
@@ -132,14 +106,13 @@ def _reduced(mapped: _Mapped, run: Map) -> Reduced:
     base = base_parameters(robot, method="closed-form")
     together = with_standstill(combine([outcome.information for outcome in mapped.outcomes]))
     try:
-        found = wls(together)
+        # With the a priori values of `identify`, which then has this fit already if it keeps to plain friction.
+        found = wls(together, together.layout.vector(base.values(robot, standard_vector(robot))))
     except DynidError as error:
-        return Reduced(_without_estimate(job, base, str(error)), {})
-    own: dict[int, list[int]] = {}
-    for number, block in enumerate(together.blocks):
-        own.setdefault(block.recording, []).append(number)
+        return _without_model(job, _without_estimate(job, base, str(error)))
     top_speed = np.asarray(np.median([outcome.outline.top_speed for outcome in mapped.outcomes], axis=0))
-    rows = tuple(_row(mapped, base, k, together.take(own[k]), found, top_speed) for k in range(len(mapped.sources)))
+    points = frictions_of(robot, base, together, found, top_speed)
+    rows = tuple(_row(mapped, k, together.recordings[k], found, point) for k, point in enumerate(points))
     result = RobotResult(
         id=job.id,
         joints=tuple(robot.active_names),
@@ -171,30 +144,29 @@ def _identified(mapped: _Mapped, result: RobotResult, run: Map) -> Reduced:
             command=job.command,
         )
     except DynidError as error:
-        return Reduced(replace(result, level="bad", problem=str(error)), {})
+        return _without_model(job, replace(result, level="bad", problem=str(error)))
     outcome = replace(found.outcome, model=f"{job.folder}/{MODEL}", seconds=0.0)
     # The date of the data, and no duration: the same data give the same files.
     model = replace(found.model, obtained={**found.model.obtained, "created": _date(mapped.outcomes)})
-    with tempfile.TemporaryDirectory(prefix="dynid-") as place:
-        folder = Path(place, "model")
-        pipeline.write_result(folder, model, outcome, found.torques)
-        files = {
-            path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
     levels = [str(remark.level.value) for remark in outcome.verdict]
     level = next((name for name in ("problem", "warning", "note") if name in levels), "good")
     texts = tuple(f"{remark.level.value}: {remark.text}" for remark in outcome.verdict)
-    return Reduced(
-        replace(result, level=level, verdict=texts, fit=dict(outcome.fit), validation=dict(outcome.validation)), files
-    )
+    result = replace(result, level=level, verdict=texts, fit=dict(outcome.fit), validation=dict(outcome.validation))
+    write = partial(pipeline.write_files, model=model, outcome=outcome, torques=found.torques)
+    if job.target is not None:
+        return Reduced(result, {}, store_robot(job.target, job.key, result, write))
+    with tempfile.TemporaryDirectory(prefix="dynid-") as place, unsynced():
+        folder = Path(place)
+        write(folder)
+        return Reduced(result, {name: (folder / name).read_bytes() for name in file_names(folder)})
 
 
-def _row(
-    mapped: _Mapped, base: BaseParameters, k: int, own: Information, found: Estimate, top_speed: Array
-) -> RecordingRow:
-    """Return recording number k; top_speed: what each joint usually reaches, shape (n,)."""
+def _without_model(job: RobotJob, result: RobotResult) -> Reduced:
+    return Reduced(result, {}, None if job.target is None else store_robot(job.target, job.key, result, None))
+
+
+def _row(mapped: _Mapped, k: int, own: Information, found: Estimate, friction: FrictionPoint | None) -> RecordingRow:
+    """Return recording number k, with its own information and friction."""
     outcome = mapped.outcomes[k]
     torque = max(float(np.linalg.norm(joint_torques(own))), 1e-300)
     return RecordingRow(
@@ -203,7 +175,7 @@ def _row(
         alone=outcome.alone,
         seconds=float(outcome.outline.t[-1] - outcome.outline.t[0]),
         time=outcome.start_ns * 1e-9,
-        friction=friction_of(mapped.job.robot, base, own, found, top_speed),
+        friction=friction,
         notes=tuple(str(note) for note in outcome.outline.notes[:5]),
     )
 

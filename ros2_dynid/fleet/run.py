@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ros2_dynid.atomic import write_text
@@ -18,44 +19,29 @@ from ros2_dynid.codec import Plain, encode
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import Member, load_fleet
+from ros2_dynid.fleet.forking import begin_to_start
 from ros2_dynid.fleet.lock import locked
 from ros2_dynid.fleet.map_recording import Failed, identities, map_several, reason
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.recordings import Found, Identity, find, is_url, stamp_of
-from ros2_dynid.fleet.reduce_robot import RecordingRow, Reduced, RobotJob, RobotResult, reduce_robot
-from ros2_dynid.fleet.store import ENDING, FORMAT, Store, packed, read_whole, sweep, unpacked, write_whole
+from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
+from ros2_dynid.fleet.robot_folder import RobotResult, put, store_robot, stored_robot
+from ros2_dynid.fleet.store import FORMAT, Store, sweep
 from ros2_dynid.fleet.summary import FailedRecording, Fleet, summarise
-from ros2_dynid.fleet.trends import FrictionPoint
 from ros2_dynid.fleet.workers import Done, Task, Workers, workers
-from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.progress import Progress, Reporter
 from ros2_dynid.report.build import MODEL, PAGE
-from ros2_dynid.results import committed
 from ros2_dynid.version import __version__
 
 OUTCOMES, ROBOTS, RESULT, INDEX, STAMPS = "outcomes", "robots", "fleet.json", "index.html", "stamps.json"
-OWN = f"robot{ENDING}"
 BATCH, BATCH_BYTES = 20, 100_000_000
 """Recordings that are hashed in one task, and their size [bytes]."""
 TOGETHER, TOGETHER_BYTES = 8, 2_000_000
 """Recordings that are mapped in one task, and their size [bytes]: several if they are short."""
 SPREAD = 8
 """Tasks for each worker that the recordings left are shared out in, at least: the last tasks are short."""
-
-
-@dataclass(frozen=True, eq=False)
-class StoredRobot:
-    """A robot's result with the key of what it was made from, and the names of its model's files."""
-
-    key: str
-    result: RobotResult
-    files: tuple[str, ...]
-
-
-KINDS = (FrictionPoint, RecordingRow, RobotResult, StoredRobot, TorqueError)
-"""All that a stored robot may hold."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +87,8 @@ def run_fleet(
 ) -> FleetRun:
     """Run over a fleet. say: gets lines for the user, such as the address of the dashboard."""
     report, began = Reporter(progress, cancelled), time.monotonic()
+    if scheduler is None and count != 0:
+        begin_to_start()
     members = load_fleet(file)
     with locked(output):
         sweep(output)
@@ -123,9 +111,9 @@ def _run(
     known, unread, hashing = _identities(found, output / STAMPS, hands, report)
     for robot, one in found.items():
         failed += [FailedRecording(robot, p, unread[p]) for p in (*one.recordings, *one.validate) if p in unread]
-    store = Store(output / OUTCOMES)
+    store = Store(output.resolve() / OUTCOMES)  # workers may be elsewhere
     sources, keys = _sources(members, found, known)
-    work = _Tasks(members, found, known, sources, keys, store, output, command, hands.count)
+    work = _Tasks(members, found, known, sources, keys, store, output, command, hands)
     for done in hands.run(work.next_task):
         stage, fraction = work.take(done)
         report(stage, 0.05 + 0.9 * fraction)
@@ -278,16 +266,17 @@ class _Tasks:
         store: Store,
         output: Path,
         command: str,
-        hands: int,
+        hands: Workers,
     ) -> None:
         self.broken: dict[str, str] = {}
         self.mapped, self.reduced = 0, 0
         self.mapping, self.identifying, self.last_mapped = 0.0, 0.0, 0.0
         self._results: dict[str, RobotResult] = {}
-        self._files: dict[str, tuple[str, ...]] = {}
+        self._files: dict[str, dict[str, str]] = {}
         self._members = {member.id: member for member in members}
         self._found, self._known, self._sources, self._keys = found, known, sources, keys
-        self._store, self._output, self._command, self._hands = store, output, command, hands
+        self._store, self._output, self._command = store, output.resolve(), command
+        self._hands, self._share_files = hands.count, hands.share_files
         self._robot_keys: dict[str, str] = {}
         self._alone: set[str] = set()
         self._sizes = sizes = {key: known[source.place].size for key, source in keys.items()}
@@ -334,7 +323,9 @@ class _Tasks:
                 return Task(reduce_robot, (job,), robot, asks=self._left < self._hands)
         if self._unread:
             keys = self._next_keys()
-            return Task(map_several, (tuple((self._keys[key], self._shares[key]) for key in keys),), " ".join(keys))
+            files = tuple(map(self._store.path, keys)) if self._share_files else None
+            given = tuple((self._keys[key], self._shares[key]) for key in keys)
+            return Task(map_several, (given, files), " ".join(keys))
         return None
 
     def _next_keys(self) -> list[str]:
@@ -360,26 +351,32 @@ class _Tasks:
         contents = [source.content for source in validation]
         key = fingerprint(FORMAT, robot, member.robot, options, sorted(key for _, key in pairs), contents, __version__)
         folder = self._output / ROBOTS / robot
-        stored = _stored_robot(folder)
+        stored = stored_robot(folder)
         if stored is not None and stored.key == key:
             self._results[robot], self._files[robot] = stored.result, stored.files
             return None
         self._robot_keys[robot] = key
-        mapped = [(source, self._store.load(key)) for source, key in pairs]
-        whole = [(source, data) for source, data in mapped if data is not None]
-        if len(whole) < len(mapped):
-            gone = next(source.place for source, data in mapped if data is None)
-            raise InputError("its outcome is gone from the output folder", "repeat the command", gone)
         return RobotJob(
             robot,
             member.robot,
             options,
-            tuple(source for source, _ in whole),
-            tuple(data for _, data in whole),
+            tuple(source for source, _ in pairs),
+            tuple(self._outcome(*pair) for pair in pairs),
             validation,
             f"{ROBOTS}/{robot}",
             self._command,
+            key,
+            folder if self._share_files else None,
         )
+
+    def _outcome(self, source: Source, key: str) -> bytes | Path:
+        """Return a stored outcome, or its file if workers reach it."""
+        if self._share_files:
+            return self._store.path(key)
+        data = self._store.load(key)
+        if data is None:
+            raise InputError("its outcome is gone from the output folder", "repeat the command", source.place)
+        return data
 
     def take(self, done: Done) -> tuple[str, float]:
         """Store what was done; return what it was, in words, and how much of the work is done."""
@@ -408,9 +405,10 @@ class _Tasks:
         self.last_mapped = time.monotonic()
         if isinstance(result, Failed):
             self.broken[key] = reason(result)
-        else:
-            assert isinstance(result, bytes)
+        elif isinstance(result, bytes):
             self._store.save(key, result)
+        else:
+            assert result is None  # the worker has stored it
         for robot in self._users[key]:
             self._waiting[robot].remove(key)
             if not self._waiting[robot]:
@@ -418,12 +416,14 @@ class _Tasks:
 
     def _reduced(self, robot: str, done: Done) -> None:
         if isinstance(done.result, Failed):
-            raise InputError(f"{robot}: {done.result.what}", done.result.cure)
+            raise InputError(f"{robot}: {done.result.what}", done.result.cure, done.result.source)
         assert isinstance(done.result, Reduced)
-        began = time.process_time()
+        began, key, found = time.process_time(), self._robot_keys.pop(robot), done.result
         self.reduced += 1
-        _write_robot(self._output / ROBOTS / robot, self._robot_keys.pop(robot), done.result)
-        self._results[robot], self._files[robot] = done.result.result, tuple(done.result.files)
+        folder = self._output / ROBOTS / robot
+        write = partial(put, found.files) if found.files else None
+        stored = found.stored or store_robot(folder, key, found.result, write)
+        self._results[robot], self._files[robot] = stored.result, stored.files
         self.identifying += done.seconds + time.process_time() - began
 
 
@@ -435,26 +435,3 @@ def in_turn(robots: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> li
     own = [sorted(keys, key=lambda key: -sizes[key]) for keys in robots.values()]
     own.sort(key=lambda keys: [-sizes[key] for key in keys])
     return list(dict.fromkeys(key for keys in own for key in keys))
-
-
-def _stored_robot(folder: Path) -> StoredRobot | None:
-    """Return the result that an earlier run left, None if there is none or a file of its model is gone."""
-    data = read_whole(folder / OWN)
-    stored = None if data is None else unpacked(data, StoredRobot, KINDS)
-    if stored is None or not all((folder / name).is_file() for name in stored.files):
-        return None
-    return stored
-
-
-def _write_robot(folder: Path, key: str, reduced: Reduced) -> None:
-    """Write the files of a robot's model, or take away those of an earlier one; the key comes last."""
-    (folder / OWN).unlink(missing_ok=True)
-    if reduced.files:
-        with committed(folder, last=MODEL) as new:
-            for name, data in reduced.files.items():
-                (new / name).parent.mkdir(parents=True, exist_ok=True)
-                (new / name).write_bytes(data)
-    else:
-        for name in (MODEL, PAGE):
-            (folder / name).unlink(missing_ok=True)
-    write_whole(folder / OWN, packed(StoredRobot(key, reduced.result, tuple(reduced.files))))

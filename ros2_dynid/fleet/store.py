@@ -154,8 +154,10 @@ class _Packer:
             }
         array = value.astype(np.float64)
         wide = array.ndim == 2 and array.size > 4 and array.shape[0] <= array.shape[1]  # as R factors are
-        upper = wide and not array[_below(*array.shape)].any()
-        flat64 = array[_upper(*array.shape)] if upper else array.ravel()
+        flat64 = array.ravel()
+        upper = wide and not flat64[_below(*array.shape)].any()
+        if upper:
+            flat64 = flat64[_upper(*array.shape)]
         self.floats.append(flat64)
         return {"array": "u" if upper else "f", "shape": list(array.shape), "at": self._next("f", flat64.size)}
 
@@ -188,14 +190,14 @@ class _Unpacker:
         return {str(key): self.unpack(item) for key, item in tree["map"]}
 
     def _array(self, code: str, shape: tuple[int, ...], at: int) -> object:
-        if min(shape, default=0) < 0 or at < 0:
+        size = math.prod(shape)
+        if at < 0 or size < 0 or (size == 0 and min(shape) < 0):
             raise Damaged
         if code == "u":
             places = _upper(*shape)
-            out = np.zeros(shape)
-            out[places] = self._floats[at : at + len(places[0])]
-            return out
-        size = math.prod(shape)
+            out = np.zeros(size)
+            out[places] = self._floats[at : at + len(places)]
+            return out.reshape(shape)
         if code == "f":
             return self._floats[at : at + size].reshape(shape)
         whole = self._integers[at : at + size].reshape(shape)
@@ -203,15 +205,15 @@ class _Unpacker:
 
 
 @lru_cache(maxsize=64)
-def _upper(rows: int, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of an upper trapezoid: a recording has many of a few shapes."""
-    return np.triu_indices(rows, 0, columns)
+def _upper(rows: int, columns: int) -> NDArray[np.intp]:
+    """Return the places, row after row, of an upper trapezoid: a recording has many of a few shapes."""
+    return np.ravel_multi_index(np.triu_indices(rows, 0, columns), (rows, columns))
 
 
 @lru_cache(maxsize=64)
-def _below(rows: int, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _below(rows: int, columns: int) -> NDArray[np.intp]:
     """Return the places below the diagonal."""
-    return np.tril_indices(rows, -1, columns)
+    return np.ravel_multi_index(np.tril_indices(rows, -1, columns), (rows, columns))
 
 
 def sweep(folder: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ros2_dynid.fleet.kinds import Kind, Own, compare_kind
-from ros2_dynid.fleet.reduce_robot import RobotResult
+from ros2_dynid.fleet.robot_folder import RobotResult
 from ros2_dynid.fleet.trends import Trend, trends
 from ros2_dynid.identification.model_file import TorqueError
 

@@ -66,10 +66,11 @@ NextTask = Callable[[], Task | None]
 
 
 class Workers(Protocol):
-    """Runs tasks, several at a time."""
+    """Runs tasks, several at a time; share_files: whether they reach the files of this machine under the same paths."""
 
     count: int
     dashboard: str
+    share_files: bool
 
     def run(self, next_task: NextTask) -> Iterator[Done]:
         """Yield what is done, as it comes, until there is no task left."""
@@ -81,6 +82,7 @@ class ThisProcess:
 
     count = 1
     dashboard = ""
+    share_files = True
 
     def run(self, next_task: NextTask) -> Iterator[Done]:
         """Call the functions."""
@@ -92,11 +94,11 @@ class ThisProcess:
 
 
 class DaskWorkers:
-    """The workers of a Dask cluster."""
+    """The workers of a Dask cluster; share_files: whether it was started here."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, share_files: bool) -> None:
         """Use the client's cluster."""
-        self._client = client
+        self._client, self.share_files = client, share_files
         self.count = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
         self.dashboard = str(client.dashboard_link or "")
 
@@ -232,4 +234,4 @@ def workers(scheduler: str | None, count: int | None) -> Iterator[Workers]:
                 client.wait_for_workers(number, timeout=120)
             except TimeoutError as error:
                 raise InputError(f"the workers do not start ({error})", "free memory, or start fewer") from None
-        yield DaskWorkers(client)
+        yield DaskWorkers(client, share_files=scheduler is None)

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from ros2_dynid.fleet import kinds
 from ros2_dynid.fleet.kinds import Own, _distances, _mean_and_spread, compare_kind
 from ros2_dynid.fleet.page import fleet_page
-from ros2_dynid.fleet.reduce_robot import RecordingRow, RobotResult
+from ros2_dynid.fleet.robot_folder import RecordingRow, RobotResult
 from ros2_dynid.fleet.summary import FailedRecording, summarise
 from ros2_dynid.fleet.trends import FrictionPoint, trends
 

@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import re
+import subprocess
+import sys
 import time
 import warnings
 import zlib
@@ -32,7 +34,8 @@ from ros2_dynid.fleet.map_recording import Failed, Question, failed, identities,
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.parts import Change, Parts, Source
 from ros2_dynid.fleet.recordings import Identity, find, identity, is_url, readable, stamp_of
-from ros2_dynid.fleet.reduce_robot import RecordingRow, Reduced, RobotResult
+from ros2_dynid.fleet.reduce_robot import Reduced, reduce_robot
+from ros2_dynid.fleet.robot_folder import RecordingRow, RobotResult, put, store_robot
 from ros2_dynid.fleet.run import in_turn
 from ros2_dynid.fleet.store import HEADER, Store, packed, read_whole, sweep, unpacked, write_whole
 from ros2_dynid.fleet.summary import FailedRecording, summarise
@@ -385,7 +388,44 @@ def test_hashing_is_shared_in_batches_and_a_known_stamp_is_not_read_again(tmp_pa
         assert run._stamps(stamps) == {}
 
 
+# --- the start of workers
+
+
+def test_workers_are_forked_from_a_process_that_has_what_they_need():
+    """In a process of its own: here Dask is loaded already, and has chosen."""
+    code = """
+import os, sys
+from ros2_dynid.fleet.forking import METHOD, begin_to_start
+before = dict(os.environ)
+begin_to_start()
+begin_to_start()
+assert dict(os.environ) == before and "numpy" not in sys.modules and "distributed" not in sys.modules
+import dask
+assert dask.config.get(METHOD) == "forkserver"
+from ros2_dynid.fleet.workers import Task, workers
+from ros2_dynid.fleet.recordings import is_url
+import builtins
+waiting = [Task(builtins.eval, ("sorted(__import__('sys').modules)",), "a"), Task(os.getenv, ("OMP_NUM_THREADS",), "b")]
+with workers(None, 1) as hands:
+    found = {done.task.subject: done.result for done in hands.run(lambda: waiting.pop() if waiting else None)}
+assert "ros2_dynid.fleet.reduce_robot" in found["a"] and "ros2_dynid.fleet.map_recording" in found["a"]
+assert found["b"] == "1", found["b"]
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=60)
+    user = {**environment, "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "spawn"}
+    kept = "import dask; from ros2_dynid.fleet.forking import METHOD, begin_to_start as b; b()"
+    code = f"{kept}; assert dask.config.get(METHOD) == 'spawn'"
+    subprocess.run([sys.executable, "-c", code], check=True, env=user, timeout=60)
+
+
 # --- the order of work
+
+
+def hands(count: int, *, share_files: bool = False) -> SimpleNamespace:
+    """Return workers that are never asked to do anything."""
+    return SimpleNamespace(count=count, dashboard="", share_files=share_files)
 
 
 def test_robots_with_large_recordings_come_first_and_each_recording_once():
@@ -404,14 +444,14 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
     sources = {robot: [(keys[key], key) for key in own] for robot, own in pairs.items()}
     found = {robot: SimpleNamespace(validate=("l1", "gone")) for robot in pairs}
     store = Store(tmp_path / "outcomes")
-    tasks = run._Tasks(members, found, known, sources, keys, store, tmp_path, "again", 2)
+    tasks = run._Tasks(members, found, known, sources, keys, store, tmp_path, "again", hands(2))
 
     def mapped(task, result):
         return tasks.take(workers.Done(task, (result,), 1.0))
 
     order = [tasks.next_task() for _ in range(5)]
     assert [task.subject for task in order] == ["l1", "l2", "s2", "s1", "x1"] and tasks.next_task() is None
-    shares = [share for task in order for ((_, share),) in task.arguments]
+    shares = [share for task in order for ((_, share),) in task.arguments[:1]]
     assert shares == pytest.approx([9 / 19, 8 / 19, 2 / 3, 1 / 3, 1.0])
     by_key = {task.subject: task for task in order}
     assert mapped(by_key["l1"], packed(1)) == ("reading recordings (1 of 5)", pytest.approx(0.9 / 5))
@@ -435,10 +475,10 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
     with pytest.raises(InputError, match="large: torn"):
         tasks.take(workers.Done(robot, Failed("torn", "mend it"), 2.0))
     some = {"large": sources["large"]}
-    again = run._Tasks(members[1:2], found, known, some, keys, store, tmp_path, "another command", 2)
+    again = run._Tasks(members[1:2], found, known, some, keys, store, tmp_path, "another command", hands(2))
     assert again.next_task() is None and list(again.results) == ["large"] and again.reduced == again.mapped == 0
     (tmp_path / "robots/large/t/b.csv").unlink()
-    anew = run._Tasks(members[1:2], found, known, some, keys, store, tmp_path, "", 1)
+    anew = run._Tasks(members[1:2], found, known, some, keys, store, tmp_path, "", hands(1))
     task = anew.next_task()
     assert task.subject == "large" and task.asks
     anew.take(workers.Done(task, Reduced(reduced("large", problem="odd"), {}), 0.0))
@@ -448,17 +488,48 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
         replace(members[1], options=other),
         replace(members[1], robot=with_gravity(ROBOT, (0.0, 0.0, 1.0))),
     ):
-        different = run._Tasks([changed], found, known, some, keys, store, tmp_path, "", 2)
+        different = run._Tasks([changed], found, known, some, keys, store, tmp_path, "", hands(2))
         assert different.next_task() is not None
-    less = run._Tasks(members[1:2], found, known, {"large": sources["large"][:2]}, keys, store, tmp_path, "", 2)
+    less = run._Tasks(members[1:2], found, known, {"large": sources["large"][:2]}, keys, store, tmp_path, "", hands(2))
     assert less.next_task().arguments[0].outcomes == (packed(1), packed(2))
     unchecked = {"large": SimpleNamespace(validate=())}
-    assert run._Tasks(members[1:2], unchecked, known, some, keys, store, tmp_path, "", 2).next_task() is not None
+    assert run._Tasks(members[1:2], unchecked, known, some, keys, store, tmp_path, "", hands(2)).next_task() is not None
     mapped(by_key["s1"], packed(4))
     store.path("s1").unlink()
     with pytest.raises(InputError, match="its outcome is gone") as caught:
         tasks.next_task()
     assert caught.value.source == "s1"
+
+
+def test_workers_of_this_machine_store_what_they_find_themselves(tmp_path):
+    """Outcomes and models do not pass through the process that hands out the tasks."""
+    source = Source("k", "k", ROBOT, OPTIONS.preparation, OPTIONS.reading)
+    found, known, sources = {"arm": SimpleNamespace(validate=())}, {"k": Identity("k", 1, "")}, {"arm": [(source, "k")]}
+    members, store = [Member("arm", "", ROBOT, OPTIONS, (), ())], Store(tmp_path / "outcomes")
+    given = (members, found, known, sources, {"k": source}, store, tmp_path, "")
+    tasks = run._Tasks(*given, hands(1, share_files=True))
+    recording = tasks.next_task()
+    assert recording.arguments == (((source, 1.0),), (store.path("k"),))
+    store.save("k", packed(1))  # as the worker does
+    tasks.take(workers.Done(recording, (None,), 1.0))
+    robot = tasks.next_task()
+    job = robot.arguments[0]
+    assert job.outcomes == (store.path("k"),) and job.target == tmp_path / "robots" / "arm"
+    foreign = reduce_robot(job)
+    assert isinstance(foreign, Failed) and "foreign" in foreign.what
+    stored = store_robot(job.target, job.key, reduced("arm"), lambda new: put({"model.yaml": b"m"}, new))
+    tasks.take(workers.Done(robot, Reduced(stored.result, {}, stored), 1.0))
+    assert tasks.folders == {"arm": ("robots/arm/model.yaml", "robots/arm/report.html")} and tasks.reduced == 1
+    again = run._Tasks(*given, hands(1, share_files=True))
+    assert again.next_task() is None and again.results["arm"].id == "arm" and again.folders == tasks.folders
+    (job.target / "model.yaml").write_bytes(b"")  # as after a power cut: it is not what was written
+    assert run._Tasks(*given, hands(1, share_files=True)).next_task() is not None
+    store.path("k").unlink()
+    gone = reduce_robot(job)
+    assert isinstance(gone, Failed) and "is gone from the output folder" in gone.what and gone.source == "k"
+    with pytest.raises(InputError, match="gone from the output folder; repeat") as caught:
+        tasks.take(workers.Done(robot, gone, 1.0))
+    assert caught.value.source == "k"
 
 
 def test_only_the_last_robots_share_their_questions(tmp_path):
@@ -470,7 +541,7 @@ def test_only_the_last_robots_share_their_questions(tmp_path):
     store = Store(tmp_path)
     for key in keys:
         store.save(key, packed(1))
-    tasks = run._Tasks(members, found, known, sources, keys, store, tmp_path, "", 2)
+    tasks = run._Tasks(members, found, known, sources, keys, store, tmp_path, "", hands(2))
     assert [tasks.next_task().asks for _ in range(4)] == [False, False, True, True] and tasks.next_task() is None
 
 
@@ -490,7 +561,7 @@ def test_short_recordings_are_mapped_several_at_a_time_and_each_by_itself_after_
     keys = {key: Source(key, key, ROBOT, OPTIONS.preparation, OPTIONS.reading) for key in known}
     sources = {"arm": [(source, key) for key, source in keys.items()]}
     members, found = [Member("arm", "", ROBOT, OPTIONS, (), ())], {"arm": SimpleNamespace(validate=())}
-    tasks = run._Tasks(members, found, known, sources, keys, Store(tmp_path), tmp_path, "", 1)
+    tasks = run._Tasks(members, found, known, sources, keys, Store(tmp_path), tmp_path, "", hands(1))
     order = [tasks.next_task() for _ in range(7)]
     assert [task.subject for task in order] == ["k0", "k1 k2", "k3 k4 k5", "k6", "k7", "k8", "k9"]
     assert tasks.next_task() is None
@@ -532,7 +603,7 @@ def test_workers_of_dask_take_tasks_as_they_become_ready():
     inside = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with dask.config.set(workers.SETTINGS), distributed.Client(**inside) as client, warnings.catch_warnings():
         warnings.simplefilter("error")
-        hands = workers.DaskWorkers(client)
+        hands = workers.DaskWorkers(client, share_files=True)
         assert hands.count == 2
         for done in hands.run(next_task):
             open_tasks.discard(done.task.subject)

@@ -35,9 +35,10 @@ from ros2_dynid.fleet.recordings import identity
 from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
 from ros2_dynid.fleet.run import run_fleet
 from ros2_dynid.fleet.store import Store, packed, unpacked
+from ros2_dynid.fleet.trends import friction_of, frictions_of
 from ros2_dynid.fleet.workers import workers
 from ros2_dynid.identification import read_problem
-from ros2_dynid.identification.estimators import inform, wls
+from ros2_dynid.identification.estimators import Information, inform, wls
 from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
@@ -345,6 +346,32 @@ def test_a_robot_with_what_each_recording_says_in_figures(tmp_path):
     assert model["obtained"]["created"] == "2023-11-16T22:13:20+00:00", "of the newest recording"
     summary = json.loads(found.files["summary.json"])
     assert summary["model"] == "robots/arm/model.yaml" and summary["seconds"] == 0.0
+
+
+def test_friction_of_all_recordings_at_once_is_that_of_each_by_itself(tmp_path):
+    """Joint by joint, without weights, as where all joints of one recording are weighted and fitted together."""
+    bags = [record(tmp_path / f"n{k}.mcap", 7, k, seconds=6.0 + k) for k in range(3)]
+    base = base_parameters(ROBOT, method="closed-form")
+    prepared = all_prepared(ROBOT, bags, IdentifyOptions(), lambda stage, done: None, (0.0, 0.0))
+    information = inform(ROBOT, base, prepared)
+    found, top = wls(information), np.array([1.0, 2.0, 3.0])
+    points = frictions_of(ROBOT, base, information, found, top)
+    assert len(points) == len(information.recordings) == 3
+    for point, own in zip(points, information.recordings.values(), strict=True):
+        alone = friction_of(ROBOT, base, own, found, top)
+        np.testing.assert_allclose(point.torque, alone.torque, rtol=1e-9)
+        np.testing.assert_allclose(point.std, alone.std, rtol=1e-6)
+    few = [block for block in information.blocks if block.recording != 1]
+    one = replace(next(block for block in information.blocks if block.recording == 1), rows=np.array([5, 0, 5]))
+    points = frictions_of(ROBOT, base, Information((*few, one), information.columns, information.layout), found, top)
+    assert [point is None for point in points] == [False, False, True], "no row of a joint, no friction"
+    # A joint that feels another one's friction: then the weights of the joints count.
+    other = base.leaders.index("Fv1")
+    coupled = (information.columns[0], np.append(other, information.columns[1][1:]), information.columns[2])
+    shared = Information(information.blocks, coupled, information.layout)
+    points = frictions_of(ROBOT, base, shared, found, top)
+    expected = [friction_of(ROBOT, base, own, found, top) for own in shared.recordings.values()]
+    np.testing.assert_array_equal([p.torque for p in points], [p.torque for p in expected])
 
 
 def test_robots_that_cannot_be_identified_say_why(tmp_path):

@@ -24,6 +24,7 @@ from ros2_dynid.identification.estimators.information import (
     phase_of,
     restrict,
 )
+from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.rows import (
@@ -342,3 +343,21 @@ def test_columns_of_friction_terms_without_a_filter_are_those_of_each_sample():
     np.testing.assert_allclose(W[-2, 1], np.abs(dq[:, 1]))
     np.testing.assert_allclose(W[-1, 2], np.abs(carried[:, 2]) * np.sign(dq[:, 2]))
     assert not W[-2, [0, 2]].any() and not W[-1, :2].any()
+
+
+def test_what_is_known_of_some_information_is_not_computed_again():
+    """Together, some joints and each recording: the moments of the blocks, and one object when asked again."""
+    rows = rows_of()
+    first, second = (gather([rows], FELT, 130, n_blocks=4) for _ in range(2))
+    both = combine([first, second])
+    assert combine([first, second]) is both and combine([second, first]) is not both and combine([first]) is not both
+    assert list(both.recordings) == [0, 1] and both.recordings is both.recordings
+    for number, part in both.recordings.items():
+        assert [block.recording for block in part.blocks] == [number] * 4
+        for j in range(2):
+            np.testing.assert_allclose(part.triangle(j).T @ part.triangle(j), first.triangle(j).T @ first.triangle(j))
+    some = both.of_joints([1])
+    assert some.n == 1 and some.triangle(0) is both.triangle(1) and np.array_equal(some.rows, both.rows[[1]])
+    assert all(a.R[0] is b.R[1] for a, b in zip(some.blocks, both.blocks, strict=True))
+    found = wls(both)
+    assert wls(both) is found and wls(both, np.ones(both.size)) is not found and wls(both, bars=False) is not found

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import scipy.linalg
@@ -193,14 +194,20 @@ def _slow_share(moves: Array, recording: Array) -> tuple[Array, float]:
         own = moves[recording == number]
         length = len(own)
         count = max(1, min(slowest(correlation, length), length - first))
-        orders = np.arange(first, first + count)
-        waves = np.cos(np.pi / length * np.outer(orders, np.arange(length) + 0.5))
-        norms = np.where(orders > 0, 2.0, 1.0) / length
+        norms, waves = _cosines(first, count, length)
         power += (length - first) / count * (norms @ (waves @ own) ** 2)
         used += count
     ratio, factor = power / variance, np.ones(b)
     factor[felt] = np.sqrt(ratio * ratio.mean())
     return factor, 2.0 / (1.0 / max(used + first - 1, 1) + 1.0 / (B - 1))
+
+
+@lru_cache(maxsize=256)
+def _cosines(first: int, count: int, length: int) -> tuple[Array, Array]:
+    """Return 1 / |wave|^2 (count,) and `count` cosines (count, length) of rising order from `first` on."""
+    orders = np.arange(first, first + count)
+    waves = np.cos(np.pi / length * np.outer(orders, np.arange(length) + 0.5))
+    return np.where(orders > 0, 2.0, 1.0) / length, waves
 
 
 def slowest(correlation: float, B: int) -> int:
@@ -210,11 +217,10 @@ def slowest(correlation: float, B: int) -> int:
     v = pi K / (B - 1), which LEAKED bounds.
     """
     r = float(np.clip(correlation, -0.49, 0.49))
-    for K in range((B - 1) // 2, FEWEST, -1):
-        power = (1.0 + 2.0 * r * np.sinc(K / (B - 1))) / (1.0 + 2.0 * r)
-        if 1.0 / (1.0 + LEAKED) <= power <= 1.0 + LEAKED:
-            return K
-    return min(FEWEST, B - 1)
+    K = np.arange((B - 1) // 2, FEWEST, -1)
+    power = (1.0 + 2.0 * r * np.sinc(K / (B - 1))) / (1.0 + 2.0 * r)
+    fits = np.flatnonzero((power >= 1.0 / (1.0 + LEAKED)) & (power <= 1.0 + LEAKED))
+    return int(K[fits[0]]) if len(fits) else min(FEWEST, B - 1)
 
 
 def _corrected(E: Array, g: Array, half: bool) -> Array:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,11 @@ class Information:
         return len(self.columns)
 
     @cached_property
+    def known(self) -> dict[Hashable, object]:
+        """What was found from all of it, by what was asked: nothing is computed twice from the same information."""
+        return {}
+
+    @cached_property
     def rows(self) -> NDArray[np.int64]:
         """Rows of each joint, shape (n,)."""
         return np.asarray(self.block_rows.sum(axis=0), dtype=np.int64)
@@ -104,9 +110,29 @@ class Information:
 
     def in_motion(self) -> Information:
         """Return the same without rows of joints that stand still, whose friction no model predicts."""
-        if not self.motion:
-            return self
+        return self._in_motion if self.motion else self
+
+    @cached_property
+    def _in_motion(self) -> Information:
         return Information(self.motion[: len(self.blocks)], self.columns, self.layout)
+
+    @cached_property
+    def recordings(self) -> dict[int, Information]:
+        """The information of each recording, by its number."""
+        own: dict[int, list[Block]] = {}
+        for block in self.blocks:
+            own.setdefault(block.recording, []).append(block)
+        return {number: Information(tuple(blocks), self.columns, self.layout) for number, blocks in own.items()}
+
+    def of_joints(self, joints: Sequence[int]) -> Information:
+        """Return the information of some joints' rows, by their numbers from 0; blocks of time only."""
+        chosen = list(joints)
+        blocks = tuple(
+            Block(tuple(b.R[k] for k in chosen), b.rows[chosen], b.start, b.end, b.recording) for b in self.blocks
+        )
+        found = Information(blocks, tuple(self.columns[k] for k in chosen), self.layout)
+        found.__dict__["_triangles"] = tuple(map(self.triangle, chosen))  # what the cached property would compute
+        return found
 
     @cached_property
     def _triangles(self) -> tuple[Array, ...]:
@@ -159,6 +185,14 @@ def _runs_on(numbers: Sequence[int], k: int, count: int) -> bool:
 def combine(parts: Sequence[Information]) -> Information:
     """Return the information of several recordings of one robot together."""
     first = parts[0]
+    asked = ("combined", *parts[1:])
+    if asked not in first.known:
+        first.known[asked] = _combined(parts)
+    return cast(Information, first.known[asked])
+
+
+def _combined(parts: Sequence[Information]) -> Information:
+    first = parts[0]
     for part in parts[1:]:
         same = part.layout == first.layout and part.n == first.n
         if not same or any(not np.array_equal(a, b) for a, b in zip(part.columns, first.columns, strict=True)):
@@ -170,14 +204,20 @@ def combine(parts: Sequence[Information]) -> Information:
     for part in parts:
         count = len(part.blocks)
         own_still = part.still or tuple(map(_without_rows, (*part.blocks, *part.phases)))
-        blocks += [replace(block, recording=block.recording + shift) for block in part.blocks]
+        blocks += [_shifted(block, shift) for block in part.blocks]
         still += own_still[:count]
         if some:
-            phases += [replace(block, recording=block.recording + shift) for block in part.phases or part.blocks]
+            phases += [_shifted(block, shift) for block in part.phases or part.blocks]
             still_phases += own_still[count:] if part.phases else own_still[:count]
-        shift = 1 + max(block.recording for block in blocks)
+        shift = 1 + max(block.recording for block in blocks[-count:])
     every = (*still, *still_phases) if any_still else ()
     return Information(tuple(blocks), first.columns, first.layout, tuple(phases), every)
+
+
+def _shifted(block: Block, shift: int) -> Block:
+    if not shift:
+        return block
+    return Block(block.R, block.rows, block.start, block.end, block.recording + shift, block.resting)
 
 
 def _without_rows(block: Block) -> Block:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dtrcon
+from scipy.linalg.lapack import dtrcon, dtrtrs
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
@@ -68,7 +68,7 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
             triangle = np.asarray(np.linalg.qr(triangle, mode="r"))
         reciprocal, _ = dtrcon(triangle[:, :-1])
         if reciprocal > 100.0 * tolerance:  # no need to look closer
-            value = solve_triangular(triangle[:, :-1], triangle[:, -1]) / scale
+            value = upper_solved(triangle[:, :-1], triangle[:, -1]) / scale
             return Solution(value, np.ones(k, dtype=bool), k, triangle[:, :-1])
     U, s, Vt = np.linalg.svd(A / scale, full_matrices=False)
     rank = int(np.count_nonzero(s > tolerance * s[0])) if len(s) and s[0] > 0 else 0
@@ -76,6 +76,14 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
     change = V @ ((U[:, :rank].T @ (y - A @ prior)) / s[:rank])
     resolved = np.sum(V**2, axis=1) > 0.99
     return Solution(prior + change / scale, resolved & ~unseen, rank, A / scale)
+
+
+def upper_solved(T: Array, y: Array) -> Array:
+    """Return T^-1 y of an upper triangle that is well conditioned."""
+    found, info = dtrtrs(T, y)
+    if info != 0:
+        raise np.linalg.LinAlgError("a triangle is singular")
+    return np.asarray(found)
 
 
 def joint_errors(information: Information, value: Array) -> Array:
@@ -111,8 +119,11 @@ def wls(
 
     bars: whether error bars are computed; without them the covariance is not a number.
     """
-    found, weights = weighted(information, prior, iterations=iterations)
-    return finish(information, found, weights, Method.WLS, bars=bars)
+    asked = ("wls", None if prior is None else prior.tobytes(), iterations, bars)
+    if asked not in information.known:
+        found, weights = weighted(information, prior, iterations=iterations)
+        information.known[asked] = finish(information, found, weights, Method.WLS, bars=bars)
+    return cast(Estimate, information.known[asked])
 
 
 def weighted(
@@ -121,10 +132,12 @@ def weighted(
     """Return the solution of `wls` and the joints' weights, shape (n,), without error bars."""
     check_rows(information)
     weights = 1.0 / own_errors(information)
-    found = solve(weighted_triangle(information, weights).R, prior)
+    triangle = weighted_triangle(information, weights)
+    found = solve(triangle.R, prior)
     for _ in range(iterations):
-        before, weights = weights, 1.0 / error_levels(information, found.value, weights)
-        found = solve(weighted_triangle(information, weights).R, prior)
+        before, weights = weights, 1.0 / _error_levels(information, found.value, weights, triangle)
+        triangle = weighted_triangle(information, weights)
+        found = solve(triangle.R, prior)
         if np.allclose(weights, before, rtol=1e-6):
             break
     return found, weights
@@ -161,10 +174,15 @@ def own_errors(information: Information) -> Array:
 
 def error_levels(information: Information, value: Array, weights: Array) -> Array:
     """Return the standard deviation of each joint's error, degrees of freedom shared by the joints' weights."""
+    return _error_levels(information, value, weights, weighted_triangle(information, weights))
+
+
+def _error_levels(information: Information, value: Array, weights: Array, triangle: Triangle) -> Array:
+    """Return the same; triangle: that of these weights."""
     sigma = np.empty(information.n)
-    total = weighted_triangle(information, weights).W
-    total = total[: min(len(total), information.size)]
-    scale = np.where(np.linalg.norm(total, axis=0) > 0, np.linalg.norm(total, axis=0), 1.0)
+    total = triangle.W[: information.size]
+    size = np.linalg.norm(total, axis=0)
+    scale = np.where(size > 0, size, 1.0)
     inverse = _inverse(total / scale)
     for j, columns in _each(information):
         R = information.triangle(j)
@@ -178,7 +196,7 @@ def error_levels(information: Information, value: Array, weights: Array) -> Arra
 def _inverse(A: Array) -> Array:
     """Return A^+ of a triangular A."""
     if A.shape[0] == A.shape[1] and dtrcon(A)[0] > 100.0 * TOLERANCE:
-        return np.asarray(solve_triangular(A, np.eye(len(A))))
+        return upper_solved(A, np.eye(len(A)))
     return np.asarray(np.linalg.pinv(A, rcond=TOLERANCE))
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dtrcon
+from scipy.linalg.lapack import dtrcon, dtrtrs
 
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.estimate import Estimate
@@ -22,7 +21,13 @@ from ros2_dynid.identification.estimators.information import (
     compressed,
     different_motion,
 )
-from ros2_dynid.identification.estimators.least_squares import TOLERANCE, joint_errors, solve, weighted_triangle
+from ros2_dynid.identification.estimators.least_squares import (
+    TOLERANCE,
+    joint_errors,
+    solve,
+    upper_solved,
+    weighted_triangle,
+)
 from ros2_dynid.model.robot import Array
 
 FOLDS = (3, 5)
@@ -153,10 +158,10 @@ def drawn_values(R: Array, prior: Prior, root: Array, weights: Sequence[float]) 
     T = np.asarray(np.linalg.qr(both / np.where(scale > 0.0, scale, 1.0), mode="r"))
     if np.any(scale <= 0.0) or dtrcon(T)[0] < 100.0 * TOLERANCE:  # neither data nor prior tell some of it
         return np.array([solve(_stacked(R, prior, root, weight), prior.mean).value for weight in weights])
-    U, c, Vt = np.linalg.svd(solve_triangular(T, (W / scale).T, trans="T").T, full_matrices=False)
+    U, c, Vt = np.linalg.svd(dtrtrs(T, (W / scale).T, trans=1)[0].T, full_matrices=False)
     c = np.minimum(c, 1.0)
     shrunk = c / (c**2 + np.array(weights)[:, None] * (1.0 - c**2)) * (U.T @ left)
-    return np.asarray(prior.mean + solve_triangular(T, Vt.T @ shrunk.T).T / scale)
+    return np.asarray(prior.mean + upper_solved(T, Vt.T @ shrunk.T).T / scale)
 
 
 def joined(triangle: Triangle, prior: Prior, weight: float) -> Triangle:

@@ -8,6 +8,7 @@ these, and then they join the others.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,12 @@ def with_standstill(information: Information) -> Information:
     """
     if not information.still:
         return information
+    if "standstill" not in information.known:
+        information.known["standstill"] = _with_standstill(information)
+    return cast(Information, information.known["standstill"])
+
+
+def _with_standstill(information: Information) -> Information:
     count = len(information.blocks)
     moving = replace(information, still=())
     resting = replace(moving, blocks=information.still[:count], phases=())
@@ -74,7 +81,7 @@ def _joined(information: Information, weight: Array) -> Information:
     joined = tuple(_both(a, b, weight) for a, b in zip(every, information.still, strict=True))
     count = len(information.blocks)
     moved = np.sum([block.rows for block in information.blocks], axis=0) > 0
-    motion = tuple(_where_moved(a, b, moved) for a, b in zip(every, joined, strict=True))
+    motion = every if moved.all() else tuple(_where_moved(a, b, moved) for a, b in zip(every, joined, strict=True))
     return Information(joined[:count], information.columns, information.layout, joined[count:], motion=motion)
 
 
@@ -85,6 +92,8 @@ def _where_moved(moving: Block, both: Block, moved: NDArray[np.bool_]) -> Block:
 
 
 def _both(moving: Block, resting: Block, weight: Array) -> Block:
+    if not any(map(len, resting.R)):  # as in most blocks
+        return moving
     R = tuple(
         compressed(np.vstack((a, w * b))) if len(b) and w > 0.0 else a
         for a, b, w in zip(moving.R, resting.R, weight, strict=True)

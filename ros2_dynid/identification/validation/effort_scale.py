@@ -71,7 +71,7 @@ def factors(information: Information, without: int | None = None) -> list[Factor
         if j == without or not others or not shared.any():
             out.append(Factor(1.0, np.inf))
             continue
-        found = wls(_only(information, others))
+        found = wls(information.of_joints(others))
         out.append(_factor(information, j, shared, found))
     return out
 
@@ -103,15 +103,6 @@ def _factor(information: Information, j: int, shared: NDArray[np.bool_], rest: E
 def _left_over(information: Information) -> float:
     """Return how many rows there are beyond the parameters, at least 1: a fit with hardly more proves little."""
     return float(max(information.rows.sum() - information.size, 1))
-
-
-def _only(information: Information, joints: Sequence[int]) -> Information:
-    """Return the information of some joints' rows."""
-    chosen = list(joints)
-    blocks = tuple(
-        Block(tuple(b.R[k] for k in chosen), b.rows[chosen], b.start, b.end, b.recording) for b in information.blocks
-    )
-    return Information(blocks, tuple(information.columns[k] for k in chosen), information.layout)
 
 
 def backward_friction(base: BaseParameters, robot: Robot, information: Information) -> list[int]:
@@ -209,12 +200,10 @@ def relative_gains(
 
 def refuse_contradictions(information: Information, value: Array, sources: Sequence[str]) -> None:
     """Raise InputError if one of several recordings contradicts the others: another robot, or another load."""
-    count = 1 + max(block.recording for block in information.blocks)
-    if count < 2:
+    if len(information.recordings) < 2:
         return
     worst, most = None, 1.0
-    for k in range(count):
-        own = information.take([i for i, block in enumerate(information.blocks) if block.recording == k])
+    for k, own in information.recordings.items():
         if np.any(own.rows <= 2) or own.rows.sum() <= own.size:
             continue
         torque = np.linalg.norm(joint_torques(own))
