@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import warnings
 import weakref
 from pathlib import Path
@@ -251,3 +253,23 @@ def test_processes_may_build_at_once(cache):
     assert len({out for out, _ in ended}) == 1
     assert len(list(cache.glob("*.so"))) == 1
     assert not list(cache.glob("build-*"))
+
+
+def test_threads_that_ask_at_once_get_one_library(cache, monkeypatch):
+    built, loaded = [], []
+
+    def build(robot, kind, path):
+        built.append(path)
+        time.sleep(0.1)
+        path.touch(mode=0o600)
+
+    monkeypatch.setattr(compiled, "_build", build)
+    monkeypatch.setattr(compiled, "_load", lambda *args: loaded.append(args) or object())
+    found = []
+    same = [Robot("small", SMALL.joints) for _ in range(4)]
+    threads = [threading.Thread(target=lambda r=r: found.append(compiled.library(r, "torque"))) for r in same]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == len(loaded) == 1 and len(found) == 4 and len({id(one) for one in found}) == 1

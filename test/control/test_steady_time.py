@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ros2_dynid.control.steady_time import SteadyTime
@@ -101,3 +103,17 @@ def test_stamps_of_the_simulated_clock_lie_in_steady_time_whatever_was_left_out(
     assert steady.ns_of(103_250_000_000) == 104_250_000_000
     assert steady.at(1103.5, 13.5) == 104.25, "set ahead"
     assert steady.ns_of(1_103_500_000_000) == 104_250_000_000
+
+
+@pytest.mark.parametrize("ask", [lambda s: s.at(101.0, 11.0), lambda s: s.heard(100.5), lambda s: s.ns_of(5)])
+def test_one_thread_at_a_time(ask):
+    """While one thread is inside, another one waits: what is read and written belongs together."""
+    steady = SteadyTime()
+    steady.at(100.0, 10.0)
+    other = threading.Thread(target=ask, args=(steady,), daemon=True)
+    with steady._lock:
+        other.start()
+        other.join(0.1)
+        assert other.is_alive()
+    other.join(5.0)
+    assert not other.is_alive()

@@ -303,3 +303,13 @@ def test_motion_is_steady_and_two_drivers_are_not(joint, side):
             made.take(q)
         assert made.watch.moves_steadily() is steady
         made.still()
+
+
+def test_samples_are_those_of_the_moment():
+    """Another thread that looks at them is not disturbed by what comes meanwhile."""
+    robot = Watched().still(30)
+    seen = robot.watch.samples
+    last = seen[-1]
+    count = len(seen)
+    robot.still(100)
+    assert len(seen) == count and seen[-1] is last and robot.watch.samples[-1] is robot.watch.last is not last
