@@ -38,7 +38,7 @@ from ros2_dynid.identification.account import (
 )
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter
-from ros2_dynid.identification.estimators.identified_terms import identified_terms
+from ros2_dynid.identification.estimators.identified_terms import friction_covariance, identified_terms
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.estimators.prior import Draw, Drawn, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
@@ -167,7 +167,7 @@ def identify(
             problem = read_problem(robot, recordings, options, report)
     fit = fitter(options.method, problem, lambda done: report("estimating", 0.7 + 0.1 * done))
     found = fit(None)
-    findings = refuse_wrong_data(problem, found) if options.checks else ()
+    findings = refuse_wrong_data(problem, found, options.friction) if options.checks else ()
     choice = method_choice(problem, found, fit)
     sides = sensor_sides(problem, found)
     draws, drawn = _draws(problem, options), None
@@ -263,6 +263,7 @@ def identify(
         obtained=obtained,
         serve=CONSISTENT if served == CONSISTENT else BASE,
         sets=sets,
+        friction_covariance=friction_covariance(problem.terms, found) if terms else None,
     )
     outcome = IdentifyOutcome(
         base=model.table(),

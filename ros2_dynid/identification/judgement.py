@@ -49,10 +49,10 @@ WORSE = 1.05
 """Parameters left out that make the held-out error larger by less are rightly left out: that is its scatter."""
 
 
-def refuse_wrong_data(problem: Problem, found: Estimate) -> tuple[Finding, ...]:
-    """Refuse what is certainly wrong with the recordings; return what is likely."""
+def refuse_wrong_data(problem: Problem, found: Estimate, friction: str) -> tuple[Finding, ...]:
+    """Refuse what is certainly wrong with the recordings; return what is likely. friction: the law asked for."""
     sources = [prepared.source for prepared in problem.prepared]
-    findings = diagnose(problem).findings
+    findings = diagnose(problem, friction=friction).findings
     refuse(findings, sources[0])
     refuse_contradictions(problem.information, found.value, sources)
     return findings

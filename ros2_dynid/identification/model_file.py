@@ -19,6 +19,7 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.files import parse_yaml, read_bytes
+from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.parameters import standard_names, standard_vector, unit_of
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
@@ -73,6 +74,8 @@ class IdentifiedModel:
     essential: names kept, if asked for; standard, consistent: standard parameters by name, if computed. serve: which
     set is the model, "base" (value) or "consistent". fit, validation: torque errors of that set by joint and for "all";
     sets: those of every set that was computed. obtained: method, data, filter, options, versions, verdict.
+    friction_covariance: of the f columns of the robot's friction terms (`law_columns`) with the base parameters and
+    each other, shape (f, b + f); None where it is not known, as in older files.
     """
 
     robot: Robot
@@ -90,6 +93,7 @@ class IdentifiedModel:
     obtained: Mapping[str, Plain] = field(default_factory=dict)
     serve: str = BASE
     sets: Mapping[str, SetErrors] = field(default_factory=dict)
+    friction_covariance: Array | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit together."""
@@ -98,6 +102,9 @@ class IdentifiedModel:
             raise InputError("base parameters and covariance differ in number", "identify the robot again")
         if self.value.shape != (b,) or self.std.shape != (b,) or not np.all(np.isfinite(self.value)):
             raise InputError("a base parameter has no finite value", "identify the robot again")
+        f, C = len(law_columns(self.robot.friction)), self.friction_covariance
+        if C is not None and (C.shape != (f, b + f) or not np.all(np.isfinite(C))):
+            raise InputError("friction terms and their covariance differ in number", "identify the robot again")
         known = set(standard_names(self.robot))
         strange = [name for name in (*self.leaders, *(t for terms in self.terms for t in terms)) if name not in known]
         if strange:
@@ -134,6 +141,15 @@ class IdentifiedModel:
     def standard_served(self) -> Mapping[str, float] | None:
         """Standard parameters by name of what is served, if computed: consistent ones, or those closest to a priori."""
         return self.consistent if self.serve == CONSISTENT else self.standard
+
+    @property
+    def known_covariance(self) -> Array:
+        """Covariance of base parameters and friction columns together, shape (b + f, b + f); f = 0 if not known."""
+        C = self.friction_covariance
+        if C is None:
+            return self.covariance
+        b = len(self.names)
+        return np.block([[self.covariance, C[:, :b].T], [C[:, :b], C[:, b:]]])
 
     def torque(self, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, friction: bool = True) -> Array:
         """Return tau, shape (N, n_active) [N.m, N], for q, dq, ddq of that shape; or without friction and offset."""
@@ -181,6 +197,7 @@ def model_of(
     obtained: Mapping[str, Plain] | None = None,
     serve: str = BASE,
     sets: Mapping[str, SetErrors] | None = None,
+    friction_covariance: Array | None = None,
 ) -> IdentifiedModel:
     """Return the model for estimates of `base`."""
     return IdentifiedModel(
@@ -199,6 +216,7 @@ def model_of(
         obtained or {},
         serve,
         sets or {},
+        friction_covariance,
     )
 
 
@@ -225,6 +243,7 @@ def save_model(model: IdentifiedModel, path: str | Path) -> None:
         ],
         "covariance": [[float(model.covariance[i, j]) for j in range(i + 1)] for i in range(b)],
         "friction": _friction(model),
+        **_triangle_of_terms(model),
         "essential": None if model.essential is None else list(model.essential),
         "standard": _floats(model.standard),
         "consistent": _floats(model.consistent),
@@ -282,6 +301,7 @@ def load_model(path: str | Path) -> IdentifiedModel:
             obtained=_plain_mapping(data["obtained"]),
             serve=str(data.get("serve", BASE)),
             sets=_set_table(data.get("sets")),
+            friction_covariance=_terms_of_triangle(data.get("friction_covariance"), b),
         )
     except InputError as error:
         raise InputError(error.what, error.cure, source) from None
@@ -314,6 +334,24 @@ def _friction(model: IdentifiedModel) -> list[dict[str, Plain]]:
         }
         for j, joint in enumerate(model.robot.joints, start=1)
     ]
+
+
+def _triangle_of_terms(model: IdentifiedModel) -> dict[str, Plain]:
+    """Return the rows of the covariance's triangle that follow those of the base parameters, if they are known."""
+    C, b = model.friction_covariance, len(model.names)
+    return {} if C is None else {"friction_covariance": [row[: b + k + 1].tolist() for k, row in enumerate(C)]}
+
+
+def _terms_of_triangle(data: object, b: int) -> Array | None:
+    if data is None:
+        return None
+    if not isinstance(data, Sequence) or [len(row) for row in data] != list(range(b + 1, b + 1 + len(data))):
+        raise ValueError("the covariance of the friction terms is not of the right size")
+    C = np.zeros((len(data), b + len(data)))
+    for k, row in enumerate(data):
+        C[k, : b + k + 1] = [float(x) for x in row]
+        C[:k, b + k] = C[k, b : b + k]
+    return C
 
 
 def _finite(x: float) -> float | None:

@@ -1,5 +1,7 @@
 """Standard deviations of predicted torques: sqrt(diag(Y_b C Y_b^T)) with C the covariance of the base parameters.
 
+Columns of friction terms join Y_b, at the torque that the gears carry, where the model knows their covariance too.
+
 A measured torque scatters about the prediction by the level sigma of its joint as well: a band for measurements has the
 variance Y_b C Y_b^T + sigma^2, sigma being that of motion that was not fitted to (`band_level`). Torque that depends on
 a parameter which the data did not determine has an infinite standard deviation.
@@ -7,17 +9,20 @@ a parameter which the data did not determine has an infinite standard deviation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
-from ros2_dynid.codegen.backend import fast_regressor
+from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.friction_terms import active_terms, term_column
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Array
 
@@ -103,7 +108,7 @@ def torque_std(
     """Return the standard deviation of model.torque(q, dq, ddq), shape (N, n_active) [N.m or N].
 
     friction: False leaves friction and offset out; measured: of measured torques about it, filtered as in the
-    identification, instead.
+    identification, instead. Terms of the temperature are at T0.
     """
     motion = [np.asarray(x, dtype=float) for x in (q, dq, ddq)]
     n = len(model.robot.active)
@@ -112,11 +117,28 @@ def torque_std(
     place = {name: k for k, name in enumerate(standard_names(model.robot))}
     columns = [place[name] for name in model.leaders]
     absent = [k for k, name in enumerate(model.leaders) if group_of(name) in ("friction", "offset") and not friction]
+    with_terms = friction and model.friction_covariance is not None
     spread, out = spread_of(model), np.empty(motion[0].shape)
+    if with_terms:
+        C = model.known_covariance
+        identified = np.append(spread.identified, np.ones(len(C) - len(columns), dtype=bool))
+        spread = replace(spread, covariance=C, identified=identified)
     for at in range(0, len(out), CHUNK):
         part = slice(at, at + CHUNK)
         Y = np.asarray(fast_regressor(model.robot, *(x[part] for x in motion)))
         W = np.ascontiguousarray(Y[:, :, columns].transpose(2, 1, 0))
         W[absent] = 0.0
+        if with_terms:
+            W = np.concatenate((W, _term_rows(model, *(x[part] for x in motion))))
         out[part] = (spread.measured(W) if measured else spread.std(W)).T
     return out
+
+
+def _term_rows(model: IdentifiedModel, q: Array, dq: Array, ddq: Array) -> Array:
+    """Return the columns of the robot's friction terms, shape (f, n_active, N)."""
+    carried = fast_inverse_dynamics(*frictionless(model.robot, model.chi), q, dq, ddq)
+    columns = active_terms(model.robot, law_columns(model.robot.friction))
+    W = np.zeros((len(columns), *q.T.shape))
+    for k, (place, term) in enumerate(columns):
+        W[k, place] = term_column(term, dq[:, place], np.sign(dq[:, place]), carried[:, place])
+    return W

@@ -19,7 +19,8 @@ T0, and they are zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
 
@@ -150,3 +151,12 @@ class FrictionTerm:
     def shape(self) -> float:
         """Its shape: vs of a Stribeck term, p of a power term, 0 of the others."""
         return self.speed or self.exponent
+
+
+def law_columns(terms: Sequence[FrictionTerm]) -> tuple[FrictionTerm, ...]:
+    """Return the columns estimated of identified terms: each term, followed by its shape where that has a std."""
+    columns: list[FrictionTerm] = []
+    for term in terms:
+        known = term.speed_std is not None or term.exponent_std is not None
+        columns += [term, replace(term, of_shape=True)] if known else [term]
+    return tuple(columns)

@@ -66,7 +66,7 @@ def check_recording(samples: Samples, robot: Robot, preparation: PreparationOpti
         problem = read_problem(robot, [ordered(samples)], options, lambda *_: None)
     except InputError as error:
         return with_problems(found, [RecordingProblem("unusable", RED, error.what, error.cure)])
-    diagnosis = diagnose(problem)
+    diagnosis = diagnose(problem, friction=options.friction)
     known = {p.joint for p in found.problems if p.kind == "position_unit"}
     more = [p for finding in diagnosis.findings for p in _problems(finding, robot) if p.joint not in known]
     return with_problems(_with_evidence(found, diagnosis.evidence), more)

@@ -17,7 +17,8 @@ from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.estimators.two_sensors import drive_values, second_errors, two_sensors
-from ros2_dynid.identification.loads import loaded_friction
+from ros2_dynid.identification.loads import identify_load_on_model, loaded_friction
+from ros2_dynid.identification.loads.payload_fit import load_map
 from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical import essential
@@ -228,6 +229,32 @@ def test_a_load_on_a_model_is_exact_with_its_friction():
     problem = problem_with(2.0, 2)
     law = replace(problem, terms=(*TERMS, FrictionTerm(1, FrictionKind.STRIBECK, speed=0.1, of_shape=True)))
     assert loaded_friction.law_of(law) == TERMS
+
+
+def test_bars_of_a_load_hold_those_of_the_models_friction():
+    """By moving the model: base parameters and shares of the load together, along one direction."""
+    base = BASE.values(ROBOT, CHI)
+    b, f = len(base), len(FRICTION)
+    rng = np.random.default_rng(5)
+    direction = np.concatenate((0.01 * base * rng.normal(size=b), 0.01 * rng.normal(size=f)))
+    carried = base + load_map(ROBOT, BASE, 3) @ body(2.0)
+    rows = loaded_friction._informed(ROBOT, BASE, problem_with(2.0, 2).prepared, carried, FRICTION, False)
+
+    def found(step, covariance=0.0):
+        moved = tuple(
+            replace(term, coefficient=term.coefficient + step * d)
+            for term, d in zip(FRICTION, direction[b:], strict=True)
+        )
+        C = covariance * np.outer(direction, direction)
+        value, std = base + step * direction[:b], np.full(b, 1e-4)
+        robot = replace(ROBOT, friction=moved)
+        model = model_of(robot, BASE, value, std, C[:b, :b], friction_covariance=C[b:])
+        return identify_load_on_model(model, BASE, rows, free=True)
+
+    assert found(0.0).mass == pytest.approx(2.0, abs=5e-3)
+    slope = (found(1e-5).parameters - found(-1e-5).parameters) / 2e-5
+    more = np.sqrt(np.diag(found(0.0, 1.0).covariance - found(0.0).covariance))
+    np.testing.assert_allclose(more, np.abs(slope), rtol=0.05, atol=2e-3 * np.abs(slope).max())
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.model.friction_kinds import EXPONENTS, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import EXPONENTS, FrictionKind, FrictionTerm, law_columns
+from ros2_dynid.model.robot import Array
 
 STEP = 0.47
 """Largest change of log vs, or of an exponent, in one round: a step of the grid."""
@@ -28,6 +29,19 @@ def identified_terms(terms: Sequence[FrictionTerm], found: Estimate) -> tuple[Fr
     ]
     shapes = {(term.joint, term.kind): term for term in known if term.of_shape}
     return tuple(_with_shape(term, shapes.get((term.joint, term.kind))) for term in known if not term.of_shape)
+
+
+def friction_covariance(terms: Sequence[FrictionTerm], found: Estimate) -> Array | None:
+    """Return the covariance of the f columns of the identified law with base parameters and each other, (f, b + f).
+
+    terms: those of the estimate; the columns are those of `law_columns`. None where the data do not determine one.
+    """
+    first = found.layout.friction.start
+    place = {(term.joint, term.kind, term.of_shape): first + k for k, term in enumerate(terms)}
+    columns = law_columns(identified_terms(terms, found))
+    at = [place[term.joint, term.kind, term.of_shape] for term in columns]
+    C = found.covariance[np.ix_(at, [*range(found.layout.n_base), *at])]
+    return C if at and np.all(found.identified[at]) and np.all(np.isfinite(C)) else None
 
 
 def _with_shape(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:

@@ -1,8 +1,8 @@
 """A load from recordings with it and the stored model of the robot without it.
 
 The torque of the model is taken off the rows, what is left is fitted by the load's ten parameters phi and the delay of
-the effort. The error bars hold those of the model as well: phi moves by G d for an error d of its base parameters,
-which adds G C G^T.
+the effort. The error bars hold those of the model as well: phi moves by G d for an error d of its base parameters and
+friction terms, which adds G C G^T with C the covariance of them all: what one of them takes from another cancels.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ros2_dynid.identification.estimators.information import Information, each_t
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
 from ros2_dynid.identification.loads.payload_fit import Payload, load_map, load_of, widened
 from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.robot import Array
 
 
@@ -30,19 +31,28 @@ def identify_load_on_model(
     link: str | None = None,
     free: bool = False,
 ) -> Payload:
-    """Return the load on the robot's last link; `base` are the base parameters that `loaded` is about."""
-    robot = model.robot
+    """Return the load on the robot's last link; `base` are the base parameters that `loaded` is about.
+
+    Columns of friction terms in `loaded` are those of `law_columns`: the model's law, at the load that its gears carry.
+    """
+    robot, layout = model.robot, loaded.layout
     if model.leaders != base.leaders:
         raise InputError("the model has other base parameters", "identify the robot without the load again", robot.name)
-    M_L = load_map(robot, base, robot.n)
+    M_L, value, covariance = load_map(robot, base, robot.n), model.value, model.covariance
+    if layout.n_friction:  # known from the model like the base parameters, whatever the load
+        columns = law_columns(robot.friction)
+        covariance = model.known_covariance
+        value = np.append(value, [0.0 if column.of_shape else column.coefficient for column in columns])
+        M_L = np.vstack((M_L, np.zeros((len(columns), M_L.shape[1]))))
+        loaded = replace(loaded, layout=replace(layout, n_base=len(value), n_friction=0))
     full = widened(loaded, M_L)
     _refuse_open(model, full)
-    found = wls(without_base(full, model.value))
+    found = wls(without_base(full, value))
     triangle = weighted_triangle(full, 1.0 / found.sigma)
     X = triangle.W[:, full.layout.n_base :]
     G = np.linalg.lstsq(X, triangle.base, rcond=None)[0]
-    found = replace(found, covariance=found.covariance + G @ model.covariance @ G.T)
-    return load_of(robot, found, model.value, model.covariance, loaded, M_L, link=link, free=free)
+    found = replace(found, covariance=found.covariance + G @ covariance @ G.T)
+    return load_of(robot, found, value, covariance, loaded, M_L, link=link, free=free)
 
 
 def _refuse_open(model: IdentifiedModel, loaded: Information) -> None:

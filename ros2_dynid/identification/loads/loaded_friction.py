@@ -36,7 +36,7 @@ from ros2_dynid.identification.loads.payload_fit import (
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array, Robot
 
 ROUNDS = 6
@@ -106,17 +106,23 @@ def identify_loads_with_law(
 def identify_load_on_model_with_law(
     model: IdentifiedModel, loaded: Problem, *, link: str | None = None, free: bool = False
 ) -> Payload:
-    """Return the load from recordings with it and a model, whose friction terms are taken as they are."""
+    """Return the load from recordings with it and a model, whose friction terms are taken as they are.
+
+    Their error bars enter those of the load, unless the model's file is too old to tell how they go with the others'.
+    """
     robot, base = loaded.robot, loaded.base
     M_L = load_map(robot, base, robot.n)
     terms = model.robot.friction
+    known = model.friction_covariance is not None
+    columns = law_columns(terms) if known else terms
     coefficients = np.array([term.coefficient for term in terms])
     delay = bool(loaded.information.layout.n_delay)
     load = np.zeros(M_L.shape[1])
     for _ in range(ROUNDS):
         before = load
-        rows = _informed(robot, base, loaded.prepared, model.value + M_L @ load, terms, delay)
-        payload = identify_load_on_model(model, base, without_terms(rows, coefficients), link=link, free=free)
+        rows = _informed(robot, base, loaded.prepared, model.value + M_L @ load, columns, delay)
+        rows = rows if known else without_terms(rows, coefficients)
+        payload = identify_load_on_model(model, base, rows, link=link, free=free)
         load = payload.parameters
         if np.linalg.norm(M_L @ (load - before)) <= SAME * np.linalg.norm(M_L @ load):
             break

@@ -7,22 +7,27 @@ the geometry only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.fit import Problem, inform
+from ros2_dynid.identification.estimators.friction_law import with_law
 from ros2_dynid.identification.estimators.information import Information, coarser
 from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
+from ros2_dynid.identification.friction.laws import AUTO
 from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.validation.effort_evidence import CLEAR, STRONG, EffortEvidence, effort_evidence
 from ros2_dynid.identification.validation.effort_scale import Factor, against_prior, relative_gains, scaled
 from ros2_dynid.identification.validation.mounting import mounting
 from ros2_dynid.identification.validation.sampled_motion import SampledMotion, sampled_motion
+from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
 UNIT_FACTOR = 5.0
@@ -58,20 +63,43 @@ class Diagnosis:
     evidence: tuple[EffortEvidence, ...]
 
 
-def diagnose(problem: Problem) -> Diagnosis:
-    """Return what is wrong with the recordings; what would hide the rest comes alone."""
-    chosen, problem = problem, problem.plain()
-    problem = replace(problem, information=coarser(problem.information, BLOCKS))
+@small_matrices
+def diagnose(problem: Problem, *, friction: str = AUTO) -> Diagnosis:
+    """Return what is wrong with the recordings; what would hide the rest comes alone.
+
+    friction: the law asked for; unless that is auto, the one that the data support is looked for where joints disagree.
+    """
+    chosen, whole = problem, problem.plain()
+    problem = replace(whole, information=coarser(whole.information, BLOCKS))
     robot, motion = problem.robot, sampled_motion(problem.prepared)
     evidence = tuple(effort_evidence(robot, motion))
     for found in (_degrees(problem, motion), _mounting(robot, motion, evidence)):
         if found is not None:
             return Diagnosis((found,), evidence)
     found_efforts = _efforts(problem, evidence, motion)
-    if found_efforts and chosen.terms:  # friction of other laws is no wrong unit: with them the joints may agree
-        known = replace(chosen, information=coarser(chosen.information, BLOCKS))
-        found_efforts = found_efforts if _efforts(known, evidence, motion) else ()
+    if found_efforts and any(_agrees(law, evidence, motion) for law in _other_laws(chosen, whole, friction)):
+        found_efforts = ()
     return Diagnosis(found_efforts, evidence)
+
+
+def _other_laws(chosen: Problem, plain: Problem, friction: str) -> Iterator[Problem]:
+    """Yield the problem with the friction law asked for, and with the one that the data support, if it is longer.
+
+    Friction of other laws is no wrong unit, whichever was asked for: with them the joints may agree.
+    """
+    if chosen.terms:
+        yield chosen
+    if friction == AUTO:
+        return
+    law = with_law(plain.robot, plain.base, plain.prepared, plain.information, AUTO, Method.WLS)
+    if law.terms:
+        prior = law.information.layout.vector(plain.base.values(plain.robot, standard_vector(plain.robot)))
+        yield replace(plain, prepared=law.prepared, information=law.information, prior=prior, terms=law.terms)
+
+
+def _agrees(problem: Problem, evidence: Sequence[EffortEvidence], motion: SampledMotion) -> bool:
+    """Return whether nothing is wrong with the efforts by this problem's law."""
+    return not _efforts(replace(problem, information=coarser(problem.information, BLOCKS)), evidence, motion)
 
 
 def refuse(findings: Sequence[Finding], source: str) -> None:
