@@ -61,6 +61,8 @@ LAYOUT = ColumnLayout(5, 1, 0, len(TERMS) + 2)
 either joint lacks near standstill, and the delay."""
 FEELS = (np.array([0, 1, 2, 5, 6, 7, 13, 15]), np.array([2, 3, 4, 8, 9, 10, 11, 12, 14, 15]))
 BLOCKS, ROWS = 20, 15
+COUNTS = np.array([ROWS, 2 * ROWS])
+"""Rows that the factors of a block stand for."""
 
 
 def rows_of(seed):
@@ -80,6 +82,7 @@ def rows_of(seed):
     for j in range(2):
         W[13 + j, j] = s[j] * np.exp(-((v[j] / 0.02) ** 2))
     W[15] = rng.normal(size=(2, count))
+    W[2] += 0.5 * (W[6] + W[8] + W[9])  # what the joints share gives way to the terms of both
     return W
 
 
@@ -88,7 +91,7 @@ def informed(W, tau, recordings=1):
     for k in range(BLOCKS):
         at = slice(k * ROWS, (k + 1) * ROWS)
         R = tuple(np.column_stack((W[columns, j, at].T, tau[j, at])) for j, columns in enumerate(FEELS))
-        blocks.append(Block(R, np.array([ROWS, ROWS]), float(k), k + 1.0, k * recordings // BLOCKS))
+        blocks.append(Block(R, COUNTS, float(k), k + 1.0, k * recordings // BLOCKS))
     return Information(tuple(blocks), FEELS, LAYOUT)
 
 
@@ -121,7 +124,7 @@ class ByHand:
     def reweighted(self, columns):
         value = self.fit(columns, np.ones(self.count, dtype=bool))
         left = self.tau - np.einsum("b,bjt->jt", value, self.W[columns])
-        return 1.0 / np.mean(left**2, axis=1)
+        return COUNTS * BLOCKS / np.sum(left**2, axis=1)
 
     def always(self):
         """Return the columns that are always fitted: near standstill, those that take friction away."""
@@ -185,7 +188,7 @@ def check_trials(found, hand, always, chosen, recordings, independent):
                     scatters = (Q - 2 * further) / (2 * np.sqrt(Q))
                     evidence = max(4.0 if TERMS[k].kind is ASYMMETRIC else 2.5 if TERMS[k].kind is CUBIC else 0.0
                                    for k in best if TERMS[k].kind not in known) if strict else 0.0  # fmt: skip
-                    share = max(0.07 * further, (Q - 2 * further) / (independent * hand.count))
+                    share = max(0.07 * further, (Q - 2 * further) / (independent * BLOCKS * COUNTS[joint]))
                     enough = trial.gain > max(scatters, evidence) * trial.scatter and trial.gain > share
                     assert trial.chosen == (enough and (recordings == 1 or gains[10:].sum() > 0.0))
                 if trial.chosen:
@@ -203,7 +206,9 @@ TRUTH = np.array([1.0, 2.0, 0.5, -1.5, 0.7, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0
     ({1: -0.5}, 1, None),  # a cubic term cannot be negative: others may stand for it
     ({3: 0.4}, 2, (3,)),
     ({4: 0.5}, 1, (4, 5)),
-    ({6: 0.5, 3: 0.3}, 2, (3, 6, 7)),
+    ({6: 0.5, 3: 0.3}, 3, (3, 6, 7)),
+    ({1: 0.5, 3: 0.3}, 3, (1, 3)),
+    ({2: 2.0, 6: 0.5}, 1, (2, 6, 7)),
     ({1: 0.02, 6: 0.015}, 1, None),  # hardly there
     ({2: 0.15, 3: 0.012}, 2, None),
 ])  # fmt: skip
@@ -224,6 +229,18 @@ def test_terms_are_chosen_by_what_they_gain_on_rows_left_out(terms, recordings, 
     if found.chosen:  # the weights follow the law
         hand.weights = hand.reweighted([*always, *(5 + k for k in found.chosen)])
     check_trials(found, hand, always, found.chosen, recordings, independent)
+
+
+def test_what_so_many_further_terms_must_gain():
+    for folds, tests in ((10, 6), (5, 54)):
+        Q = [d * scipy.stats.f.isf(0.1 / tests, d, folds - 1) for d in (1, 2, 3)]
+        chance = [friction_selection._chance(d, folds, tests) for d in (1, 2, 3)]
+        assert chance == pytest.approx(Q)
+        for rows in (30.0, 3000.0):
+            judge = friction_selection._Judge(np.zeros((folds, 1, 1)), rows, chance, folds)
+            for d, q in zip((1, 2, 3), Q, strict=True):
+                assert judge.scatters(d) == pytest.approx((q - 2 * d) / (2 * np.sqrt(q)))
+                assert judge.share(d) == pytest.approx(max(0.07 * d, (q - 2 * d) / rows))
 
 
 def test_a_law_that_one_recording_contradicts_is_not_taken():
