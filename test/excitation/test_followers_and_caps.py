@@ -295,17 +295,3 @@ def test_a_validation_has_other_frequencies_and_keeps_what_was_asked_for():
     assert excess(TIGHT, found.trajectory, 0.05, Caps(velocity=0.9)) < 1e-9
     assert found.trajectory.rate_hz == 20.0
     np.testing.assert_allclose(found.trajectory.start, [0.4, -1.0, 0.6])
-
-
-def test_a_validation_takes_another_seed_each_time(monkeypatch):
-    asked = []
-    real = planning.plan
-
-    def watched(robot, options):
-        asked.append(options)
-        return real(robot, replace(options, time_budget_s=0.02, groups=["inertial"]))
-
-    monkeypatch.setattr(planning, "plan", watched)
-    validation_plan(TIGHT, PlanOptions(seed=3))
-    assert (asked[0].seed, asked[0].harmonics, asked[0].duration_s) == (3 + 7919, 7, 13.0)
-    assert (asked[0].criterion, asked[0].method, asked[0].margin) == ("logdet", "fourier", 0.05)

@@ -20,7 +20,7 @@ from ros2_dynid.excitation import pose as poses
 from ros2_dynid.excitation import static
 from ros2_dynid.excitation.fourier import FourierSeries, rest_basis
 from ros2_dynid.excitation.fourier_trajectory import STEP, FourierProblem, TorqueModel, linear_factor, shrink
-from ros2_dynid.excitation.limits import Caps, bounds_of
+from ros2_dynid.excitation.limits import Caps, bounds_of, peak_effort
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import PlanOptions
 from ros2_dynid.excitation.quintic import through_points
@@ -346,6 +346,14 @@ def test_what_is_wrong_with_a_curve(apart):
     weak = np.array([500.0, 400.0, 0.1])
     told = planning.problems_of(ROBOT, good, SimpleNamespace(bounds=replace(BOUNDS, effort=weak), chi=CHI), None)
     assert len(told) == 1 and told[0].startswith(f"torque of joint '{NAMES[2]}' reaches ")
+    peak = peak_effort(ROBOT, good, CHI)
+    for k in range(3):
+        for share, count in ((1.001, 0), (0.999, 1)):
+            effort = 2.0 * peak
+            effort[k] = share * peak[k]
+            tight = SimpleNamespace(bounds=replace(BOUNDS, effort=effort), chi=CHI)
+            told = planning.problems_of(ROBOT, good, tight, None)
+            assert len(told) == count and all(f"torque of joint '{NAMES[k]}'" in one for one in told)
     assert planning.problems_of(ROBOT, good, penalty, apart(lambda pose: 0.05)) == []
     end = apart(lambda pose: 0.03 if pose[0] > MIDDLE[0] + 0.499 else 0.2)
     assert planning.problems_of(ROBOT, good, penalty, end) == ["hand and table come within 0.03 m"]

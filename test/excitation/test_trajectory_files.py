@@ -152,3 +152,21 @@ def test_an_unwritable_place_leaves_nothing_behind(tmp_path):
     with pytest.raises(OSError):
         save_trajectory(tmp_path / "no" / "t.yaml", fourier())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["t.yaml", "t.csv"])
+def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path, monkeypatch, name):
+    file = tmp_path / name
+    save_trajectory(file, fourier(), 10.0)
+    before = file.read_text()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ros2_dynid.atomic.sync", full)
+    with pytest.raises(OSError, match="No space"):
+        save_trajectory(file, quintic(), 10.0)
+    assert file.read_text() == before and [path.name for path in tmp_path.iterdir()] == [name]
+    monkeypatch.undo()
+    save_trajectory(file, quintic(), 10.0)
+    assert file.read_text() != before

@@ -14,7 +14,7 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.mdh import Axis, mdh_table
+from ros2_dynid.model.mdh import Axis, mdh_table, snap_axes
 from ros2_dynid.model.robot import Joint, Passive
 from ros2_dynid.model.same_robot import check_same_robot
 from ros2_dynid.model.transforms import mdh_transform
@@ -261,3 +261,36 @@ def test_a_robot_with_one_more_follower_is_another_one():
         with pytest.raises(InputError, match="other coupled motors or closed loops"):
             check_same_robot(*pair, "model.yaml")
     check_same_robot(more, replace(more, name="of another name"), "model.yaml")
+
+
+def test_joints_of_the_base_are_aligned_with_the_first_before_the_vertical():
+    up, first = np.array([0.0, 0.0, 1.0]), np.array([0.5, 0.0, math.sqrt(0.75)])
+    across = np.array([0.0, 1.0, 0.0]) + 4e-6 * first + 3e-6 * up
+    across /= np.linalg.norm(across)
+    along = -first + 5e-6 * np.array([0.0, 1.0, 0.0])
+    along /= np.linalg.norm(along)
+    axes = [Axis(0, way, np.zeros(3)) for way in (first, across, along)]
+    snapped, changes = snap_axes(axes, up)
+    np.testing.assert_array_equal(snapped[0].direction, first)
+    assert abs(snapped[1].direction @ first) < 1e-15 and abs(snapped[1].direction @ up) > 1e-7
+    np.testing.assert_array_equal(snapped[2].direction, -first)
+    assert list(changes) == [2, 3] and changes[3] == pytest.approx(5e-6, rel=1e-3)
+    upright, _ = snap_axes([Axis(0, up + 4e-6 * first, np.zeros(3))], up)
+    np.testing.assert_array_equal(upright[0].direction, up)
+    tilted, none = snap_axes([Axis(0, first, np.zeros(3)), Axis(1, along, np.zeros(3))], up)
+    np.testing.assert_array_equal(tilted[1].direction, -first)
+    assert list(none) == [2]
+
+
+@pytest.mark.parametrize(("tilt", "far"), [(0.0009, False), (0.0011, True), (-0.0009, False), (-0.0011, True)])
+def test_frames_are_not_put_where_nearly_parallel_axes_meet_far_away(tilt, far):
+    """Below a thousandth the common normal is a kilometre away: the frames stay near, and the table is as true."""
+    lean = np.array([0.0, math.sin(tilt), math.cos(tilt)])
+    axes = [Axis(0, np.array([0.0, 0.0, 1.0]), np.zeros(3)), Axis(1, lean, np.array([1.0, 1.0, 0.0]))]
+    rows, frames = mdh_table(axes, np.array([1.0, 0.0, 0.0]))
+    assert (np.abs(frames[:, :3, 3]).max() > 100.0) == far
+    if far:
+        assert frames[1][2, 3] == pytest.approx(-math.cos(tilt) / math.sin(tilt))
+    for number, row in enumerate(rows, start=1):
+        step = mdh_transform(Joint("j", 0, 0, row.gamma, row.b, row.alpha, row.d, row.theta, row.r))
+        np.testing.assert_allclose(frames[number - 1] @ step, frames[number], atol=1e-9)
