@@ -183,15 +183,12 @@ def test_the_robot_can_stand_at_both_ends_of_a_sweep(monkeypatch, robot, side):
     """Poses whose way leads where it cannot, at one end or the other, are not taken."""
     bounds = bounds_of(robot, 0.0)
     middle = np.array([0.5, -1.25, 0.7])
-    pool = [middle + np.array([0.0, shift, 0.0]) for shift in (-0.3, 0.0, 0.3)]
-    edge = middle[1] + side * 0.35
+    pool = [middle + np.array([0.0, side * shift, 0.0]) for shift in (0.3, 0.0, -0.3)]
+    for room, first in ((0.55, 0), (0.35, 1), (0.15, 2)):
 
-    def fault(robot, bounds, shapes, chi, pose):
-        return "no" if side * (pose[1] - edge) > 0 else ""
+        def fault(robot, bounds, shapes, chi, pose, room=room):
+            return "no" if side * (pose[1] - middle[1]) > room else ""
 
-    monkeypatch.setattr(sweeps, "fault_of", fault)
-    found = sweeps._poses(robot, bounds, None, None, pool, 1, 1, 0.2)
-    np.testing.assert_allclose(found[0][0], pool[0] if side > 0 else pool[1])
-    monkeypatch.setattr(sweeps, "fault_of", lambda *args: "no" if side * (args[4][1] - middle[1]) > 0.15 else "")
-    found = sweeps._poses(robot, bounds, None, None, pool[1:] if side < 0 else pool[:2], 1, 3, 0.2)
-    np.testing.assert_allclose([one[0] for one in found], [pool[2] if side < 0 else pool[0]])
+        monkeypatch.setattr(sweeps, "fault_of", fault)
+        found = sweeps._poses(robot, bounds, None, None, pool, 1, 1, 0.2)
+        np.testing.assert_allclose(found[0][0], pool[first])

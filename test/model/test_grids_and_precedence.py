@@ -294,3 +294,20 @@ def test_frames_are_not_put_where_nearly_parallel_axes_meet_far_away(tilt, far):
     for number, row in enumerate(rows, start=1):
         step = mdh_transform(Joint("j", 0, 0, row.gamma, row.b, row.alpha, row.d, row.theta, row.r))
         np.testing.assert_allclose(frames[number - 1] @ step, frames[number], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["arm", "arm.txt", "arm.model"])
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b" \n\t", "utf-16"])
+def test_a_urdf_is_known_by_its_text_where_its_name_does_not_tell(tmp_path, name, before):
+    text = arm()
+    plain = text.replace('<?xml version="1.0"?>', "")
+    data = text.encode("utf-16") if before == "utf-16" else before + plain.encode()
+    (tmp_path / name).write_bytes(data)
+    assert load_robot(tmp_path / name).active_names == ("j1", "j2", "j3")
+
+
+@pytest.mark.parametrize("text", ["joints: []", "{}", "", "# <robot>"])
+def test_what_is_neither_a_urdf_nor_a_robot_file_is_refused(tmp_path, text):
+    (tmp_path / "arm.txt").write_text(text)
+    with pytest.raises(InputError, match="neither a URDF nor a robot file"):
+        load_robot(tmp_path / "arm.txt")
