@@ -313,3 +313,28 @@ def test_samples_are_those_of_the_moment():
     count = len(seen)
     robot.still(100)
     assert len(seen) == count and seen[-1] is last and robot.watch.samples[-1] is robot.watch.last is not last
+
+
+@pytest.mark.parametrize("shift", [0.0, 20.0, 45.0])
+@pytest.mark.parametrize("behind", [0.0, 0.05, 0.5])
+def test_a_robot_that_goes_on_is_seen_in_the_new_time_of_a_clock_that_was_set_back(shift, behind):
+    """Along what was stopped, as fast and within the tolerance: with a clock set back, that motion began earlier."""
+    robot = Watched().still()
+    start, way = robot.q.copy(), np.array([1.0, -0.8, 0.4])
+    t = np.linspace(0.0, 4.0, 81)
+    points = reference(NAMES, t, start + t[:, None] / 4.0 * way, np.vstack((0 * way, *[way / 4.0] * 79, 0 * way)))
+    begin = robot.now + PERIOD
+    robot.watch.follow(points, begin)
+    still = reference(NAMES, np.array([0.0, 0.5]), np.stack((start, start)), np.zeros((2, 3)))
+    robot.watch.follow(still, robot.now, stop=True)
+    robot.watch.follow(still, robot.now, stop=True)  # stopped again: what goes on is still the first
+    if shift:
+        robot.now -= shift
+        robot.watch.rewind(robot.now, shift)
+    for _ in range(300):
+        at = robot.now + PERIOD - (begin - shift)
+        robot.take(points.at(max(at - behind, 0.0))[0], stamp=0)
+    assert robot.watch.goes_on(robot.now) == (behind < 0.2), "as far as the tolerance"
+    assert not robot.watch.may_go_on(), "that motion is fast at this time"
+    robot.watch.follow(still, robot.now)
+    assert not robot.watch.goes_on(robot.now) and not robot.watch.may_go_on(), "a new motion stops nothing"
