@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -48,15 +49,16 @@ LOAD_KG, ARM_M = 1.0, 0.1
 MAKERS = 4
 """Processes that make recordings: they mostly wait for the disk."""
 RUN = """
-import json, sys
+import json, sys, time
 from pathlib import Path
 from ros2_dynid.fleet.forking import begin_to_start
 begin_to_start()
 from ros2_dynid.codec import encode
 from ros2_dynid.fleet.run import run_fleet
-print(json.dumps(encode(run_fleet(Path(sys.argv[1]), Path(sys.argv[2]), count=int(sys.argv[3])).work)))
+work = run_fleet(Path(sys.argv[1]), Path(sys.argv[2]), count=int(sys.argv[3])).work
+print(json.dumps({"work": encode(work), "itself": time.process_time()}))
 """
-"""What `dynid fleet` does; it prints what the run had to do."""
+"""What `dynid fleet` does; it prints what the run had to do, and the processor time of the command itself [s]."""
 
 
 def broken(robots: int) -> dict[str, str]:
@@ -181,7 +183,15 @@ def judged(folder: Path, faults: dict[str, str]) -> None:
     print(f"  {len(found['failed'])} recordings failed, page {(folder / 'index.html').stat().st_size / 1e3:.0f} kB")
 
 
-def measured(file: Path, out: Path, count: int) -> tuple[Work, float, float]:
+@dataclass(frozen=True)
+class Printed:
+    """What a run prints: see RUN."""
+
+    work: Work
+    itself: float
+
+
+def measured(file: Path, out: Path, count: int) -> tuple[Printed, float, float]:
     """Run over the fleet; return what it did, the time from start to end [s], and the memory of a worker [MB]."""
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))}
@@ -193,7 +203,7 @@ def measured(file: Path, out: Path, count: int) -> tuple[Work, float, float]:
     watch.end()
     if process.returncode:
         raise SystemExit(f"the run with {count} workers ended with {process.returncode}")
-    return decode(Work, json.loads(printed), "work"), total, watch.memory
+    return decode(Printed, json.loads(printed), "run"), total, watch.memory
 
 
 def bench(folder: Path, seconds: float, args: argparse.Namespace) -> None:
@@ -210,7 +220,8 @@ def bench(folder: Path, seconds: float, args: argparse.Namespace) -> None:
     digests = set()
     for number in map(int, args.workers.split(",")):
         out = Path(tempfile.mkdtemp(prefix=f"out{number}_", dir=folder))
-        did, total, memory = measured(file, out, number)
+        printed, total, memory = measured(file, out, number)
+        did = printed.work
         totals[number] = min(total, totals.get(number, np.inf))  # what a busy machine adds is not ours
         digests.add(digest(out))
         print(f"{number} workers: {total:.1f} s, {memory:.0f} MB at most in one, {did.mapped} recordings mapped")
@@ -219,6 +230,7 @@ def bench(folder: Path, seconds: float, args: argparse.Namespace) -> None:
         core = did.mapping + reduction
         times = f"recordings {did.mapping:.1f} s, robots {did.identifying:.1f} s, fleet {did.comparing:.2f} s"
         each = did.identifying / max(did.reduced, 1)
+        times += f", the command itself {printed.itself:.1f} s"
         print(f"  of a core: {times}: {100 * reduction / core:.0f} % is reduction, {each:.2f} s a robot")
     judged(out, faults)
     print(f"  the same files by content: {'yes' if len(digests) == 1 else 'NO'}")

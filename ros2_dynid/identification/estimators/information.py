@@ -136,9 +136,7 @@ class Information:
 
     @cached_property
     def _triangles(self) -> tuple[Array, ...]:
-        if self.part_of is None:
-            return _joined([block.R for block in self.blocks])
-        whole, places = self.part_of
+        whole, places = self.part_of or (self, tuple(range(len(self.blocks))))
         return _joined([whole._stretch(level, at) for level, at in _stretches(places)])
 
     @cached_property
