@@ -8,6 +8,7 @@ plain data are the use cases' (`ros2_dynid.usecases`). Progress is reported, and
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,8 +40,9 @@ from ros2_dynid.identification.account import (
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter
 from ros2_dynid.identification.estimators.identified_terms import friction_covariance, identified_terms
+from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import wls
-from ros2_dynid.identification.estimators.prior import Draw, Drawn, drawn_fit
+from ros2_dynid.identification.estimators.prior import Draw, Drawn, Serve, drawn_fit
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.judgement import (
     essential_remarks,
@@ -75,7 +77,7 @@ from ros2_dynid.identification.outcome import (
     IdentifyOutcome,
 )
 from ros2_dynid.identification.physical import Essential, essential
-from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, set_fits
+from ros2_dynid.identification.physical.parameter_sets import ESSENTIAL, imposed_on, set_fits
 from ros2_dynid.identification.physical.prior_sources import described_prior, model_prior
 from ros2_dynid.identification.physical_parameters import PhysicalParameters, physical_parameters
 from ros2_dynid.identification.read_problem import (
@@ -183,7 +185,8 @@ def identify(
         values[ESSENTIAL] = found.value
     report("physical parameters", 0.84)
     as_found = possible(robot, problem.base, found.base)
-    physical = _physical(problem, found, selection, options, drawn, as_found=as_found)
+    bodies = drawn is not None and drawn.weighing.weight > 0.0 and drawn.weighing.bodies
+    physical = _physical(problem, found, selection, options, drawn, as_found=as_found and not bodies)
     if physical.value is not None:
         values[CONSISTENT] = physical.value
 
@@ -215,16 +218,17 @@ def identify(
     }
     same_draw = drawn is None or drawn.weighing.weight > 0.0  # in folds, as in the estimate
     judged = sets
-    if CONSISTENT in sets and not options.consistent and not (held_out is None and same_draw):
+    asked = options.consistent or bodies  # a prior that was weighed with bodies is served with them
+    if CONSISTENT in sets and not asked and not (held_out is None and same_draw):
         names, k = robot.active_names, options.cross_validate
         plain = fits if same_draw else made()
         judged = {
             name: SetErrors(errors.fit, held_out_in_folds(names, tested.information, k, plain[name]).errors)
             for name, errors in sets.items()
         }
-    served = served_set(judged, asked=options.consistent)
+    served = served_set(judged, asked=asked)
     if held_out is None:  # nor may the errors that are shown speak against it
-        served = min(served, served_set(sets, asked=options.consistent), key=list(sets).index)
+        served = min(served, served_set(sets, asked=asked), key=list(sets).index)
     validation, fitted = validations[served], fitted_torques(problem, values[served])
 
     errors = sets[served].fit
@@ -311,9 +315,9 @@ def _physical(
     *,
     as_found: bool,
 ) -> PhysicalParameters:
-    """Return the standard and consistent parameters asked for; the latter too where `found` is of no possible robot.
+    """Return the standard and consistent parameters asked for; the latter too where `found` is not to be served.
 
-    as_found: whether it is of a possible one. Without the package of the semidefinite programme it stays as it is.
+    as_found: whether it may be. Without the package of the semidefinite programme it is anyway.
     """
     if not as_found and not options.consistent:
         with contextlib.suppress(MissingPackageError):
@@ -345,7 +349,24 @@ def _draws(problem: Problem, options: IdentifyOptions) -> Callable[[Fit], Draw] 
         prior = model_prior(problem, load_model(options.prior), options.prior)
         return lambda fit: drawn_fit(problem.information, fit, prior, force=True)
     described = described_prior(problem, guess=options.prior == "auto")
-    return lambda fit: drawn_fit(problem.information, fit, described, force=options.prior == "urdf")
+    force, serve = options.prior == "urdf", bodies_served(problem)
+    return lambda fit: drawn_fit(problem.information, fit, described, force=force, serve=serve)
+
+
+def bodies_served(problem: Problem) -> Serve | None:
+    """Return what makes the values to serve of an estimate: bodies, where it has a prior or is of no possible robot.
+
+    None without the package of the semidefinite programme.
+    """
+    if importlib.util.find_spec("clarabel") is None:
+        return None
+
+    def serve(part: Information, found: Estimate, drawn: Drawn | None) -> Array:
+        if drawn is None and possible(problem.robot, problem.base, found.base):
+            return found.value
+        return found.with_base(imposed_on(problem, part, found, drawn).value).value
+
+    return serve
 
 
 @small_matrices

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from recordings import DATA, simulated, simulated_truth
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import fitter
@@ -24,10 +25,11 @@ from ros2_dynid.identification.physical.prior_sources import (
     entropic_metric,
 )
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import links_of, pseudo_inertia
 from ros2_dynid.pipeline import identify, read_problem
 from ros2_dynid.recording.read import load_samples
+from ros2_dynid.recording.samples import Samples
 
 PLAIN = IdentifyOptions(friction="viscous+coulomb", prior="none", cross_validate=0)
 
@@ -102,14 +104,61 @@ def test_a_short_recording_predicts_better_with_the_description_and_says_so(shor
     assert any("comes from the robot's description" in remark.text for remark in with_prior.verdict)
 
 
-def test_a_wrong_description_is_not_used(problem):
-    """Masses ten times too large help nobody: auto leaves them out, and urdf takes them with the smallest weight."""
+def test_with_a_prior_bodies_are_served(short):
+    pytest.importorskip("clarabel")
+    robot, _ = simulated_truth()
+    found = identify(robot, [short[0]], options=replace(PLAIN, prior="auto"))
+    assert found.outcome.prior is not None and found.outcome.prior.weight > 0.0
+    assert found.model.serve == "consistent" and found.model.consistent is not None
+    chi = np.array([found.model.consistent[name] for name in standard_names(robot)])
+    assert all(fully_consistent_links(robot, chi))
+
+
+def test_the_weight_is_that_of_what_is_served(problem):
+    """What is served decides: where it gains nothing by the prior, there is none; where it is the same, as without."""
+    found, prior = fitter(Method.WLS, problem)(None), described_prior(problem)
+    plain = weigh(problem.information, found, prior)
+    assert plain.weight > 0.0 and not plain.bodies
+    same = weigh(problem.information, found, prior, serve=lambda part, one, drawn: one.value)
+    assert same.bodies and 0.3 < same.weight / plain.weight < 3.5
+    never = weigh(problem.information, found, prior, serve=lambda part, one, drawn: prior.mean)
+    assert never.weight == 0.0 and never.gain < 0.0
+
+
+def test_a_joint_that_moved_one_way_has_friction_and_no_offset():
+    """Fc and off are one column then: without a prior nobody tells them apart, with it what is there is friction."""
+    robot, chi = simulated_truth()
+    names, rng = standard_names(robot), np.random.default_rng(3)
+    at = {name: k for k, name in enumerate(names)}
+    truth = chi.copy()
+    truth[[at[f"off{j}"] for j in range(1, 7)]] = 0.0
+    t = np.arange(0.0, 5.0, 0.004)
+    w, phase = 2.0 * np.pi * np.array((0.3, 0.7, 1.1)), rng.uniform(0.0, 6.0, (3, 6))
+    x = w[:, None] * t[:, None, None] + phase
+    q, dq, ddq = np.sin(x).sum(axis=1) / 6, (w[:, None] * np.cos(x)).sum(axis=1) / 6, -(w[:, None] ** 2 * np.sin(x))
+    ddq = ddq.sum(axis=1) / 6
+    q[:, 0], dq[:, 0], ddq[:, 0] = 0.6 * t - 0.1 * np.cos(3 * t), 0.6 + 0.3 * np.sin(3 * t), 0.9 * np.cos(3 * t)
+    tau = inverse_dynamics(robot, truth, q, dq, ddq)
+    tau += 0.02 * np.sqrt(np.mean(tau**2, axis=0)) * rng.standard_normal(tau.shape)
+    samples = Samples(t, robot.active_names, q, tau=tau, source="one way")
+    one_way = read_problem(robot, [samples], PLAIN, lambda *_: None)
+    found, prior = fitter(Method.WLS, one_way)(None), described_prior(one_way)
+    result = drawn(one_way.information, found, prior, weigh(one_way.information, found, prior, force=True))
+    value = dict(zip(one_way.base.leaders, result.estimate.base, strict=True))
+    assert abs(value["off1"]) < 0.1 * value["Fc1"]
+    assert value["Fc1"] == pytest.approx(truth[at["Fc1"]], rel=0.3)
+
+
+def test_a_wrong_description_pulls_less_than_a_right_one(problem):
+    """Masses ten times too large help less than true ones, and pull less."""
     heavy = dict(problem.robot.parameters)
     wrong = replace(problem, robot=replace(problem.robot, parameters={name: 10.0 * v for name, v in heavy.items()}))
     found = fitter(Method.WLS, problem)(None)
-    good = weigh(problem.information, found, described_prior(problem), force=True)
-    bad = weigh(problem.information, found, described_prior(wrong), force=True)
-    assert bad.gain < good.gain and bad.weight <= good.weight
+    right, off = described_prior(problem), described_prior(wrong)
+    good, bad = (weigh(problem.information, found, prior, force=True) for prior in (right, off))
+    at = problem.information.layout.base
+    pull = [np.trace(told.weight * prior.information[at, at]) for told, prior in ((good, right), (bad, off))]
+    assert bad.gain < good.gain and pull[1] < pull[0]
 
 
 def test_a_sister_robot_gives_its_values_and_their_covariance(short, tmp_path):
@@ -173,7 +222,8 @@ def test_bodies_are_guessed_from_torques(problem):
 
 
 @pytest.mark.parametrize(
-    ("robot", "recording"), [("ur10/robot.urdf", "ur10/run.db3"), ("kr300/robot.yaml", "kr300/b.npz")]
+    ("robot", "recording"),
+    [("ur10/robot.urdf", "ur10/run.db3"), *(("kr300/robot.yaml", f"kr300/{part}.npz") for part in "abc")],
 )
 def test_five_seconds_of_a_real_robot(robot, recording):
     """UR10, described, and KR300, without masses: at most 0.85 times the held-out error without a prior."""

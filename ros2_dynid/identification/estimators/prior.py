@@ -1,8 +1,12 @@
 """Estimates drawn towards a prior: |W x - tau|^2 + weight (x - mean)^T L (x - mean), rows in units of their errors.
 
 The weight is chosen by the data: blocks of time are put into folds, and each fold is predicted by a fit to the others,
-drawn with every weight of a ladder. The weight with the smallest held-out error wins, in the geometric mean over the
-folds, since a fit to a short recording may fail altogether on one of them.
+drawn with every weight of a ladder. Errors are compared in the geometric mean over the folds, since a fit to a short
+recording may fail altogether on one of them. Of the weights that cannot be told from the one with the smallest error,
+the largest wins: what a recording does not show, such as a joint that moved in one direction only, no fold tells, and
+there the prior is all that is known.
+
+Where the model that is served has bodies that exist, it is these that are compared, with and without the prior.
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ FOLDS = (3, 5)
 used on than short ones with the same motion on both sides; short ones leave a fit more of what the estimate has."""
 WEIGHTS = tuple(float(w) for w in 10.0 ** np.arange(-2.0, 6.1, 0.5))
 """Weights tried. 1 believes the prior as much as it asks for where errors are white; correlated ones count for less."""
+NEAR = 100.0
+"""Weights tried with bodies: those up to so many times smaller or larger than the one found without."""
 SCATTER = 1.0
 """The held-out error must gain by more than this many standard errors of the gain ..."""
 WORTH = 0.1
@@ -63,12 +69,14 @@ class Prior:
 class Weighing:
     """The weight of a prior that serves unseen data best, 0 if none does.
 
-    gain: share by which the held-out error is smaller with it; scatter: standard error of that share.
+    gain: share by which the held-out error is smaller with it; scatter: standard error of that share. bodies: whether
+    it was found for bodies that exist, which are then to be served.
     """
 
     weight: float
     gain: float
     scatter: float
+    bodies: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,30 +98,78 @@ Draw = Callable[[Sequence[int] | None], Drawn]
 """From the numbers of the blocks to use, None for all, to an estimate drawn towards a prior."""
 
 
-def weigh(information: Information, found: Estimate, prior: Prior, *, force: bool = False) -> Weighing:
-    """Return the weight with the smallest held-out error; with `force` never 0.
+Serve = Callable[[Information, Estimate, Drawn | None], Array]
+"""From rows, an estimate from them and what it is drawn towards, None for nothing, to the values that are served."""
 
-    found: the estimate without the prior, whose errors of the joints weight the rows.
+
+def weigh(
+    information: Information, found: Estimate, prior: Prior, *, force: bool = False, serve: Serve | None = None
+) -> Weighing:
+    """Return the weight that serves unseen data best; with `force` never 0.
+
+    found: the estimate without the prior, whose errors of the joints weight the rows. serve: makes bodies that exist of
+    an estimate. It takes a while, so it is asked only where the prior helps the estimate as it is.
     """
     information = different_motion(information)
     folds = [fold for count in FOLDS for fold in block_folds(information, count)]
     if len(folds) < sum(FOLDS) or found.sigma.shape != (information.n,):
         return Weighing(1.0 if force else 0.0, 0.0, 0.0)
+    errors = _held_out(information, found, prior, folds, WEIGHTS, None)
+    first = _judged(errors, WEIGHTS, force=force)
+    if serve is None or first.weight == 0.0:
+        return first
+    few = [weight for weight in WEIGHTS[::2] if 1.0 / NEAR <= weight / first.weight <= NEAR]
+    served = _held_out(information, found, prior, folds, few, serve)
+    if errors[0].mean() < served[0].mean():  # without the prior no bodies would be served
+        served[0] = errors[0]
+    return replace(_judged(served, few, force=force), bodies=True)
+
+
+def _held_out(
+    information: Information,
+    found: Estimate,
+    prior: Prior,
+    folds: Sequence[Sequence[int]],
+    ladder: Sequence[float],
+    serve: Serve | None,
+) -> Array:
+    """Return the logarithm of the error of each fold without the prior and with each weight, (1 + weights, folds)."""
     weights, root = 1.0 / found.sigma, prior.root
-    errors = np.empty((1 + len(WEIGHTS), len(folds)))
+    errors = np.empty((1 + len(ladder), len(folds)))
     for f, fold in enumerate(folds):
         out = set(fold)
-        rest = [b for b in range(len(information.blocks)) if b not in out]
-        triangle, left_out = weighted_triangle(information.take(rest), weights), information.take(fold)
-        values = [solve(triangle.R, prior.mean).value, *drawn_values(triangle.R, prior, root, WEIGHTS)]
+        part = information.take([b for b in range(len(information.blocks)) if b not in out])
+        triangle, left_out = weighted_triangle(part, weights), information.take(fold)
+        values = [solve(triangle.R, prior.mean).value, *drawn_values(triangle.R, prior, root, ladder)]
+        if serve is not None:
+            for k, value in enumerate(values):
+                one = replace(found, value=value)
+                told = None if k == 0 else Drawn(one, prior, Weighing(ladder[k - 1], 0.0, 0.0), np.zeros(len(value)))
+                values[k] = serve(part, one, told)
         errors[:, f] = np.linalg.norm(joint_errors(left_out, np.array(values)) * weights, axis=1)
-    logs = np.log(np.maximum(errors, 1e-300))
-    best = int(np.argmin(logs[1:].mean(axis=1)))
-    gains = logs[0] - logs[1 + best]
-    mean, scatter = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
-    gain = 1.0 - np.exp(-mean)
-    used = force or (mean > SCATTER * scatter and gain > WORTH)
-    return Weighing(WEIGHTS[best] if used else 0.0, gain, scatter * np.exp(-mean))
+    return np.asarray(np.log(np.maximum(errors, 1e-300)))
+
+
+def _judged(errors: Array, ladder: Sequence[float], *, force: bool) -> Weighing:
+    """Return the largest weight whose errors are within their scatter of the smallest ones, if those gain enough.
+
+    errors: logarithms, shape (1 + weights, folds), without the prior first. Else 0, or with `force` the weight of the
+    smallest errors.
+    """
+    chosen = best = 1 + int(np.argmin(errors[1:].mean(axis=1)))
+    mean, scatter = _mean(errors[0] - errors[best])
+    helps = mean > SCATTER * scatter and 1.0 - np.exp(-mean) > WORTH
+    if helps:
+        for k in range(best + 1, len(errors)):
+            more, spread = _mean(errors[k] - errors[best])
+            chosen = k if more <= spread else chosen
+        mean, scatter = _mean(errors[0] - errors[chosen])
+    return Weighing(ladder[chosen - 1] if helps or force else 0.0, 1.0 - np.exp(-mean), scatter * np.exp(-mean))
+
+
+def _mean(values: Array) -> tuple[float, float]:
+    """Return the mean and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def drawn(information: Information, found: Estimate, prior: Prior, weighing: Weighing) -> Drawn:
@@ -193,12 +249,17 @@ def embedded(layout: ColumnLayout, base: Array, information: Array) -> tuple[Arr
 
 
 def drawn_fit(
-    information: Information, fit: Callable[[Sequence[int] | None], Estimate], prior: Prior, *, force: bool
+    information: Information,
+    fit: Callable[[Sequence[int] | None], Estimate],
+    prior: Prior,
+    *,
+    force: bool,
+    serve: Serve | None = None,
 ) -> Draw:
     """Return an estimator that chooses the weight anew within the blocks that it is given."""
 
     def fitted(chosen: Sequence[int] | None) -> Drawn:
         part, found = information if chosen is None else information.take(chosen), fit(chosen)
-        return drawn(part, found, prior, weigh(part, found, prior, force=force))
+        return drawn(part, found, prior, weigh(part, found, prior, force=force, serve=serve))
 
     return fitted

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -171,11 +172,11 @@ def impose(
     right.append(reference[signed] - floors)
     cones.append(clarabel.NonnegativeConeT(len(signed)))
     for j in range(robot.n):
-        matrix = np.zeros((10, len(names)))
+        matrix, cone = np.zeros((10, len(names))), _triangle_map(unit[j])
         at = link_slice(j)
-        matrix[:, at] = -_triangle_map(unit[j]) * S[at]
+        matrix[:, at] = -cone * S[at]
         rows.append(matrix)
-        right.append(_triangle_map(unit[j]) @ reference[at] - FLOOR * _svec(np.eye(4)))
+        right.append(cone @ reference[at] - FLOOR * _svec(np.eye(4)))
         cones.append(clarabel.PSDTriangleConeT(4))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -236,8 +237,14 @@ def _svec(P: Array) -> Array:
 def _triangle_map(unit: tuple[float, float]) -> Array:
     """Return the map, shape (10, 10), from a link's parameters to svec(D P D) / mass in units of mass and length."""
     mass, length = unit
-    D = np.diag([1.0 / length] * 3 + [1.0])
-    return np.column_stack([_svec(D @ pseudo_inertia(e) @ D) / mass for e in np.eye(KINDS)])
+    D = np.array([1.0 / length] * 3 + [1.0])
+    return np.asarray(_svec(np.outer(D, D) / mass)[:, None] * _unscaled_map())
+
+
+@cache
+def _unscaled_map() -> Array:
+    """Return the map, shape (10, 10), from a link's parameters to the upper triangle of P."""
+    return np.column_stack([_svec(pseudo_inertia(e)) / _svec(np.ones((4, 4))) for e in np.eye(KINDS)])
 
 
 def _link_units(robot: Robot, reference: Array) -> list[tuple[float, float]]:

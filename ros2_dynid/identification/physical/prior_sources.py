@@ -8,6 +8,8 @@ in closed form, and the semidefinite programme takes it as further rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from scipy.linalg import null_space
 
@@ -27,6 +29,9 @@ from ros2_dynid.model.same_robot import check_same_robot
 DESCRIBED, GUESSED = "the robot's description", "bodies of a size that the torques ask for"
 G = 9.81
 """Gravity [m/s^2] that the size of bodies is guessed with, however the robot is mounted."""
+OFFSET = 0.1
+"""Offsets beside the torque that was measured at their joint: 0.02 in the median of 25 joints of four real robots, 0.13
+as root mean square. A joint that moved in one direction only has friction there, not an offset."""
 SMALLEST = 1e-9
 """Relative eigenvalue of a covariance below which its inverse is not formed: the file rounds it."""
 
@@ -61,7 +66,7 @@ def described_prior(problem: Problem, *, guess: bool = False) -> Prior:
     guess: whether bodies may be guessed where the description has no masses (`bodies_to_start_from`): they know little
     but that links are bodies, and how heavy bodies of that torque are.
 
-    A drive that nobody described may make as much torque as was measured at its joint.
+    Friction that nobody described may make as much torque as was measured at its joint, an offset a tenth of that.
     """
     robot, base = problem.robot, problem.base
     described = has_masses(robot)
@@ -77,7 +82,11 @@ def described_prior(problem: Problem, *, guess: bool = False) -> Prior:
     L = free @ np.linalg.inv(free.T @ scatter @ free) @ free.T
     mean, information = embedded(problem.information.layout, M @ chi, L)
     leaders = [names[k] for k in base.columns(robot)]
-    drives = [k for k, name in enumerate(leaders) if group_of(name) in ("friction", "offset")]
+    drives = {
+        k: OFFSET if group_of(name) == "offset" else 1.0
+        for k, name in enumerate(leaders)
+        if group_of(name) in ("friction", "offset")
+    }
     return _with_drives(problem, Prior(mean, information, DESCRIBED if described else GUESSED), drives)
 
 
@@ -94,7 +103,7 @@ def model_prior(problem: Problem, model: IdentifiedModel, source: str) -> Prior:
     coefficients = {(term.name, term.speed): term.coefficient for term in model.robot.friction}
     for k, term in zip(range(layout.friction.start, layout.friction.stop), problem.terms, strict=True):
         mean[k] = coefficients.get((term.name, term.speed), 0.0)
-    return _with_drives(problem, Prior(mean, information, source), [])
+    return _with_drives(problem, Prior(mean, information, source), {})
 
 
 def entropic_metric(robot: Robot, chi: Array) -> Array:
@@ -109,11 +118,12 @@ def entropic_metric(robot: Robot, chi: Array) -> Array:
     return G
 
 
-def _with_drives(problem: Problem, prior: Prior, columns: list[int]) -> Prior:
-    """Return the prior with these columns and the friction terms': their mean, and as much torque as was measured."""
+def _with_drives(problem: Problem, prior: Prior, columns: Mapping[int, float]) -> Prior:
+    """Return the prior with the friction terms and with these columns, each by its share of the torque measured."""
     information, layout = prior.information.copy(), problem.information.layout
-    for k in (*columns, *range(layout.friction.start, layout.friction.stop)):
-        scale = torque_scale(problem.information, k)
+    shares = {**columns, **dict.fromkeys(range(layout.friction.start, layout.friction.stop), 1.0)}
+    for k, share in shares.items():
+        scale = share * torque_scale(problem.information, k)
         if 0.0 < scale < np.inf:
             information[k, k] += 1.0 / scale**2
     return Prior(prior.mean, information, prior.source)
