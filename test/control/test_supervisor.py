@@ -338,3 +338,15 @@ def test_a_robot_that_goes_on_is_seen_in_the_new_time_of_a_clock_that_was_set_ba
     assert not robot.watch.may_go_on(), "that motion is fast at this time"
     robot.watch.follow(still, robot.now)
     assert not robot.watch.goes_on(robot.now) and not robot.watch.may_go_on(), "a new motion stops nothing"
+
+
+def test_a_robot_that_comes_to_rest_where_the_stopped_motion_rests_does_not_go_on():
+    robot = Watched().still()
+    hold = reference(NAMES, np.array([0.0, 9.0]), np.stack((robot.q, robot.q)), np.zeros((2, 3)))
+    robot.watch.follow(hold, robot.now)
+    robot.watch.follow(hold, robot.now, stop=True)
+    for _ in range(15):
+        robot.take(robot.q + np.array([0.0, 1e-3, 0.0]))
+    robot.still(7)
+    assert robot.watch.moves() and not np.any(np.abs(robot.watch.velocity()) > 1e-9)
+    assert not robot.watch.goes_on(robot.now)

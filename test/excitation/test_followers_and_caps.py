@@ -319,3 +319,16 @@ def test_series_begin_as_wide_as_the_limits_of_their_own_joints_allow(monkeypatc
     wanted = np.min([room, 0.9 * VELOCITY / w, 0.9 * ACCELERATION / w**2], axis=0)
     np.testing.assert_allclose(seen[0].scale, wanted)
     np.testing.assert_array_equal(seen[0].middle, start)
+
+
+def test_held_poses_are_those_that_the_motors_can_hold(monkeypatch):
+    monkeypatch.setattr(static, "CANDIDATES", 60)
+    wish = {"poses": 5, "hold_s": 0.5, "seed": 2, "margin": 0.0}
+    free = static.static_poses(ROBOT, **wish)
+    peak = np.abs(gravity_torque(ROBOT, CHI, free.at(free.curve.knots).q)).max()
+    effort = 0.8 * float(peak)
+    tour = static.static_poses(ROBOT, caps=Caps(effort=effort), **wish)
+    q = tour.at(tour.curve.knots).q
+    assert len(np.unique(np.round(q, 9), axis=0)) == 6
+    held = np.abs(gravity_torque(ROBOT, CHI, q))
+    assert np.all(held <= effort) and held.max() > 0.5 * effort
