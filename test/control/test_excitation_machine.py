@@ -688,3 +688,19 @@ def test_the_table_of_events_is_what_the_machine_does(phase):
             assert len(made.sent) == sent + 1
         if kind is not Start and made.machine.phase not in (Phase.BRAKING, Phase.RUNNING):
             assert len(made.sent) == sent, "nothing else sends"
+
+
+def test_patience_with_a_robot_that_does_not_rest_is_that_of_the_new_time():
+    """A clock that is set back while the robot is being stopped takes no time from it and gives it none."""
+    made = running()
+    made.lost, begin, back = (lambda k: True), made.now, [0.0]
+    made.tampered = lambda s: replace(s, q=s.q + 0.05 * (made.now + back[0] - begin))
+    made.do(Stop(made.now))
+    ends = made.machine._until
+    made.run(3.0)
+    assert made.machine.phase is Phase.BRAKING
+    back[0], made.arriving = 50.0, []
+    made.now -= 50.0
+    made.until(Phase.ABORTED)
+    assert "does not come to rest" in made.reason
+    assert 9.9 <= made.now + 50.0 - ends <= 10.2

@@ -118,6 +118,14 @@ def test_motors_must_hold_the_robot():
     assert poses.fault_of(ROBOT, replace(BOUNDS, effort=np.zeros(3)), None, None, pose) == ""
 
 
+@pytest.mark.parametrize(
+    ("distance", "spare", "fine"), [(0.051, 1.0, True), (0.049, 1.0, False), (0.074, 1.5, False), (0.076, 1.5, True)]
+)
+def test_room_to_spare_is_asked_for_beyond_the_margin(apart, distance, spare, fine):
+    told = poses.fault_of(ROBOT, BOUNDS, apart(lambda pose: distance), None, MIDDLE, spare)
+    assert (told == "") == fine and (fine or told == f"hand and table are {distance:.4g} m apart, the margin is 0.05 m")
+
+
 # --- times and ways
 
 
