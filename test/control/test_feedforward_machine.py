@@ -34,6 +34,7 @@ from ros2_dynid.control.feedforward_machine import LEGAL, FeedforwardMachine
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
+from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
@@ -638,3 +639,21 @@ def test_whatever_comes_only_torques_leave_that_may():
     assert endings > 20 and torques > 3000
     missing = set(itertools.product(FeedforwardState, LEGAL)) - seen
     assert len(missing) <= 6, f"the fuzz meets nearly every event in every state: {missing}"
+
+
+@pytest.mark.parametrize("news", ["payload", "model"])
+def test_what_the_background_found_of_another_model_or_load_is_not_used(news):
+    options = FeedforwardOptions(split=True, friction=False, ramp=0.02)
+    run = ready(settings=FeedforwardSettings(options, hold=False, stale=10.0, rates=(1e6,)))
+    ddq = np.array([0.3, -0.2, 0.5])
+    run.see()
+    assert run.give(Background()).coefficients is not None
+    run.run(0.05, point=(HERE, STILL, ddq))
+    before = inverse_dynamics(ROBOT, frictionless(ROBOT, CHI)[1], HERE[None], STILL[None], ddq[None])[0]
+    np.testing.assert_allclose(run.sent[-1], before, rtol=1e-9, atol=1e-9)
+    chi = CHI + load_parameters(ROBOT, LOAD, len(CHI)) if news == "payload" else 0.9 * CHI
+    assert not run.give(NewPayload(LOAD) if news == "payload" else NewModel(BARE, chi, "base_parameters")).refused
+    run.run(0.05, point=(HERE, STILL, ddq))
+    after = inverse_dynamics(ROBOT, frictionless(ROBOT, chi)[1], HERE[None], STILL[None], ddq[None])[0]
+    np.testing.assert_allclose(run.sent[-1], after, rtol=1e-9, atol=1e-9)
+    assert np.abs(after - before).max() > 1.0
