@@ -96,6 +96,10 @@ class RankError(DynidError):
         super().__init__(Text(what, f" (rank {rank} of {expected} at tolerance {tolerance:.1e}); ", cure))
 
 
+class ProgrammeError(DynidError):
+    """A semidefinite programme ended without a solution."""
+
+
 class MissingPackageError(DynidError):
     """An optional package is not installed."""
 

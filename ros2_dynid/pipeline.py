@@ -21,7 +21,7 @@ import numpy as np
 from ros2_dynid.atomic import write_text
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.codec import Plain, encode
-from ros2_dynid.errors import InputError, MissingPackageError, Option, Text
+from ros2_dynid.errors import InputError, MissingPackageError, Option, ProgrammeError, Text
 from ros2_dynid.identification.account import (
     coverage_remarks,
     delay_of,
@@ -317,10 +317,10 @@ def _physical(
 ) -> PhysicalParameters:
     """Return the standard and consistent parameters asked for; the latter too where `found` is not to be served.
 
-    as_found: whether it may be. Without the package of the semidefinite programme it is anyway.
+    as_found: whether it may be. Without the package of the semidefinite programme, or its solution, it is anyway.
     """
     if not as_found and not options.consistent:
-        with contextlib.suppress(MissingPackageError):
+        with contextlib.suppress(MissingPackageError, ProgrammeError):
             return physical_parameters(problem, found, selection, replace(options, consistent=True), drawn)
     return physical_parameters(problem, found, selection, options, drawn)
 
@@ -364,7 +364,10 @@ def bodies_served(problem: Problem) -> Serve | None:
     def serve(part: Information, found: Estimate, drawn: Drawn | None) -> Array:
         if drawn is None and possible(problem.robot, problem.base, found.base):
             return found.value
-        return found.with_base(imposed_on(problem, part, found, drawn).value).value
+        try:
+            return found.with_base(imposed_on(problem, part, found, drawn).value).value
+        except ProgrammeError:  # as `identify` serves it then
+            return found.value
 
     return serve
 

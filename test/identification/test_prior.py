@@ -9,13 +9,14 @@ import pytest
 
 from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, ProgrammeError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import fitter
 from ros2_dynid.identification.estimators.information import each_triangle
 from ros2_dynid.identification.estimators.least_squares import solve, weighted_triangle
 from ros2_dynid.identification.estimators.prior import WEIGHTS, Prior, Weighing, drawn, drawn_values, weigh
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.physical import parameter_sets
 from ros2_dynid.identification.physical.consistency import fully_consistent_links, made_consistent
 from ros2_dynid.identification.physical.parameter_sets import imposed_on
 from ros2_dynid.identification.physical.prior_sources import (
@@ -114,6 +115,19 @@ def test_with_a_prior_bodies_are_served(short):
     assert all(fully_consistent_links(robot, chi))
 
 
+def test_where_the_programme_fails_the_estimate_is_served_as_it_is(short, monkeypatch):
+    def fails(*_):
+        raise ProgrammeError("the semidefinite programme ended with NumericalError")
+
+    monkeypatch.setattr(parameter_sets, "impose", fails)
+    robot, _ = simulated_truth()
+    found = identify(robot, [short[0]], options=replace(PLAIN, prior="auto"))
+    assert found.outcome.prior is not None and found.outcome.prior.weight > 0.0
+    assert found.model.serve == "base" and found.model.consistent is None
+    with pytest.raises(ProgrammeError):
+        identify(robot, [short[0]], options=replace(PLAIN, prior="auto", consistent=True))
+
+
 def test_the_weight_is_that_of_what_is_served(problem):
     """What is served decides: where it gains nothing by the prior, there is none; where it is the same, as without."""
     found, prior = fitter(Method.WLS, problem)(None), described_prior(problem)
@@ -123,6 +137,8 @@ def test_the_weight_is_that_of_what_is_served(problem):
     assert same.bodies and 0.3 < same.weight / plain.weight < 3.5
     never = weigh(problem.information, found, prior, serve=lambda part, one, drawn: prior.mean)
     assert never.weight == 0.0 and never.gain < 0.0
+    forced = weigh(problem.information, found, prior, force=True, serve=lambda part, one, drawn: prior.mean)
+    assert forced.weight == plain.weight and not forced.bodies
 
 
 def test_a_joint_that_moved_one_way_has_friction_and_no_offset():

@@ -105,7 +105,7 @@ Serve = Callable[[Information, Estimate, Drawn | None], Array]
 def weigh(
     information: Information, found: Estimate, prior: Prior, *, force: bool = False, serve: Serve | None = None
 ) -> Weighing:
-    """Return the weight that serves unseen data best; with `force` never 0.
+    """Return the weight that serves unseen data best; with `force` never 0, and without bodies where they do not help.
 
     found: the estimate without the prior, whose errors of the joints weight the rows. serve: makes bodies that exist of
     an estimate. It takes a while, so it is asked only where the prior helps the estimate as it is.
@@ -122,7 +122,8 @@ def weigh(
     served = _held_out(information, found, prior, folds, few, serve)
     if errors[0].mean() < served[0].mean():  # without the prior no bodies would be served
         served[0] = errors[0]
-    return replace(_judged(served, few, force=force), bodies=True)
+    told = _judged(served, few)
+    return first if told.weight == 0.0 and force else replace(told, bodies=True)
 
 
 def _held_out(
@@ -150,7 +151,7 @@ def _held_out(
     return np.asarray(np.log(np.maximum(errors, 1e-300)))
 
 
-def _judged(errors: Array, ladder: Sequence[float], *, force: bool) -> Weighing:
+def _judged(errors: Array, ladder: Sequence[float], *, force: bool = False) -> Weighing:
     """Return the largest weight whose errors are within their scatter of the smallest ones, if those gain enough.
 
     errors: logarithms, shape (1 + weights, folds), without the prior first. Else 0, or with `force` the weight of the

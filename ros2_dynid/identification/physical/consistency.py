@@ -13,7 +13,7 @@ import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
-from ros2_dynid.errors import DynidError, MissingPackageError
+from ros2_dynid.errors import MissingPackageError, ProgrammeError
 from ros2_dynid.identification.estimators.column_layout import Triangle
 from ros2_dynid.identification.physical.standard import full_map, scales
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names
@@ -188,7 +188,7 @@ def impose(
         if str(solution.status) in ("Solved", "AlmostSolved"):
             break
     else:
-        raise DynidError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
+        raise ProgrammeError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
     chi = reference + S * np.array(solution.x)
     found = M @ chi
     ours = np.linalg.norm(tau - W @ found)
@@ -225,7 +225,7 @@ def closest_body(parameters: Array, covariance: Array) -> Array:
         settings,
     ).solve()
     if str(solution.status) not in ("Solved", "AlmostSolved"):
-        raise DynidError(f"the semidefinite programme ended with {solution.status}; identify the load without it")
+        raise ProgrammeError(f"the semidefinite programme ended with {solution.status}; identify the load without it")
     return np.asarray(parameters + S * np.array(solution.x))
 
 
