@@ -657,3 +657,37 @@ def test_what_the_background_found_of_another_model_or_load_is_not_used(news):
     after = inverse_dynamics(ROBOT, frictionless(ROBOT, chi)[1], HERE[None], STILL[None], ddq[None])[0]
     np.testing.assert_allclose(run.sent[-1], after, rtol=1e-9, atol=1e-9)
     assert np.abs(after - before).max() > 1.0
+
+
+@pytest.mark.parametrize("begins", [-0.1, 0.05])
+def test_a_streamed_point_takes_the_place_of_a_trajectory_that_runs_or_waits(begins):
+    run = ready()
+    run.give(NewReference(WAY, run.now + begins))
+    point = (HERE, STILL, np.array([0.5, 0.1, -0.3]))
+    run.run(0.6, point=point)
+    assert run.state is FeedforwardState.STREAMING
+    np.testing.assert_allclose(run.sent[-1], run.machine.predicted(*point), atol=1e-9)
+    run.run(0.1)  # the stream has stopped: what it took the place of does not come back
+    assert run.state is FeedforwardState.FADING
+    run.run(0.7)
+    assert run.state is FeedforwardState.HOLDING
+    np.testing.assert_allclose(run.sent[-1], gravity(), atol=1e-9)
+
+
+def test_without_joint_states_it_ends_where_the_reference_was_that_last_had_a_torque():
+    run = Run(DESCRIBED, MODEL, ActivateFeedforward())
+    run.run(0.1, q=None, point=(HERE, STILL, STILL))
+    elsewhere = HERE + np.array([0.0, 0.6, -0.5])
+    assert "not finite" in run.give(StreamedPoint(NAMES, elsewhere, np.full(3, 1e200), STILL)).refused
+    run.run(0.8, q=None)
+    np.testing.assert_allclose(run.sent[-1], gravity(), atol=1e-9)
+    assert np.abs(gravity(elsewhere) - gravity()).max() > 1.0
+
+
+def test_a_trajectory_that_waits_does_not_survive_a_change_of_the_output():
+    run = ready()
+    run.give(NewReference(WAY, run.now + 0.2))
+    run.give(OutputChanged(False))
+    run.give(OutputChanged(True))
+    run.run(0.5)
+    assert run.state is FeedforwardState.WAITING and not run.sent
