@@ -124,10 +124,16 @@ def compiler() -> list[str]:
 
 
 def _compiler_text() -> str:
+    return _compiler_of(os.environ.get("CC"), os.environ.get("PATH"))
+
+
+@functools.lru_cache(maxsize=8)
+def _compiler_of(cc: str | None, path: str | None) -> str:
+    """Return what tells compilers apart, for the environment that the compiler is looked for in."""
     command = compiler()
-    path = Path(command[0]).resolve()
-    status = path.stat()
-    return f"{path} {status.st_size} {status.st_mtime_ns} {command[1:]}"
+    file = Path(command[0]).resolve()
+    status = file.stat()
+    return f"{file} {status.st_size} {status.st_mtime_ns} {command[1:]}"
 
 
 @functools.cache

@@ -15,9 +15,11 @@ from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.large_delay import without_large_delay
 from ros2_dynid.identification.estimators.lower_cutoff import lower_cutoff
 from ros2_dynid.identification.estimators.two_sensors import two_sensors
+from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import Filter, Prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.preparation.elsewhere import Distant
+from ros2_dynid.identification.preparation.rows import RowMemory
 from ros2_dynid.model.effort_sensors import felt_parts
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Robot
@@ -43,13 +45,14 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
     controller = None if options.controller is None else load_controller(options.controller, robot.active_names)
     base = base_parameters(robot, method="closed-form")
     chosen = options.preparation
+    memory = None if options.friction == PLAIN else RowMemory()
 
     def read() -> list[Prepared]:
         return all_prepared(robot, recordings, options, report, (0.05, 0.3))
 
     def informed(prepared: Sequence[Prepared]) -> Information:
         on_chunk = partial(_regressor_done, report)
-        return inform(robot, base, prepared, on_chunk, delay=chosen.delay is None)
+        return inform(robot, base, prepared, on_chunk, delay=chosen.delay is None, memory=memory)
 
     prepared = read()
     information = informed(prepared)
@@ -61,7 +64,7 @@ def read_problem(robot: Robot, recordings: Sequence[Recording], options: Identif
             prepared = [replace(part, notes=(*part.notes, note)) for part in read()]
             information = informed(prepared)
     prepared, information = without_large_delay(prepared, information, informed)
-    law = with_law(robot, base, prepared, information, options.friction, options.method)
+    law = with_law(robot, base, prepared, information, options.friction, options.method, memory)
     prior = law.information.layout.vector(base.values(robot, standard_vector(robot)))
     felt = felt_parts(options.torque_sensor)
     second = two_sensors(robot, base, law.prepared, law.information.layout, law.terms, felt)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from recordings import simulated, simulated_truth
+from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare, prepare_pieces
-from ros2_dynid.identification.preparation.rows import row_times
+from ros2_dynid.identification.preparation.rows import RowMemory, row_chunks, row_times
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 
@@ -167,3 +169,34 @@ def test_a_piece_that_cannot_be_used_is_left_out_with_a_note():
     ]
     with pytest.raises(InputError, match="only 10 samples"):
         prepare_pieces(ROBOT, [short])
+
+
+def test_rows_are_remembered_while_terms_change():
+    """The same to the last bit with and without memory; another torque, filter or recording is not taken for it."""
+    robot, samples = simulated_truth()[0], simulated()
+    prepared = prepare(robot, samples)
+    columns = base_parameters(robot, method="closed-form").columns(robot)
+    load, cubic = FrictionTerm(2, FrictionKind.LOAD), FrictionTerm(3, FrictionKind.CUBIC)
+    memory = RowMemory()
+    carrying = replace(prepared, carried=0.5 * prepared.tau)
+    later = replace(carrying, tau=2.0 * prepared.tau)
+    narrow = prepare(robot, samples, PreparationOptions(row_cutoff=2.0))
+    for part, terms in (
+        (prepared, ()),
+        (carrying, (load,)),
+        (carrying, (cubic, load)),
+        (later, (load,)),
+        (narrow, (cubic,)),
+        (prepared, ()),
+    ):
+        asked = {"delay": True, "terms": terms}
+        found = list(row_chunks(robot, part, columns, **asked, memory=memory))
+        wanted = list(row_chunks(robot, part, columns, **asked))
+        assert len(found) == len(wanted) > 0
+        for a, b in zip(found, wanted, strict=True):
+            for name in ("t", "W", "tau", "keep", "still"):
+                assert np.array_equal(getattr(a, name), getattr(b, name)), name
+            a.W[:] = a.tau[:] = np.nan  # what one reader does to its rows is not remembered
+    full = RowMemory()
+    full._room = 0
+    assert len(list(row_chunks(robot, prepared, columns, memory=full))) > 0 and not full._kept

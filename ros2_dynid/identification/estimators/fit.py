@@ -54,6 +54,7 @@ from ros2_dynid.identification.preparation.elsewhere import over
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
 from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import (
+    RowMemory,
     Rows,
     Window,
     felt_by,
@@ -144,15 +145,16 @@ def inform(
     delay: bool = True,
     terms: Sequence[FrictionTerm] = (),
     every: int = 1,
+    memory: RowMemory | None = None,
 ) -> Information:
     """Return what prepared recordings say about base parameters, friction terms and, with `delay`, the effort's delay.
 
-    every: 2 takes every second chunk of rows only, and so on.
+    every: 2 takes every second chunk of rows only, and so on. memory: of the same recordings, with other terms.
     """
     one = informing(robot, base, delay=delay, terms=terms, every=every)
     if prepared and prepared[0].elsewhere is not None:
         return with_standstill(combine(over(one, prepared)))
-    found = [one(p, (p,), _within(on_chunk, k, len(prepared))) for k, p in enumerate(prepared)]
+    found = [one(p, (p,), _within(on_chunk, k, len(prepared)), memory=memory) for k, p in enumerate(prepared)]
     return with_standstill(combine(found))
 
 
@@ -178,10 +180,11 @@ def informed(
     parts: Iterable[Prepared],
     on_chunk: OnChunk | None = None,
     watch: Watch | None = None,
+    memory: RowMemory | None = None,
 ) -> Information:
     """Return what one recording says; its samples come in parts, one after the other in time.
 
-    watch: sees all rows as they pass; not with `every`.
+    watch: sees all rows as they pass; not with `every`. memory: of rows with other terms.
     """
     columns, delay = base.columns(robot), bool(layout.n_delay)
 
@@ -189,7 +192,7 @@ def informed(
         before = 0
         for part in parts:
             first = -before % every
-            chunks = row_chunks(robot, part, columns, delay=delay, terms=terms, every=every, first=first)
+            chunks = row_chunks(robot, part, columns, delay=delay, terms=terms, every=every, first=first, memory=memory)
             if watch is None:
                 yield from chunks
             else:

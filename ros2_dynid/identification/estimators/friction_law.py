@@ -21,7 +21,7 @@ from ros2_dynid.identification.estimators.least_squares import weighted, wls
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, near_standstill, top_speeds
 from ros2_dynid.identification.preparation.elsewhere import changed, over, range_of
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
-from ros2_dynid.identification.preparation.rows import row_count, rows_of_a_chunk
+from ros2_dynid.identification.preparation.rows import RowMemory, row_count, rows_of_a_chunk
 from ros2_dynid.model.friction_kinds import SHAPES, FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
@@ -60,12 +60,15 @@ def with_law(
     information: Information,
     friction: str,
     method: Method,
+    memory: RowMemory | None = None,
 ) -> LawOfData:
     """Return what the recordings say about base parameters and the friction terms asked for, or found (auto).
 
     friction: auto or a law (friction/laws.py). information: of the base parameters with plain friction, whose estimate
-    says what torque the gears carry at first. The terms are chosen from a part of the rows if there are many.
+    says what torque the gears carry at first. The terms are chosen from a part of the rows if there are many. memory:
+    of these recordings' rows, with the delay if that is estimated.
     """
+    memory = memory or RowMemory()
     top = top_speeds([p.top_speed for p in prepared])
     auto = friction == AUTO
     warmth = range_of([p.temperatures for p in prepared])
@@ -85,11 +88,11 @@ def with_law(
     if any(term.kind in LOADED for term in terms):
         # a fit with plain friction is off where friction grows with the load, and so is the torque carried
         with_load = [FrictionTerm(joint, FrictionKind.LOAD) for joint in robot.active]
-        found, weights = weighted(inform(robot, base, loaded, delay=delay, terms=with_load, every=every))
+        found, weights = weighted(inform(robot, base, loaded, delay=delay, terms=with_load, every=every, memory=memory))
         carries = found.value[layout.base]
         loaded = tuple(_carrying(robot, base, carries, p) for p in prepared)
     reversals = near_standstill(robot, terms, top, max(p.filter.slow for p in prepared)) if auto else ()
-    tried = inform(robot, base, loaded, delay=delay, terms=(*terms, *reversals), every=every)
+    tried = inform(robot, base, loaded, delay=delay, terms=(*terms, *reversals), every=every, memory=memory)
     independent = min(_independent(p.filter) for p in prepared)
     selection = select_terms(tried, terms, 1.0 / weights, force=not auto, independent=independent)
     kept, value = _of_possible_sign(tried, terms, selection.chosen)
@@ -103,7 +106,7 @@ def with_law(
         if every == 1 and wanted == fitted and all(over(partial(_same, robot, base, carries), again)):
             break
         loaded, every, fitted, carries = again, 1, wanted, value[layout.base]
-        law = inform(robot, base, loaded, delay=delay, terms=fitted)
+        law = inform(robot, base, loaded, delay=delay, terms=fitted, memory=memory)
         value = weighted(law, iterations=FIRST)[0].value
     if not auto:
         return LawOfData(loaded, law, fitted, trials)

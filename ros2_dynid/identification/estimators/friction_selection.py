@@ -18,6 +18,7 @@ counts. So few folds, many candidates and short recordings ask for more. bench/s
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -220,33 +221,20 @@ def _law(
 ) -> tuple[tuple[int, ...], list[Trial]]:
     """Return the law of a joint, the numbers of its terms among those it may have, and what was tried."""
     parts = judge.parts
-    kinds: dict[FrictionKind, list[tuple[int, ...]]] = {}
-    for k, term in enumerate(terms):
-        if term.of_shape:
-            kinds[term.kind][-1] = (*kinds[term.kind][-1], k)
-        else:
-            kinds.setdefault(term.kind, []).append((k,))
+    columns = tuple((term.kind, term.of_shape) for term in terms)
+    kinds = tuple(dict.fromkeys(kind for kind, _ in columns))
     law: tuple[int, ...] = ()
     errors, trials = given.e, []
     warm = [kind for kind in kinds if kind in THERMAL]
     most = min(TERMS, len(kinds) - len(warm)) + len(warm)
     for size in range(len(kinds), 0, -1) if force else range(1, most + 1):
-        groups = [
-            group
-            for group in itertools.combinations(kinds, size)
-            if force or sum(kind not in THERMAL for kind in group) <= TERMS
-        ]
-        sets = [
-            tuple(itertools.chain(*law))
-            for group in groups
-            for law in itertools.product(*(kinds[kind] for kind in group))
-        ]
-        tried, possible = _tried(given, sets, terms)
+        laws = _laws_of_size(columns, size, force)
+        sets = laws.sets
+        tried, possible = _tried(given, laws)
         smaller, before = law, errors
         left = max(given.own(judge.own, smaller), 1e-300)
         held = {terms[k].kind for k in smaller}
-        doubtful = [0.0 if term.kind in held else EVIDENCE.get(term.kind, 0.0) for term in terms]
-        doubts = np.array([max([doubtful[k] for k in one]) for one in sets])
+        doubts = np.max(np.where([kind in held for kind in kinds], 0.0, laws.evidence), axis=1)
         for strict in (False,) if force else (False, True):
             asked = possible if force else possible & ((doubts > 0.0) == strict)
             if not asked.any():
@@ -279,20 +267,57 @@ def _size(law: Sequence[int], terms: Sequence[FrictionTerm]) -> int:
     return sum(not terms[k].of_shape for k in law)
 
 
-def _tried(
-    given: _Reduced, sets: Sequence[tuple[int, ...]], terms: Sequence[FrictionTerm]
-) -> tuple[Array, NDArray[np.bool_]]:
+@dataclass(frozen=True, eq=False)
+class _Laws:
+    """Laws of one size as sets of columns; the same for all joints that may have the same kinds of terms.
+
+    evidence: that each kind asks for in each set, shape (sets, kinds), zero where it is not in it. by_width: sets with
+    as many columns together: their numbers, the columns (sets, s), which must be positive, and which are of a shape.
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+    evidence: Array
+    by_width: tuple[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]], ...]
+
+
+@functools.lru_cache(maxsize=64)
+def _laws_of_size(columns: tuple[tuple[FrictionKind, bool], ...], size: int, force: bool) -> _Laws:
+    """Return all laws of `size` kinds; columns: the kind of each, and whether it is of the shape of the one before."""
+    kinds: dict[FrictionKind, list[tuple[int, ...]]] = {}
+    for k, (kind, of_shape) in enumerate(columns):
+        if of_shape:
+            kinds[kind][-1] = (*kinds[kind][-1], k)
+        else:
+            kinds.setdefault(kind, []).append((k,))
+    groups = [
+        group
+        for group in itertools.combinations(kinds, size)
+        if force or sum(kind not in THERMAL for kind in group) <= TERMS
+    ]
+    found = [
+        (tuple(itertools.chain(*law)), [EVIDENCE.get(kind, 0.0) if kind in group else 0.0 for kind in kinds])
+        for group in groups
+        for law in itertools.product(*(kinds[kind] for kind in group))
+    ]
+    sets = tuple(one for one, _ in found)
+    positive = np.array([kind.positive and not of_shape for kind, of_shape in columns])
+    shapes = np.array([of_shape for _, of_shape in columns])
+    by_width = []
+    for width in sorted({len(one) for one in sets}):
+        at = np.array([i for i, one in enumerate(sets) if len(one) == width], dtype=np.intp)
+        numbers = np.array([sets[i] for i in at], dtype=np.intp)
+        by_width.append((at, numbers, positive[numbers], shapes[numbers]))
+    return _Laws(sets, np.array([evidence for _, evidence in found]), tuple(by_width))
+
+
+def _tried(given: _Reduced, laws: _Laws) -> tuple[Array, NDArray[np.bool_]]:
     """Return the held-out errors of laws, shape (laws, F), and whether each can be: told apart, signs, shapes."""
-    tried = np.empty((len(sets), len(given.e)))
-    possible = np.zeros(len(sets), dtype=bool)
-    for width in {len(one) for one in sets}:
-        at = [i for i, one in enumerate(sets) if len(one) == width]
-        columns = np.array([sets[i] for i in at])
+    tried = np.empty((len(laws.sets), len(given.e)))
+    possible = np.zeros(len(laws.sets), dtype=bool)
+    for at, columns, must, shape in laws.by_width:
         tried[at], coefficients, apart = given.laws(columns)
         value = coefficients[:, -1] / given.norm[columns]
-        must = np.array([[terms[k].positive for k in sets[i]] for i in at])
         apart &= np.all((value > 0.0) | ~must, axis=1)
-        shape = np.array([[terms[k].of_shape for k in sets[i]] for i in at])
         before = np.abs(np.roll(value, 1, axis=1))  # a shape's column follows that of its term
         possible[at] = apart & np.all(~shape | (np.abs(value) <= FARTHEST * before), axis=1)
     return tried, possible
@@ -345,37 +370,35 @@ def _reduced(
     squares: Array, weights: Array, information: Information, m: int, always: NDArray[np.intp], parts: int
 ) -> _Reduced:
     """Return the normal equations of the m candidates, the columns `always` eliminated; columns of unit norm."""
-    total = np.tensordot(squares, weights, axes=(1, 0))
-    everything = total[:parts].sum(axis=0)
-    norm = np.sqrt(np.maximum(np.diag(everything), 0.0))
+    folds, n, D, _ = squares.shape
+    total = (weights @ squares.reshape(folds, n, D * D)).reshape(folds, D, D)
+    norm = np.sqrt(np.maximum(np.diag(total[:parts].sum(axis=0)), 0.0))
     moved = norm > 0.0
     scale = np.where(moved, norm, 1.0)
-    more = information.layout.friction.start + np.arange(m)
-    used = always[moved[always]]
-    total /= np.outer(scale, scale)
-    everything = everything / np.outer(scale, scale)
-    F = len(total)
-    S, r = np.empty((F + 1, m, m)), np.empty((F + 1, m))
-    H, h, e = np.empty((F, m, m)), np.empty((F, m)), np.empty(F)
-    every_b, every_Z = np.empty((F, len(scale))), np.empty((F, len(scale), m))
-    ridge = RIDGE * np.eye(len(used))
-    for f in range(F + 1):
-        A = everything - total[f] if f < F else everything
-        solved = np.linalg.solve(A[np.ix_(used, used)] + ridge, A[np.ix_(used, np.append(more, len(A) - 1))])
-        X, x = solved[:, :-1], solved[:, -1]
-        S[f] = A[np.ix_(more, more)] - A[np.ix_(more, used)] @ X
-        r[f] = A[more, -1] - A[np.ix_(more, used)] @ x
-        if f < F:
-            # the error held out is |T^1/2 (b + Z c)|^2: b takes the base parameters' share, Z what they give way to
-            Z, b = np.zeros((len(A), m)), np.zeros(len(A))
-            Z[used], Z[more] = -X, np.eye(m)
-            b[used], b[-1] = x, -1.0
-            TZ, Tb = total[f] @ Z, total[f] @ b
-            H[f], h[f], e[f] = Z.T @ TZ, Z.T @ Tb, b @ Tb
-            every_Z[f], every_b[f] = Z / scale[:, None], b / scale
+    used, more = always[moved[always]], information.layout.friction.start + np.arange(m)
+    order = np.concatenate((used, more, [len(scale) - 1]))
+    u, own = slice(0, len(used)), slice(len(used), len(used) + m)
+    T = total[:, order[:, None], order] / np.outer(scale[order], scale[order])
+    everything = T[:parts].sum(axis=0)
+    A = np.concatenate((everything - T, everything[None]))
+    solved = np.linalg.solve(A[:, u, u] + RIDGE * np.eye(len(used)), A[:, u, own.start :])
+    X, x = solved[:, :, :-1], solved[:, :, -1:]
+    S = A[:, own, own] - A[:, own, u] @ X
+    r = (A[:, own, -1:] - A[:, own, u] @ x)[:, :, 0]
+    # the error held out is |T^1/2 (b + Z c)|^2: b takes the base parameters' share, Z what they give way to
+    X, x = X[:-1], x[:-1]
+    Xt, TX = X.transpose(0, 2, 1), T[:, own, u] @ X
+    H = T[:, own, own] - TX - TX.transpose(0, 2, 1) + Xt @ (T[:, u, u] @ X)
+    Tb = T[:, :, u] @ x - T[:, :, -1:]
+    h = (Tb[:, own] - Xt @ Tb[:, u])[:, :, 0]
+    e = np.sum(x * Tb[:, u], axis=(1, 2)) - Tb[:, -1, 0]
+    b, Z = np.zeros((len(T), len(scale))), np.zeros((len(T), len(scale), m))
+    b[:, used], b[:, -1] = x[:, :, 0] / scale[used], -1.0 / scale[-1]
+    Z[:, used] = -X / scale[used, None]
+    Z[:, more, np.arange(m)] = 1.0 / scale[more]
     beyond = np.einsum("fmm->fm", S)
-    seen = moved[more] & np.all(beyond > COLLINEAR * np.maximum(np.diag(everything)[more], 1e-300), axis=0)
-    return _Reduced(S, r, H, h, e, every_b, every_Z, seen, scale[more])
+    told = COLLINEAR * np.maximum(np.diag(everything)[own], 1e-300)
+    return _Reduced(S, r, H, h, e, b, Z, moved[more] & np.all(beyond > told, axis=0), scale[more])
 
 
 def _always_fitted(squares: Array, information: Information, weights: Array, m: int) -> NDArray[np.intp]:

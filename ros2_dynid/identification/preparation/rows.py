@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,10 @@ STILL_SHARE = 0.8
 """Share of a row's filter from which on the joint stands still for it."""
 BRIDGED_SHARE = 0.05
 """Share of a row's filter that may lie in bridged gaps."""
+
+
+_felt: WeakKeyDictionary[Robot, dict[tuple[int, ...], NDArray[np.bool_]]] = WeakKeyDictionary()
+"""Of robots that are alive: which joints feel which columns."""
 
 
 @dataclass(frozen=True)
@@ -151,22 +156,59 @@ def row_chunks(
     terms: Sequence[FrictionTerm] = (),
     every: int = 1,
     first: int = 0,
+    memory: RowMemory | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike.
 
     With `delay`, W gets one more column, -dtau/dt, whose parameter is how late the effort was recorded [s]: to first
     order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
     terms: friction terms, whose columns come between those of the regressor and of the delay. every: 2 leaves every
-    second chunk out, and so on; first: chunks left out before that.
+    second chunk out, and so on; first: chunks left out before that. memory: what other terms were tried with.
     """
     n_rows = n_rows or rows_of_a_chunk(prepared)
     robot = replace(robot, friction=()) if robot.friction else robot  # which are not in the regressor
-    making = _RowMaker(robot, prepared, tuple(columns), delay, tuple(terms))
+    making = _RowMaker(robot, prepared, tuple(columns), delay, tuple(terms), memory)
     chosen = itertools.islice(windows(prepared, n_rows), first, None, every)
     if len(prepared.t) // every < WORTH_THREADS or most_threads.get() < 2:
         yield from map(making.rows, chosen)
     else:
         yield from in_threads(making.rows, chosen)
+
+
+class RowMemory:
+    """Rows of the same recordings and columns but for friction terms, which change while laws are tried.
+
+    What depends on a law is added to them anew. Kept up to LARGEST [bytes]: a long recording is computed again.
+    """
+
+    LARGEST = 64_000_000
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, ...], tuple[_Made, Rows]] = {}
+        self._room = self.LARGEST
+
+    def rows(self, prepared: Prepared, window: Window) -> Rows | None:
+        """Return the rows of a window without terms, if they were kept: they are not to be changed."""
+        found = self._kept.get(_key(prepared, window))
+        return None if found is None else found[1]
+
+    def keep(self, prepared: Prepared, window: Window, rows: Rows) -> None:
+        """Keep the rows of a window without terms, if there is room."""
+        if rows.W.nbytes <= self._room:
+            self._room -= rows.W.nbytes
+            self._kept[_key(prepared, window)] = _made(prepared), rows
+
+
+_Made = tuple[Array | None, ...]
+
+
+def _made(prepared: Prepared) -> _Made:
+    """Return what the rows are made of; while it is held, nothing else has the identity of one of these arrays."""
+    return prepared.q, prepared.dq, prepared.ddq, prepared.tau, prepared.sign, prepared.kernel, prepared.slope_kernel
+
+
+def _key(prepared: Prepared, window: Window) -> tuple[int, ...]:
+    return *map(id, _made(prepared)), window.inputs.start, window.inputs.stop
 
 
 class _RowMaker:
@@ -179,12 +221,13 @@ class _RowMaker:
         columns: tuple[int, ...],
         delay: bool,
         terms: tuple[FrictionTerm, ...],
+        memory: RowMemory | None = None,
     ) -> None:
         self._robot, self._prepared, self._columns, self._delay = robot, prepared, columns, delay
-        self._terms = terms
+        self._terms, self._memory = terms, memory
         names = standard_names(robot)
         coulomb = [k for k, column in enumerate(columns) if names[column].startswith("Fc")]
-        self._coulomb = np.array([*coulomb, *range(len(columns), len(columns) + len(terms))], dtype=np.intp)
+        self._coulomb = np.array(coulomb, dtype=np.intp)
         self._columns_of = _TermColumns(robot, prepared, terms)
         self._own = threading.local()  # the compiled regressor's memory is used again with every call
         self._filter = row_filter(prepared.kernel, prepared.step)
@@ -203,23 +246,42 @@ class _RowMaker:
 
     def rows(self, window: Window) -> Rows:
         """Return the rows of a window."""
+        memory = self._memory
+        rows = None if memory is None else memory.rows(self._prepared, window)
+        if rows is None:
+            rows = self._without_terms(window)
+            if memory is not None:
+                memory.keep(self._prepared, window, rows)
+        return self._with_terms(window, rows) if self._terms or memory is not None else rows
+
+    def _with_terms(self, window: Window, rows: Rows) -> Rows:
+        """Return rows, which stay as they are, with the columns of the friction terms."""
+        robot, passed, b, f = self._robot, self._filter, len(self._columns), len(self._terms)
+        _, n, m = rows.W.shape
+        W = np.zeros((b + f + self._delay, n, m))
+        W[:b], W[b + f :] = rows.W[:b], rows.W[b:]
+        if f:
+            columns = self._columns_of(window.inputs)
+            columns = columns if passed is None else passed(columns, m)
+            for i, (k, _) in enumerate(active_terms(robot, self._terms)):
+                W[b + i, k] = columns[i]
+            if rows.still is not None:
+                W[b : b + f, rows.still] = 0.0
+        return replace(rows, W=W, tau=rows.tau.copy())
+
+    def _without_terms(self, window: Window) -> Rows:
         robot, prepared, passed = self._robot, self._prepared, self._filter
         part, m = window.inputs, len(window.at)
         b, n = len(self._columns), len(robot.active)
         Y = self._regressor()(prepared.q[part], prepared.dq[part], prepared.ddq[part])
         tau = np.ascontiguousarray(prepared.tau[part].T)
-        W = np.zeros((b + len(self._terms) + self._delay, n, m))
+        W = np.zeros((b + self._delay, n, m))
         if passed is None:
             Y.take(self._columns, axis=0, out=W[:b], mode="clip")  # which needs no copy before
         else:
             put_signs(robot, Y, prepared.sign[part])
             entries = Y.reshape(-1, Y.shape[2])[self._entries]  # the others are zero
             W[:b].reshape(b * n, m)[self._felt] = passed(entries, m)
-        if self._terms:
-            columns = self._columns_of(part)
-            columns = columns if passed is None else passed(columns, m)
-            for i, (k, _) in enumerate(active_terms(robot, self._terms)):
-                W[b + i, k] = columns[i]
         if self._slope is not None:
             W[-1] = -self._slope(tau, m)
         if passed is not None:
@@ -245,6 +307,14 @@ def in_threads(make: Callable[[Window], Rows], chosen: Iterable[Window]) -> Iter
 
 def felt_by(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
     """Return felt, shape (n, b): True where the torque of a joint depends on a column of the regressor at all."""
+    known = _felt.setdefault(robot, {})
+    key = tuple(columns)
+    if key not in known:
+        known[key] = _felt_by(robot, key)
+    return known[key].copy()
+
+
+def _felt_by(robot: Robot, columns: Sequence[int]) -> NDArray[np.bool_]:
     rng = np.random.default_rng(0)
     q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 64, len(robot.active)))
     Y = np.abs(regressor(robot, q, dq, ddq)[:, :, list(columns)])

@@ -7,7 +7,7 @@ the geometry only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -76,25 +76,23 @@ def diagnose(problem: Problem, *, friction: str = AUTO) -> Diagnosis:
     for found in (_degrees(problem, motion), _mounting(robot, motion, evidence)):
         if found is not None:
             return Diagnosis((found,), evidence)
+    # friction of other laws is no wrong unit, whichever was asked for: with them the joints may agree
+    if chosen.terms and _agrees(chosen, evidence, motion):
+        return Diagnosis((), evidence)
     found_efforts = _efforts(problem, evidence, motion)
-    if found_efforts and any(_agrees(law, evidence, motion) for law in _other_laws(chosen, whole, friction)):
-        found_efforts = ()
+    if found_efforts and friction != AUTO:
+        law = _law_of_data(whole)
+        found_efforts = () if law is not None and _agrees(law, evidence, motion) else found_efforts
     return Diagnosis(found_efforts, evidence)
 
 
-def _other_laws(chosen: Problem, plain: Problem, friction: str) -> Iterator[Problem]:
-    """Yield the problem with the friction law asked for, and with the one that the data support, if it is longer.
-
-    Friction of other laws is no wrong unit, whichever was asked for: with them the joints may agree.
-    """
-    if chosen.terms:
-        yield chosen
-    if friction == AUTO:
-        return
+def _law_of_data(plain: Problem) -> Problem | None:
+    """Return the problem with the friction law that the data support, None if that is plain friction."""
     law = with_law(plain.robot, plain.base, plain.prepared, plain.information, AUTO, Method.WLS)
-    if law.terms:
-        prior = law.information.layout.vector(plain.base.values(plain.robot, standard_vector(plain.robot)))
-        yield replace(plain, prepared=law.prepared, information=law.information, prior=prior, terms=law.terms)
+    if not law.terms:
+        return None
+    prior = law.information.layout.vector(plain.base.values(plain.robot, standard_vector(plain.robot)))
+    return replace(plain, prepared=law.prepared, information=law.information, prior=prior, terms=law.terms)
 
 
 def _agrees(problem: Problem, evidence: Sequence[EffortEvidence], motion: SampledMotion) -> bool:
