@@ -182,3 +182,24 @@ def test_temperatures_of_a_dynamic_joint_state():
     ]
     message = dynamic(header=None, joint_names=["a", "b", "c"], interface_values=states)
     assert dynamic_temperatures(message) == {"a": 41.0, "c": -5.5}
+
+
+def test_what_the_robot_weighs_is_at_the_last_temperatures_not_at_the_sum_of_all():
+    stream = Streamed(replace(BARE, friction=TERMS))
+    for more in (0.0, 10.0, -3.0):
+        stream.tell(T + more)
+        carried = stream.machine.carried
+        assert carried is not None
+        np.testing.assert_allclose(carried.chi, at_temperature(WARM, CHI, T + more)[1], rtol=1e-12)
+        np.testing.assert_array_equal(carried.cold, CHI)
+
+
+def test_a_temperature_that_goes_missing_again_is_told_again():
+    stream = Streamed(replace(BARE, friction=TERMS))
+    stream.run(0.1)
+    first = [text for text in stream.words if "not known" in text]
+    stream.run(0.1)
+    assert len(first) == 2 and [text for text in stream.words if "not known" in text] == first, "once"
+    stream.tell(T)
+    stream.run(2.2)
+    assert [text for text in stream.words if "not known" in text] == [*first, *first]

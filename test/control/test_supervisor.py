@@ -350,3 +350,14 @@ def test_a_robot_that_comes_to_rest_where_the_stopped_motion_rests_does_not_go_o
     robot.still(7)
     assert robot.watch.moves() and not np.any(np.abs(robot.watch.velocity()) > 1e-9)
     assert not robot.watch.goes_on(robot.now)
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+@pytest.mark.parametrize(("period", "counts"), [(0.02, False), (0.015, False), (0.01, True), (0.005, True)])
+def test_stated_velocities_count_where_three_come_within_a_fiftieth_of_a_second(side, period, counts):
+    robot = Watched().still()
+    robot.watch.follow(reference(NAMES, np.array([0.0]), robot.q[None]), robot.now + 9.0)
+    for _ in range(12):
+        robot.take(dq=side * np.array([0.0, 1.2 * 2.0, 0.0]), after=period)
+    told = robot.watch.problem()
+    assert ("joint b is faster than its limit" in told) == counts and (counts or told == "")
