@@ -64,6 +64,19 @@ def test_gravity_counts_where_it_is_told_apart_and_matters(scale, own, r):
     np.testing.assert_allclose(found, (r, np.nan if np.isnan(r) else scale), atol=1e-9)
 
 
+@pytest.mark.parametrize(("positive", "sign"), [
+    (1.0, 1.0), (0.97, 1.0), (0.93, np.nan), (0.5, np.nan), (0.07, np.nan), (0.03, -1.0), (0.0, -1.0),
+])  # fmt: skip
+def test_an_inertia_is_of_one_sign_nearly_everywhere(positive, sign):
+    x = independent(4)
+    own = np.zeros((COUNT, 2))
+    own[:, 0] = np.where(np.arange(COUNT) < positive * COUNT, 1.0, -1.0)
+    own[:, 0] += 1e-3  # not zero on average
+    effort = x[:, 0] + 0.1 * x[:, 1]
+    found = effort_evidence._inertia_sign(x[:, :2], x[:, 2:], own, x[:, 0], effort)
+    np.testing.assert_equal(found, sign)
+
+
 # --- do joints agree about a load?
 
 

@@ -10,12 +10,17 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
 from ros2_dynid.identification import read_problem as reading
 from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators import fit as fit_module
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
-from ros2_dynid.identification.estimators.information import restrict
+from ros2_dynid.identification.estimators.information import Information, restrict
 from ros2_dynid.identification.estimators.least_squares import solve, weighted_triangle, wls
 from ros2_dynid.identification.estimators.prior import Drawn, Prior, Weighing
+from ros2_dynid.identification.estimators.robust import irls
+from ros2_dynid.identification.estimators.total_least_squares import disturbed
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.parameter_sets import imposed_on, set_fits
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, effort_later, prepare
@@ -214,6 +219,41 @@ def test_every_second_chunk_across_parts():
     whole = exact()[0]
     every, half = (inform(ROBOT, BASE, [whole], delay=False, every=count) for count in (1, 2))
     assert list(every.rows) == [500] * 3 and list(half.rows) == [400] * 3, "chunks of 400 rows, the last of 100"
+
+
+def test_a_motion_that_repeats_is_kept_by_phase_unless_rows_are_left_out():
+    t = np.arange(0.0, 12.0, 0.01)
+    w = 2.0 * np.pi / 3.0 * np.array([1.0, 2.0, 3.0])
+    q, dq, ddq = (w**k * np.sin(np.outer(t, w) + k * np.pi / 2) for k in range(3))
+    whole = as_prepared(ROBOT, q, dq, ddq, inverse_dynamics(ROBOT, CHI, q, dq, ddq), t)
+    every, half = (inform(ROBOT, BASE, [whole], delay=False, every=count) for count in (1, 2))
+    assert len(every.phases) == 30 and half.phases == ()
+    problem = Problem(ROBOT, BASE, (whole,), every, np.zeros(len(BASE)))
+    tested = problem.to_test(Method.WLS)
+    assert problem.repeats and tested.information.blocks == every.phases and not tested.repeats
+    assert problem.to_test(Method.IRLS) is problem
+
+
+def test_what_noise_of_the_encoders_does_to_the_rows():
+    """The information that total least squares takes off is that of W with noise less W without."""
+    prepared = tuple(prepare(ROBOT, recorded(k), PLAIN.preparation) for k in range(2))
+    prepared = tuple(replace(p, position_noise=np.array([1e-3, 2e-3, 0.0])) for p in prepared)
+    information = inform(ROBOT, BASE, prepared, delay=False)
+    problem = Problem(ROBOT, BASE, prepared, information, np.zeros(len(BASE)))
+    found = fit_module._differences(problem, None)
+    sums = [np.zeros((len(columns) + 1,) * 2) for columns in information.columns]
+    for k, p in enumerate(prepared):
+        for clean, noisy in zip(problem.rows(p), problem.rows(disturbed(p, k)), strict=True):
+            for j, columns in enumerate(information.columns):
+                more = (noisy.W - clean.W)[columns, j][:, clean.keep[j]]
+                sums[j][:-1, :-1] += more @ more.T
+    for j, wanted in enumerate(sums):
+        R = found.triangle(j)
+        np.testing.assert_allclose(R.T @ R, wanted, atol=1e-9 * max(wanted.max(), 1.0))
+    assert sums[0].max() > 0.0
+    wide = Information(information.blocks[:1], information.columns, ColumnLayout(10_000))
+    with pytest.raises(InputError, match=r"rows for 10000 base parameters"):
+        irls(wide, wide, np.ones(3))
 
 
 # --- bodies
