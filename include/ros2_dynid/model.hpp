@@ -72,6 +72,15 @@ struct FrictionTerm
   double coefficient = 0.0, speed = 0.0;
 };
 
+/// A term of an active joint's friction that changes with the temperature T of its drive [deg C]: coefficient
+/// (T - reference) sign(dq), or times dq if viscous. Zero until `at_temperature` is asked.
+struct ThermalTerm
+{
+  std::size_t joint = 0;
+  bool viscous = false;
+  double coefficient = 0.0, reference = 0.0;
+};
+
 /// A point [m] in the frame of joint `joint`; 0: frame 0, which is fixed to the base.
 struct Pivot
 {
@@ -118,6 +127,7 @@ struct Model
   std::vector<Coupling> couplings;
   std::vector<Passive> passive;
   std::vector<FrictionTerm> friction;
+  std::vector<ThermalTerm> thermal;
   std::vector<Force> forces;
   std::vector<Tool> tools;
   std::vector<ErrorBar> error_bars;                            ///< one for each active joint
@@ -308,6 +318,9 @@ inline void check_structure(const Model & model)
     if (term.kind == FrictionKind::stribeck && !(term.speed > 0.0)) throw std::runtime_error("a speed is wrong");
     if (term.kind == FrictionKind::power && !(term.speed > 0.0)) throw std::runtime_error("an exponent is wrong");
   }
+  for (const auto & term : model.thermal) {
+    if (!is_active(term.joint)) throw std::runtime_error("a friction term is of no active joint");
+  }
   for (const auto & force : model.forces) {
     for (const auto & weight : force.weights) exists(weight.joint);
     if (!force.has_pivots) continue;
@@ -318,7 +331,7 @@ inline void check_structure(const Model & model)
 }  // namespace detail
 
 constexpr char runtime_magic[8] = {'D', 'Y', 'N', 'I', 'D', 'R', 'T', '\n'};
-constexpr std::uint32_t runtime_version = 2;  // 1: without springs, cylinders and cables; still read
+constexpr std::uint32_t runtime_version = 3;  // 2: without terms of the temperature, 1: nor springs and cables; still read
 
 /// Read a model from the bytes of a runtime file: magic, version, checksum, length, then the model, little endian.
 inline Model parse_model(const std::string & bytes)
@@ -405,6 +418,15 @@ inline Model parse_model(const std::string & bytes)
           force.has[power] = true;
           force.K[power] = in.number();
         }
+      }
+    }
+    if (version >= 3) {
+      model.thermal.resize(in.count(4 + 4 + 16));
+      for (auto & term : model.thermal) {
+        term.joint = in.joint(n);
+        term.viscous = in.integer() != 0;
+        term.coefficient = in.number();
+        term.reference = in.number();
       }
     }
     model.tools.resize(in.count(8 + 8 * 12));
@@ -520,12 +542,36 @@ inline Model with_parameters(const Model & robot, const Model & estimate)
   }
   for (std::size_t k = 0; k < model.forces.size(); ++k) model.forces[k].K = estimate.forces[k].K;
   model.friction = estimate.friction;
+  model.thermal = estimate.thermal;
   for (std::size_t a = 0; a < model.error_bars.size() && a < estimate.error_bars.size(); ++a) {
     const ErrorBar & bar = estimate.error_bars[a];
     if (std::isfinite(bar.sigma)) model.error_bars[a].sigma = bar.sigma;
     if (std::isfinite(bar.torque_std)) model.error_bars[a].torque_std = bar.torque_std;
   }
   return model;
+}
+
+/// The model with the friction of drives at temperatures T [deg C] of the active joints, in their order.
+///
+/// NaN: not known, as at the reference. Neither Fc nor Fv falls below zero, where the line would lead far from the temperatures
+/// recorded: friction does not push. Allocates; ask it outside the control loop, when a drive has become warmer.
+inline Model at_temperature(const Model & model, const std::vector<double> & T)
+{
+  const auto active = model.active();
+  if (T.size() != active.size()) {
+    throw std::runtime_error(std::to_string(T.size()) + " temperatures for " + std::to_string(active.size()) + " joints");
+  }
+  Model warm = model;
+  warm.thermal.clear();
+  for (const auto & term : model.thermal) {
+    for (std::size_t a = 0; a < active.size(); ++a) {
+      if (active[a] != term.joint || !std::isfinite(T[a])) continue;
+      double & F = warm.joints[term.joint - 1].chi[term.viscous ? FV : FC];
+      const double least = F < 0.0 ? F : 0.0, changed = F + term.coefficient * (T[a] - term.reference);
+      F = changed > least ? changed : least;
+    }
+  }
+  return warm;
 }
 
 }  // namespace ros2_dynid

@@ -90,7 +90,11 @@ Model model_of(const Message & message)
     model.passive.push_back(passive);
   }
   for (const auto & one : message.friction) {
-    if (one.term == "temperature" || one.term == "temperature_viscous") continue;  // zero at their reference temperature
+    if (one.term == "temperature" || one.term == "temperature_viscous") {
+      model.thermal.push_back({one.joint, one.term == "temperature_viscous", checked(one.coefficient, "a friction term"),
+        checked(one.reference, "a friction term")});
+      continue;
+    }
     FrictionTerm term;
     term.joint = one.joint;
     std::uint32_t kind = 0;

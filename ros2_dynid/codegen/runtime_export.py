@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import FrictionKind
+from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
-MAGIC, VERSION, WITH_FORCES = b"DYNIDRT\n", 1, 2
+MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE = b"DYNIDRT\n", 1, 2, 3
 KINDS = (
     FrictionKind.ASYMMETRIC,
     FrictionKind.CUBIC,
@@ -73,12 +73,13 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _integers(out, passive.joint)
         _numbers(out, passive.offset)
         _weights(out, dict(passive.terms))
-    terms = [term for term in robot.friction if term.kind in KINDS]  # those of the temperature are zero at T0
+    terms = [term for term in robot.friction if term.kind in KINDS]
+    thermal = [term for term in robot.friction if term.kind in THERMAL]
     _integers(out, len(terms))
     for term in terms:
         _integers(out, term.joint, KINDS.index(term.kind))
         _numbers(out, term.coefficient, term.shape)
-    if robot.forces:
+    if robot.forces or thermal:
         _integers(out, len(robot.forces))
         coefficients = iter(chi[force_slice(robot)].tolist())
         for force in robot.forces:
@@ -93,6 +94,11 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
             for power in force.powers:
                 _integers(out, power)
                 _numbers(out, next(coefficients))
+    if thermal:
+        _integers(out, len(thermal))
+        for term in thermal:
+            _integers(out, term.joint, term.kind is FrictionKind.TEMPERATURE_VISCOUS)
+            _numbers(out, term.coefficient, term.reference)
     tools = [(link, carrier, pose) for link, (carrier, pose) in robot.tools.items() if carrier]
     _integers(out, len(tools))
     for link, carrier, pose in tools:
@@ -101,7 +107,8 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _numbers(out, *pose[:3, :3].ravel(), *pose[:3, 3])
     for sigma, std in zip(bars.sigma, bars.torque_std, strict=True):
         _numbers(out, sigma, std)
-    return MAGIC + struct.pack("<III", WITH_FORCES if robot.forces else VERSION, zlib.crc32(out), len(out)) + bytes(out)
+    version = WITH_TEMPERATURE if thermal else WITH_FORCES if robot.forces else VERSION
+    return MAGIC + struct.pack("<III", version, zlib.crc32(out), len(out)) + bytes(out)
 
 
 def _text(out: bytearray, text: str) -> None:

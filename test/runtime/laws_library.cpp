@@ -36,7 +36,7 @@ struct MdhJoint { std::string name; std::uint32_t parent; std::uint8_t sigma; do
 struct JointCoupling { std::uint32_t motor; std::vector<std::uint32_t> joints; std::vector<double> weights; bool independent_inertia; };
 struct PassiveJoint { std::uint32_t joint; std::vector<std::uint32_t> joints; std::vector<double> coefficients; double offset; };
 struct BaseParameter { std::string leader; double value; };
-struct Term { std::uint32_t joint; std::string term; double coefficient, speed, exponent; };
+struct Term { std::uint32_t joint; std::string term; double coefficient, speed, exponent, reference; };
 struct ForceMessage
 {
   std::string name, type;
@@ -95,7 +95,11 @@ BaseParameters message_of(const Model & model, const std::string & leaders, cons
   out.gravity = {model.gravity[0], model.gravity[1], model.gravity[2]};
   for (const auto & t : model.friction) {
     out.friction.push_back({static_cast<std::uint32_t>(t.joint), kinds[static_cast<std::size_t>(t.kind)], t.coefficient,
-                            t.kind == FrictionKind::power ? 0.0 : t.speed, t.kind == FrictionKind::power ? t.speed : 0.0});
+                            t.kind == FrictionKind::power ? 0.0 : t.speed, t.kind == FrictionKind::power ? t.speed : 0.0, 0.0});
+  }
+  for (const auto & t : model.thermal) {
+    out.friction.push_back({static_cast<std::uint32_t>(t.joint), t.viscous ? "temperature_viscous" : "temperature", t.coefficient,
+                            0.0, 0.0, t.reference});
   }
   for (const auto & f : model.forces) {
     ForceMessage force;
@@ -216,6 +220,28 @@ bool message_torque(const char * path, const char * leaders, const double * valu
     const Model robot = load_model(path);
     const Model model = with_parameters(robot, model_of(message_of(robot, leaders, values)));
     Dynamics(model).inverse_dynamics(q, dq, ddq, tau);
+    return true;
+  } catch (const std::exception & error) {
+    problem = error.what();
+    return false;
+  }
+}
+
+/// Torque at temperatures T of the first `count` drives: of the model of the file, or of its BaseParameters message.
+bool warm_torque(const char * path, bool message, const double * T, unsigned count, const double * q, const double * dq,
+  const double * ddq, double * tau)
+{
+  try {
+    const Model robot = load_model(path);
+    Model model = robot;
+    if (message) {
+      const double none = 0.0;
+      model.thermal.clear();
+      model = with_parameters(model, model_of(message_of(robot, "Ia1", &none)));
+      for (std::size_t j = 0; j < model.joints.size(); ++j) model.joints[j].chi = robot.joints[j].chi;
+      model.forces = robot.forces;
+    }
+    Dynamics(at_temperature(model, list(T, count))).inverse_dynamics(q, dq, ddq, tau);
     return true;
   } catch (const std::exception & error) {
     problem = error.what();

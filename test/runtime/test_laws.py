@@ -19,6 +19,8 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.warm_friction import at_temperature
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, Fc, by_joint, standard_names
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
@@ -54,7 +56,7 @@ def laws(tmp_path_factory):
         getattr(library, f"follow_{name}").restype = ctypes.c_bool
     for name in ("guide_start", "guide_update", "guide_friction", "guide_parameters"):
         getattr(library, name).restype = ctypes.c_bool
-    for name in ("message_torque", "same_robot", "payload_torque", "holds"):
+    for name in ("message_torque", "warm_torque", "same_robot", "payload_torque", "holds"):
         getattr(library, name).restype = ctypes.c_bool
     yield library
     assert library.allocations() == 0  # whatever the tests of this file did
@@ -505,6 +507,38 @@ def test_the_message_gives_the_model_of_its_leaders(laws, tmp_path, name):
     assert not ask(leaders, np.where(np.arange(len(values)) == 3, np.nan, values)) and b"not finite" in laws.why()
     assert not ask(["ZZ99"], values) and b"ZZ99" in laws.why()
     assert not ask([], values)
+
+
+def test_friction_at_a_temperature_is_that_of_the_law(laws, tmp_path):
+    """From a file and from a message; beyond where the line crosses zero friction does not push."""
+    warm = (
+        FrictionTerm(2, FrictionKind.TEMPERATURE_VISCOUS, -0.15, reference=35.0),
+        FrictionTerm(3, FrictionKind.TEMPERATURE, 0.04, reference=28.0),
+    )
+    rng = np.random.default_rng(4)
+    for forces in (False, True):
+        robot = with_terms(with_forces(load_robot("demo6")) if forces else load_robot("demo6"), rng)
+        robot = replace(robot, friction=(*robot.friction, *warm))
+        chi = rng.uniform(0.5, 1.5, len(standard_names(robot)))
+        chi[14 + 11] = 8.0  # Fv2
+        (tmp_path / "warm").write_bytes(runtime_bytes(robot, chi))
+        q, dq, ddq = rng.uniform(-1.0, 1.0, (3, 6))
+        tau = np.zeros(6)
+
+        def ask(T, message, motion=(q, dq, ddq), tau=tau):
+            path = str(tmp_path / "warm").encode()
+            return laws.warm_torque(path, message, doubles(T), len(T), *(doubles(x) for x in motion), doubles(tau))
+
+        for message in (False, True):
+            for T in (np.full(6, 50.0), np.array([np.nan, 20.0, np.nan, 1.0, 2.0, 3.0]), np.full(6, np.nan)):
+                assert ask(T, message), laws.why()
+                expected = inverse_dynamics(robot, chi, q[None], dq[None], ddq[None], T[None])[0]
+                assert np.abs(tau - expected).max() <= 1e-12 * np.abs(expected).max()
+            hot = np.full(6, 150.0)
+            assert ask(hot, message), laws.why()
+            expected = inverse_dynamics(*at_temperature(robot, chi, hot), q[None], dq[None], ddq[None])[0]
+            assert np.abs(tau - expected).max() <= 1e-12 * np.abs(expected).max()
+            assert not ask(hot[:5], message) and b"5 temperatures for 6 joints" in laws.why()
 
 
 def test_parameters_of_another_robot_are_refused(laws, tmp_path):

@@ -46,9 +46,9 @@ def driven(plant, chi, motion, model):
         if model is not None:
             rigid = model.rigid(q[k], dq[k], ddq[k])
             tau = tau + rigid + model.friction(dq[k], 0.02, rigid)
+        error.append(q[k] - sim.positions)  # before the step: at the time of the reference
         measured = sim.step(tau)
         rows.append((measured.q, measured.tau))
-        error.append(q[k] - sim.positions)
     positions, torques = (np.array(x) for x in zip(*rows, strict=True))
     samples = Samples(t + PERIOD, ROBOT.active_names, positions, tau=torques, source="simulated")
     return samples, float(np.sqrt(np.mean(np.square(error[1000:]))))
