@@ -25,7 +25,7 @@ def test_workers_of_dask_give_the_same_files_also_when_two_are_killed(site, tmp_
     def kill_one(stage: str, done: float) -> None:
         if stage.startswith("reading recordings") and len(killed) < 2:
             for child in psutil.Process().children(recursive=True):
-                if "spawn_main" in " ".join(child.cmdline()):
+                if "spawn_main" in " ".join(child.cmdline()):  # Dask is loaded already: it spawns
                     killed.append(child.pid)
                     os.kill(child.pid, signal.SIGKILL)
                     return
@@ -51,6 +51,25 @@ def wait_for_an_outcome(run: subprocess.Popen[str], out: Path) -> None:
     while not list(out.glob("outcomes/*/*.fleet")):
         assert run.poll() is None and time.monotonic() < end
         time.sleep(0.01)
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_that_is_killed_is_forked_again(site, tmp_path):
+    pytest.importorskip("distributed")
+    import psutil
+
+    def is_forked(process: psutil.Process) -> bool:
+        return all("forkserver" in " ".join(one.cmdline()) for one in (process, process.parent()))
+
+    file, run = site
+    begun = started(file, tmp_path / "out", "--workers", "2")
+    wait_for_an_outcome(begun, tmp_path / "out")
+    workers = list(filter(is_forked, psutil.Process(begun.pid).children(recursive=True)))
+    assert len(workers) == 2
+    os.kill(workers[0].pid, signal.SIGKILL)
+    _, said = begun.communicate(timeout=240)
+    assert begun.returncode == 0, said
+    assert (tmp_path / "out" / "fleet.json").read_bytes() == run.result.read_bytes()
 
 
 @pytest.mark.timeout(300)
