@@ -104,7 +104,7 @@ def _rank(name: str, order: list[str]) -> int:
 
 def test_the_span_of_theorem_2_is_that_of_the_base_parameters():
     """Lin's sets are independent, as many as the base parameters, and span the same, prismatic joints and trees too."""
-    for seed in range(5000, 5300):
+    for seed in range(5000, 5150):
         robot = robot_of(seed)
         if not np.any(robot.gravity):
             continue
@@ -120,7 +120,7 @@ def test_the_span_of_theorem_2_is_that_of_the_base_parameters():
 
 @pytest.mark.parametrize("method", ["qr", "svd", "closed-form"])
 def test_torques_do_not_change_when_base_parameters_replace_the_standard_ones(method):
-    for seed in range(6000, 6040):
+    for seed in range(6000, 6024):
         robot = robot_of(seed, coupled=seed % 2 == 0)
         rng = np.random.default_rng(seed)
         q, dq, ddq = rng.normal(size=(3, 25, robot.n))

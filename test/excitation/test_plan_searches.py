@@ -163,6 +163,19 @@ def test_a_plan_with_shapes_says_how_close_it_comes(asked, monkeypatch):
     assert seen[0].penalty.shapes is shapes, "the search keeps away from them"
 
 
+def test_a_plan_tells_all_that_is_worth_knowing(asked, monkeypatch):
+    asked()
+    monkeypatch.setattr(planning, "gripper_notes", lambda robot: [f"a gripper of {robot.name}"])
+    assert planning.plan(ROBOT).notes == (f"a gripper of {ROBOT.name}",)
+    joints = [replace(j, limits=replace(j.limits, acceleration=np.inf)) for j in ROBOT.joints[:2]]
+    robot = replace(ROBOT, joints=(*joints, ROBOT.joints[2]), parameters={})
+    unknown, gripper, torques = planning.plan(robot).notes
+    names = ", ".join(ROBOT.active_names[:2])
+    assert str(unknown).startswith(f"no acceleration limit is known for {names}: full speed is reached in 0.5 s")
+    assert gripper == f"a gripper of {ROBOT.name}" and str(torques).startswith("torques are not predicted")
+    assert planning.plan(robot, PlanOptions(caps=Caps(acceleration=3.0))).notes == (gripper, torques)
+
+
 # --- what a search of series is asked for
 
 
