@@ -244,3 +244,35 @@ def test_segments_are_halved_where_a_bound_is_passed_and_only_there(field, degre
         tight = replace(LIMITS, velocity=limits[1], acceleration=limits[2])
         points = reference_by_knots(NAMES, sine(size), 4.0, tight, 1000.0)
         assert len(points.t) >= count + 1 and (len(points.t) > count + 1) == halved
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+@pytest.mark.parametrize(("joint", "t1"), [(0, 4.0), (1, 3.0)])
+def test_the_way_to_the_first_point_keeps_the_velocity_limit_too(joint, t1, side):
+    """With much time the cubic's velocity, 1.5 d / t1, is met long before its acceleration."""
+    far = replace(LIMITS, lower=LIMITS.lower * 9, upper=LIMITS.upper * 9)
+    door = Door(lambda points, delay, number: 7.0)
+    late = approve(quintic(NAMES, np.zeros(2), np.array([0.3, -0.2]), 2.0).shifted(t1), far)
+    most = far.velocity[joint] * t1 / 1.5
+    assert 6 * most / t1**2 < 0.5 * far.acceleration[joint]
+    q = np.zeros(2)
+    q[joint] = side * 0.999 * most
+    assert door.send(late, far, q) == 7.0
+    q[joint] = side * 1.001 * most
+    with pytest.raises(InputError, match=f"from joint '{NAMES[joint]}'"):
+        door.send(late, far, q)
+    assert door.send(late, far, q, delay=0.1) == 7.0
+
+
+@pytest.mark.parametrize(("speed", "kept"), [(5e-10, False), (-5e-10, False), (2e-9, True)])
+@pytest.mark.parametrize("end", [0, -1])
+def test_velocities_of_rounding_at_the_ends_of_a_curve_are_none(speed, kept, end):
+    def curve(t):
+        way = quintic(NAMES, np.zeros(2), np.array([0.3, -0.2]), 2.0)
+        q, dq, ddq = way.sampled(t)
+        dq[end] += [0.0, speed]
+        return q, dq, ddq
+
+    points = reference_by_knots(NAMES, curve, 2.0, LIMITS, 100.0)
+    np.testing.assert_array_equal(points.dq[end] != 0.0, [False, kept])
+    assert not points.dq[-1 - end].any()

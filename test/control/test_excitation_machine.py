@@ -704,3 +704,19 @@ def test_patience_with_a_robot_that_does_not_rest_is_that_of_the_new_time():
     made.until(Phase.ABORTED)
     assert "does not come to rest" in made.reason
     assert 9.9 <= made.now + 50.0 - ends <= 10.2
+
+
+@pytest.mark.parametrize("jump", [-1.0, 1.0])
+def test_a_stop_is_not_aimed_at_positions_that_have_jumped(jump):
+    """The encoder of a joint shows something else from now on, and every stop is lost: none leads there."""
+    made = running()
+    made.lost = lambda k: True
+    before = len(made.sent)
+    made.tampered = lambda s: replace(s, q=s.q + np.array([0.0, jump, 0.0]))
+    made.until(Phase.BRAKING)
+    assert "jumped" in made.reason
+    made.run(2.5)
+    stops = [points for _, _, points in made.sent[before:]]
+    assert len(stops) >= 2, "sent again, since the robot still moves"
+    for points in stops:
+        assert np.abs(points.q[:, 1] - made.desired[0][1]).max() < 0.9 * abs(jump)

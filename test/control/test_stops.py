@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from excitation_robots import with_follower
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motion_limits
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import SHORTEST, braking, braking_time, catching_up_time, start_time
@@ -244,3 +245,19 @@ def with_limits(robot, only=None, **changes):
         for k, joint in enumerate(robot.joints)
     ]
     return replace(robot, joints=tuple(joints))
+
+
+def test_limits_are_those_of_the_joints_that_move_by_themselves():
+    robot = with_follower()
+    found = motion_limits(robot, MotionSettings(deceleration=4.0))
+    assert found.joint_names == ("turn", "lift", "tilt")
+    for k, number in enumerate((1, 3, 4)):
+        own = robot.joints[number - 1].limits
+        values = (found.lower[k], found.upper[k], found.velocity[k], found.acceleration[k], found.deceleration[k])
+        assert values == (own.lower, own.upper, own.velocity, own.acceleration, own.acceleration)
+    free = replace(robot.joints[1], limits=Limits())
+    follower = replace(robot, joints=(robot.joints[0], free, *robot.joints[2:]))
+    assert motion_limits(follower, MotionSettings()).joint_names == found.joint_names, "a follower needs none"
+    bare = replace(robot.joints[3], limits=Limits(velocity=1.0))
+    with pytest.raises(InputError, match="joint 'tilt' has no position limit"):
+        motion_limits(replace(robot, joints=(*robot.joints[:3], bare)), MotionSettings())
