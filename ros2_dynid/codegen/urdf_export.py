@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from xml.parsers import expat
 
 import numpy as np
@@ -63,7 +63,8 @@ def updated_urdf(
     places = _places(text)
     notes: list[str] = []
     edits: list[tuple[int, int, bytes]] = []
-    poses = [np.eye(4), *frames(robot, np.zeros((1, len(robot.active))))[0]]
+    zero = replace(robot, passive=())  # the file's own zero, whatever the offsets of joints that follow others
+    poses = [np.eye(4), *frames(zero, np.zeros((1, robot.n)))[0]]
     for number, placed in enumerate(chain.joints, start=1):
         kinds = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
         if any(f"{kind}{number}" in parameters for kind in kinds):

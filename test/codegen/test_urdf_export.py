@@ -11,6 +11,7 @@ from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.parameters import LINK
 from urdf_oracle import example_urdfs
+from urdf_text import joint, link, urdf
 
 URDF = b"""<?xml version="1.0"?>
 <!-- keep me -->
@@ -114,3 +115,25 @@ def test_unphysical_parameters_and_foreign_urdfs_are_said():
         updated_urdf(URDF, other, {})
     with pytest.raises(InputError, match="UTF-8"):
         updated_urdf(URDF.decode().encode("utf-16"), robot, {})
+
+
+@pytest.mark.parametrize("chain", [{}, {"tip_link": "lc"}, {"base_link": "la", "hold": {"left2": 0.4}}])
+def test_parameters_are_read_back_with_followers_held_joints_and_sub_chains(chain):
+    """A joint that follows another one with an offset is written where the file has its zero."""
+    rng = np.random.default_rng(4)
+    mimic = '<mimic joint="left1" multiplier="-0.5" offset="0.6"/>'
+    text = urdf(
+        *(link(name, rng) for name in ("torso", "la", "lb", "lc", "ra", "hand")),
+        joint("left1", "torso", "la", xyz="0.1 0.2 0.3", rpy="0.4 0.1 0", axis="1 0 0"),
+        joint("left2", "la", "lb", xyz="0 0.1 0.3", rpy="0.2 0 0.5", axis="0 1 0", inside="" if chain else mimic),
+        joint("left3", "lb", "lc", xyz="0.1 0 0.3", type="prismatic", axis="0 1 1"),
+        joint("right1", "la", "ra", xyz="0.1 -0.2 0.3", rpy="0 0.3 0", axis="1 0 0"),
+        joint("glue", "lc", "hand", xyz="0.1 0 0", rpy="0.1 0.2 0.3", type="fixed"),
+    ).encode()
+    robot = robot_from_urdf_string(text, **chain)
+    assert bool(robot.passive) == (not chain)
+    values = {name: 9.0 * value for name, value in new_parameters(robot, seed=2).items()}  # more than others carry
+    new, _ = updated_urdf(text, robot, values, **chain)
+    again = robot_from_urdf_string(new, **chain)
+    for name, value in values.items():
+        assert again.parameters.get(name, 0.0) == pytest.approx(value, rel=1e-9, abs=1e-9), name
