@@ -98,8 +98,8 @@ def test_pinocchio_reads_the_new_parameters():
     values = {name: v for name, v in new_parameters(robot).items() if name[:2] not in ("Fv", "Fc")}
     text, _ = updated_urdf(data, robot, values)
     model = pin.buildModelFromXML(text.decode())
-    for j, joint in enumerate(robot.joints, start=1):
-        inertia = model.inertias[model.getJointId(joint.name)]
+    for j, own in enumerate(robot.joints, start=1):
+        inertia = model.inertias[model.getJointId(own.name)]
         assert inertia.mass == pytest.approx(values[f"M{j}"], rel=1e-9)
         about = robot_from_urdf_string(text).parameters
         assert about[f"ZZ{j}"] == pytest.approx(values[f"ZZ{j}"], rel=1e-9)
