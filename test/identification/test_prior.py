@@ -239,7 +239,7 @@ def test_bodies_are_guessed_from_torques(problem):
 
 @pytest.mark.parametrize(
     ("robot", "recording"),
-    [("ur10/robot.urdf", "ur10/run.db3"), *(("kr300/robot.yaml", f"kr300/{part}.npz") for part in "abc")],
+    [("ur10/robot.urdf", "ur10/run.db3"), *(("kr300/robot.yaml", f"kr300/{part}.npz") for part in "ab")],
 )
 def test_five_seconds_of_a_real_robot(robot, recording):
     """UR10, described, and KR300, without masses: at most 0.85 times the held-out error without a prior."""

@@ -39,7 +39,7 @@ FOLDS = (3, 5)
 used on than short ones with the same motion on both sides; short ones leave a fit more of what the estimate has."""
 WEIGHTS = tuple(float(w) for w in 10.0 ** np.arange(-2.0, 6.1, 0.5))
 """Weights tried. 1 believes the prior as much as it asks for where errors are white; correlated ones count for less."""
-NEAR = 100.0
+NEAR = 10.0
 """Weights tried with bodies: those up to so many times smaller or larger than the one found without."""
 SCATTER = 1.0
 """The held-out error must gain by more than this many standard errors of the gain ..."""
