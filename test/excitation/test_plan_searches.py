@@ -229,6 +229,7 @@ def test_samples_of_a_period(friction, finer):
         t = 5.0 * np.arange(count) / count
         for mine, theirs in zip(found, problem.series(y).evaluate(t), strict=True):
             np.testing.assert_allclose(mine, theirs, atol=1e-12)
+    assert (problem.series(y).periods, problem.series(y, 3).periods, problem.series(y, 3).duration) == (1, 3, 15.0)
     assert problem.model.size == len(problem.model.columns) + len(friction)
     W = problem.W(y)
     assert W.shape == (3 * 16 * 3 * finer, problem.model.size)
