@@ -83,3 +83,16 @@ def test_every_expression_keeps_its_value(steps):
         found = evaluate(graph, candidate, {"x": values}, {"p": 0.7})
         assert np.abs(np.array(found) - expected).max() <= 1e-12 * scale
     assert graph.count(factorise(graph, outputs)).total <= graph.count(outputs).total
+
+
+def test_only_what_is_computed_while_running_gets_a_name():
+    graph = Graph()
+    x, y, *_ = variables(graph)
+    a, b = graph.parameter("a"), graph.parameter("b")
+    for expr, name in ((x + y, "sum"), (x * y, "product"), (-(x * a), "scaled")):
+        graph.label(expr, name)
+    assert graph.labels == {(x + y).node: "sum", (x * y).node: "product", (x * a).node: "minus_scaled"}
+    graph.label(y + x, "again")
+    for expr in (x, graph.sin(x), a, a * b, a + b, graph.number(2.0)):
+        graph.label(expr, "never")
+    assert set(graph.labels.values()) == {"sum", "product", "minus_scaled"}, "the first one counts, constants have none"
