@@ -10,7 +10,7 @@ import pytest
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import error_levels, own_errors
+from ros2_dynid.identification.estimators.least_squares import error_levels, joint_errors, own_errors, weighted
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.rows import fast_and_still, row_chunks, row_filter, windows
@@ -138,3 +138,19 @@ def test_exact_rows_have_an_error_level_of_rounding():
     off = value + np.array([0.1, 0.0, 0.0, 0.0, 0.2, 0.0])
     errors = np.array([0.1 * np.linalg.norm(A[:, 0]), 0.2 * np.linalg.norm(A[:, 1])])
     np.testing.assert_allclose(error_levels(information, off, np.array([5.0, 0.1])), errors / np.sqrt(40 - 3))
+
+
+def test_a_joint_with_hardly_more_rows_than_parameters_does_not_draw_all_weight_to_itself():
+    """16 rows of one joint for 20 parameters that all share: they would be met exactly, whatever the others say."""
+    rng = np.random.default_rng(4)
+    truth, rows = rng.normal(size=20), (16, 30, 30)
+    parts = [rng.normal(size=(count, 20)) for count in rows]
+    noisy = [np.column_stack((A, A @ truth + 0.05 * rng.normal(size=len(A)))) for A in parts]
+    information = Information((Block(tuple(noisy), np.array(rows), 0.0, 1.0),), (np.arange(20),) * 3, ColumnLayout(20))
+    found, weights = weighted(information)
+    assert 0.3 < weights[0] / np.median(weights[1:]) < 3.0
+    assert np.all(joint_errors(information, found.value) > 1e-3)
+    assert np.linalg.norm(found.value - truth) < 0.06
+    # a level that is seen is left as it is
+    alike = error_levels(information, found.value, np.array([1e-3, 1.0, 1.0]))
+    assert alike[0] == pytest.approx(joint_errors(information, found.value)[0] / 4.0, rel=0.01)

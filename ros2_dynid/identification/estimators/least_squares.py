@@ -24,6 +24,8 @@ from ros2_dynid.model.robot import Array
 TOLERANCE = 1e-8
 """Singular values of the scaled W below this fraction of the largest count as zero: not excited."""
 ITERATIONS = 20
+LEFT_OVER = 0.1
+"""Share of a joint's rows that the fit must leave over for its error to show."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +175,17 @@ def own_errors(information: Information) -> Array:
 
 
 def error_levels(information: Information, value: Array, weights: Array) -> Array:
-    """Return the standard deviation of each joint's error, degrees of freedom shared by the joints' weights."""
+    """Return the standard deviation of each joint's error, degrees of freedom shared by the joints' weights.
+
+    A joint with hardly more rows than the fit spends on it shows no error: it would draw all weight to itself until its
+    rows are met exactly. Its error is taken as large beside its torque as that of the others in the median.
+    """
     return _error_levels(information, value, weights, weighted_triangle(information, weights))
 
 
 def _error_levels(information: Information, value: Array, weights: Array, triangle: Triangle) -> Array:
     """Return the same; triangle: that of these weights."""
-    sigma = np.empty(information.n)
+    sigma, shown = np.empty(information.n), np.empty(information.n, dtype=bool)
     total = triangle.W[: information.size]
     size = np.linalg.norm(total, axis=0)
     scale = np.where(size > 0, size, 1.0)
@@ -190,6 +196,11 @@ def _error_levels(information: Information, value: Array, weights: Array, triang
         used = float(np.sum((own @ inverse[columns]) ** 2))  # trace of the joint's part of the hat matrix
         left = np.linalg.norm(residual(R, columns, value))
         sigma[j] = _level(left, information.rows[j], used, np.linalg.norm(R[:, -1]))
+        shown[j] = used < (1.0 - LEFT_OVER) * information.rows[j]
+    if shown.any() and not shown.all():
+        torque = joint_torques(information) / np.sqrt(np.maximum(information.rows, 1))
+        common = np.median(sigma[shown] / np.maximum(torque[shown], 1e-300))
+        sigma[~shown] = np.maximum(sigma[~shown], common * torque[~shown])
     return sigma
 
 
