@@ -36,11 +36,11 @@ from ros2_dynid.report.build import MODEL, PAGE
 from ros2_dynid.version import __version__
 
 OUTCOMES, ROBOTS, RESULT, INDEX, STAMPS = "outcomes", "robots", "fleet.json", "index.html", "stamps.json"
-BATCH, BATCH_BYTES = 20, 100_000_000
+BATCH, BATCH_BYTES = 50, 100_000_000
 """Recordings that are hashed in one task, and their size [bytes]."""
-TOGETHER, TOGETHER_BYTES = 8, 2_000_000
+TOGETHER, TOGETHER_BYTES = 24, 12_000_000
 """Recordings that are mapped in one task, and their size [bytes]: several if they are short."""
-SPREAD = 8
+SPREAD = 4
 """Tasks for each worker that the recordings left are shared out in, at least: the last tasks are short."""
 
 
