@@ -273,3 +273,26 @@ def test_a_motion_that_repeats_is_left_out_by_parts_of_its_period():
     same = identify(robot, [recording], options=replace(options, method=Method.IRLS)).outcome
     assert same.validation["all"].relative < min(1.3 * same.fit["all"].relative, elsewhere)
     assert any("repeats itself" in r.text and r.level is Level.WARNING for r in same.verdict)
+
+
+@pytest.mark.parametrize(
+    ("joint", "words"),
+    [
+        ({"torque": 123.4, "held_out": 0.516}, "52 % of its torque (123 rms) is not predicted on held-out data"),
+        ({"torque": 45.67, "held_out": 0.516}, "52 % of its torque (46 rms)"),
+        ({"torque": 20.0, "held_out": None, "fit": 0.3}, "30 % of its torque (20 rms) is not predicted;"),
+        ({"torque": 20.0, "noise": 0.5, "fit": 0.3, "held_out": 0.4}, "its rows alone fit to 2.5 %"),
+        ({"torque": 20.0, "noise": 0.5, "fit": 0.1, "held_out": 0.4}, "in the fit it is 10 %"),
+        ({"torque": 20.0, "noise": 5.0, "fit": 0.3, "held_out": 0.4}, "its noise is 5 rms"),
+    ],
+)
+def test_remarks_have_the_figures_of_their_joint(joint, words):
+    (remark,) = said(replace(FINE, joints=(STRONG, replace(WEAK, **joint))), "of its torque")
+    assert words in remark.text
+
+
+@pytest.mark.parametrize(("count", "end"), [(8, "p7"), (9, "p7 and 1 more"), (12, "p7 and 4 more")])
+def test_long_lists_are_cut(count, end):
+    parameters = tuple(replace(Fv, name=f"p{k}", value=-1.0) for k in range(count))
+    (remark,) = said(replace(FINE, parameters=parameters), "came out negative")
+    assert remark.text.startswith(f"p0, p1, p2, p3, p4, p5, p6, {end} came out negative")
