@@ -84,6 +84,15 @@ def test_states_of_ever_new_forms_are_still_read():
     assert states.take(joint_state(("a",), 1, [[1.0], None, None])) is None
 
 
+def test_a_form_that_is_known_is_not_read_anew():
+    states = LiveStates(("a", "b"))
+    for k in range(30):
+        names = ("a", "b") if k % 2 else ("b", "a")
+        found = states.take(joint_state(names, k, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+        assert list(found.tau) == ([5.0, 6.0] if k % 2 else [6.0, 5.0]) and found.stamp == k
+    assert len(states._shapes) == 2
+
+
 def test_a_stamp_clock_is_the_least_delay_with_drift():
     rng = np.random.default_rng(0)
     clock, offset, since = StampClock(), np.inf, 0.0
