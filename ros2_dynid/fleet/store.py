@@ -191,7 +191,7 @@ class _Unpacker:
 
     def _array(self, code: str, shape: tuple[int, ...], at: int) -> object:
         size = math.prod(shape)
-        if at < 0 or size < 0 or (size == 0 and min(shape) < 0):
+        if at < 0 or size < 0:  # other wrong shapes fit nothing
             raise Damaged
         if code == "u":
             places = _upper(*shape)

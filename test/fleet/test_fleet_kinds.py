@@ -230,6 +230,16 @@ def test_points_that_are_missing_are_left_out_joint_by_joint():
     ]  # fmt: skip
 
 
+def test_a_robot_that_stands_out_in_one_parameter_does_not_count_for_the_usual_value_of_another():
+    several = robots(12, 5)
+    several[3] = Own(several[3].value + np.array([50.0, 0.03, 0.0, 0.0]), several[3].covariance, several[3].identified)
+    found = compare_kind(several)
+    assert found.stands_out[3].tolist() == [True, False, False, False] and found.stands_out.sum() == 1
+    without = compare_kind([own for k, own in enumerate(several) if k != 3])
+    np.testing.assert_allclose(found.mean, without.mean, rtol=1e-12)
+    np.testing.assert_allclose(found.spread, without.spread, rtol=1e-12)
+
+
 def result(robot: str, own: Own, rows: int) -> RobotResult:
     names = tuple(f"p{k}" for k in range(len(own.value)))
     each = tuple(
