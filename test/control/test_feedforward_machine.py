@@ -691,3 +691,23 @@ def test_a_trajectory_that_waits_does_not_survive_a_change_of_the_output():
     run.give(OutputChanged(True))
     run.run(0.5)
     assert run.state is FeedforwardState.WAITING and not run.sent
+
+
+def test_while_stopped_the_model_of_another_robot_is_taken_if_nobody_described_one():
+    run = Run(OptionsChanged(FeedforwardSettings(efforts=(200.0,), hold=False)), MODEL)
+    for robot, chi in ((LONGER, CHI), (OTHER, standard_vector(OTHER)), (BARE, CHI)):
+        assert not run.give(NewModel(robot, chi, "base_parameters")).refused
+        assert run.machine.robot is robot and run.machine.joint_names == robot.active_names
+    run.give(ActivateFeedforward())
+    assert "geometry" in run.give(NewModel(LONGER, CHI, "base_parameters")).refused
+    described = Run(DESCRIBED, MODEL)
+    assert "geometry" in described.give(NewModel(LONGER, CHI, "base_parameters")).refused, "stopped, but described"
+
+
+def test_the_status_is_brought_up_to_date_by_the_background():
+    run = ready()
+    run.run(0.2, point=(HERE, STILL, STILL))
+    run.see()
+    assert run.give(Background()).coefficients is not None
+    status = run.machine.status
+    assert status.sent == len(run.sent) == 200 and status.fresh and status.state is FeedforwardState.STREAMING
