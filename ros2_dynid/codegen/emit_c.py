@@ -211,7 +211,8 @@ def _header(program: Program, layout: Mapping[str, int]) -> str:
         )
         lines.append(f" *   and in the axes of {comment(program.tool)}.")
     if program.thermal:
-        lines.append(" * Temperature: of the drives [deg C]; finite, and that of _TEMPERATURES where it is not known.")
+        known = f"{upper}_TEMPERATURES"
+        lines.append(f" * Temperature: of the drives [deg C]; finite, and that of {known} where it is not known.")
     lines += [" */", f"#ifndef {upper}_H", f"#define {upper}_H", ""]
     lines += [f"#define {upper}_JOINTS {len(robot.active)}", f"#define {upper}_PARAMETERS {len(program.parameters)}"]
     if program.thermal:

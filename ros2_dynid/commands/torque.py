@@ -106,6 +106,7 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
             raise InputError(where, "give a number", args.input)
         motion.append(array)
     q, dq, ddq = motion
+    _refuse_temperatures(robot, samples, args.input)
     tau = fast_inverse_dynamics(robot, chi, q, dq, ddq, samples.temperature)
     std = _std(args, motion) if args.std else np.empty((len(tau), 0))
     out = Path(args.output)
@@ -120,6 +121,22 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
         for j, name in enumerate(robot.active_names)
     }
     return TorqueOutcome(len(tau), str(out), size, _reference(robot, samples))
+
+
+def _refuse_temperatures(robot: Robot, samples: Samples, source: str) -> None:
+    """Refuse temperatures that no drive has; one that is missing is not known."""
+    import numpy as np
+
+    from ros2_dynid.control.drive_temperatures import COLDEST, HOTTEST
+
+    if samples.temperature is None or not robot.friction:
+        return
+    T = samples.temperature
+    wrong = np.argwhere(~np.isnan(T) & ~((T >= COLDEST) & (T <= HOTTEST)))
+    if len(wrong):
+        row, j = wrong[0]
+        what = f"{robot.active_names[j]}.temperature is {T[row, j]:g} deg C in row {row + 1}"
+        raise InputError(what, f"give degrees Celsius from {COLDEST:g} to {HOTTEST:g}, or leave it empty", source)
 
 
 def _reference(robot: Robot, samples: Samples) -> dict[str, float]:

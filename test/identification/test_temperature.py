@@ -101,6 +101,13 @@ def test_a_warming_robot_is_found_and_its_files_carry_the_temperature(tmp_path, 
         tau = load_samples_of_efforts(tmp_path / "torque.csv")
         expected = inverse_dynamics(found.model.robot, found.model.chi, q, dq, ddq, warmth)
         assert np.allclose(tau, expected)
+    kelvin = np.full_like(q, 40.0)
+    kelvin[7, 2] = 313.15
+    given = Samples(t, ROBOT.active_names, q, dq, ddq, temperature=kelvin)
+    save_samples(given, tmp_path / "motion.csv", overwrite=True)
+    assert cli.main(["torque", str(tmp_path / "model"), str(tmp_path / "motion.csv"), str(tmp_path / "no.csv")]) == 2
+    assert "elbow.temperature is 313.15 deg C in row 8; give degrees Celsius" in capsys.readouterr().err
+    assert not (tmp_path / "no.csv").exists()
 
 
 def load_samples_of_efforts(path) -> np.ndarray:
