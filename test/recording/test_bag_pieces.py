@@ -350,6 +350,15 @@ def test_messages_packed_one_by_one_and_those_that_are_damaged():
     assert all("dq" not in d.arrays and d.names == ("a", "b") for d in found)
 
 
+def test_what_the_messages_of_a_block_unpack_into_is_bounded():
+    """Each of 15 MiB may be, but not five of them at once: 64 MiB are all that a block may grow into."""
+    packed = [compress_zstd(bytes(15 << 20))] * 5
+    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
+    block, rows = decoder._unpacked(block_of(packed, [1] * 5, list(range(5))))
+    assert rows.tolist() == [0, 1, 2, 3] and decoder.failed == 1
+    assert set(block.length[rows].tolist()) == {15 << 20}
+
+
 def test_which_channels_can_be_read():
     dynamic = "control_msgs/msg/DynamicJointState"
     for channel, good in (
