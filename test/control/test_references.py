@@ -182,3 +182,16 @@ def test_a_single_point_and_the_shares_of_segments():
     for end, when in ((0, 0.5), (0, -1.0), (-1, 3.0), (-1, 9.0)):
         found = points.at(when)
         assert np.array_equal(found[0], q[end]) and not found[1].any() and not found[2].any() and found[3] is None
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 7.0])
+def test_torques_between_points_lie_on_a_line_whatever_the_times(scale):
+    t = scale * np.array([0.0, 1.0, 3.0, 3.5])
+    q = np.zeros((4, 2))
+    tau = np.array([[1.0, -2.0], [5.0, 4.0], [-3.0, 0.5], [2.0, 2.0]])
+    points = reference(("a", "b"), t, q, q, q, tau)
+    for at in np.linspace(0.0, t[-1], 57):
+        wanted = [np.interp(at, t, tau[:, k]) for k in range(2)]
+        np.testing.assert_allclose(points.at(float(at))[3], wanted, atol=1e-12)
+    np.testing.assert_array_equal(points.at(-1.0)[3], tau[0])
+    np.testing.assert_array_equal(points.at(99.0 * scale)[3], tau[-1])

@@ -156,3 +156,15 @@ def test_the_least_rate_is_one_effort_limit_a_second():
         rates[k] = 0.99 * effort[k]
         with pytest.raises(InputError, match=f"rate of '{NAMES[k]}' is {rates[k]:g}.*at least {effort[k]:g}"):
             effort_limits(NAMES, effort.copy(), rates, 0.3)
+
+
+@pytest.mark.parametrize("effort", [0.05, 0.5, 5.0, 500.0])
+def test_rates_of_weak_and_of_strong_joints_are_held_to_their_own_limits(effort):
+    """One effort limit a second is the least, of a gripper's tenth of a newton metre as of a large arm's hundreds."""
+    limits = np.array([100.0, effort])
+    with pytest.raises(InputError, match="effort rate of 'b'"):
+        effort_limits(("a", "b"), limits.copy(), (200.0, 0.99 * effort), 0.3)
+    found = effort_limits(("a", "b"), limits.copy(), (200.0, 1.01 * effort), 0.3)
+    np.testing.assert_allclose(found.rate, [200.0, 1.01 * effort])
+    derived = effort_limits(("a", "b"), limits.copy(), (0.0, 0.0), 0.3)
+    np.testing.assert_allclose(derived.rate, 2 * limits / 0.1)
