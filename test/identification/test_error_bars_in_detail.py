@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy.fft import dct
 
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife
+from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife, slowest
 from ros2_dynid.identification.estimators.information import Block, Information
 
 PARAMETERS = 3
@@ -110,6 +111,27 @@ def test_errors_that_come_again_with_the_period_widen_the_bars_where_that_is_cle
     factor = np.where(shared > 1.5, shared, 1.0)
     np.testing.assert_allclose(np.diag(wide), np.diag(plain) * factor, rtol=1e-9)
     np.testing.assert_allclose(wide[0, 1], plain[0, 1] * np.sqrt(factor[0] * factor[1]), rtol=1e-9)
+
+
+def test_every_recording_is_a_series_of_its_own():
+    """Equal blocks: the power of each recording's slowest cosines, its mean among them, over how many they are."""
+    lengths = (9, 1, 6)
+    recording = np.repeat(np.arange(3.0), lengths)
+    g = np.random.default_rng(2).normal(size=(16, 1))
+    g -= g.mean()
+    found, dof = jackknife(Moments(np.full((16, 1, 1), 4.0), g, recording), grow=False)
+    moves = g[:, 0] / (4.0 * 15)
+    order = np.argsort(np.array(lengths)[recording.astype(int)], kind="stable")  # that which tells least comes first
+    series, numbers = moves[order], recording[order]
+    same = numbers[1:] == numbers[:-1]
+    correlation = np.sum((series[1:] * series[:-1])[same]) / np.sum(series**2) + same.mean() / 16
+    power = used = 0
+    for number, length in enumerate(lengths):
+        count = max(1, min(slowest(correlation, length), length))
+        powers = dct(moves[recording == number], norm="ortho")[:count] ** 2
+        power, used = power + length / count * powers.sum(), used + count
+    assert found[0, 0] == pytest.approx(power)
+    assert dof == pytest.approx(2.0 / (1.0 / (used - 1) + 1.0 / 15))
 
 
 def test_moments_of_blocks_are_sums_over_their_rows():

@@ -262,6 +262,17 @@ def test_a_quick_load_from_rows_and_a_model():
         quick_load.quick_load(lost, BASE, loaded)
 
 
+@pytest.mark.parametrize(("kilograms", "told"), [(30.0, True), (300.0, False)])
+def test_a_load_that_is_hardly_known_is_not_told(kilograms, told):
+    """A mass that is not known to 100 kg is none."""
+    model, _ = stored()
+    usual = quick_load.quick_load(model, BASE, rows_of(truth(ten()), 1)).mass_std
+    found = quick_load.quick_load(model, BASE, rows_of(truth(ten()), 1, noise=0.02 * kilograms / usual))
+    assert (found is not None) == told
+    if told:
+        assert 10.0 < found.mass_std < 100.0
+
+
 # --- friction terms of a law, taken off
 
 

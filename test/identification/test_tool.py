@@ -1,6 +1,7 @@
 """dynid tool: MuJoCo's force and torque sensors as the oracle, with bias, drift, noise and rounded positions."""
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from bagmaker import ROS2, joint_state, write_bag
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads.tool_fit import identify_tool, sensor_regressor
+from ros2_dynid.identification.loads.tool_fit import _information, identify_tool, sensor_regressor
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -130,6 +131,22 @@ def test_a_sensor_that_pauses_still_tells_the_tool():
     early = Wrenches(wrenches.t[:40], wrenches.w[:40])
     with pytest.raises(InputError, match=r"too few|no stretch in common"):
         identify_tool(robot, prepared, early, LINK)
+
+
+def test_the_bias_is_linear_over_a_minute_and_the_sensor_must_be_on_a_link_that_moves():
+    robot, _, motion, _ = clean()
+    few = [x[:5] for x in motion]
+    fixed = [name for name, (joint, _) in robot.tools.items() if not joint]
+    for link in ("nose", *fixed):
+        with pytest.raises(InputError, match=f"no moving link '{link}' carries the sensor"):
+            sensor_regressor(robot, link, *few)
+    samples, wrenches, _ = sensed(1)
+    prepared = prepare(robot, Samples(samples.t, samples.joint_names, samples.q, tau=samples.q))
+    for slower, pieces in ((1.0, 1), (3.0, 2), (5.0, 3)):  # the same in 30, 90 and 150 s
+        shown = replace(prepared, t=slower * prepared.t)
+        information, knots = _information(robot, shown, Wrenches(slower * wrenches.t, wrenches.w), LINK)
+        assert len(knots) == pieces + 1 and information.layout.n_base == 6 * (pieces + 1)
+        assert np.allclose(np.diff(knots), (knots[-1] - knots[0]) / pieces)
 
 
 def wrench_message(stamp, values):

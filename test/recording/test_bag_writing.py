@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -260,3 +261,26 @@ def test_what_a_disk_says_is_told_in_words():
     )
     assert _why(OSError(errno.EIO, "Input/output error")) == "Input/output error"
     assert _why(OSError("it is gone")) == "it is gone"
+
+
+def test_a_bag_is_on_the_disk_before_it_is_called_complete(tmp_path, monkeypatch):
+    done = []
+    fsync, replace_file = os.fsync, Path.replace
+
+    def synced(handle):
+        done.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        fsync(handle)
+
+    def replaced(path, target):
+        done.append(f"{path.name} -> {Path(target).name}")
+        return replace_file(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    writer = BagWriter(tmp_path / "bag")
+    place = ".metadata.yaml.new -> metadata.yaml"
+    assert done == [".metadata.yaml.new", place, "bag", tmp_path.name], "the folder's own entry too"
+    done.clear()
+    writer.close()
+    (data,) = (file.name for file in (tmp_path / "bag").glob("*.mcap"))
+    assert done == [data, ".metadata.yaml.new", place, "bag"]

@@ -198,6 +198,13 @@ def test_stamps_in_figures():
     assert kinds(np.delete(np.arange(5000) / RATE, slice(1000, 1200))) == [("gap", "yellow")], "4 % are missing"
 
 
+def test_of_many_gaps_the_first_are_listed_and_all_are_counted():
+    t = np.delete(np.arange(6000) / RATE, np.arange(2, 6000, 4))
+    found = check_timing(t)
+    assert len(found.gaps) == 1000 and found.gap_count == found.missing == 1500
+    assert found.gaps[-1].start == pytest.approx((4 * 999 + 1) / RATE)
+
+
 @pytest.mark.parametrize(("share", "found"), [(0.25, []), (0.35, [("jitter", "yellow")])])
 def test_jitter(share, found):
     """Stamps off by up to a share of the period, evenly: periods scatter by sqrt(2/3) of it."""
