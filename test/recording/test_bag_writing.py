@@ -268,7 +268,7 @@ def test_a_bag_is_on_the_disk_before_it_is_called_complete(tmp_path, monkeypatch
     fsync, replace_file = os.fsync, Path.replace
 
     def synced(handle):
-        done.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        done.append(Path(f"/proc/self/fd/{handle}").readlink().name)
         fsync(handle)
 
     def replaced(path, target):
