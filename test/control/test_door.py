@@ -276,3 +276,15 @@ def test_velocities_of_rounding_at_the_ends_of_a_curve_are_none(speed, kept, end
     points = reference_by_knots(NAMES, curve, 2.0, LIMITS, 100.0)
     np.testing.assert_array_equal(points.dq[end] != 0.0, [False, kept])
     assert not points.dq[-1 - end].any()
+
+
+def test_the_joint_named_is_the_one_furthest_beyond_its_own_limit():
+    good = approve(move([0.0, 0.0], [1.0, -0.9], 2.0), LIMITS)
+    door = Door(lambda points, delay, number: 7.0)
+    for q, name, distance in (
+        ([0.02, 0.03], "a", "0.02"),
+        ([0.02, 0.035], "b", "0.035"),
+        ([-0.02, -0.03], "a", "0.02"),
+    ):
+        with pytest.raises(InputError, match=rf"begins {distance} from joint '{name}'"):
+            door.send(good, LIMITS, np.array(q))

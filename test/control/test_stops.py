@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from excitation_robots import with_follower
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motion_limits
 from ros2_dynid.control.reference import reference
-from ros2_dynid.control.stop import SHORTEST, braking, braking_time, catching_up_time, start_time
+from ros2_dynid.control.stop import SHORTEST, _joins, braking, braking_time, catching_up_time, start_time
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Limits, Robot
@@ -261,3 +261,23 @@ def test_limits_are_those_of_the_joints_that_move_by_themselves():
     bare = replace(robot.joints[3], limits=Limits(velocity=1.0))
     with pytest.raises(InputError, match="joint 'tilt' has no position limit"):
         motion_limits(replace(robot, joints=(*robot.joints[:3], bare)), MotionSettings())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_point_joins_where_the_cubic_that_catches_up_keeps_the_speed_limit(seed):
+    """Its speed is |dq| - c s + k s (1 - s): by brute force over s, for joints with limits and speeds of their own."""
+    rng = np.random.default_rng(seed)
+    v = rng.uniform(0.3, 3.0, 3)
+    dq = v * rng.uniform(-1.0, 1.0, 3)
+    T = rng.uniform(0.2, 1.0)
+    t = T * rng.uniform(0.1, 1.0)
+    s = np.linspace(0.0, 1.0, 4001)[:, None]
+    most = []
+    for size in np.geomspace(1e-4, 1.0, 25):
+        error = size * v * np.array([1.0, 0.7, 0.4])
+        u, c, k = np.abs(dq), np.abs(dq) * t / T, 6 * error / t
+        top = np.max((u - c * s + k * s * (1 - s)) / v)
+        if abs(top - 1.0) > 1e-6:
+            assert _joins(t, T, dq, v, error) == (top < 1.0)
+            most.append(top)
+    assert min(most) < 1.0 < max(most)
