@@ -10,6 +10,7 @@ from scipy.fft import dct
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife, slowest
 from ros2_dynid.identification.estimators.information import Block, Information
+from ros2_dynid.identification.estimators.robust import irls
 
 PARAMETERS = 3
 
@@ -132,6 +133,26 @@ def test_every_recording_is_a_series_of_its_own():
         power, used = power + length / count * powers.sum(), used + count
     assert found[0, 0] == pytest.approx(power)
     assert dof == pytest.approx(2.0 / (1.0 / (used - 1) + 1.0 / 15))
+
+
+def test_robust_bars_allow_for_errors_of_the_period():
+    rng = np.random.default_rng(1)
+    A = np.tile(rng.normal(size=(12, 2)), (10, 1))
+    y = A @ np.array([1.0, -2.0]) + 0.1 * rng.normal(size=120) + np.tile(rng.normal(size=12), 10)
+    rows = np.column_stack((A, y))
+    blocks, phases = (
+        tuple(Block((rows[part],), np.array([len(rows[part])]), float(k), k + 1.0) for k, part in enumerate(parts))
+        for parts in ([slice(k, k + 12) for k in range(0, 120, 12)], [slice(k, None, 12) for k in range(12)])
+    )
+    columns, weights = (np.arange(2),), np.array([3.0])
+    information = Information(blocks, columns, ColumnLayout(2), phases)
+    found = irls(information, information, weights)
+    pull = block_moments(information, found.value, weights)
+    wanted, dof = jackknife(pull, found.identified)
+    np.testing.assert_allclose(found.covariance, wanted, rtol=1e-9)
+    assert found.dof == dof
+    plain, _ = jackknife(Moments(pull.A, pull.g, pull.recording), found.identified)
+    assert wanted[0, 0] > 1.2 * plain[0, 0], "errors of the motion come again with every period"
 
 
 def test_moments_of_blocks_are_sums_over_their_rows():
