@@ -47,6 +47,7 @@ from rich.table import Table
 TOP = Path(__file__).resolve().parents[1]
 PACKAGE = "ros2_dynid"
 LIMIT_SECONDS = 30.0  # of CPU, and five times what its tests take: a mutant that never ends is noticed
+COLLECT_SECONDS = 300.0  # of CPU: what collecting every test may take, with all that the files import
 PATIENCE = 10.0
 """Real time over that limit: a busy machine is no bug, a test that waits for ever is one."""
 LEFT_OUT = {"nodes", "docs", "bootstrap", "controllers", "runtime", "support"}
@@ -374,7 +375,7 @@ def run(chosen: list[Mutant], executed: Executed, copies: list[Path], console: C
         pipe = subprocess.PIPE
         process = subprocess.Popen(line, cwd=place, env=environment(place), stdin=pipe, stdout=pipe, text=True)
         started.append(process)
-        if not _answer(process, ["--collect-only", *executed.seconds], LIMIT_SECONDS):
+        if not _answer(process, ["--collect-only", *executed.seconds], COLLECT_SECONDS):
             raise SystemExit("pytest does not find the tests by their names: nothing could be noticed")
         free.put((place, process))
 

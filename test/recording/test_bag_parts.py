@@ -199,8 +199,8 @@ def test_nothing_is_interpolated_beyond_the_ends_nor_across_a_gap():
             ]
         )
         wanted = [True, False, False, gap, gap, False, False, True]
-        assert _uncovered(at, stamp).tolist() == wanted
-    assert _uncovered(np.array([4, 5, 6]), np.array([5])).tolist() == [True, False, True]
+        assert _uncovered(at, stamp, period * ms).tolist() == wanted
+    assert _uncovered(np.array([4, 5, 6]), np.array([5]), 0.0).tolist() == [True, False, True]
 
 
 # --- which topics

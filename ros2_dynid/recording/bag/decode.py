@@ -183,10 +183,13 @@ def _library_store(definition: str, form: str, kind: str, encoding: str) -> Type
     """Return the library's type store with the types that the bag describes."""
     from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 
-    store = get_typestore(Stores.ROS1_NOETIC if encoding == "ros1" else Stores.LATEST)
-    if definition:
-        found = get_types_from_idl(definition) if "idl" in form else get_types_from_msg(definition, kind)
-        store.register({key: value for key, value in found.items() if key == kind or key not in store.types})
+    known = get_typestore(Stores.ROS1_NOETIC if encoding == "ros1" else Stores.LATEST)
+    if not definition:
+        return known
+    found = get_types_from_idl(definition) if "idl" in form else get_types_from_msg(definition, kind)
+    store = get_typestore(Stores.EMPTY)  # a store takes no other description of a type that it knows
+    types = {key: value for key, value in found.items() if key == kind or key not in known.types}
+    store.register({**known.fielddefs, **types})
     return store
 
 

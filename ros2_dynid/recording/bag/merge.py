@@ -36,6 +36,8 @@ class Track:
     fields: set[str]
     parts: list[tuple[Ints, Ints, dict[str, Array]]] = field(default_factory=list)
     rows: int = 0
+    steps: tuple[int, float] = (0, 0.0)
+    """How many steps of its stamps the window with most of them had, and their median [ns]."""
 
     def join(self) -> tuple[Ints, Ints, dict[str, Array]]:
         """Return header stamps, bag stamps and arrays of all that waits, and forget it."""
@@ -211,7 +213,9 @@ class Merger:
         for piece, signals in sources:
             order = np.argsort(piece.stamp, kind="stable")
             stamp, first = np.unique(piece.stamp[order], return_index=True)
-            outside = _uncovered(base.stamp, stamp)
+            if len(stamp) - 1 > piece.track.steps[0]:
+                piece.track.steps = len(stamp) - 1, float(np.median(np.diff(stamp)))
+            outside = _uncovered(base.stamp, stamp, piece.track.steps[1])
             for name, joint in signals:
                 values = piece.arrays[name][order[first], piece.track.names.index(joint)]
                 target = arrays.setdefault(name, np.full((len(base.stamp), len(names)), np.nan))
@@ -281,12 +285,12 @@ def _sources(names: tuple[str, ...], base: Piece, others: list[Piece]) -> list[t
     return sources
 
 
-def _uncovered(at: Ints, stamp: Ints) -> NDArray[np.bool_]:
-    """Return which times `at` lie beyond the ends of sorted stamps or in a gap between them."""
+def _uncovered(at: Ints, stamp: Ints, period: float) -> NDArray[np.bool_]:
+    """Return which times `at` lie beyond the ends of sorted stamps, usually a period [ns] apart, or in a gap."""
     outside: NDArray[np.bool_] = (at < stamp[0]) | (at > stamp[-1])
     steps = np.diff(stamp)
     if steps.size:
-        gap = max(_GAP_PERIODS * float(np.median(steps)), _GAP_LEAST)
+        gap = max(_GAP_PERIODS * period, _GAP_LEAST)
         after = np.clip(np.searchsorted(stamp, at, side="left"), 1, len(stamp) - 1)
         in_gap = (steps[after - 1] > gap) & (at != stamp[after]) & (at != stamp[after - 1])
         outside |= in_gap

@@ -1,0 +1,424 @@
+"""Bounds of the bag readers, from both sides: publishers that stop, missing files, sizes that are too large."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+
+from bagmaker import EPOCH, plain_messages, write_bag
+from ros2_dynid.errors import InputError
+from ros2_dynid.recording.bag import mcap_records as mcap
+from ros2_dynid.recording.bag import mcap_write
+from ros2_dynid.recording.bag.decode import _READERS, CONTROLLER_STATE, DYNAMIC_STATE, JOINT_STATE, Decoded, Decoder
+from ros2_dynid.recording.bag.encode import joint_state
+from ros2_dynid.recording.bag.folder import Bag, _kind, _numbers, is_bag, open_bag
+from ros2_dynid.recording.bag.mcap_file import McapFile
+from ros2_dynid.recording.bag.merge import Merger
+from ros2_dynid.recording.bag.sqlite_file import SqliteFile
+from ros2_dynid.recording.bag.storage import Channel, block_of
+from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.in_order import in_order
+from ros2_dynid.recording.playback import recorded_messages
+from ros2_dynid.recording.read import iter_samples, load_samples
+from ros2_dynid.recording.reading import Reading
+from ros2_dynid.recording.samples import Samples
+
+S = 10**9
+
+
+def feed(merger, topic, stamp, names, **arrays):
+    stamp = np.asarray(stamp, np.int64)
+    merger.add(topic, [Decoded(np.arange(len(stamp)), stamp, tuple(names), arrays)], stamp + 5)
+
+
+def column(values):
+    return np.asarray(values, float)[:, None]
+
+
+# --- publishers that complete each other
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(4.9, True), (5.1, False)])
+def test_a_publisher_that_has_stopped_is_waited_for_five_seconds(seconds, waits):
+    merger = Merger(("x", "y"))
+    t = np.array([0, S // 2, S, S + int(seconds * S)])
+    feed(merger, "/a", t, ("x",), q=column(t), dq=column(t))
+    feed(merger, "/b", [0, S // 4, S // 2, 3 * S // 4, S], ("y",), q=column(range(5)))
+    window = merger.window()
+    assert window.stamp.tolist() == [0, S // 2, S] and window.arrays["q"][:, 1].tolist() == [0.0, 2.0, 4.0]
+    assert merger.dropped == (0 if waits else 1)
+    assert merger.waiting == 1, "a sample of the one, or the last of the other"
+    if waits:  # a single new stamp says nothing of the period: that of the window before counts
+        feed(merger, "/b", [t[-1] + 7], ("y",), q=column([9]))
+        assert merger.window(final=True) is None and merger.dropped == 1, "nothing is interpolated over such a gap"
+
+
+def test_the_track_with_most_signals_gives_the_times_and_goes_on_to():
+    def two(first, second, **more):
+        merger = Merger(("x", "y"))
+        for topic, (stamp, name) in zip(("/a", "/b"), (first, second), strict=True):
+            arrays = {"q": column(stamp)} | ({"tau": column(stamp)} if topic in more.get("tau", ()) else {})
+            feed(merger, topic, stamp, (name,), **arrays)
+        return merger, merger.window(final=True)
+
+    few, many = [0, 40, 80], [0, 20, 40, 60, 80]
+    assert two((few, "x"), (many, "y"))[1].stamp.tolist() == many
+    assert two((many, "x"), (few, "y"))[1].stamp.tolist() == many
+    assert two((few, "x"), (many, "y"), tau=("/a",))[1].stamp.tolist() == few, "signals before samples"
+    merger, _ = two((few, "x"), (many, "y"))
+    feed(merger, "/a", range(100, 200, 10), ("x",), q=column(range(10)))
+    feed(merger, "/b", [100, 150], ("y",), q=column(range(2)))
+    assert merger.window(final=True).stamp.tolist() == [100, 150], "the same as before, though it has fewer now"
+
+
+def test_of_two_that_have_a_joint_the_longer_counts():
+    merger = Merger(("x", "y"))
+    feed(merger, "/a", range(10), ("x",), q=column(range(10)), dq=column(range(10)))
+    feed(merger, "/short", [0, 9], ("y",), q=column([50, 50]))
+    feed(merger, "/long", [0, 5, 9], ("y",), q=column([70, 70, 70]), tau=column([1, 2, 3]))
+    window = merger.window(final=True)
+    assert set(window.arrays["q"][:, 1]) == {70.0} and window.arrays["tau"][:, 1][[0, 5, 9]].tolist() == [1, 2, 3]
+    assert np.isnan(window.arrays["dq"][:, 1]).all() and window.arrays["dq"][:, 0].tolist() == list(range(10))
+    assert merger.interpolated == {"y"}
+
+
+def test_a_field_of_a_joint_from_elsewhere_leaves_no_sample_out():
+    merger = Merger(("x",))
+    feed(merger, "/a", range(10), ("x",), q=column(range(10)))
+    feed(merger, "/b", [3, 5], ("x",), tau=column([30, 50]))
+    window = merger.window(final=True)
+    assert window.stamp.tolist() == list(range(10)) and merger.dropped == 0 and not merger.interpolated
+    np.testing.assert_array_equal(window.arrays["tau"][:, 0], [np.nan] * 3 + [30, 40, 50] + [np.nan] * 4)
+
+
+def test_tracks_of_one_robot_that_follow_each_other_are_one_and_those_that_overlap_are_not():
+    merger = Merger(("x",))
+    feed(merger, "/a", [10, 20], ("x", "p"), q=np.array([[1.0, 8], [2, 8]]))
+    feed(merger, "/a", [21, 30], ("r", "x"), q=np.array([[8.0, 3], [8, 4]]))
+    window = merger.window(final=True)
+    assert window.stamp.tolist() == [10, 20, 21, 30] and window.arrays["q"][:, 0].tolist() == [1, 2, 3, 4]
+    merger = Merger(("x",))
+    feed(merger, "/a", [10, 20], ("x", "p"), q=np.array([[1.0, 8], [2, 8]]))
+    feed(merger, "/a", [20, 30, 40], ("r", "x"), q=np.array([[8.0, 3], [8, 4], [8, 5]]))
+    assert merger.window(final=True).stamp.tolist() == [20, 30, 40]
+
+
+@pytest.mark.parametrize(("last", "left_out"), [(10**15 + 9, 1), (10**15 - 9, 0)])
+def test_a_stamp_of_zero_among_dates_was_never_set(last, left_out):
+    merger = Merger(None)
+    feed(merger, "/a", [last - 2, 0, last - 1, last], ("x",), q=column(range(4)))
+    window = merger.window(final=True)
+    assert merger.unstamped == left_out and len(window.stamp) == 4 - left_out
+
+
+def test_how_many_sets_of_joints_a_topic_may_have():
+    merger = Merger(("x",))
+    for k in range(64):
+        feed(merger, "/a", [k], ("x", f"y{k}"), q=np.ones((1, 2)))
+        feed(merger, "/a", [k], (f"z{k}",), q=np.ones((1, 1)))
+    with pytest.raises(InputError, match="topic /a changes its joints from message to message: 65 different sets"):
+        feed(merger, "/a", [64], ("x", "y64"), q=np.ones((1, 2)))
+    merger = Merger(("x",))
+    for part in range(3):
+        names = [f"j{part}_{k}" for k in range(6000)]
+        feed(merger, "/a", [part], names, q=np.ones((1, 6000)))
+    assert len(merger.seen) == 12_000, "beyond ten thousand names no more are kept"
+    feed(merger, "/a", [9], ("x",))
+    assert merger.waiting == 0 and "x" not in merger.seen, "a message without values says nothing"
+
+
+# --- folders
+
+
+def metadata(folder, files, count=None):
+    content = {"relative_file_paths": files} | ({} if count is None else {"message_count": count})
+    (folder / "metadata.yaml").write_text(yaml.safe_dump({"rosbag2_bagfile_information": content}))
+
+
+def parts(folder, *names, count=10):
+    """Write bag files with so many joint states each, whose positions tell the file and the row."""
+    folder.mkdir()
+    for number, name in enumerate(names):
+        with BagWriter(folder / "tmp", name=name) as writer:
+            rows = np.arange(number * 100, number * 100 + count)
+            writer.write_joint_states(
+                writer.add_topic("/joint_states"), ("a",), EPOCH + rows * 10**6, [rows[:, None] * 1.0, None, None]
+            )
+        (folder / "tmp" / f"{name}_0.mcap").rename(folder / f"{name}.mcap")
+        (folder / "tmp" / "metadata.yaml").unlink()
+        (folder / "tmp").rmdir()
+    return folder
+
+
+def test_the_files_that_metadata_names(tmp_path):
+    folder = parts(tmp_path / "bag", "b", "a", "c")
+
+    def read(files, count=None):
+        metadata(folder, files, count)
+        samples = load_samples(folder)
+        return sorted({int(x) // 100 for x in samples.q[:, 0]}), [str(note) for note in samples.notes]
+
+    assert read(["b.mcap", "a.mcap", "c.mcap"]) == ([0, 1, 2], [])
+    assert read(["old/folder/a.mcap", "a.mcap"]) == ([1], []), "older bags name the folder; one file counts once"
+    found, notes = read(["b.mcap", "x.mcap", "c.mcap.zstd"])
+    assert found == [0, 2] and notes == ["metadata.yaml names the file 'x.mcap', which is not there"]
+    assert read(["x.mcap"])[0] == [0, 1, 2], "then all there are"
+    for odd in ([], "b.mcap", [1], None):
+        assert read(odd)[0] == [0, 1, 2]
+    for count, missing in ((30, None), (31, 1), (29, None), (0, None), (-5, None), ("x", None), (99, 69)):
+        _, notes = read(["b.mcap", "a.mcap", "c.mcap"], count)
+        text = f"{missing} of the {count} messages announced by metadata.yaml are missing"
+        assert notes == ([text] if missing else [])
+
+
+def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_the_only_one(tmp_path):
+    folder = parts(tmp_path / "bag", "a", "b")
+    metadata(folder, ["a.mcap", "b.mcap"])
+    (folder / "a.mcap").write_bytes(b"rubbish")
+    bag = open_bag(folder)
+    assert len(bag.files) == 1 and len(bag.warnings) == 1 and "a file of the bag was left out" in bag.warnings[0]
+    (folder / "b.mcap").write_bytes(b"rubbish")
+    with pytest.raises(InputError, match="no file of this bag can be read"):
+        open_bag(folder)
+    with pytest.raises(InputError, match="not an MCAP file"):
+        open_bag(folder / "a.mcap")
+
+
+def test_warnings_name_the_file_where_there_are_several():
+    files = [SimpleNamespace(channels=[], warnings=[text] if text else []) for text in ("cut", "", "damaged")]
+    assert Bag(Path("x"), tuple(files), ("odd",)).file_warnings() == ["odd", "file 1: cut", "file 3: damaged"]
+    assert Bag(Path("x"), tuple(files[:1]), ("odd",)).file_warnings() == ["odd", "cut"]
+
+
+def test_names_of_bag_files():
+    names = ["bag_10.mcap", "bag_2.mcap", "bag.mcap", "bag_1.mcap", "Bag_3.mcap"]
+    assert sorted(names, key=_numbers) == ["Bag_3.mcap", "bag.mcap", "bag_1.mcap", "bag_2.mcap", "bag_10.mcap"]
+    assert _numbers("7" * 30 + "a") == [(int("7" * 18), ""), (-1, "a")]
+    kinds = {"a.MCAP": "mcap", "a.b.db3.zstd": "db3", "a.bag.zst": "bag", "a": "a", "mcap.csv": "csv"}
+    assert {name: _kind(Path(name)) for name in kinds} == kinds
+    assert is_bag(Path("x.db3")) and not is_bag(Path("x.csv")) and is_bag(Path("/"))
+
+
+def test_of_a_folder_without_metadata_one_kind_of_file_counts(tmp_path):
+    folder = parts(tmp_path / "bag", "b_10", "b_9")
+    (folder / "z.db3").write_bytes(b"rubbish")
+    (folder / "notes.txt").write_text("x")
+    bag = open_bag(folder)
+    assert [file.path.name for file in bag.files] == ["b_9.mcap", "b_10.mcap"] and bag.announced is None
+
+
+# --- MCAP
+
+
+def test_a_summary_of_very_many_records(tmp_path):
+    """A summary is scanned in parts; what stands behind the first fifty thousand records counts too."""
+    with BagWriter(tmp_path / "bag") as writer:
+        channel = writer.add_topic("/joint_states")
+        for k in range(3):
+            writer.write(channel, joint_state(("a",), k, [[k], None, None]), 1000 + k)
+            writer.flush()
+    file = tmp_path / "bag" / "bag_0.mcap"
+    data = file.read_bytes()
+    footer = len(data) - 9 - 20 - 8
+    (start,) = struct.unpack_from("<Q", data, footer + 9)
+    filler = mcap_write.record(0x80, b"") * 50_001
+    tail = mcap_write.record(mcap.FOOTER, struct.pack("<QQI", start, 0, 0)) + mcap.MAGIC
+    file.write_bytes(data[:start] + filler + data[start:footer] + tail)
+    read = McapFile(file)
+    assert len(read._chunks) == 3 and [(c.topic, c.count) for c in read.channels] == [("/joint_states", 3)]
+    assert sum(len(block) for block in read.blocks([channel])) == 3 and not read.warnings
+
+
+@pytest.mark.parametrize(("more", "known"), [(0, True), (1, False)])
+def test_a_description_may_have_four_megabytes(tmp_path, more, known):
+    """No summary: the file is walked through, and a record that is too long is not read."""
+    name = "sensor_msgs/msg/JointState"
+    size = (4 << 20) + more - 2 - 4 - len(name) - 4 - len("ros2msg") - 4
+    schema = mcap_write.schema(1, name, "#" * size)
+    assert len(schema) == 9 + (4 << 20) + more
+    rest = mcap_write.channel(1, 1, "/j", {}) + mcap_write.message(1, 0, 5, 5, b"data")
+    (tmp_path / "a.mcap").write_bytes(mcap_write.beginning("t") + schema + rest)
+    found = McapFile(tmp_path / "a.mcap")
+    assert [c.type for c in found.channels] == ([name] if known else [])
+    assert bool(found.warnings)
+
+
+def test_a_database_that_lists_more_than_it_can_hold(tmp_path):
+    import sqlite3
+    from contextlib import closing
+
+    path = tmp_path / "a.db3"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE topics (id INTEGER, name TEXT, type TEXT, serialization_format TEXT)")
+        connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp, data BLOB)")
+        connection.executemany(
+            "INSERT INTO messages (topic_id, timestamp, data) VALUES (1, ?, ?)", [(k, bytes(1000)) for k in range(3)]
+        )
+    file = SqliteFile(path)
+    for spare, blocks in ((0, 1), (-1, 0)):
+        file._size = 3 * (1000 + 8) + spare - (1 << 20)
+        assert len(list(file.blocks([1]))) == blocks
+        assert file.warnings == (
+            [] if blocks else ["the database is damaged: it lists more messages than the file can hold"]
+        )
+
+
+# --- messages
+
+
+def test_a_description_with_its_fields_in_another_order_is_followed():
+    head = "std_msgs/Header header # when\nstring[] name\n"
+    plain = head + "float64[] position\nfloat64[] velocity\nfloat64[] effort\n"
+    turned = head + "float64[] effort\nfloat64[] velocity\nfloat64[] position\n"
+    payload = joint_state(("a", "b"), 7, [[1.0, 2.0], None, [5.0, 6.0]])
+    for text, q, tau in ((plain, [1, 2], [5, 6]), (turned, [5, 6], [1, 2]), ("", [1, 2], [5, 6])):
+        decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr", text))
+        (found,) = decoder.decode(block_of([payload], [1], [0]))
+        assert (found.arrays["q"].tolist(), found.arrays["tau"].tolist()) == ([q], [tau]) and "dq" not in found.arrays
+        assert found.header.tolist() == [7] and found.names == ("a", "b") and decoder.failed == 0
+    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr", "float64[] ] nonsense"))
+    assert list(decoder.decode(block_of([payload] * 3, [1] * 3, [0] * 3))) == [] and decoder.failed == 3
+    assert "description of sensor_msgs/msg/JointState cannot be read" in decoder.reason
+
+
+def test_messages_of_impossible_sizes_are_counted():
+    good = joint_state(("a",), 7, [[1.0], None, None])
+    most = 16 << 20
+    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
+    block = block_of([bytes(3), good, bytes(most + 1), good], [1] * 4, [0] * 4)
+    rows = np.concatenate([found.rows for found in decoder.decode(block)])
+    assert rows.tolist() == [1, 3] and decoder.failed == 2 and decoder.reason == "a message has an impossible size"
+    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
+    (found,) = decoder.decode(block_of([bytes(4), bytes(most)], [1] * 2, [0] * 2))
+    assert found.rows.tolist() == [1] and not found.arrays, "zeros are a message without joints"
+    assert decoder.failed == 1 and decoder.reason == "the message is too short"
+
+
+@pytest.mark.parametrize("count", [5, 40])
+def test_messages_of_many_forms_are_all_read_in_their_order(count):
+    """More forms of one length than are kept: those left are read one by one, with the same values."""
+    rng = np.random.default_rng(count)
+    names = [(f"{k:02d}", "zz") for k in range(count)]
+    which = rng.integers(0, count, 300)
+    values = rng.normal(size=(300, 2))
+    payloads = [joint_state(names[w], k, [values[k], None, -values[k]]) for k, w in enumerate(which)]
+    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
+    for _ in range(2):
+        seen = {}
+        for found in decoder.decode(block_of(payloads, [1] * 300, [0] * 300)):
+            for row, stamp, q, tau in zip(
+                found.rows, found.header, found.arrays["q"], found.arrays["tau"], strict=True
+            ):
+                assert row not in seen and stamp == row and found.names == names[which[row]]
+                seen[int(row)] = (q.tolist(), tau.tolist())
+        assert seen == {k: (v.tolist(), (-v).tolist()) for k, v in enumerate(values)} and decoder.failed == 0
+
+
+def stamped(sec, nanosec, **fields):
+    return SimpleNamespace(
+        header=SimpleNamespace(stamp=SimpleNamespace(sec=sec, nanosec=nanosec)), joint_names=["a", "b"], **fields
+    )
+
+
+def point(base, *, effort=True):
+    fields = ("positions", "velocities", "accelerations", "effort")
+    values = {name: np.array([base + k, base + k + 0.5]) for k, name in enumerate(fields)}
+    return SimpleNamespace(**(values if effort else values | {"effort": np.zeros(0)}))
+
+
+@pytest.mark.parametrize("today", [True, False])
+@pytest.mark.parametrize(("effort", "output"), [(True, True), (False, True), (False, False)])
+def test_points_of_a_controller(today, effort, output):
+    measured, commanded = ("feedback", "reference") if today else ("actual", "desired")
+    fields = {measured: point(10, effort=effort), commanded: point(20)} | ({"output": point(30)} if output else {})
+    stamp, names, arrays = _READERS[CONTROLLER_STATE](stamped(3, 4, **fields))
+    assert stamp == 3_000_000_004 and names == ("a", "b")
+    found = {field: values.tolist() for field, values in arrays.items()}
+    tau = [13, 13.5] if effort else [33, 33.5] if output else []
+    expected = {
+        "q": [10, 10.5],
+        "dq": [11, 11.5],
+        "ddq": [12, 12.5],
+        "tau": tau,
+        "q_r": [20, 20.5],
+        "tau_f": [23, 23.5],
+    }
+    assert found == expected
+
+
+def test_interfaces_of_dynamic_joint_states():
+    def interfaces(**values):
+        return SimpleNamespace(interface_names=list(values), values=list(values.values()))
+
+    first = interfaces(position=1.0, velocity=2.0, acceleration=3.0, effort=4.0, temperature=5.0, current=6.0)
+    message = stamped(0, 9, interface_values=[first, interfaces(torque=7.0, position=8.0), interfaces(position=0.0)])
+    stamp, names, arrays = _READERS[DYNAMIC_STATE](message)
+    assert stamp == 9 and names == ("a", "b")
+    nan = np.nan
+    expected = {"q": [1, 8], "dq": [2, nan], "ddq": [3, nan], "tau": [4, 7], "temperature": [5, nan]}
+    assert set(arrays) == set(expected)
+    for field, values in expected.items():
+        np.testing.assert_array_equal(arrays[field], values)
+
+
+# --- samples of a bag
+
+
+def test_pieces_are_yielded_when_so_many_wait(tmp_path):
+    with BagWriter(tmp_path / "bag") as writer:
+        channel = writer.add_topic("/joint_states")
+        for k in range(12):
+            rows = np.arange(10 * k, 10 * k + 10)
+            writer.write_joint_states(channel, ("a",), EPOCH + rows * 10**6, [rows[:, None] * 1.0, None, None])
+            writer.flush()
+    for chunk, sizes in ((30, [30] * 4), (35, [40] * 3), (120, [120]), (10, [10] * 12), (70, [70, 50])):
+        found = list(iter_samples(tmp_path / "bag", chunk=chunk))
+        assert [len(piece) for piece in found] == sizes
+        np.testing.assert_array_equal(np.concatenate([p.t for p in found]), np.arange(120) / 1000)
+        assert {p.start_ns for p in found} == {EPOCH}
+    evenly = list(iter_samples(tmp_path / "bag", chunk=70, reading=Reading(rate=50.0)))
+    np.testing.assert_allclose(np.concatenate([p.t for p in evenly]), np.arange(120) / 50.0)
+
+
+def test_what_a_bag_that_gives_nothing_says(tmp_path):
+    for name, payload, words in (
+        ("damaged", b"\0\1\0\0" + bytes(3), r"none of the 4 messages on /joint_states can be decoded \(.+\)"),
+        ("blank", joint_state(("a",), 5, [None, None, None]), "there is no joint state on /joint_states; record"),
+    ):
+        with BagWriter(tmp_path / name) as writer:
+            channel = writer.add_topic("/joint_states")
+            for k in range(4):
+                writer.write(channel, payload, EPOCH + k)
+        with pytest.raises(InputError, match=words):
+            load_samples(tmp_path / name)
+
+
+def test_times_before_the_first_that_is_known():
+    """A logger may begin with rows that have no time."""
+    pieces = [Samples(np.full(3, np.nan), ("a",), np.ones((3, 1))), Samples(np.arange(4.0), ("a",), np.ones((4, 1)))]
+    notes = []
+    found = list(in_order(lambda _: iter(pieces), notes, size=2))
+    assert np.concatenate([piece.t for piece in found]).tolist() == [0, 1, 2, 3]
+    assert [note.text for note in notes] == ["3 samples without a time were dropped"]
+
+
+def test_messages_packed_one_by_one_are_not_played(tmp_path):
+    bag = write_bag(tmp_path / "bag", plain_messages(5)[0], compression="message")
+    with pytest.raises(InputError, match="compressed message by message; convert it first"):
+        list(recorded_messages(bag))
+
+
+def test_messages_of_a_chunk_are_played_in_the_order_of_their_times(tmp_path):
+    with BagWriter(tmp_path / "bag") as writer:
+        a, b = writer.add_topic("/a/joint_states"), writer.add_topic("/b/joint_states")
+        for k in (3, 1, 2, 0):
+            writer.write(a if k % 2 else b, joint_state(("x" if k % 2 else "y",), k, [[k], None, None]), EPOCH + k)
+    found = [
+        (m.stamp - EPOCH, m.topic) for m in recorded_messages(tmp_path / "bag", topic="/a/joint_states,b/joint_states")
+    ]
+    assert found == [(0, "/b/joint_states"), (1, "/a/joint_states"), (2, "/b/joint_states"), (3, "/a/joint_states")]
