@@ -154,7 +154,6 @@ class LiveStatistics:
         self._nan: dict[tuple[str, str], int] = {}
         self.first_ns = self.last_ns = 0
         self._intervals = np.zeros(4096)
-        self._longest = 0.0
         self._states = LiveStates(())
 
     def take(self, message: bytes) -> None:
@@ -163,7 +162,6 @@ class LiveStatistics:
         if self.count:
             interval = 1e-9 * (stamp - self.last_ns)
             self._intervals[self.count % len(self._intervals)] = interval
-            self._longest = max(self._longest, interval)
             self.jumps_back += interval < 0
         else:
             self.first_ns = stamp

@@ -26,7 +26,6 @@ WRENCH = "geometry_msgs/msg/WrenchStamped"
 AXES = ("force.x", "force.y", "force.z", "torque.x", "torque.y", "torque.z")
 SHORT = ("fx", "fy", "fz", "tx", "ty", "tz")
 MAX_MESSAGE = 1 << 16
-MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)

@@ -132,7 +132,7 @@ class McapFile:
         opcode, length = FRAME.unpack_from(footer)
         if opcode != mcap.FOOTER or length != 20 or footer[-len(mcap.MAGIC) :] != mcap.MAGIC:
             return None
-        fields = Fields(footer, FRAME.size, 20)
+        fields = Fields(footer, FRAME.size)
         start, _, crc = fields.integer(8), fields.integer(8), fields.integer(4)
         if not len(mcap.MAGIC) <= start < self.size - _FOOTER or self.size - _FOOTER - start > MAX_SUMMARY:
             return None
