@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -133,6 +133,188 @@ def test_all_that_is_certain_is_refused_in_one_line():
         diagnosis.refuse(found, "run")
     assert refused.value.what == "first; third; fourth" and refused.value.cure == "do this, and do more"
     diagnosis.refuse(found[1:2], "run")
+
+
+@pytest.mark.parametrize(
+    ("again", "evidence", "gain", "certain"),
+    [
+        (Factor(1.1, 0.001), (), 1.0, None),
+        (Factor(4.9, 0.001), (), 1.0, None),  # masses may be wrong by that
+        (Factor(6.0, 0.001), (), 1.0 / 6.0, False),
+        (Factor(29.0, 0.001), (), 1.0 / 29.0, False),
+        (Factor(31.0, 0.001), (), 1.0 / 31.0, True),
+        (Factor(0.21, 0.001), (), 1.0, None),
+        (Factor(0.19, 0.001), (), 1.0 / 0.19, False),
+        (Factor(0.03, 1e-5), (), 1.0 / 0.03, True),
+        (Factor(31.0, np.inf), (), 1.0, None),
+        (Factor(-1.1, 0.001), (), -1.0, True),
+        (Factor(-1.1, 0.001), (EffortEvidence(friction_r=0.7),), 1.0, None),  # friction brakes: no wrong sign
+        (Factor(-1.1, 0.001), (EffortEvidence(friction_r=0.4),), -1.0, True),
+        (Factor(-1.1, 0.001), (EffortEvidence(inertia=1.0),), 1.0, None),
+        (Factor(-1.1, 0.001), (EffortEvidence(inertia=0.0),), -1.0, True),
+        (Factor(-31.0, 0.001), (), -1.0 / 31.0, True),
+        (Factor(-31.0, 0.001), (EffortEvidence(inertia=1.0),), 1.0, None),
+    ],
+)
+def test_all_efforts_against_the_a_priori_masses(monkeypatch, again, evidence, gain, certain):
+    """What remains wrong after the joints agree with each other is a sign or a unit of them all."""
+    asked = []
+
+    def told(names, gains, agree, certain_unit):
+        asked.append((names, gains, agree, certain_unit))
+        return ()
+
+    monkeypatch.setattr(diagnosis, "against_prior", lambda information, base, prior: again)
+    monkeypatch.setattr(diagnosis, "_common_scale", lambda scale, evidence: 1.0)
+    monkeypatch.setattr(diagnosis, "relative_gains", lambda robot, base, information, start: (start, False))
+    monkeypatch.setattr(diagnosis, "_findings", told)
+    problem = SimpleNamespace(robot=ROBOT, information=None, base=None, prior=None)
+    three = [*evidence, *(EffortEvidence() for _ in range(3 - len(evidence)))]
+    diagnosis._efforts(problem, three, None)
+    ((names, gains, agree, sure),) = asked
+    assert names == ROBOT.active_names and agree is False
+    np.testing.assert_allclose(gains, np.full(3, gain))
+    assert certain is None or sure is certain
+
+
+def test_efforts_are_put_right_joint_by_joint_before_they_are_compared_with_masses(monkeypatch):
+    """The first gains are those of the joints' own evidence; masses are asked about rows with those that are found."""
+    seen = []
+
+    def told(names, gains, agree, certain_unit):
+        return (gains, agree, certain_unit)
+
+    def scale(information, base, prior):
+        seen.append(information)
+        return Factor(40.0, 0.01) if len(seen) == 1 else Factor(1.0, 0.01)
+
+    starts = []
+
+    def relative(robot, base, information, start):
+        starts.append(start)
+        return np.array([0.02, -0.02, 0.01]), True
+
+    monkeypatch.setattr(diagnosis, "against_prior", scale)
+    monkeypatch.setattr(diagnosis, "relative_gains", relative)
+    monkeypatch.setattr(diagnosis, "scaled", lambda information, gains: (information, gains.tolist()))
+    monkeypatch.setattr(diagnosis, "_findings", told)
+    problem = SimpleNamespace(robot=ROBOT, information="rows", base=None, prior=None)
+    evidence = [EffortEvidence(), EffortEvidence(friction_r=-0.9), EffortEvidence()]
+    gains, agree, certain = diagnosis._efforts(problem, evidence, None)
+    assert seen == ["rows", ("rows", [0.02, -0.02, 0.01])] and agree and certain
+    np.testing.assert_allclose(starts, [[0.025, -0.025, 0.025]])
+    np.testing.assert_allclose(gains, [0.02, -0.02, 0.01])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "described", "named"), [(True, 0.111, True), (True, 0.109, False), (False, 0.2, False)]
+)
+def test_a_wrong_mounting_is_named_unless_reversed_efforts_explain_it(monkeypatch, wrong, described, named):
+    tau = np.arange(12.0).reshape(4, 3) + 1.0
+    motion = SampledMotion(*(np.zeros((4, 3)) for _ in range(3)), tau)
+    first = SimpleNamespace(wrong=wrong, error=0.1, described=0.8, angle=90.0, gravity=(9.81, 0.0, 0.0), certain=False)
+    asked = []
+
+    def told(robot, given):
+        asked.append(given.tau)
+        return first if len(asked) == 1 else SimpleNamespace(described=described)
+
+    monkeypatch.setattr(diagnosis, "mounting", told)
+    evidence = [EffortEvidence(), EffortEvidence(friction_r=-0.9), EffortEvidence()]
+    found = diagnosis._mounting(ROBOT, motion, evidence)
+    assert (found is not None) == named
+    if wrong:
+        np.testing.assert_array_equal(asked[1], tau * np.array([1.0, -1.0, 1.0]))
+    if found is not None:
+        assert option_of(found) == ("gravity", (9.81, 0.0, 0.0)) and not found.certain and found.kind == "gravity"
+        assert "90 degrees" in found.what and "80 %" in found.what and "10 %" in found.what
+    monkeypatch.setattr(diagnosis, "mounting", lambda *_: None)
+    assert diagnosis._mounting(ROBOT, motion, evidence) is None
+
+
+@pytest.mark.parametrize(
+    ("reach", "unit", "named"),
+    [
+        ((1.0, 2.0, 0.1), 180.0 / np.pi, ROBOT.active_names[:2]),  # 5.7 is less than a turn
+        ((1.0, 2.0, 1.5), 180.0 / np.pi, ROBOT.active_names),
+        ((9.0, 2.0, 1.5), 1.0, None),  # more than a turn, in radians
+        ((0.1, 0.1, 0.1), 180.0 / np.pi, None),
+    ],
+)
+def test_angles_in_degrees_are_named_where_a_joint_turns_too_far(reach, unit, named):
+    rng = np.random.default_rng(3)
+    q, dq, ddq = rng.uniform(-1.0, 1.0, (3, 400, 3)) * np.array(reach)
+    tau = inverse_dynamics(ROBOT, standard_vector(ROBOT), q, dq, ddq)
+    tau = tau + 0.01 * tau.std(axis=0) * rng.normal(size=tau.shape)
+    prepared = as_prepared(ROBOT, unit * q, unit * dq, unit * ddq, tau)
+    base = base_parameters(ROBOT)
+    problem = SimpleNamespace(robot=ROBOT, base=base, prepared=[prepared], information=inform(ROBOT, base, [prepared]))
+    found = diagnosis._degrees(problem, sampled_motion([prepared]))
+    assert (None if found is None else found.joints) == named
+    assert found is None or (option_of(found) == ("angle_unit", "deg") and found.kind == "position_unit")
+    turned = diagnosis._in_radians(prepared, np.array([2.0, 3.0, 0.5]))
+    for one, other in zip(("q", "dq", "ddq"), (q, dq, ddq), strict=True):
+        np.testing.assert_allclose(getattr(turned, one), unit * other * np.array([2.0, 3.0, 0.5]))
+    np.testing.assert_allclose(turned.top_speed, prepared.top_speed * np.array([2.0, 3.0, 0.5]))
+
+
+def test_the_error_of_joints_fitted_alone_is_relative_to_all_torques():
+    motion, tau = noisy((1.0, 1.0, 1.0))
+    base, information = information_of(tau, motion)
+    Y = regressor(ROBOT, *motion)[:, :, base.columns(ROBOT)]
+    left = []
+    for j in range(3):
+        W = Y[:, j, information.columns[j]]
+        x, _, rank, _ = np.linalg.lstsq(W, tau[:, j], rcond=None)
+        left.append(np.linalg.norm(tau[:, j] - W @ x) / np.sqrt(len(tau) - rank))
+    expected = np.linalg.norm(left) / np.sqrt(np.sum(np.mean(tau**2, axis=0)))
+    assert diagnosis._own_error(information) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("terms", "own", "friction", "law", "of_law", "named"),
+    [
+        ((), True, "auto", True, True, True),  # auto has looked already
+        ((), True, "viscous", True, True, True),
+        ((), True, "viscous", True, False, False),  # with the law of the data the joints agree
+        ((), True, "viscous", False, False, True),
+        ((), False, "viscous", True, True, False),
+        (("a term",), True, "auto", True, True, True),
+        (("a term",), False, "auto", True, True, False),
+    ],
+)
+def test_efforts_are_judged_by_the_law_that_data_support(monkeypatch, terms, own, friction, law, of_law, named):
+    """own: whether something is wrong by the law asked for, of_law: by that of the data; by plain friction it is."""
+    asked = []
+
+    def efforts(problem, evidence, motion):
+        asked.append(problem.name)
+        return ("wrong",) if {"asked": own, "plain": own or bool(terms), "law": of_law}[problem.name] else ()
+
+    @dataclass(frozen=True)
+    class Small:
+        name: str
+        robot = ROBOT
+        prepared = ()
+        terms: tuple = ()
+        information: str = "rows"
+
+        def plain(self):
+            return Small("plain")
+
+    monkeypatch.setattr(diagnosis, "_efforts", efforts)
+    monkeypatch.setattr(diagnosis, "coarser", lambda information, most: (information, most))
+    monkeypatch.setattr(diagnosis, "sampled_motion", lambda prepared: None)
+    monkeypatch.setattr(diagnosis, "effort_evidence", lambda robot, motion: ["one"])
+    monkeypatch.setattr(diagnosis, "_degrees", lambda problem, motion: None)
+    monkeypatch.setattr(diagnosis, "_mounting", lambda robot, motion, evidence: None)
+    monkeypatch.setattr(diagnosis, "_law_of_data", lambda plain: Small("law") if law else None)
+    found = diagnosis.diagnose(Small("asked", terms), friction=friction)
+    assert bool(found.findings) == named and found.evidence == ("one",)
+    assert ("asked" in asked) == bool(terms)
+    for hides in ("_degrees", "_mounting"):
+        monkeypatch.setattr(diagnosis, hides, lambda *_: "this first")
+        assert diagnosis.diagnose(Small("asked", terms), friction=friction).findings == ("this first",)
 
 
 # --- efforts against the other joints and the a priori masses

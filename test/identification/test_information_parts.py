@@ -15,6 +15,7 @@ from ros2_dynid.identification.estimators.energy_rows import energy_rows
 from ros2_dynid.identification.estimators.information import (
     Block,
     Information,
+    _stretches,
     coarser,
     combine,
     compressed,
@@ -361,3 +362,20 @@ def test_what_is_known_of_some_information_is_not_computed_again():
     assert all(a.R[0] is b.R[1] for a, b in zip(some.blocks, both.blocks, strict=True))
     found = wls(both)
     assert wls(both) is found and wls(both, np.ones(both.size)) is not found and wls(both, bars=False) is not found
+
+
+@pytest.mark.parametrize(
+    ("numbers", "stretches"),
+    [
+        (range(64), [(2, 0)]),
+        (range(1, 64), [*((0, k) for k in range(1, 8)), *((1, k) for k in range(1, 8))]),
+        (range(64, 128), [(2, 1)]),
+        (range(63), [*((1, k) for k in range(7)), *((0, k) for k in range(56, 63))]),
+        ([k for k in range(32) if k != 9], [(1, 0), (0, 8), *((0, k) for k in range(10, 16)), (1, 2), (1, 3)]),
+        ([], []),
+    ],
+)
+def test_blocks_are_put_together_from_few_stretches(numbers, stretches):
+    found = _stretches(list(numbers))
+    assert found == stretches
+    assert [k for level, at in found for k in range(at * 8**level, (at + 1) * 8**level)] == list(numbers)

@@ -15,11 +15,12 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.covariance import Moments, jackknife
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.loads import from_model, loaded_friction, payload_fit, quick_load, tool_fit
-from ros2_dynid.identification.loads.drive_gains import _store, drive_gains
+from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, _store, drive_gains
 from ros2_dynid.identification.loads.joint_agreement import agreement
 from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.preparation import as_prepared
@@ -262,6 +263,48 @@ def test_a_quick_load_from_rows_and_a_model():
         quick_load.quick_load(lost, BASE, loaded)
 
 
+def test_a_quick_load_is_drawn_towards_a_compact_body_and_has_the_bars_of_all_it_rests_on(monkeypatch):
+    """By the rows themselves: the prior is that of the load found, the covariance that of data, prior and model."""
+    model, _ = stored()
+    std = np.where(np.arange(len(BASE)) == 4, np.inf, model.std)
+    model = replace(model, std=std)
+    loaded = rows_of(truth(ten()), 1, delay=True).take(range(5))
+    told = []
+
+    def kept(robot, found, value, covariance, rows, M_L, **more):
+        told.append((found, covariance))
+        return payload_fit.load_of(robot, found, value, covariance, rows, M_L, **more)
+
+    monkeypatch.setattr(quick_load, "load_of", kept)
+    quick_load.quick_load(model, BASE, loaded)
+    ((found, C),) = told
+    known = np.arange(len(BASE)) != 4
+    np.testing.assert_array_equal(C, np.where(np.outer(known, known), model.covariance, 0.0))
+    b, M_L = len(BASE), payload_fit.load_map(ROBOT, BASE, ROBOT.n)
+    mean, spread = quick_load._prior(found.load, 1)
+    P = np.diag(spread**-2.0)
+    X, y, Y, blocks = [], [], [], []
+    for k, block in enumerate(loaded.blocks):
+        for j, columns in enumerate(loaded.columns):
+            wide = np.zeros((len(block.R[j]), b + 1))
+            wide[:, columns] = block.R[j][:, :-1] / found.sigma[j]
+            X.append(np.column_stack((wide[:, b:], wide[:, :b] @ M_L)))
+            Y.append(wide[:, :b])
+            y.append(block.R[j][:, -1] / found.sigma[j] - wide[:, :b] @ model.value)
+            blocks += [k] * len(wide)
+    X, Y, y, blocks = np.vstack(X), np.vstack(Y), np.concatenate(y), np.array(blocks)
+    inverse = np.linalg.inv(X.T @ X + P)
+    np.testing.assert_allclose(found.value, inverse @ (X.T @ y + P @ mean), rtol=1e-2, atol=1e-5)
+    left, B = y - X @ found.value, len(loaded.blocks)
+    A = np.array([X[blocks == k].T @ X[blocks == k] + P / B for k in range(B)])
+    g = np.array([X[blocks == k].T @ left[blocks == k] + P @ (mean - found.value) / B for k in range(B)])
+    of_data, dof = jackknife(Moments(A, g, np.zeros(B, dtype=int)))
+    G = inverse @ X.T @ Y
+    wanted = of_data + inverse @ P @ inverse + G @ C @ G.T
+    np.testing.assert_allclose(np.diag(found.covariance), np.diag(wanted), rtol=0.02)
+    assert found.dof == pytest.approx(dof) and np.all(found.identified) and found.rank == 11
+
+
 @pytest.mark.parametrize(("kilograms", "told"), [(30.0, True), (300.0, False)])
 def test_a_load_that_is_hardly_known_is_not_told(kilograms, told):
     """A mass that is not known to 100 kg is none."""
@@ -323,6 +366,92 @@ def test_gains_from_a_mass_and_from_a_whole_load():
             drive_gains(ROBOT, BASE, *parts, MASS, load=bad)
     with pytest.raises(InputError, match=r"no joint feels|no positive mass"):
         drive_gains(ROBOT, BASE, parts[0], parts[0], MASS)
+
+
+def test_joints_that_do_not_feel_the_mass_see_the_load_that_the_others_measured():
+    gains = np.array([3.0, -2.0, 50.0, 0.4, 1.0, 8.0])
+    parts = [rows_of(truth(load), k, 0.03, gains=gains) for k, load in enumerate((None, ten()))]
+    together = payload_fit.load_information(ROBOT, BASE, *parts)
+    found = drive_gains(ROBOT, BASE, *parts, MASS)
+    assert found.from_mass == (True, True, True, False, False, False) and np.all(np.isfinite(found.value))
+    of_mass = np.where(found.from_mass, found.value, np.nan)
+    load, draws = _measured_load(together, of_mass, MASS)
+    assert load[-1] == pytest.approx(MASS) and all(draw[-1] == pytest.approx(MASS) for draw in draws)
+    scatter = np.std(draws, axis=0)[:9]
+    assert len(draws) == 32 and np.all(np.abs(load - ten())[:9] < 5 * scatter) and np.all(scatter > 0.0)
+    first = together.layout.load.start
+    for j in (3, 4, 5):
+        R, columns = together.triangle(j), together.columns[j]
+        own, of_load = R[:, :-1][:, columns < first], R[:, :-1][:, columns >= first]
+
+        def share(direction, own=own, of_load=of_load, tau=R[:, -1]):
+            return np.linalg.lstsq(np.column_stack((own, of_load @ direction)), tau, rcond=None)[0][-1]
+
+        assert found.value[j] == pytest.approx(1.0 / share(load), rel=1e-6)
+        assert abs(found.value[j] - gains[j]) < 5 * found.std[j]
+        if j != 4:
+            continue
+        _, error = _one_joint(together, j, load, free=False)
+        doubt = np.std([share(draw) for draw in draws])
+        assert doubt > 0.1 * error
+        assert found.std[j] == pytest.approx(np.hypot(error, doubt) / share(load) ** 2, rel=1e-5)
+    for j in (0, 1, 2):  # the mass alone, the load's other parameters being what they are
+        R = together.triangle(j)
+        value, *_ = np.linalg.lstsq(R[:, :-1], R[:, -1], rcond=None)
+        assert found.value[j] == pytest.approx(MASS / value[-1], rel=1e-4)
+
+
+def test_gains_with_a_whole_load_are_one_fit_of_all_joints():
+    """v_j g_j = W_j base + W_Lj load, rows divided by the size of the effort; bars by blocks left out in turn."""
+    gains, load = np.array([3.0, -2.0, 50.0, 0.4, 1.0, 8.0]), ten()
+    parts = [rows_of(truth(x), k, 0.01, gains=gains).take(range(4)) for k, x in enumerate((None, load))]
+    together = payload_fit.load_information(ROBOT, BASE, *parts)
+    b, n = len(BASE), ROBOT.n
+    first = together.layout.load.start
+
+    def fit(left_out=None):
+        rows = []
+        for j, columns in enumerate(together.columns):
+            size = np.linalg.norm(together.triangle(j)[:, -1])
+            for k, block in enumerate(together.blocks):
+                if k != left_out:
+                    R = block.R[j] / size
+                    wide = np.zeros((len(R), b + n + 1))
+                    of_base = columns < b
+                    wide[:, columns[of_base]] = R[:, :-1][:, of_base]
+                    wide[:, b + j] = -R[:, -1]
+                    wide[:, -1] = -R[:, :-1][:, columns >= first] @ load[columns[columns >= first] - first]
+                    rows.append(wide)
+        A = np.vstack(rows)
+        scale = np.maximum(np.linalg.norm(A[:, :-1], axis=0), 1e-300)
+        return (np.linalg.lstsq(A[:, :-1] / scale, A[:, -1], rcond=None)[0] / scale)[b:]
+
+    found = drive_gains(ROBOT, BASE, *parts, np.nan, load=load)
+    each = np.array([fit(k) for k in range(8)])
+    std = np.sqrt(7 / 8 * np.sum((each - each.mean(axis=0)) ** 2, axis=0))
+    good = std < 0.2 * np.abs(fit())
+    assert np.count_nonzero(good) >= 4
+    np.testing.assert_allclose(found.value[good], fit()[good], rtol=1e-5)
+    np.testing.assert_allclose(found.std[good], std[good], rtol=1e-3)
+    assert np.all(np.isnan(found.value[~good])) and np.all(np.isnan(found.std[~good]))
+
+
+def test_a_load_in_the_frame_of_a_link_and_links_that_do_not_carry_it():
+    found = Estimate(
+        ColumnLayout(0, 0, 10), ten(), 1e-6 * np.eye(10), np.ones(10, bool), np.ones(6), 1.0, 10, Method.WLS, np.inf
+    )
+    robot = replace(ROBOT, tools={"flange": (ROBOT.n, pose()), "elbow": (3, pose())})
+    own = payload_fit.payload_of(robot, found, ROBOT.n, None)
+    moved = payload_fit.payload_of(robot, found, ROBOT.n, "flange")
+    assert own.frame == f"joint {ROBOT.joints[-1].name}" and moved.frame == "flange" and own.joint == ROBOT.n
+    np.testing.assert_allclose(own.com, COM)
+    np.testing.assert_allclose(pose()[:3, :3] @ moved.com + pose()[:3, 3], COM, atol=1e-12)
+    np.testing.assert_allclose(pose()[:3, :3] @ moved.inertia @ pose()[:3, :3].T, INERTIA, atol=1e-12)
+    for link in ("elbow", "nowhere"):
+        with pytest.raises(InputError, match="choose from flange"):
+            payload_fit.payload_of(robot, found, ROBOT.n, link)
+    with pytest.raises(InputError, match="choose from none"):
+        payload_fit.payload_of(replace(robot, tools={}), found, ROBOT.n, "flange")
 
 
 def test_gains_scatter_as_their_bars_say():

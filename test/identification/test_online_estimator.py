@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification import online
 from ros2_dynid.identification.estimators.information import Block
 from ros2_dynid.identification.model_file import TorqueError, model_of
 from ros2_dynid.identification.online import OnlineEstimator
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
+from ros2_dynid.identification.preparation.prepared import as_prepared
+from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.identification.torque_std import torque_std
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.plant import Plant
 from ros2_dynid.sim.simulated_robot import Imperfections
@@ -307,3 +313,37 @@ def test_the_newest_state_that_was_worked_on():
     for k in range(3):
         estimator.take(np.full(3, 0.1 * k), np.ones(3))
     assert estimator.samples == 8
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7])
+@pytest.mark.parametrize("count", [9, 10, 40])
+def test_outputs_of_a_kernel_start_where_it_first_fits(step, count):
+    rng = np.random.default_rng(step)
+    x, kernel = rng.normal(size=(count, 2)), rng.normal(size=9)
+    found = online._inside(x, kernel, step)
+    wanted = np.column_stack([np.convolve(column, kernel, mode="valid") for column in x.T])[::step]
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_the_torque_of_the_references_friction_terms_is_taken_off():
+    rng = np.random.default_rng(0)
+    q, dq, ddq, tau = rng.uniform(-1.0, 1.0, (4, 50, 3))
+    prepared = as_prepared(ROBOT, q, dq, ddq, tau)
+    plain = reference_of((0.5, 1.0, 0.1), (2.0, 0.5, 0.2))
+    assert online._without_terms(plain, prepared) is prepared
+    cubic = replace(plain, robot=replace(ROBOT, friction=(FrictionTerm(2, FrictionKind.CUBIC, 3.0),)))
+    found = online._without_terms(cubic, prepared)
+    np.testing.assert_allclose(found.tau, tau - np.column_stack((0 * q[:, 0], 3.0 * dq[:, 1] ** 3, 0 * q[:, 2])))
+    np.testing.assert_array_equal(found.q, q)
+
+
+def test_rows_that_were_used_are_not_used_again():
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    t = np.array([1.0, 1.1, 1.2, 1.3])
+    keep = np.array([[True, True, True, True], [True, False, True, False], [False, True, True, True]])
+    rows = Rows(t, np.zeros((2, 3, 4)), np.zeros((3, 4)), keep)
+    assert np.array_equal(estimator._new(rows).keep, keep)
+    estimator._last_row = 1.1
+    assert np.array_equal(estimator._new(rows).keep, keep & np.array([False, False, True, True]))
+    estimator._last_row = 1.3
+    assert not estimator._new(rows).keep.any()

@@ -197,6 +197,112 @@ def test_a_description_without_masses_is_no_prior():
         prior_sources.described_prior(replace(problem_of(), robot=bare))
 
 
+ZIGZAG = np.array([1.0, -1.0, 1.0, -1.0])
+"""Of four folds; the standard error of its mean is 1 / sqrt(3)."""
+
+
+@pytest.mark.parametrize(
+    ("gains", "weight", "gain"),
+    [
+        ([(0.11, 0.0)], 10.0, 0.11),  # 10.4 %
+        ([(0.10, 0.0)], 0.0, 0.10),  # 9.5 %
+        ([(-0.5, 0.0)], 0.0, -0.5),
+        ([(0.3, 0.50)], 10.0, 0.3),
+        ([(0.3, 0.54)], 0.0, 0.3),  # less than its standard error
+        ([(0.2, 0.0), (0.3, 0.0)], 20.0, 0.3),
+        ([(0.3, 0.0), (0.2, 0.0)], 10.0, 0.3),
+        ([(0.3, 0.0), (0.25, 0.09)], 20.0, 0.25),  # cannot be told from the best
+        ([(0.3, 0.0), (0.25, 0.08)], 10.0, 0.3),
+        ([(0.3, 0.0), (0.1, 0.0), (0.29, 0.1)], 30.0, 0.29),
+        ([(0.29, 0.1), (0.3, 0.0)], 20.0, 0.3),  # a smaller weight is not taken
+    ],
+)
+def test_weights_are_judged_by_their_errors_on_folds(gains, weight, gain):
+    errors = 2.0 - np.array([(0.0, 0.0), *gains]) @ np.array([np.ones(4), ZIGZAG])
+    ladder = [10.0 * (k + 1) for k in range(len(gains))]
+    told = priors._judged(errors, ladder)
+    assert told.weight == weight and told.gain == pytest.approx(1.0 - np.exp(-gain)) and not told.bodies
+    (size,) = [size for mean, size in gains if mean == gain]
+    assert told.scatter == pytest.approx(size / np.sqrt(3.0) * np.exp(-gain))
+    forced = priors._judged(errors, ladder, force=True)
+    assert forced.weight == (weight or ladder[0]) and forced.gain == told.gain
+
+
+def test_what_is_served_is_weighed_in_every_fold_near_the_weight_found_without():
+    _, information = rows_of(30, noise=3.0)
+    found = wls(information)
+    truth = BASE.values(ROBOT, true_parameters(ROBOT, 1))
+    prior = Prior(truth, np.diag(1.0 / (0.1 * np.abs(truth) + 0.1) ** 2), "x")
+    folds = [fold for count in (3, 5) for fold in block_folds(information, count)]
+    calls = []
+
+    def serve(part, one, drawn):
+        calls.append((part, one.value, drawn))
+        return one.value
+
+    first = priors.weigh(information, found, prior)
+    told = priors.weigh(information, found, prior, serve=serve)
+    few = [w for w in priors.WEIGHTS[::2] if 0.099 < w / first.weight < 10.01]
+    assert 2 <= len(few) <= 3 and len(calls) == len(folds) * (1 + len(few))
+    for f, fold in enumerate(folds):
+        mine = calls[f * (1 + len(few)) : (f + 1) * (1 + len(few))]
+        rest = [b for b in range(len(information.blocks)) if b not in fold]
+        T = weighted_triangle(information.take(rest), 1.0 / found.sigma)
+        assert all(np.array_equal(part.rows, information.take(rest).rows) for part, _, _ in mine)
+        assert mine[0][2] is None and [drawn.weighing.weight for _, _, drawn in mine[1:]] == few
+        for _, value, drawn in mine[1:]:
+            L = drawn.weighing.weight * prior.information
+            assert drawn.prior is prior and drawn.estimate.value is value
+            expected = np.linalg.solve(T.W.T @ T.W + L, T.W.T @ T.tau + L @ prior.mean)
+            np.testing.assert_allclose(T.W @ value, T.W @ expected, rtol=1e-5, atol=1e-5 * np.abs(T.tau).max())
+    errors = priors._held_out(information, found, prior, folds, few, None)
+    same = priors._judged(errors, few)
+    assert (told.weight, told.gain, told.scatter) == (same.weight, same.gain, same.scatter)
+    assert told.bodies and told.weight > 0.0
+
+    def served(without):
+        """Serve what is found, and `without` the prior something else."""
+        return lambda part, one, drawn: without if drawn is None else one.value
+
+    worse = priors.weigh(information, found, prior, serve=served(100.0 * truth))  # nobody would serve such bodies
+    assert (worse.weight, worse.gain) == (told.weight, told.gain) and worse.bodies
+    better = priors.weigh(information, found, prior, serve=served(truth))
+    assert better.weight == 0.0 and better.bodies and better.gain < told.gain
+    kept = priors.weigh(information, found, prior, force=True, serve=served(truth))
+    assert kept.weight == first.weight and not kept.bodies
+
+
+def test_the_prior_of_a_description_is_the_scatter_of_its_links_with_free_drives():
+    problem = problem_of()
+    prior = prior_sources.described_prior(problem)
+    M, names = standard.full_map(ROBOT, BASE), standard_names(ROBOT)
+    chi = consistency.made_consistent(ROBOT, standard_vector(ROBOT))
+    np.testing.assert_allclose(prior.mean, M @ chi)
+    link = np.array([name[:2] not in ("Ia", "Fv", "Fc", "of") for name in names])
+    S = M[:, link] @ np.linalg.inv(prior_sources.entropic_metric(ROBOT, chi)) @ M[:, link].T
+    wide = 1e9 * np.abs(S).max() * M[:, ~link] @ M[:, ~link].T  # a drive may have any value
+    L = np.linalg.inv(S + wide)
+    for k, leader in enumerate(BASE.leaders):
+        share = {"Fv": 1.0, "Fc": 1.0, "of": 0.1}.get(leader[:2])
+        if share is not None:
+            L[k, k] += (share * priors.torque_scale(problem.information, k)) ** -2
+    np.testing.assert_allclose(prior.information, L, rtol=1e-5, atol=1e-7 * np.abs(L).max())
+    assert prior.source == prior_sources.DESCRIBED and {n[:2] for n in BASE.leaders} >= {"Fv", "Fc", "of"}
+
+
+@pytest.mark.parametrize("sizes", [(1.0, 0.01, 3.0), (1.0, 1.0, 1.0), (20.0, 0.5, 0.1)])
+def test_guessed_bodies_are_balls_that_need_the_largest_torque_at_or_behind_their_joint(sizes):
+    prepared, _ = rows_of()
+    tau = prepared.tau * np.array(sizes)
+    bare = replace(ROBOT, parameters={})
+    guess = links_of(bare, prior_sources.bodies_to_start_from(bare, inform(ROBOT, BASE, [replace(prepared, tau=tau)])))
+    rms, length = np.sqrt(np.mean(tau**2, axis=0)), 0.5  # of the longest link
+    for k, body in enumerate(guess):
+        mass = max(rms[k:]) / (9.81 * length)
+        ball = 0.4 * mass * length**2
+        np.testing.assert_allclose(body, [ball, 0.0, 0.0, ball, 0.0, ball, 0.0, 0.0, 0.0, mass], rtol=1e-9, atol=1e-12)
+
+
 # --- friction that dissipates
 
 

@@ -129,3 +129,55 @@ def test_parts_of_the_information_keep_rows_in_motion_apart():
     both = combine([one, other])
     assert len(both.still) == len(both.blocks) and not both.still[-1].rows.any()
     assert np.array_equal(with_standstill(both).in_motion().rows, one.rows + other.rows)
+
+
+def rows_at_rest(moving, resting, seed=0, noise=(0.1, 1.0)):
+    """Return rows of joints that feel two columns of their own: so many in motion, and so many at rest, of each."""
+    rng, n = np.random.default_rng(seed), len(moving)
+    N = sum(moving) + sum(resting)
+    W, keep, still = np.zeros((2 * n, n, N)), np.zeros((n, N), bool), np.zeros((n, N), bool)
+    at = 0
+    for j in range(n):
+        keep[j, at : at + moving[j]] = True
+        still[j, at + moving[j] : at + moving[j] + resting[j]] = True
+        at += moving[j] + resting[j]
+        W[2 * j : 2 * j + 2, j] = rng.standard_normal((2, N))
+    tau = np.einsum("b,bjt->jt", np.arange(1.0, 2 * n + 1), W)
+    tau += rng.standard_normal(tau.shape) * np.where(still, noise[1], noise[0])
+    felt = np.kron(np.eye(n), np.ones((1, 2))).astype(bool)
+    rows = Rows(np.arange(N, dtype=float), W, tau, keep, still)
+    return rows, gather([rows], felt, N, ColumnLayout(2 * n), n_blocks=6)
+
+
+def weight_of(rows, before, after, j):
+    """Return the weight that joint j's rows at rest have got, 0 where they are left out."""
+    squares = [sum(b.R[j].T @ b.R[j] for b in part.blocks) for part in (before, after)]
+    A = np.vstack((rows.W[2 * j : 2 * j + 2, j], rows.tau[j]))[:, rows.still[j]]
+    share = (squares[1] - squares[0])[-1, -1] / (A @ A.T)[-1, -1]
+    np.testing.assert_allclose(squares[1] - squares[0], share * (A @ A.T), atol=1e-6)
+    return np.sqrt(max(share, 0.0))
+
+
+def test_rows_at_rest_count_as_their_errors_allow_and_fully_where_there_are_no_others():
+    """Joint 1 has ten times the error at rest, 2 too few rows there to tell it; 3 never moves."""
+    moving, resting = (400, 400, 0), (400, 2, 60)
+    rows, gathered = rows_at_rest(moving, resting)
+    found = with_standstill(gathered)
+    assert with_standstill(gathered) is found, "nothing is computed twice"
+    weights = [weight_of(rows, gathered, found, j) for j in (0, 1, 2)]
+    assert weights[0] == pytest.approx(0.1, rel=0.15) and weights[1] == 0.0 and weights[2] == pytest.approx(1.0)
+    assert found.rows.tolist() == [800, 400, 60]
+    assert found.in_motion().rows.tolist() == [400, 400, 60], "of a joint that never moves, rows at rest"
+    assert sum(block.resting for block in found.blocks) == 400 + 60
+    whole = sum(b.R[2].T @ b.R[2] for b in found.in_motion().blocks)
+    assert whole[-1, -1] == pytest.approx(np.sum(rows.tau[2, rows.still[2]] ** 2))
+    quiet, exact = rows_at_rest((400, 400), (300, 300), noise=(0.1, 0.01))
+    assert weight_of(quiet, exact, with_standstill(exact), 0) == pytest.approx(1.0), "never more than rows in motion"
+
+
+@pytest.mark.parametrize(("resting", "used"), [(2, False), (3, True)])
+def test_rows_at_rest_that_are_no_more_than_the_parameters_say_nothing(resting, used):
+    _, gathered = rows_at_rest((100, 100), (resting, 2))
+    found = with_standstill(gathered)
+    assert found.rows.tolist() == [100 + (resting if used else 0), 100]
+    assert np.array_equal(found.in_motion().rows, [100, 100])

@@ -14,6 +14,7 @@ from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification import torque_std as module
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.estimate import Estimate
@@ -67,9 +68,42 @@ def test_std_is_the_quadratic_form_of_the_covariance(models):
     assert np.allclose(torque_std(model, *MOTION), expected, rtol=1e-6)
     sigma = np.array(model.obtained["sigma"])
     assert np.allclose(torque_std(model, *MOTION, measured=True), np.hypot(expected, sigma), rtol=1e-6)
-    assert np.all(torque_std(model, *MOTION, friction=False) > 0)
+    links = [k for k, name in enumerate(model.leaders) if name[:2] not in ("Fv", "Fc", "of")]
+    assert 0 < len(links) < len(model.leaders)
+    few, C = Y[:, :, links], model.covariance[np.ix_(links, links)]
+    alone = np.sqrt(np.einsum("tjb,bc,tjc->tj", few, C, few))
+    assert np.allclose(torque_std(model, *MOTION, friction=False), alone, rtol=1e-6)
+    both = torque_std(model, *MOTION, friction=False, measured=True)
+    assert np.allclose(both, np.hypot(alone, sigma), rtol=1e-6)
     with pytest.raises(InputError, match="shape"):
         torque_std(model, *MOTION[:, :, :3])
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 59, 60, 61])
+def test_std_does_not_depend_on_how_many_samples_are_held_at_a_time(models, monkeypatch, at_once):
+    whole = torque_std(models[0], *MOTION)
+    monkeypatch.setattr(module, "CHUNK", at_once)
+    np.testing.assert_allclose(torque_std(models[0], *MOTION), whole, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("obtained", "level", "dof"),
+    [
+        ({"sigma": [1.0, 2, 3.0, 4.0, 5.0, 6.0], "dof": 12}, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 12.0),
+        ({"sigma": [1.0] * 6, "band_sigma": [2.0] * 6, "dof": 0.5}, [2.0] * 6, 0.5),
+        ({"sigma": [1.0] * 5, "dof": 0}, [0.0] * 6, np.inf),
+        ({"sigma": 3.0, "dof": -1.0}, [0.0] * 6, np.inf),
+        ({"sigma": [1.0] * 5 + ["x"], "dof": "many"}, [0.0] * 6, np.inf),
+        ({}, [0.0] * 6, np.inf),
+    ],
+)
+def test_the_scatter_that_a_file_tells(models, obtained, level, dof):
+    std = models[0].std.copy()
+    std[3] = np.inf
+    found = module.spread_of(replace(models[0], obtained=obtained, std=std))
+    assert found.sigma.tolist() == level and found.dof == dof
+    assert found.identified.tolist() == [k != 3 for k in range(len(std))]
+    np.testing.assert_array_equal(found.covariance, models[0].covariance)
 
 
 def test_torque_of_a_parameter_that_is_not_known_has_no_bound(models):
