@@ -347,3 +347,80 @@ def test_rows_that_were_used_are_not_used_again():
     assert np.array_equal(estimator._new(rows).keep, keep & np.array([False, False, True, True]))
     estimator._last_row = 1.3
     assert not estimator._new(rows).keep.any()
+
+
+def stream(seconds, rate=100.0, late=0):
+    """Return t, q, tau of an exact motion without dry friction; efforts come `late` samples late."""
+    chi = true_parameters(ROBOT, 2)
+    chi[[12, 26, 40]] = 0.0
+    t = np.arange(int(seconds * rate)) / rate
+    w = np.array([2.0, 3.1, 3.7])
+    x = w * t[:, None]
+    slow, v = 0.4 * np.array([1.0, 2.0, 3.0]), np.array([1.1, 0.7, 0.9])
+    y = v * t[:, None]
+    q = 0.5 * np.sin(x) + slow * np.sin(y)
+    dq = 0.5 * w * np.cos(x) + slow * v * np.cos(y)
+    ddq = -0.5 * w**2 * np.sin(x) - slow * v**2 * np.sin(y)
+    tau = inverse_dynamics(ROBOT, chi, q, dq, ddq)
+    return t, q, np.concatenate((np.repeat(tau[:1], late, axis=0), tau[: len(tau) - late])), chi
+
+
+@pytest.mark.parametrize("piece", [13, 50, 170, 1000])
+def test_every_row_of_a_stream_is_used_once_whatever_pieces_it_comes_in(piece, monkeypatch):
+    t, q, tau, chi = stream(20.0)
+    estimator, times = OnlineEstimator(ROBOT, 100.0, memory=1e6), []
+    new = estimator._new
+
+    def noted(rows):
+        found = new(rows)
+        times.append(rows.t[rows.t > estimator._last_row + 1e-9])
+        assert np.array_equal(found.keep, rows.keep & np.isin(rows.t, times[-1]))
+        return found
+
+    monkeypatch.setattr(estimator, "_new", noted)
+    used = 0
+    for first in range(0, len(t), piece):
+        for k in range(first, min(first + piece, len(t))):
+            estimator.take(q[k], tau[k], float(t[k]))
+        used += estimator.work()
+    step, ends = 1.0 / estimator._like.filter.row_rate, estimator._like.filter.dropped
+    all_times = np.concatenate(times)
+    assert np.all(np.diff(all_times) > 0.0) and np.all(np.diff(all_times) < 1.01 * step)
+    assert all_times[0] == pytest.approx(ends, abs=0.011)
+    assert t[-1] - ends - 1.0 - 0.01 * piece - step < all_times[-1] < t[-1] - ends + 0.011
+    assert 0.9 * 3 * len(all_times) < used <= 3 * len(all_times)  # slow rows are left out
+    found = estimator.estimate()
+    if piece < 1000:  # two blocks have no scatter
+        wanted = base_parameters(ROBOT).values(ROBOT, chi)
+        np.testing.assert_allclose(found.value, wanted, atol=0.01 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_a_late_effort_is_told_with_the_estimate(late):
+    t, q, tau, _ = stream(20.0, late=late)
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    for k in range(len(t)):
+        estimator.take(q[k], tau[k], float(t[k]))
+        if k % 100 == 99:
+            estimator.work()
+    found = estimator.estimate()
+    assert found.obtained["method"] == "sequential" and len(found.obtained["sigma"]) == 3
+    assert found.obtained["delay"]["seconds"] == pytest.approx(0.01 * late, abs=2e-3)
+    assert 0.0 < found.obtained["delay"]["std"] < 0.01 and found.obtained["dof"] > 3.0
+
+
+@pytest.mark.parametrize(("back", "anew"), [(0.45, False), (0.55, True)])
+def test_a_stamp_that_steps_back_a_little_is_no_clock_that_was_set(back, anew):
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    for k in range(20):
+        estimator.take(np.full(3, 0.1 * k), np.ones(3), 5.0 + 0.01 * k)
+    estimator.work()
+    assert estimator.newest == pytest.approx(5.19)
+    estimator.take(np.zeros(3), np.ones(3), 5.19 - back)
+    estimator.work()
+    assert np.isinf(estimator.newest) == anew
+    within = OnlineEstimator(ROBOT, 100.0)
+    for stamp in (5.0, 5.6, 5.6 - back):
+        within.take(np.zeros(3), np.ones(3), stamp)
+    within.work()
+    assert np.isinf(within.newest) == anew

@@ -123,6 +123,51 @@ def test_what_does_not_count_as_repeated():
     assert not repeated(np.zeros((50, 2))).any() and not repeated(x[:1]).any()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_repeats_are_those_of_their_definition(seed):
+    """Run by run, in loops: a run counts where some joint goes on by more than one and a half small steps after it."""
+    rng = np.random.default_rng(seed)
+    steps = rng.choice([1.0, 2.0, 3.0, -1.0], size=(400, 2), p=[0.5, 0.3, 0.1, 0.1])
+    lengths = rng.choice([1, 1, 1, 2, 5, 21, 22], size=400)
+    x = np.cumsum(steps, axis=0).repeat(lengths, axis=0)
+    small = [np.quantile(c[c > 0], 0.1) for c in np.abs(np.diff(x, axis=0)).T]
+    fresh = [0, *(k for k in range(1, len(x)) if np.any(x[k] != x[k - 1]))]
+    wanted = np.zeros(len(x), bool)
+    known = False
+    for k, first in enumerate(fresh):
+        after = fresh[k + 1] if k + 1 < len(fresh) else len(x)
+        if k + 1 < len(fresh):
+            moved = np.any(np.abs(x[after] - x[first]) > 1.5 * np.array(small))
+            known = known or (moved and after - first > 1)
+        else:
+            moved = known
+        if moved and after - first - 1 <= 20:
+            wanted[first + 1 : after] = True
+    assert wanted.mean() > 0.005
+    np.testing.assert_array_equal(repeated(x), wanted)
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.0045, False), (0.0055, True)])
+def test_few_repeats_may_be_chance(share, found):
+    x = moving(4000)
+    lost = np.arange(100, 100 + 150 * int(share * 4000), 150)
+    x[lost] = x[lost - 1]
+    assert repeated(x).any() == found
+
+
+@pytest.mark.parametrize(
+    ("off", "share", "found"), [(0.018, 1.0, True), (0.022, 1.0, False), (0.3, 0.008, True), (0.3, 0.012, False)]
+)
+def test_steps_that_are_off_the_grid(off, share, found):
+    rng = np.random.default_rng(0)
+    steps = rng.integers(2, 9, 4000).astype(float)
+    steps[0] = 1.0
+    chosen = rng.permutation(np.arange(1, 4000))[: int(share * 3999)]
+    steps[chosen] += off * rng.choice([-1.0, 1.0], len(chosen))
+    q = np.concatenate(([0.0], np.cumsum(steps)))[:, None]
+    assert quantum_of(q)[0] == pytest.approx(1.0 if found else 0.0)
+
+
 # --- what can be used
 
 

@@ -175,3 +175,35 @@ def test_torques_for_pictures_come_back_as_they_were_written(tmp_path):
     for bad in ("less.npz", "broken.npz"):
         with pytest.raises(InputError, match="identify again"):
             load_torque_data(tmp_path / bad)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bursts_are_those_of_their_definition(seed):
+    """Block by block of 12 fourth differences, in loops: sizes about where a burst begins to count."""
+    rng = np.random.default_rng(seed)
+    count = 1200
+    _, tau = smooth(count)
+    for joint in range(2):
+        for _ in range(rng.integers(1, 6)):
+            at, size = int(rng.integers(0, count - 24)), rng.uniform(0.1, 1.5)
+            tau[at : at + int(rng.integers(8, 30)), joint] += size * rng.normal()
+            tau[at : at + 24, joint] += size * rng.normal(size=24)
+    wanted = np.zeros(tau.shape, bool)
+    for joint in range(2):
+        jagged = np.abs(np.diff(tau[:, joint], 4))
+        blocks = [jagged[12 * k : 12 * k + 12] for k in range((count - 4) // 12)]
+        means = [block.mean() for block in blocks]
+        limit = max(6.0 * np.quantile(means, 0.9), 0.3 * tau[:, joint].std())
+        noisy = [k for k, block in enumerate(blocks) if block.mean() > limit and np.median(block) > limit]
+        if len(noisy) <= 0.05 * len(blocks):
+            for k in noisy:
+                wanted[max(12 * (k - 1), 0) : 12 * (k + 2) + 4, joint] = True
+    np.testing.assert_array_equal(bursts(tau), wanted)
+
+
+def test_how_long_efforts_must_be_for_bursts_to_be_looked_for():
+    for blocks, told in ((19, False), (20, True)):
+        tau = 1e-3 * np.random.default_rng(0).normal(size=(12 * blocks + 4, 1))
+        tau[100:112] += 20.0 * np.random.default_rng(1).normal(size=(12, 1))
+        tau[:, 0] += 10.0 * np.sin(np.arange(len(tau)) / 200)
+        assert bursts(tau).any() == told
