@@ -108,6 +108,23 @@ def test_tracks_of_one_robot_that_follow_each_other_are_one_and_those_that_overl
     assert merger.window(final=True).stamp.tolist() == [20, 30, 40]
 
 
+def test_messages_of_a_block_stay_in_its_order_however_they_were_decoded():
+    merger = Merger(("x", "y"))
+    first = Decoded(
+        np.array([1, 2, 5]), np.array([11, 12, 15]), ("x", "y"), {"q": np.array([[1.0, 10], [2, 20], [5, 50]])}
+    )
+    other = Decoded(
+        np.array([0, 3, 4]), np.array([10, 13, 14]), ("y", "x"), {"q": np.array([[0.0, 0], [30, 3], [40, 4]])}
+    )
+    merger.add("/a", [first, other], np.arange(100, 106))
+    window = merger.window(final=True)
+    assert window.stamp.tolist() == [10, 11, 12, 13, 14, 15]
+    assert window.arrays["q"].tolist() == [[k, 10.0 * k] for k in range(6)]
+    merger = Merger(("x", "y"), "bag")
+    merger.add("/a", [first, other], np.arange(100, 106))
+    assert merger.window(final=True).stamp.tolist() == [100, 101, 102, 103, 104, 105]
+
+
 @pytest.mark.parametrize(("last", "left_out"), [(10**15 + 9, 1), (10**15 - 9, 0)])
 def test_a_stamp_of_zero_among_dates_was_never_set(last, left_out):
     merger = Merger(None)

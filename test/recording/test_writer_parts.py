@@ -137,6 +137,20 @@ def test_messages_are_numbered_by_channel_and_keep_both_their_times(tmp_path):
     assert counts == {"/a": 2, "/b": 6}
 
 
+def test_chunks_may_go_back_in_time(tmp_path):
+    with BagWriter(tmp_path / "bag") as writer:
+        channel = writer.add_topic("/joint_states")
+        for k in (50, 90, 20, 60):
+            writer.write(channel, payload(k), START + k)
+            writer.flush()
+    information = yaml.safe_load((tmp_path / "bag" / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+    assert information["starting_time"] == {"nanoseconds_since_epoch": START + 20}
+    assert information["duration"] == {"nanoseconds": 70}
+    with (tmp_path / "bag" / "bag_0.mcap").open("rb") as stream:
+        statistics = make_reader(stream).get_summary().statistics
+    assert (statistics.message_start_time, statistics.message_end_time) == (START + 20, START + 90)
+
+
 def test_a_bag_without_messages_begins_when_it_was_made(tmp_path):
     before = time.time_ns()
     writer = BagWriter(tmp_path / "bag", name="other")
