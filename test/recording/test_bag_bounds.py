@@ -206,6 +206,21 @@ def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_the_only_one(tmp_pa
         open_bag(folder / "a.mcap")
 
 
+def test_a_folder_with_one_file_that_cannot_be_read_says_why(tmp_path):
+    folder = parts(tmp_path / "bag", "a")
+    metadata(folder, ["a.mcap"])
+    (folder / "a.mcap").write_bytes(b"rubbish")
+    with pytest.raises(InputError, match="not an MCAP file"):
+        open_bag(folder)
+
+
+def test_a_number_of_messages_is_announced_if_it_is_one(tmp_path):
+    folder = parts(tmp_path / "bag", "a")
+    for count, announced in ((7, 7), (1, 1), (0, None), (-1, None), ("7", None), (None, None)):
+        metadata(folder, ["a.mcap"], count)
+        assert open_bag(folder).announced == announced
+
+
 def test_warnings_name_the_file_where_there_are_several():
     files = [SimpleNamespace(channels=[], warnings=[text] if text else []) for text in ("cut", "", "damaged")]
     assert Bag(Path("x"), tuple(files), ("odd",)).file_warnings() == ["odd", "file 1: cut", "file 3: damaged"]
@@ -249,6 +264,15 @@ def test_a_summary_of_very_many_records(tmp_path):
     read = McapFile(file)
     assert len(read._chunks) == 3 and [(c.topic, c.count) for c in read.channels] == [("/joint_states", 3)]
     assert sum(len(block) for block in read.blocks([channel])) == 3 and not read.warnings
+
+
+def test_the_first_description_of_an_id_counts(tmp_path):
+    """A file that is damaged may give an id twice; messages were read by the first."""
+    head = mcap_write.schema(1, JOINT_STATE, "one") + mcap_write.schema(1, "other/msg/Type", "two")
+    head += mcap_write.channel(1, 1, "/j", {}) + mcap_write.channel(1, 1, "/k", {})
+    (tmp_path / "a.mcap").write_bytes(mcap_write.beginning("t") + head + mcap_write.message(1, 0, 5, 5, b"data"))
+    (found,) = McapFile(tmp_path / "a.mcap").channels
+    assert (found.topic, found.type, found.definition, found.count) == ("/j", JOINT_STATE, "one", 1)
 
 
 @pytest.mark.parametrize(("more", "known"), [(0, True), (1, False)])
@@ -314,6 +338,21 @@ def test_messages_of_impossible_sizes_are_counted():
     (found,) = decoder.decode(block_of([bytes(4), bytes(most)], [1] * 2, [0] * 2))
     assert found.rows.tolist() == [1] and not found.arrays, "zeros are a message without joints"
     assert decoder.failed == 1 and decoder.reason == "the message is too short"
+
+
+def test_the_first_reason_is_told_and_few_forms_are_kept():
+    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
+    bad = [b"\0\1\0\0" + bytes(3), b"\7\7\0\0" + bytes(30)]
+    assert list(decoder.decode(block_of(bad, [1] * 2, [0] * 2))) == [] and decoder.failed == 2
+    assert decoder.reason == "the message is too short"
+    for k in range(100):
+        (found,) = decoder.decode(block_of([joint_state((f"{k:02d}",), k, [[k], None, None])], [1], [0]))
+        assert found.names == (f"{k:02d}",) and found.arrays["q"].tolist() == [[k]]
+    assert {len(known) for known in decoder._layouts.values()} <= set(range(9)), "memory is bounded"
+    for k in range(1, 300):
+        (found,) = decoder.decode(block_of([joint_state(("x" * 4 * k,), k, [[k], None, None])], [1], [0]))
+        assert found.names == ("x" * 4 * k,) and found.header.tolist() == [k]
+    assert len(decoder._layouts) <= 257
 
 
 @pytest.mark.parametrize("count", [5, 40])

@@ -184,6 +184,26 @@ def test_lines_that_are_too_long_and_what_is_no_text(tmp_path, monkeypatch):
         list(_lines(file))
 
 
+@pytest.mark.parametrize("end", [b"", b"\n1,2\n"])
+def test_a_line_may_have_four_megabytes(tmp_path, end):
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"x" * (4 << 20) + end)
+    assert len(next(_lines(file))[0]) == 4 << 20
+    file.write_bytes(b"x" * ((4 << 20) + 1) + end)
+    with pytest.raises(InputError, match="a line is longer than 4194304 bytes"):
+        list(_lines(file))
+
+
+@pytest.mark.parametrize(("count", "good"), [(20_000, True), (20_001, False)])
+def test_how_many_columns_a_table_may_have(count, good):
+    lines = [",".join(f"c{k}" for k in range(count))]
+    if good:
+        assert len(_header(lines, "a.csv")[0]) == count
+    else:
+        with pytest.raises(InputError, match="names 20001 columns; give at most 20000"):
+            _header(lines, "a.csv")
+
+
 @pytest.mark.parametrize("read", [10, 8 << 20])
 def test_a_table_in_pieces(tmp_path, monkeypatch, read):
     monkeypatch.setattr(csv_file, "_READ", max(read, 40))
@@ -309,6 +329,29 @@ def test_how_much_an_archive_may_hold(tmp_path, monkeypatch):
         npz_file._check_size(tmp_path / "a.npz")
     monkeypatch.setattr(npz_file, "_LARGEST_RATIO", held / size + 1)
     npz_file._check_size(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(("ratio", "good"), [(95, True), (105, False), (150, False)])
+def test_arrays_far_larger_than_their_file_are_refused(tmp_path, monkeypatch, ratio, good):
+    """Beyond 256 MiB, a hundred times the size of the file; the size is the one that the archive's index claims."""
+    np.savez(tmp_path / "a.npz", t=np.zeros(10))
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    at = data.rindex(b"PK\1\2") + 24
+
+    def claim(size):
+        data[at : at + 4] = size.to_bytes(4, "little")
+        (tmp_path / "a.npz").write_bytes(data)
+        npz_file._check_size(tmp_path / "a.npz")
+
+    claim(256 << 20)
+    with pytest.raises(InputError, match=r"its arrays claim 0\.268 GB"):
+        claim((256 << 20) + 1)
+    monkeypatch.setattr(npz_file, "_ALWAYS_ALLOWED", 0)
+    if good:
+        claim(ratio * len(data))
+    else:
+        with pytest.raises(InputError, match="its arrays claim"):
+            claim(ratio * len(data))
 
 
 # --- dates and units
