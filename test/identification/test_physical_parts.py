@@ -19,7 +19,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators import prior as priors
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.fit import Problem, inform
-from ros2_dynid.identification.estimators.information import block_folds
+from ros2_dynid.identification.estimators.information import block_folds, each_triangle
 from ros2_dynid.identification.estimators.least_squares import weighted_triangle, wls
 from ros2_dynid.identification.estimators.prior import Prior, Weighing
 from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, model_of, save_model
@@ -108,9 +108,12 @@ def test_the_weight_is_the_largest_within_the_scatter_of_the_smallest_error_on_d
     assert priors.weigh(information, blind, prior).weight == 0.0
 
 
-def test_a_drawn_estimate_its_covariance_and_its_share():
+@pytest.mark.parametrize("times", [0.01, 1.0, 1.5, 40.0])
+def test_a_drawn_estimate_its_covariance_and_its_share(times):
+    """times: how much more the data scatter than their errors at first; never less than white errors would."""
     _, information = rows_of()
     found, b = wls(information), len(BASE)
+    found = replace(found, covariance=times * found.covariance)
     prior = a_prior(b, strength=50.0)
     drawn = priors.drawn(information, found, prior, Weighing(4.0, 0.1, 0.2))
     T = weighted_triangle(information, 1.0 / found.sigma)
@@ -125,6 +128,20 @@ def test_a_drawn_estimate_its_covariance_and_its_share():
     joined = priors.joined(T, prior, 4.0)
     np.testing.assert_allclose(joined.W.T @ joined.W, A + L, rtol=1e-8)
     np.testing.assert_allclose(joined.W.T @ joined.tau, T.W.T @ T.tau + L @ prior.mean, rtol=1e-8)
+
+
+def test_a_column_that_nobody_feels_stays_with_the_prior():
+    _, information = rows_of()
+    found = wls(information)
+    blind = each_triangle(
+        information, lambda R, columns: R * np.append(columns != 4, True), information.columns, information.layout
+    )
+    found = replace(found, value=np.where(np.arange(len(BASE)) == 4, 0.0, found.value))
+    L = np.diag(np.full(len(BASE), 0.25))
+    drawn = priors.drawn(blind, found, Prior(np.full(len(BASE), 7.0), L, "x"), Weighing(2.0, 0.0, 0.0))
+    assert drawn.estimate.value[4] == pytest.approx(7.0) and drawn.share[4] == pytest.approx(1.0)
+    assert drawn.estimate.std[4] >= 1.0 / np.sqrt(2.0 * 0.25) * (1.0 - 1e-9) and np.all(np.delete(drawn.share, 4) < 1.0)
+    assert drawn.estimate.identified[4]
 
 
 def test_the_value_at_which_a_column_makes_the_whole_torque():
