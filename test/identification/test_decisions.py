@@ -21,6 +21,7 @@ from ros2_dynid.identification.validation import diagnosis, effort_evidence, met
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.identification.validation.effort_scale import (
     Factor,
+    _backward_together,
     against_prior,
     backward_friction,
     clear,
@@ -404,6 +405,24 @@ def test_friction_that_drives_is_found_at_its_joint():
         assert backward_friction(base, ROBOT, information) == [j for j in range(3) if signs[j] < 0]
 
 
+@pytest.mark.parametrize(
+    ("share", "noise", "found"),
+    [(-0.13, 0.02, [1]), (-0.08, 0.02, []), (0.13, 0.02, []), (-0.13, 3.0, []), (-0.9, 0.02, [1])],
+)
+def test_friction_that_drives_in_the_estimate_of_all_joints_must_be_material_and_certain(share, noise, found):
+    """share: torque of joint 2's viscous friction over all of its torque; below a tenth it may be something else."""
+    chi, names = standard_vector(ROBOT), standard_names(ROBOT)
+    for j in (1, 2, 3):
+        chi[names.index(f"Fv{j}")], chi[names.index(f"Fc{j}")] = (1.0, 1.0) if j != 2 else (0.0, 0.0)
+    motion = random_motion()
+    torque = np.linalg.norm(inverse_dynamics(ROBOT, chi, *motion)[:, 1])
+    chi[names.index("Fv2")] = share * torque / np.linalg.norm(motion[1][:, 1]) / np.sqrt(1.0 - min(share**2, 0.5))
+    tau = inverse_dynamics(ROBOT, chi, *motion)
+    tau = tau + noise * np.random.default_rng(1).normal(size=tau.shape) * tau.std(axis=0)
+    base, information = information_of(tau, motion)
+    assert _backward_together(base, ROBOT, information) == found
+
+
 # --- one joint's own evidence
 
 
@@ -507,6 +526,13 @@ def test_gravity_is_found_whatever_the_size_of_the_motion_torque(gravity):
     )
     assert mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, smooth)).brakes, "of inertia, where there is no friction"
     assert not mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, -smooth)).brakes
+    for unit in (1e-6, 1e6):  # nothing depends on the unit of the effort
+        for effort, wanted in ((tau, found), (-tau, backward)):
+            other = mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, unit * effort))
+            assert (other.brakes, other.wrong, other.gravity) == (wanted.brakes, wanted.wrong, wanted.gravity)
+            assert other.described == pytest.approx(wanted.described, rel=1e-6)
+        for sign in (1.0, -1.0):
+            assert mounting.mounting(ROBOT, SampledMotion(q, dq, ddq, sign * unit * smooth)).brakes == (sign > 0.0)
 
 
 def test_mounting_is_not_told_without_masses_gravity_or_motion():

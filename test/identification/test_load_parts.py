@@ -24,6 +24,7 @@ from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joi
 from ros2_dynid.identification.loads.joint_agreement import agreement
 from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import link_slice
 from ros2_dynid.recording.wrench import Wrenches
@@ -545,3 +546,31 @@ def test_wrenches_are_filtered_at_their_own_rate_and_not_known_near_their_gaps()
     np.testing.assert_allclose(found[known], wrench(at)[known], atol=5e-3)
     with pytest.raises(InputError, match="too few for their filter"):
         tool_fit._smoothed(prepared, Wrenches(t[:30], wrench(t)[:30]))
+
+
+@pytest.mark.parametrize(
+    ("rate", "pause", "gap"), [(500.0, 0.045, False), (500.0, 0.06, True), (50.0, 0.09, False), (50.0, 0.12, True)]
+)
+def test_a_pause_of_the_sensor_is_a_gap_from_five_periods_and_a_twentieth_of_a_second_on(rate, pause, gap):
+    t = np.arange(0.0, 4.0, 1.0 / rate)
+    t = np.where(t > 2.0, t + pause - 1.0 / rate, t)
+    prepared = SimpleNamespace(t=np.arange(0.0, 4.0, 0.01), filter=SimpleNamespace(position_cutoff=10.0), source="run")
+    _, known = tool_fit._smoothed(prepared, Wrenches(t, np.zeros((len(t), 6))))
+    assert known[[100, 300]].all() and known[200] != gap
+
+
+def test_wrenches_and_states_that_have_nothing_in_common_are_refused():
+    m = motion(3, 600)
+    times = np.arange(600) / 100.0
+    prepared = as_prepared(ROBOT, *m, m[0], times)
+    kernels = lowpass_kernel(10.0, 100.0), lowpass_kernel(10.0, 100.0, 1)
+    settings = replace(prepared.filter, position_cutoff=10.0)
+    prepared = replace(prepared, kernel=kernels[0], slope_kernel=kernels[1], step=2, filter=settings)
+    robot = replace(ROBOT, tools={"flange": (ROBOT.n, np.eye(4))})
+    for first, refused in ((0.0, False), (100.0, True)):
+        wrenches = Wrenches(first + times, np.zeros((600, 6)))
+        if refused:
+            with pytest.raises(InputError, match="no stretch in common"):
+                tool_fit._information(robot, prepared, wrenches, "flange")
+        else:
+            assert tool_fit._information(robot, prepared, wrenches, "flange")[0].rows.min() > 100
