@@ -421,6 +421,8 @@ def test_friction_that_drives_in_the_estimate_of_all_joints_must_be_material_and
     tau = tau + noise * np.random.default_rng(1).normal(size=tau.shape) * tau.std(axis=0)
     base, information = information_of(tau, motion)
     assert _backward_together(base, ROBOT, information) == found
+    # a joint's own rows need not show much of it, but must be certain
+    assert backward_friction(base, ROBOT, information) == ([1] if share < 0.0 and noise < 1.0 else [])
 
 
 # --- one joint's own evidence
