@@ -394,6 +394,22 @@ def test_the_scale_of_all_efforts_against_the_a_priori_links(scale):
     assert (none.value, none.std) == (1.0, np.inf)
 
 
+def test_factors_and_scales_scatter_as_their_bars_say():
+    """Both ways: bars that are too narrow accuse good joints, bars that are too wide excuse bad ones."""
+    gains, of_joints, of_all = np.array([1.0, 1.0, -5.0]), [], []
+    motion, tau = noisy((1.0, 1.0, 1.0))
+    for seed in range(12):
+        error = 0.1 * np.random.default_rng(seed).normal(size=tau.shape) * tau.std(axis=0)
+        base, information = information_of((tau + error) * gains, motion)
+        of_joints.append([(one.value, one.std) for one in factors(information)])
+        _, alike = information_of(2.0 * (tau + error), motion)
+        prior = alike.layout.vector(base.values(ROBOT, standard_vector(ROBOT)))
+        scale = against_prior(alike, base, prior)
+        of_all.append((scale.value, scale.std))
+    for told in (np.array(of_joints)[:, 2], np.array(of_all)):
+        assert 0.5 < np.sqrt(np.mean(told[:, 1] ** 2)) / told[:, 0].std(ddof=1) < 2.0
+
+
 def test_friction_that_drives_is_found_at_its_joint():
     chi = standard_vector(ROBOT)
     names = standard_names(ROBOT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation import as_prepared
@@ -63,8 +64,16 @@ def test_moments_give_the_correlations_of_the_errors_themselves():
     evidence = collected(*made(errors, keep))
     found = whiteness(("a", "b", "c"), evidence.successive, COLUMNS, VALUE)
     for j, name in enumerate("abc"):
-        assert found[name].correlation == pytest.approx(direct(errors[j], keep[j], 5), abs=1e-9)
+        rho = direct(errors[j], keep[j], 5)
+        assert found[name].correlation == pytest.approx(rho, abs=1e-9)
+        one = 2.0 * norm.sf(abs(rho) * np.sqrt(np.count_nonzero(keep[j]) / 5))
+        assert found[name].probability == pytest.approx(1.0 - (1.0 - one) ** LAGS, rel=1e-6, abs=1e-12)
     assert [name for name in found if found[name].coloured] == ["b"]
+    few = keep & (np.arange(1500) < 8)  # fewer than two independent rows
+    found = whiteness(("a", "b", "c"), collected(*made(errors, few)).successive, COLUMNS, VALUE)
+    for j, name in enumerate("abc"):
+        one = 2.0 * norm.sf(abs(direct(errors[j], few[j], 5)) * np.sqrt(2.0))
+        assert found[name].probability == pytest.approx(1.0 - (1.0 - one) ** LAGS, rel=1e-6)
 
 
 def test_errors_that_hang_together_beyond_the_filter_are_seen():
