@@ -162,7 +162,7 @@ def check_trials(found, hand, always, chosen, recordings, independent):
     for joint in (0, 1):
         others = [k for k in chosen if TERMS[k].joint != joint + 1]
         own = [trial for trial in trials if trial.joint == joint + 1]
-        law = ()
+        law, current = (), None
         for size in range(1, (3, 2)[joint] + 1):
             smaller = law
             before = hand.held_out([*always, *(5 + k for k in (*others, *smaller))])
@@ -182,17 +182,23 @@ def check_trials(found, hand, always, chosen, recordings, independent):
                 assert trial.terms == tuple(TERMS[k] for k in best if not TERMS[k].of_shape)
                 assert trial.gain == pytest.approx(gains[:10].sum() / left, rel=1e-5, abs=1e-7)
                 assert trial.scatter == pytest.approx(scatter_of(gains[:10]) / left, rel=1e-5, abs=1e-7)
-                if law == smaller:
-                    further = size - sum(not TERMS[k].of_shape for k in smaller)
-                    Q = further * scipy.stats.f.isf(2 * 0.05 / 6, further, 9)
-                    scatters = (Q - 2 * further) / (2 * np.sqrt(Q))
-                    evidence = max(4.0 if TERMS[k].kind is ASYMMETRIC else 2.5 if TERMS[k].kind is CUBIC else 0.0
-                                   for k in best if TERMS[k].kind not in known) if strict else 0.0  # fmt: skip
-                    share = max(0.07 * further, (Q - 2 * further) / (independent * BLOCKS * COUNTS[joint]))
-                    enough = trial.gain > max(scatters, evidence) * trial.scatter and trial.gain > share
-                    assert trial.chosen == (enough and (recordings == 1 or gains[10:].sum() > 0.0))
+                further = size - sum(not TERMS[k].of_shape for k in smaller)
+                Q = further * scipy.stats.f.isf(2 * 0.05 / 6, further, 9)
+                scatters = (Q - 2 * further) / (2 * np.sqrt(Q))
+                evidence = max(4.0 if TERMS[k].kind is ASYMMETRIC else 2.5 if TERMS[k].kind is CUBIC else 0.0
+                               for k in best if TERMS[k].kind not in known) if strict else 0.0  # fmt: skip
+                share = max(0.07 * further, (Q - 2 * further) / (independent * BLOCKS * COUNTS[joint]))
+                enough = trial.gain > max(scatters, evidence) * trial.scatter and trial.gain > share
+                elsewhere = recordings == 1 or gains[10:].sum() > 0.0
+                if (
+                    law != smaller
+                ):  # two laws of one size: with evidence of its own, the doubtful one need only be better
+                    more = (current - errors[best]).sum(axis=1)
+                    enough = more[:10].sum() > (0.0 if enough else 1.4 * scatter_of(more[:10]))
+                    elsewhere = elsewhere and (recordings == 1 or more[10:].sum() > 0.0)
+                assert trial.chosen == (enough and elsewhere)
                 if trial.chosen:
-                    law = best
+                    law, current = best, errors[best]
         assert not own and law == tuple(k for k in chosen if TERMS[k].joint == joint + 1)
 
 
@@ -229,6 +235,30 @@ def test_terms_are_chosen_by_what_they_gain_on_rows_left_out(terms, recordings, 
     if found.chosen:  # the weights follow the law
         hand.weights = hand.reweighted([*always, *(5 + k for k in found.chosen)])
     check_trials(found, hand, always, found.chosen, recordings, independent)
+
+
+@pytest.mark.parametrize(("cubic", "scatter", "chosen"), [
+    (4.8, 0.5, (1,)),  # evidence of its own, and a little better
+    (5.2, 0.5, (0,)),  # a little worse
+    (4.8, 8.0, (0,)),  # a little better, but half of the folds contradict it
+    (1.0, 0.5, (1,)),
+])  # fmt: skip
+def test_of_two_laws_alike_the_better_is_taken_if_each_stands_for_itself(monkeypatch, cubic, scatter, chosen):
+    zigzag = np.array([1.0, -1.0] * 5)
+    errors = {(0,): 5.0 + 0.5 * zigzag[::-1], (1,): cubic + scatter * zigzag}
+    terms = (FrictionTerm(1, STRIBECK, speed=0.1), FrictionTerm(1, CUBIC))
+
+    def tried(given, laws):
+        found = np.array([errors.get(one, np.full(10, 20.0)) for one in laws.sets])
+        return found, np.array([len(one) == 1 for one in laws.sets])
+
+    monkeypatch.setattr(friction_selection, "_tried", tried)
+    chance = [friction_selection._chance(d, 10, 2) for d in (1, 2)]
+    judge = friction_selection._Judge(np.zeros((10, 1, 1)), 1000.0, chance, 10)
+    given = SimpleNamespace(e=np.full(10, 10.0), own=lambda squares, law: 100.0)
+    law, trials = friction_selection._law(given, judge, terms, force=False)
+    assert law == chosen and [trial.chosen for trial in trials] == [True, chosen == (1,)]
+    assert [trial.gain for trial in trials] == pytest.approx([0.5, 1.0 - 0.1 * cubic])
 
 
 def test_what_so_many_further_terms_must_gain():

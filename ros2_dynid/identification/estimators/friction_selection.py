@@ -39,7 +39,8 @@ EVIDENCE = {FrictionKind.CUBIC: 2.5, FrictionKind.ASYMMETRIC: 4.0}
 """... a gain of so many times its scatter where a term of this kind is new: such terms take over forces that are not in
 the model: a cubic one those of the fastest moves, which few folds have (1.4 on a KR300, 2.0 on a TX-40, where 2.7 and
 more are true terms of simulated arms), an asymmetric one all that is even in speed (2.9 on a Panda). Both are measured
-against the best smaller law; where another law of its size was taken, the doubtful one must be better than that ..."""
+against the best smaller law; where another law of its size was taken, the doubtful one must be better than that, and
+without such a gain of its own ..."""
 ALIKE = 1.4
 """... by so many standard errors of the difference, one in ten by chance (Student, ten folds) ..."""
 WORTH = 0.07
@@ -246,7 +247,7 @@ def _law(
             enough = gain > scatters * scatter and gain > judge.share(further) * left
             if law != smaller:  # that there is such a law is known: the doubtful one must be the better of the two
                 more, spread, there = _gain(errors - tried[best], parts)
-                enough, elsewhere = more > ALIKE * spread, elsewhere and there
+                enough, elsewhere = more > (0.0 if enough else ALIKE * spread), elsewhere and there
             join = force or (enough and elsewhere)
             own_terms = tuple(terms[k] for k in sets[best] if not terms[k].of_shape)
             trials.append(Trial(own_terms, own_terms[0].joint, gain / left, scatter / left, join))
