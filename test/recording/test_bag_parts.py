@@ -247,6 +247,28 @@ def test_topics_are_known_by_the_joints_of_their_first_messages():
         choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), None, "z")
 
 
+def test_topics_of_nobody_in_particular():
+    """Without a robot a single topic of the usual name is taken, and else one must be named."""
+    assert choose_topics(Listed({"/joint_states": ("a",), "/other": ("b",)}, 30), None, None) == ("/joint_states",)
+    with pytest.raises(InputError, match="2 topics carry joint states"):
+        choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), None, None)
+    with pytest.raises(InputError, match="2 topics carry joint states"):
+        choose_topics(Listed({"/x/joint_states": ("a",), "/y/joint_states": ("b",)}, 30), None, None)
+    assert choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), ("z",), None) == ("/x", "/y"), "nobody has it"
+    assert choose_topics(Listed({"/x": ("a", "b"), "/y": ("b", "c")}, 30), ("b", "z"), None) == ("/x", "/y")
+
+
+def test_messages_of_a_block_are_counted_one_by_one():
+    bag = Listed({"/left": ("a",), "/right": ("b",)}, 1000)
+
+    def tens(topics, inner=bag.blocks):
+        for block, channels in inner(topics):
+            yield block.take(np.zeros(10, int)), channels
+
+    bag.blocks = tens
+    assert choose_topics(bag, ("b",), None) == ("/right",) and bag.read == 10, "five blocks of ten for each"
+
+
 @pytest.mark.parametrize(
     ("topics", "chosen"),
     [

@@ -207,6 +207,21 @@ def test_a_summary_that_is_damaged_is_not_believed(tmp_path):
     assert stamps(broken)[0] == whole
 
 
+def test_of_a_summary_that_is_not_believed_nothing_is_used(tmp_path):
+    """Its chunk indexes name channels that the chunks do not have, and its statistics are not there."""
+    file, data, frames = small_bag(tmp_path / "bag")
+    whole, bad = stamps(file)[0], bytearray(data)
+    bad[frames[-1][2] - 4 : frames[-1][2]] = bytes(4)  # no checksum
+    for opcode, begin, _ in frames:
+        if opcode == mcap.CHUNK_INDEX:
+            struct.pack_into("<H", bad, begin + 9 + 36, 77)
+        if opcode == mcap.STATISTICS:
+            bad[begin] = 0x80
+    file.write_bytes(bad)
+    assert stamps(file)[0] == whole and not stamps(file)[1].warnings
+    assert {c.topic: c.count for c in stamps(file)[1].channels} == {"/joint_states": 12, "/other": 3}
+
+
 def test_messages_outside_chunks(tmp_path):
     file = tmp_path / "loose.mcap"
     head = mcap_write.beginning("t") + mcap_write.schema(1, JOINT_STATE, "") + mcap_write.channel(1, 1, "/j", {})

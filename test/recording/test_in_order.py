@@ -9,7 +9,7 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.notes import Note, remark
-from ros2_dynid.recording.in_order import ClockSetBackError, in_order
+from ros2_dynid.recording.in_order import ClockSetBackError, _Arranged, in_order
 from ros2_dynid.recording.samples import Samples, cut, ordered
 
 
@@ -65,6 +65,38 @@ def test_a_clock_that_was_set_back_needs_another_reading():
     t[1500:] -= 30.0
     with pytest.raises(ClockSetBackError):
         list(in_order(reader(samples.with_arrays(t, samples.arrays()), 100), [], size=500))
+
+
+def test_samples_are_given_when_no_later_one_can_precede_them():
+    """That is a second after them, as the newest time says, whichever came last."""
+    arranged = _Arranged(None, None)
+
+    def take(*t):
+        return arranged.take(Samples(np.array(t), ("a",), np.array(t)[:, None])).t.tolist()
+
+    assert take(0.0, 0.5, 1.0) == []
+    assert take(1.25, 2.5, 2.0) == [0.0, 0.5, 1.0, 1.25]
+    assert take(2.25) == [], "late, but not the newest"
+    assert take(3.25) == [2.0]
+    assert take(3.125, 4.5) == [2.25, 2.5, 3.125, 3.25]
+    assert arranged.rest().t.tolist() == [4.5]
+    assert [note.text for note in arranged.notes()] == ["2 late samples were sorted in"]
+
+
+def test_what_comes_after_its_time_was_given():
+    """Small steps back that add up to more than a second cannot be sorted in; a stamp that was given is a repeat."""
+    for late, repeated in (((9.3, 8.5), True), ((9.3, 8.4), False)):
+        arranged = _Arranged(None, None)
+        t = np.arange(21) / 2
+        assert arranged.take(Samples(t, ("a",), t[:, None])).t[-1] == 8.5
+        piece = Samples(np.array(late), ("a",), np.ones((2, 1)))
+        if not repeated:
+            with pytest.raises(ClockSetBackError):
+                arranged.take(piece)
+            continue
+        arranged.take(piece)
+        assert arranged.rest().t.tolist() == [9.0, 9.3, 9.5, 10.0]
+        assert "1 samples that repeat a stamp were dropped" in [note.text for note in arranged.notes()]
 
 
 def test_a_cut_that_leaves_nothing_is_refused():

@@ -42,6 +42,7 @@ def test_permuted_partial_and_foreign_joints():
     assert np.isnan(states.dq).all(), "what a message does not say is not known any more"
     assert list(before.q) == [1, 2] and before.stamp == 1_000_000_000, "a state is a value: nothing writes into it"
     assert not states.take(b"\0\1\0\0garbage")
+    assert LiveStates(()).take(message(("a",), [7.0])) is None, "of no joints there is no state"
 
 
 def test_statistics_find_nan_jumps_and_gaps():
@@ -200,6 +201,52 @@ def test_streamed_points_are_read_by_their_layout(names):
     for end in range(len(whole)):
         assert points.read(whole[:end]) is None
     assert points.read(whole) is not None
+
+
+def test_every_state_needs_all_joints_anew():
+    states = LiveStates(("a", "b", "c"))
+    for k in range(3):
+        assert states.take(message(("b",), [10.0 + k], stamp=10 * k)) is None
+        assert states.take(message(("b",), [20.0 + k], stamp=10 * k + 1)) is None, "again is not all"
+        assert states.take(message(("c", "x"), [30.0 + k, 0.0], stamp=10 * k + 2)) is None
+        found = states.take(message(("a",), [float(k)], stamp=10 * k + 3))
+        assert found is not None and list(found.q) == [k, 20 + k, 30 + k] and found.stamp == 10 * k + 3
+
+
+def test_arrays_that_do_not_fit_their_names_are_of_no_joint():
+    statistics = LiveStatistics()
+    statistics.take(message(("a", "b"), [1.0, 2.0], [np.nan], [1.0, 2.0, np.nan]))
+    assert statistics.with_nan == 1 and statistics.problems() == []
+    states = LiveStates(("b", "a"))
+    found = states.take(message(("a", "b"), [1.0, 2.0], [5.0], [1.0, 2.0, 3.0]))
+    assert list(found.q) == [2.0, 1.0] and np.isnan(found.dq).all() and np.isnan(found.tau).all()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_points_with_a_single_value_that_is_none(wrong):
+    points = LivePoints(("a", "b"))
+    for place in np.ndindex(3, 2):
+        row = np.ones((3, 2))
+        assert points.read(trajectory(("a", "b"), [row])) is not None
+        row[place] = wrong
+        assert points.read(trajectory(("a", "b"), [row])) is None
+    row = np.ones((3, 2))
+    assert points.read(trajectory(("a", "b", "a"), [row])) is None, "a joint that is named twice"
+
+
+def test_points_of_one_length_and_other_names():
+    """Messages of one size whose names, numbers of points or arrays differ are not read by the offsets of another."""
+    points = LivePoints(("a", "b", "c"))
+    row = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    for names in (("a", "b", "c"), ("c", "a", "b"), ("a", "b", "x"), ("b", "a", "c"), ("b", "a", "a"), ("a", "b", "c")):
+        message = trajectory(names, [row])
+        assert len(message) == len(trajectory(("a", "b", "c"), [row]))
+        found = points.read(message)
+        if sorted(names) != ["a", "b", "c"]:
+            assert found is None
+            continue
+        order = [names.index(name) for name in "abc"]
+        assert np.array_equal(np.array(found), row[:, order])
 
 
 def test_points_of_no_joints_are_none():

@@ -47,6 +47,14 @@ def test_rows_become_messages_in_their_order(tmp_path):
     assert (first.definition, first.definition_format) == ("float64 x", "ros2msg") and second.definition == ""
 
 
+def test_an_index_does_not_change_the_order(tmp_path):
+    database(tmp_path / "a.db3", [(2 - k % 2, 90 - k, bytes([k])) for k in range(9)])
+    with closing(sqlite3.connect(tmp_path / "a.db3")) as connection, connection:
+        connection.execute("CREATE INDEX by_topic ON messages (topic_id, timestamp)")
+    (block,) = SqliteFile(tmp_path / "a.db3").blocks((1, 2))
+    assert block.stamp.tolist() == list(range(90, 81, -1)) and block.channel.tolist() == [2, 1] * 4 + [2]
+
+
 def test_blocks_end_after_so_many_rows_or_bytes(tmp_path, monkeypatch):
     file = database(tmp_path / "many.db3", [(1, k, b"x") for k in range(5000)])
     assert sizes(file) == [4096, 904]

@@ -50,6 +50,13 @@ def test_the_period_is_the_median_of_the_last_intervals(count):
     assert statistics.jumps_back == 0
 
 
+def test_stamps_that_repeat_or_go_back_have_no_period():
+    statistics = LiveStatistics()
+    for message in states_at(np.array([5, 5, 5, 5, 15, 15, 15, 3, 13, 13]) * MS):
+        statistics.take(message)
+    assert statistics.period == pytest.approx(0.01) and statistics.jumps_back == 1
+
+
 def test_gaps_among_stamps():
     statistics = LiveStatistics()
     assert statistics.gaps([]) == (0, 0.0) and statistics.gaps([5]) == (0, 0.0) and statistics.gaps([9, 5]) == (0, 0.0)
@@ -126,7 +133,9 @@ def test_a_session_says_what_its_bag_holds(tmp_path):
     assert found.problems == ("the clock jumped back 1 times", "6 of 6 joint states have no effort")
     session.begin(tmp_path / "next", since_ns=int(stamps[-2]))  # the statistics begin anew
     assert session.statistics.count == 1
-    assert session.end().problems == ("1 of 1 joint states have no effort",)
+    again = session.end()
+    assert again.problems == ("1 of 1 joint states have no effort",)
+    assert (again.samples, again.gaps, again.longest_gap, again.duration) == (1, 0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("when", ["write", "poll"])
@@ -202,7 +211,10 @@ def test_the_longest_stretch_between_settings_of_the_clock():
 def test_what_is_played_is_cut_in_time(tmp_path):
     t = np.arange(20) / 10
     save_samples(Samples(t, ("a",), t[:, None], start_ns=10**9), tmp_path / "bag")
-    for start, end, first, last in ((None, None, 0, 19), (0.45, None, 5, 19), (None, 1.25, 0, 12), (0.25, 0.65, 3, 6)):
+    for start, end, first, last in (
+        (None, None, 0, 19), (0.45, None, 5, 19), (None, 1.25, 0, 12), (0.25, 0.65, 3, 6), (0.5, 1.5, 5, 15),
+        (1.0, 1.0, 10, 10),
+    ):  # fmt: skip
         found = list(recorded_messages(tmp_path / "bag", start=start, end=end))
         stamps = [m.stamp - 10**9 for m in found]
         assert stamps == [k * 100 * MS for k in range(first, last + 1)]

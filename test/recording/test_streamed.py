@@ -58,6 +58,23 @@ def test_pieces_are_the_whole(size, cuts):
     assert (found.outline.first, found.outline.last) == (expected.t[0], expected.t[-1])
 
 
+@pytest.mark.parametrize("size", (1, 7, 100, 500))
+@pytest.mark.parametrize("place", (0, 1, 2))
+def test_the_longest_stretch_wherever_it_is(size, place):
+    """Three stretches between settings of the clock, each with times of its own."""
+    lengths = [40, 40, 40]
+    lengths[place] = 90
+    t = np.concatenate([100.0 * (3 - k) + np.arange(n) * 0.01 for k, n in enumerate(lengths)])
+    t[[3, 50, 130]] = np.nan
+    samples = Samples(t, ("a", "b"), np.column_stack((t, np.arange(len(t)))))
+    found = streamed(in_pieces(samples, size))
+    pieces = list(found.pieces)
+    expected = ordered(samples)
+    assert len(expected) in (89, 88) and found.outline.count == len(expected)
+    np.testing.assert_array_equal(np.concatenate([piece.t for piece in pieces]), expected.t)
+    np.testing.assert_array_equal(np.concatenate([piece.q for piece in pieces]), expected.q)
+
+
 def test_a_cut_that_leaves_nothing_is_refused():
     with pytest.raises(InputError, match="no sample lies between"):
         streamed(in_pieces(awkward(3), 100), 1000.0, 2000.0)
