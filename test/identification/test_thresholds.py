@@ -207,3 +207,50 @@ def test_a_drive_that_certainly_has_friction_needs_no_comparison(monkeypatch, de
         assert columns == {"Ia": [0], "Fv": [1, 3], "Fc": [2]}
         # Fc is certain, so it is in every law; Fv is looked for where it is likely
         assert laws == ([("Fc",), ("Fv", "Fc"), DRIVE] if deviations > 2.0 else [("Fc",)])
+
+
+@pytest.mark.parametrize(
+    ("rotor", "viscous", "dry", "laws"),
+    [
+        (9.0, 3.0, 1.9, [()]),  # dry friction may well be zero
+        (9.0, 3.0, -9.0, [()]),
+        (9.0, 1.9, 2.1, [(), ("Fc",)]),
+        (1.9, 2.1, 2.1, [(), ("Fc",), ("Fv", "Fc")]),
+        (2.1, 4.9, 4.9, [(), ("Fc",), ("Fv", "Fc"), DRIVE]),
+        (2.1, 4.9, 5.1, [("Fc",), ("Fv", "Fc"), DRIVE]),  # dry friction is certain
+        (2.1, -9.0, 5.1, [("Fc",)]),
+    ],
+)
+def test_laws_of_a_sensor_have_the_parts_that_may_be_there(monkeypatch, rotor, viscous, dry, laws):
+    value = 0.1 * np.array([rotor, viscous, dry])
+    found = SimpleNamespace(value=value, std=np.full(3, 0.1), base=value, base_std=np.full(3, 0.1))
+    block = Block((np.diag([1.0, 2.0, 3.0, 5.0]),), np.array([5]), 0.0, 1.0)
+    information = Information((block,), (np.arange(3),), ColumnLayout(3))
+    robot = SimpleNamespace(active=(1,), active_names=("a",), joints=(SimpleNamespace(felt=DRIVE),))
+    base = SimpleNamespace(leaders=("Ia1", "Fv1", "Fc1"))
+    problem = SimpleNamespace(robot=robot, information=information, base=base, terms=())
+    asked = []
+    monkeypatch.setattr(sensor_side, "_folds", lambda *_: [])
+    monkeypatch.setattr(sensor_side, "_compared", lambda folds, columns, laws, share: asked.append(list(laws)))
+    sensor_side.sensor_sides(problem, found)
+    assert asked == [laws]
+
+
+def test_folds_of_a_comparison_are_weighted_rows_left_out_and_all_others():
+    rng = np.random.default_rng(0)
+    blocks = tuple(
+        Block((rng.normal(size=(6, 3)), rng.normal(size=(6, 3))), np.array([6, 6]), float(k), k + 1.0)
+        for k in range(10)
+    )
+    information = Information(blocks, (np.arange(2), np.array([1, 2])), ColumnLayout(3))
+    sigma = np.array([0.5, 4.0])
+    folds = sensor_side._folds(information, SimpleNamespace(sigma=sigma))
+    assert len(folds) == 5
+    for f, fold in enumerate(folds):
+        for R, chosen in ((fold.tested, (2 * f, 2 * f + 1)), (fold.others, set(range(10)) - {2 * f, 2 * f + 1})):
+            wanted = np.zeros((4, 4))
+            for k in chosen:
+                for j, places in enumerate(([0, 1, 3], [1, 2, 3])):
+                    rows = blocks[k].R[j] / sigma[j]
+                    wanted[np.ix_(places, places)] += rows.T @ rows
+            np.testing.assert_allclose(R.T @ R, wanted, atol=1e-9)
