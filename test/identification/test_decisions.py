@@ -17,7 +17,14 @@ from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.validation import diagnosis, effort_evidence, method_choice, mounting, sensor_side
+from ros2_dynid.identification.validation import (
+    diagnosis,
+    effort_evidence,
+    effort_scale,
+    method_choice,
+    mounting,
+    sensor_side,
+)
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.identification.validation.effort_scale import (
     Factor,
@@ -439,6 +446,39 @@ def test_friction_that_drives_in_the_estimate_of_all_joints_must_be_material_and
     assert _backward_together(base, ROBOT, information) == found
     # a joint's own rows need not show much of it, but must be certain
     assert backward_friction(base, ROBOT, information) == ([1] if share < 0.0 and noise < 1.0 else [])
+
+
+@pytest.mark.parametrize(
+    ("of_all", "left", "gains"),
+    [
+        ((8.0, 4.0, 1.0), {0: 1, 1: 0}, (1.0, 0.25, 1.0)),  # without joint 2 the others agree, though 1 is farther off
+        ((8.0, 4.0, 1.0), {0: 0, 1: 0}, (0.125, 1.0, 1.0)),
+        ((4.0, 0.1, 1.0), {0: 0, 1: 0}, (1.0, 10.0, 1.0)),
+        ((1.0, 1.0, -1.1), {}, (1.0, 1.0, -1.0)),
+        ((1.0, 1.0, -0.6), {}, (1.0, 1.0, -1.0)),
+        ((1.0, 1.0, -0.4), {}, (1.0, 1.0, -2.5)),  # wrong by more than its sign
+        ((1.0, 1.0, -2.2), {}, (1.0, 1.0, -1.0 / 2.2)),
+        ((1.0, 1.0, 1.0), {}, (1.0, 1.0, 1.0)),
+    ],
+)
+def test_the_joint_without_which_the_others_agree_best_is_put_right_first(monkeypatch, of_all, left, gains):
+    asked = []
+
+    def told(part, without=None):
+        asked.append(without)
+        if np.any(part != 1.0):
+            return [Factor(1.0, 0.01)] * 3
+        if without is None:
+            return [Factor(value, 0.01) for value in of_all]
+        return [Factor(9.0 if j < left[without] else 1.0, 0.01) for j in range(3)]
+
+    monkeypatch.setattr(effort_scale, "factors", told)
+    monkeypatch.setattr(effort_scale, "scaled", lambda information, gains: gains.copy())
+    monkeypatch.setattr(effort_scale, "backward_friction", lambda *_: [])
+    monkeypatch.setattr(effort_scale, "_backward_together", lambda *_: [])
+    found, agree = effort_scale.relative_gains(None, None, SimpleNamespace(n=3))
+    np.testing.assert_allclose(found, gains)
+    assert agree and {k for k in asked if k is not None} == set(left)
 
 
 # --- one joint's own evidence

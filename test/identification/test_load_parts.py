@@ -574,3 +574,18 @@ def test_wrenches_and_states_that_have_nothing_in_common_are_refused():
                 tool_fit._information(robot, prepared, wrenches, "flange")
         else:
             assert tool_fit._information(robot, prepared, wrenches, "flange")[0].rows.min() > 100
+
+
+@pytest.mark.parametrize(("rate", "knots"), [(100.0, 2), (9.6, 2), (9.0, 3), (4.8, 3), (4.5, 4)])
+def test_the_bias_has_a_knot_a_minute(rate, knots):
+    """600 samples at these rates, less what the filters of wrenches and rows take at either end."""
+    m, times = motion(3, 600), np.arange(600) / rate
+    prepared = as_prepared(ROBOT, *m, m[0], times)
+    cutoff = 0.25 * rate
+    kernels = lowpass_kernel(cutoff, rate), lowpass_kernel(cutoff, rate, 1)
+    settings = replace(prepared.filter, position_cutoff=cutoff)
+    prepared = replace(prepared, kernel=kernels[0], slope_kernel=kernels[1], step=1, filter=settings)
+    robot = replace(ROBOT, tools={"flange": (ROBOT.n, np.eye(4))})
+    information, found = tool_fit._information(robot, prepared, Wrenches(times, np.zeros((600, 6))), "flange")
+    assert len(found) == knots == 1 + int(np.ceil((found[-1] - found[0]) / 60.0))
+    assert information.layout.n_base == 6 * knots

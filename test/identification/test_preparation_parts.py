@@ -331,9 +331,9 @@ CUTOFFS = Cutoffs(position=20.0, row=4.0, step=1, row_step=1)
 @pytest.mark.parametrize(
     ("what", "used", "told"),
     [
-        ({}, True, ""), ({"gain": 1.001}, True, ""), ({"gain": 1.004}, False, ""), ({"gain": 0.996}, False, ""),
-        ({"delay": 1e-4}, True, ""), ({"delay": 1.6e-3}, False, ""), ({"delay": -1.6e-3}, False, ""),
-        ({"noise": 0.3}, False, ""), ({"gain": 1.4}, False, "gain 1.40"), ({"gain": -1.0}, False, "gain -1.00"),
+        ({}, True, ""), ({"gain": 1.0017}, True, ""), ({"gain": 1.0023}, False, ""), ({"gain": 0.9977}, False, ""),
+        ({"delay": 7e-4}, True, ""), ({"delay": 9e-4}, False, ""), ({"delay": -9e-4}, False, ""),
+        ({"noise": 3.3e-3}, True, ""), ({"noise": 4e-3}, False, ""), ({"noise": 0.3}, False, ""), ({"gain": 1.4}, False, "gain 1.40"), ({"gain": -1.0}, False, "gain -1.00"),
         ({"delay": 0.1}, False, "late by"),
     ],
 )  # fmt: skip
