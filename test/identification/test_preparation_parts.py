@@ -333,7 +333,8 @@ CUTOFFS = Cutoffs(position=20.0, row=4.0, step=1, row_step=1)
     [
         ({}, True, ""), ({"gain": 1.0017}, True, ""), ({"gain": 1.0023}, False, ""), ({"gain": 0.9977}, False, ""),
         ({"delay": 7e-4}, True, ""), ({"delay": 9e-4}, False, ""), ({"delay": -9e-4}, False, ""),
-        ({"noise": 3.3e-3}, True, ""), ({"noise": 4e-3}, False, ""), ({"noise": 0.3}, False, ""), ({"gain": 1.4}, False, "gain 1.40"), ({"gain": -1.0}, False, "gain -1.00"),
+        ({"noise": 3.3e-3}, True, ""), ({"noise": 4e-3}, False, ""), ({"noise": 0.3}, False, ""),
+        ({"gain": 1.4}, False, "gain 1.40"), ({"gain": -1.0}, False, "gain -1.00"),
         ({"delay": 0.1}, False, "late by"),
     ],
 )  # fmt: skip
