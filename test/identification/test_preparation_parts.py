@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,14 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import VelocitySource
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs
 from ros2_dynid.identification.preparation.derivatives import velocity_sources
-from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid, later_effort
+from ros2_dynid.identification.preparation.effort_streams import effort_streams, swapped
+from ros2_dynid.identification.preparation.even_grid import Stretch, _with_fresh_efforts, even_grid, later_effort
 from ros2_dynid.identification.preparation.prepare import _commands
 from ros2_dynid.identification.preparation.quantum import quantum_of
 from ros2_dynid.identification.preparation.repeats import repeated
 from ros2_dynid.identification.preparation.spline import spline_at
 from ros2_dynid.identification.preparation.usable import check_signals, finite
+from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 
 # --- splines
@@ -334,6 +338,7 @@ CUTOFFS = Cutoffs(position=20.0, row=4.0, step=1, row_step=1)
         ({}, True, ""), ({"gain": 1.0017}, True, ""), ({"gain": 1.0023}, False, ""), ({"gain": 0.9977}, False, ""),
         ({"delay": 7e-4}, True, ""), ({"delay": 9e-4}, False, ""), ({"delay": -9e-4}, False, ""),
         ({"noise": 3.3e-3}, True, ""), ({"noise": 4e-3}, False, ""), ({"noise": 0.3}, False, ""),
+        ({"gain": 1.18}, False, ""), ({"gain": 1.22}, False, "gain 1.22"),
         ({"gain": 1.4}, False, "gain 1.40"), ({"gain": -1.0}, False, "gain -1.00"),
         ({"delay": 0.1}, False, "late by"),
     ],
@@ -352,3 +357,50 @@ def test_velocities_as_asked_for():
     assert velocity_sources(bare, 200.0, CUTOFFS, VelocitySource.AUTO, ("a",)) == (("position",), ())
     with pytest.raises(InputError, match="no velocities"):
         velocity_sources(bare, 200.0, CUTOFFS, VelocitySource.MEASURED, ("a",))
+
+
+@pytest.mark.parametrize(("share", "filled"), [(0.018, False), (0.022, True)])
+def test_efforts_that_are_held_are_interpolated_where_they_are_many(share, filled):
+    t = np.arange(4000) / 500
+    q, tau = np.column_stack((np.sin(2 * t), np.cos(3 * t))), np.column_stack((3 * np.cos(2 * t), np.sin(t)))
+    held = np.zeros(4000, bool)
+    held[np.arange(30, 30 + 40 * int(share * 4000), 40)] = True
+    kept = np.where(held[:, None], np.roll(tau, 1, axis=0), tau)
+    samples = Samples(t, ("a", "b"), q, tau=kept, source="x.csv")
+    found, notes = _with_fresh_efforts(samples, np.zeros(4000, bool))
+    assert bool(notes) == filled
+    assert np.abs(kept - tau).max() > 5e-3  # those that hardly change need not be found
+    np.testing.assert_allclose(found.tau, tau if filled else kept, atol=5e-4)
+    again, none = _with_fresh_efforts(samples, held)  # their positions repeat, too: they are left out anyway
+    assert not none and again is samples
+
+
+@pytest.mark.parametrize(("times", "named"), [(0.9, False), (1.1, True)])
+def test_steps_of_an_encoder_are_coarse_from_a_thousandth_of_the_motion_on(times, named):
+    t = np.arange(4000) / 200
+    q = np.column_stack((np.sin(2.0 * t), 0.5 * np.cos(3.0 * t)))
+    step = times * 1e-3 * np.ptp(q[:, 1])
+    q[:, 1] = np.round(q[:, 1] / step) * step
+    notes = even_grid(Samples(t, ("a", "b"), q, tau=np.column_stack((np.cos(t), np.sin(t))), source="x.csv")).notes
+    assert any("'b' first, have steps" in note.text and "of 1 joints" in note.text for note in notes) == named
+
+
+@pytest.mark.parametrize(("share", "there"), [(0.49, False), (0.51, True)])
+def test_a_second_sensor_counts_where_half_of_it_is_known(share, there):
+    robot = load_robot("demo3")
+    tau, torque = np.ones((100, 3)), 5.0 * np.ones((100, 3))
+    torque[int(100 * share) :, 1] = np.nan
+    torque[:, 2] = np.nan
+    samples = Samples(np.arange(100.0), robot.active_names, tau, tau=tau, tau_l=torque, source="x")
+    found = effort_streams(robot, samples)
+    np.testing.assert_array_equal(found.tau, tau)
+    assert np.isfinite(found.tau_l).any(axis=0).tolist() == [True, there, False]
+    at_link = replace(robot, joints=tuple(replace(joint, felt=()) for joint in robot.joints))
+    other = effort_streams(at_link, samples)
+    assert swapped(at_link, other).tolist() == [True, there, False] and not swapped(robot, found).any()
+    assert np.nanmax(other.tau, axis=0).tolist() == [5.0, 5.0 if there else 1.0, 1.0]
+    assert np.nanmax(other.tau_l[:, 0]) == 1.0
+    alone = replace(samples, tau=None, tau_l=np.full((100, 3), 5.0))
+    assert effort_streams(at_link, alone).tau.max() == 5.0 and effort_streams(at_link, alone).tau_l is None
+    with pytest.raises(InputError, match="no efforts of motors"):
+        effort_streams(robot, alone)
