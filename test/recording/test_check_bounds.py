@@ -245,6 +245,31 @@ def test_the_words_of_gaps_jitter_and_rate():
     assert jitter.kind == "jitter" and jitter.what == "the period of 14 ms varies by 4 ms"
 
 
+@pytest.mark.parametrize(("lost", "level"), [(49, "yellow"), (51, "red")])
+def test_the_share_that_is_missing_is_of_what_should_be_there(lost, level):
+    t = np.delete(np.arange(1000) / 100.0, slice(300, 300 + lost))
+    (problem,) = check_timing(t).problems
+    assert (problem.kind, problem.level) == ("gap", level) and f"{lost} samples ({lost / 10:.2g} %)" in problem.what
+
+
+@pytest.mark.parametrize(("step", "gap"), [(2.9, False), (3.5, True)])
+def test_of_uneven_stamps_a_gap_is_longer(step, gap):
+    """Periods evenly from half to one and a half: their spread is 1.4826 quarters, and six of them beyond is a gap."""
+    steps = np.random.default_rng(0).permutation(np.linspace(0.5, 1.5, 401))
+    steps[200] = step
+    found = check_timing(0.01 * np.cumsum(steps))
+    assert found.gap_count == int(gap)
+
+
+def test_samples_are_checked_as_they_were_recorded():
+    t = np.arange(1000) / 100.0
+    t[300], t[301], t[500] = t[301], t[300].copy(), t[499]
+    t[700] = np.nan
+    q = np.sin(np.arange(1000) / 50.0)[:, None]
+    check = check_samples(Samples(t, ("a",), q, dq=q, tau=q))
+    assert check.samples == 1000 and {"backward", "repeat", "nan"} <= {p.kind for p in check.problems}
+
+
 # --- clocks of others
 
 

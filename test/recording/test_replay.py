@@ -54,6 +54,17 @@ def test_other_recordings_become_joint_states(tmp_path, form):
     assert decoded[0].name == list(samples.joint_names)
 
 
+def test_dates_of_a_table_are_played(tmp_path):
+    (tmp_path / "a.csv").write_text("time,a.position\n" + "".join(f"{1.7e9 + 0.25 * k!r},{k}\n" for k in range(5)))
+    played = list(recorded_messages(tmp_path / "a.csv", start=0.25, end=0.75))
+    assert [m.stamp for m in played] == [1_700_000_000 * 10**9 + 250_000_000 * k for k in (1, 2, 3)]
+    decoded = [ROS2.deserialize_cdr(m.payload, "sensor_msgs/msg/JointState") for m in played]
+    assert [(m.header.stamp.sec, m.header.stamp.nanosec) for m in decoded] == [
+        (1_700_000_000, 250_000_000 * k) for k in (1, 2, 3)
+    ]
+    assert {m.topic for m in played} == {"/joint_states"}
+
+
 def stream(times):
     return iter([Message(EPOCH + round(t * 1e9), "/j", b"") for t in times])
 
