@@ -61,6 +61,20 @@ def test_a_forward_stream_is_read_in_any_steps(known, seed):
     assert known or window.read(5) == b""
 
 
+class Watched(io.BytesIO):
+    """A stream that may not be asked for more than it has: a size that a file claims may be a lie."""
+
+    def read1(self, size=-1):
+        assert 0 < size <= len(self.getvalue()) - self.tell()
+        return super().read1(size)
+
+
+def test_a_file_is_never_asked_for_more_than_it_has():
+    window = _ForwardStream(Watched(bytes(range(100))), 100)
+    assert window.read(90) == bytes(range(90)) and window.read(1 << 60) == bytes(range(90, 100))
+    assert window.read(5) == b"" and not window.skip(1) and window.position == 100
+
+
 class Failing(io.BytesIO):
     def read1(self, size=-1):
         if self.tell() >= 20:
@@ -383,6 +397,18 @@ def test_which_channels_can_be_read():
         (Channel(1, "/j", "std_msgs/msg/String", "cdr", "text"), False),
     ):  # fmt: skip
         assert can_decode(channel) == good
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_chunk_has_the_size_that_it_claims(tmp_path, more):
+    file = tmp_path / "claims.mcap"
+    head = mcap_write.beginning("t") + mcap_write.schema(1, JOINT_STATE, "") + mcap_write.channel(1, 1, "/j", {})
+    records = b"".join(mcap_write.message(1, k, 10 + k, 10 + k, bytes(k)) for k in range(3))
+    body = struct.pack("<QQQI", 0, 1, len(records) + more, 0) + mcap_write.text("") + struct.pack("<Q", len(records))
+    file.write_bytes(head + mcap_write.record(mcap.CHUNK, body + records))
+    found, read = stamps(file)
+    assert found == ([10, 11, 12] if more == 0 else [])
+    assert any("its size differs from the size that it claims" in text for text in read.warnings) == (more != 0)
 
 
 def test_a_chunk_that_breaks_off_inside_gives_what_came_before(tmp_path):
