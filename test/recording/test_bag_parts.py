@@ -201,6 +201,9 @@ def test_nothing_is_interpolated_beyond_the_ends_nor_across_a_gap():
         wanted = [True, False, False, gap, gap, False, False, True]
         assert _uncovered(at, stamp, period * ms).tolist() == wanted
     assert _uncovered(np.array([4, 5, 6]), np.array([5]), 0.0).tolist() == [True, False, True]
+    gaps = np.array([0, 500, 1000]) * ms
+    at = np.array([0, 1, 500, 999, 1000]) * ms
+    assert _uncovered(at, gaps, 5.0 * ms).tolist() == [False, True, False, True, False], "what is known is no gap"
 
 
 # --- which topics

@@ -261,6 +261,10 @@ def test_of_uneven_stamps_a_gap_is_longer(step, gap):
     assert found.gap_count == int(gap)
 
 
+def test_stamps_without_a_usual_period_have_no_jitter():
+    assert check_timing(np.array([0.0, 1.0, 11.0])).jitter == 0.0, "neither step is near the median"
+
+
 def test_samples_are_checked_as_they_were_recorded():
     t = np.arange(1000) / 100.0
     t[300], t[301], t[500] = t[301], t[300].copy(), t[499]
