@@ -224,7 +224,7 @@ def test_plans_keep_the_margin(ur5):
 def test_points_keep_the_margin_too():
     robot = three_dof()
     shapes = make_shapes(robot, stick(robot), planes=planes_of(-0.8), margin=0.03)
-    found = plan(robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=1.0))
+    found = plan(robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=2.0))
     assert clearance(robot, shapes, found.trajectory.sample(500.0).q)[0] >= 0.03 - 1e-3
 
 

@@ -15,6 +15,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
+from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.loads import Payload
 from ros2_dynid.identification.loads.drive_gains import Gains
 from ros2_dynid.identification.loads.tool_fit import Tool
@@ -353,7 +354,12 @@ def checked(monkeypatch, problems=(), findings=(), refusal=None, preparation=Non
 
     monkeypatch.setattr("ros2_dynid.usecases.check.read_problem", read)
     evidence = tuple(EffortEvidence(0.1 * k, 1.0 * k, np.nan if k == 1 else 0.3 * k) for k in range(3))
-    monkeypatch.setattr("ros2_dynid.usecases.check.diagnose", lambda problem: Diagnosis(tuple(findings), evidence))
+
+    def diagnose(problem, friction):
+        assert problem == "problem" and friction == PLAIN
+        return Diagnosis(tuple(findings), evidence)
+
+    monkeypatch.setattr("ros2_dynid.usecases.check.diagnose", diagnose)
     return check_recording(recorded(), load_robot("demo3"), preparation), seen, asked
 
 
