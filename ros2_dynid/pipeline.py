@@ -195,7 +195,9 @@ def identify(
     quick = options.method is Method.WLS and not options.essential  # which are chosen by their error bars
     again = quick or tested is not problem
     tested_fit = fitter(options.method, tested, bars=not quick) if again else fit
-    tested_draws = draws if tested is problem else _draws(tested, options)
+    # a prior that does not help the estimate is not weighed with bodies in every fold: that takes a while
+    weighed = drawn is not None and drawn.weighing.bodies
+    tested_draws = draws if tested is problem and weighed else _draws(tested, options, bodies=weighed)
     made = partial(
         set_fits,
         tested,
@@ -338,8 +340,9 @@ def _declared(robot: Robot, options: IdentifyOptions) -> Robot:
     return sensing(robot, options)
 
 
-def _draws(problem: Problem, options: IdentifyOptions) -> Callable[[Fit], Draw] | None:
-    """Return what draws an estimator towards the prior asked for; None without one."""
+def _draws(problem: Problem, options: IdentifyOptions, *, bodies: bool = True) -> Callable[[Fit], Draw] | None:
+    """Return what draws an estimator towards the prior asked for; None without one. bodies: whether it is weighed by
+    bodies that exist."""
     if problem.second is not None and (options.essential or options.prior not in ("auto", "none")):
         what = "efforts at the motors and torques at the links are fitted together: without a prior, and all parameters"
         raise InputError(what, Text("leave out ", Option("essential", True), " and ", Option("prior")))
@@ -349,7 +352,7 @@ def _draws(problem: Problem, options: IdentifyOptions) -> Callable[[Fit], Draw] 
         prior = model_prior(problem, load_model(options.prior), options.prior)
         return lambda fit: drawn_fit(problem.information, fit, prior, force=True)
     described = described_prior(problem, guess=options.prior == "auto")
-    force, serve = options.prior == "urdf", bodies_served(problem)
+    force, serve = options.prior == "urdf", bodies_served(problem) if bodies else None
     return lambda fit: drawn_fit(problem.information, fit, described, force=force, serve=serve)
 
 

@@ -22,10 +22,17 @@ pytest.importorskip("furo")
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built from a copy: the build writes the pages of the reference beside the sources."""
-    folder = tmp_path_factory.mktemp("site")
+def test_the_site_builds_and_is_complete(tmp_path: Path) -> None:
+    """One test: workers that share the tests would build it once each, for most of a minute."""
+    site = built(tmp_path)
+    every_page_is_there(site)
+    the_first_page_leads_to_all_pages_of_the_folder(site)
+    the_reference_documents_every_exported_name(site)
+    docstrings_keep_their_equations(site)
+
+
+def built(folder: Path) -> Path:
+    """Build the site from a copy: the build writes the pages of the reference beside the sources."""
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("api", "__pycache__"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-j", "2", "-q", "-b", "html", "docs", "html"]
@@ -34,19 +41,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
-def test_every_page_is_there(site: Path) -> None:
+def every_page_is_there(site: Path) -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs").with_suffix(".html")
         assert (site / ("index.html" if str(name) == "README.html" else name)).is_file(), name
 
 
-def test_the_first_page_leads_to_all_pages_of_the_folder(site: Path) -> None:
+def the_first_page_leads_to_all_pages_of_the_folder(site: Path) -> None:
     index = (site / "index.html").read_text()
     missing = [page.stem for page in (ROOT / "docs").glob("*.md") if f'href="{page.stem}.html' not in index]
     assert missing in ([], ["README"])
 
 
-def test_the_reference_documents_every_exported_name(site: Path) -> None:
+def the_reference_documents_every_exported_name(site: Path) -> None:
     from importlib import import_module
 
     inits = sorted((ROOT / "ros2_dynid").glob("*/__init__.py"))
@@ -62,7 +69,7 @@ def test_the_reference_documents_every_exported_name(site: Path) -> None:
                 assert re.search(rf'id="ros2_dynid\.[\w.]*\.{names}"', pages), f"{package.__name__}.{public}"
 
 
-def test_docstrings_keep_their_equations(site: Path) -> None:
+def docstrings_keep_their_equations(site: Path) -> None:
     page = (site / "api/base_parameters.html").read_text()
     assert "base_parameters" in page
     assert "system-message" not in page

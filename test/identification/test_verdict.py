@@ -269,7 +269,7 @@ def repeated_motion(seed, seconds, period):
 
 def test_a_motion_that_repeats_is_left_out_by_parts_of_its_period():
     """Stretches of time hold nothing new there: their error is that of the fit, a third of that on another motion."""
-    options, ratios = IdentifyOptions(checks=False), []
+    options, ratios = IdentifyOptions(checks=False, prior="none"), []
     _, other = repeated_motion(100, 30.0, 7.3)
     for seed in (1, 0):
         robot, recording = repeated_motion(seed, 30.0, 6.0)
