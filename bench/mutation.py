@@ -1,6 +1,7 @@
 """Put single bugs into the code, one at a time, and see whether the tests notice them.
 
     ./dynid python bench/mutation.py control excitation [--mutants 40] [--seed 0] [--only limits,collision]
+    ./dynid python bench/mutation.py control --bugs FILE
 
 A mutant is a copy of the package with one plausible bug: a sign flipped, a term or a check dropped, a bound turned
 round, `and` for `or`, the wrong axis or index, a constant doubled. Which tests execute a line is measured once
@@ -10,6 +11,9 @@ package's name, and with --wide those of every other file that names the package
 builds or installs something are left out: slow, or dependent on the machine's load). Printed are the survivors with
 their places, as they are found, and the share noticed for each package. Each worker is one process that has imported
 the libraries and forks for each mutant.
+
+With --bugs the bugs are those of a YAML file instead, a list of {path, old, new}: a module (as in control/stop.py), a
+text that occurs once in it, and what stands there instead.
 
 A survivor is a question, not yet a fault: some mutants change nothing that anybody could observe (a tolerance that
 is never met, a faster way to the same answer). Look at each, and write the test that was missing.
@@ -41,6 +45,7 @@ from queue import Queue
 
 import coverage
 import pytest
+import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -87,14 +92,18 @@ DROPPED = {"abs", "clip", "maximum", "minimum", "diff", "sqrt", "radians", "deg2
 
 @dataclass(frozen=True)
 class Mutant:
-    """A module with one bug: where it is, what it is, and the numbers of the node and of its kind of bug."""
+    """A module with one bug: where it is, what it is, and the numbers of the node and of its kind of bug.
+
+    A bug that was written by hand has the new text of its module instead.
+    """
 
     path: str
     line: int
     statement: int
     bug: str
-    node: int
-    kind: int
+    node: int = -1
+    kind: int = -1
+    text: str = ""
 
 
 def main() -> None:
@@ -106,6 +115,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="modules, separated by commas: mutants of these only")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
     parser.add_argument("--wide", action="store_true", help="count the tests of other folders that name the package")
+    parser.add_argument("--bugs", type=Path, help="YAML file of bugs written by hand, instead of random ones")
     parser.add_argument("--tests", default="", help="count these files and folders of tests instead")
     if sys.argv[1:] == ["--worker"]:
         worker()
@@ -118,8 +128,12 @@ def main() -> None:
         for package in args.packages:
             files = test_files(copies[0], package, args.wide, args.tests)
             executed = executing_tests(files, copies[0], package)
-            every = [m for path in modules(copies[0], package, args.only) for m in mutants(copies[0], path)]
-            chosen = random.Random(args.seed).sample(every, min(args.mutants, len(every)))
+            paths = modules(copies[0], package, args.only)
+            if args.bugs:
+                chosen = written_mutants(copies[0], paths, args.bugs)
+            else:
+                every = [mutant for path in paths for mutant in mutants(copies[0], path)]
+                chosen = random.Random(args.seed).sample(every, min(args.mutants, len(every)))
             ended = run(chosen, executed, copies, console)
             noticed = sum(not how for how in ended)
             silent = sum(how == "not executed" for how in ended)
@@ -160,8 +174,30 @@ def mutants(place: Path, path: Path) -> list[Mutant]:
     return found
 
 
+def written_mutants(place: Path, paths: list[Path], file: Path) -> list[Mutant]:
+    """Return the mutants of these modules that a file lists."""
+    found = []
+    for bug in yaml.safe_load(file.read_text(encoding="utf-8")):
+        path = Path(PACKAGE) / bug["path"]
+        if path not in paths:
+            continue
+        old, new = bug["old"].rstrip("\n"), bug["new"].rstrip("\n")
+        source = (place / path).read_text(encoding="utf-8")
+        if source.count(old) != 1:
+            raise SystemExit(f"{path} contains {source.count(old)} times, not once: {old}")
+        text = source.replace(old, new)
+        ast.parse(text)
+        line = source[: source.index(old)].count("\n") + 1
+        statements = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))
+        around = max(node.lineno for node in statements if node.lineno <= line <= (node.end_lineno or line))
+        found.append(Mutant(path.as_posix(), line, around, f"{old} -> {new}", text=text))
+    return found
+
+
 def mutated(source: bytes, mutant: Mutant) -> str:
     """Return the source of the module with the bug in it."""
+    if mutant.text:
+        return mutant.text
     tree = ast.parse(source)
     node, _ = list(_code(tree, 0))[mutant.node]
     list(_bugs(node))[mutant.kind][1]()
