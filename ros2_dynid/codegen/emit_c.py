@@ -14,7 +14,7 @@ import numpy as np
 from ros2_dynid.codegen.graph import ADD, MUL, NUM, PAR, TINY, Expr, Graph, evaluate
 from ros2_dynid.codegen.operation_search import Generated
 from ros2_dynid.codegen.text import Code, Statement, code_of, comment, number
-from ros2_dynid.model.friction_kinds import THERMAL
+from ros2_dynid.dynamics.warm_friction import references
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 
@@ -51,13 +51,13 @@ class Program:
     @property
     def thermal(self) -> bool:
         """Whether friction changes with the temperature of the drives, which torque and friction take then."""
-        return any(term.kind in THERMAL for term in self.robot.friction)
+        return bool(references(self.robot))
 
     @property
     def references(self) -> list[float]:
         """T0 of each active joint [deg C], which stands for a temperature that is not known; 0 where none matters."""
-        known = {term.joint: term.reference for term in self.robot.friction if term.kind in THERMAL}
-        return [known.get(joint, 0.0) for joint in self.robot.active]
+        known = references(self.robot)
+        return [known.get(place, 0.0) for place in range(len(self.robot.active))]
 
     def inputs(self, function: str) -> list[str]:
         """Return the arrays that a function takes, constants aside."""
@@ -385,9 +385,11 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         "    for (k = 0; k < count; ++k)",
         "        if (fabs(reference[k]) > scale)",
         "            scale = fabs(reference[k]);",
-        "    for (k = 0; k < count; ++k)",
-        "        if (!(fabs((double)x[k] - reference[k]) <= worst))",
-        "            worst = fabs((double)x[k] - reference[k]);",
+        "    for (k = 0; k < count; ++k) {",
+        "        const double off = fabs((double)x[k] - reference[k]);",
+        "        if (off > worst || off != off) /* what is no number stays */",
+        "            worst = off;",
+        "    }",
         "    return worst / scale;",
         "}",
         "",
@@ -457,7 +459,7 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
             f"        e = error({array}, {reference}_reference[i], {n[reference]});",
             f"        if (!(e <= {tolerance}))",
             f'            printf("%s: sample %d is off by %.3g\\n", "{title}", i, e);',
-            "        if (!(e <= worst))",
+            "        if (e > worst || e != e)",
             "            worst = e;",
         ]
     lines += [

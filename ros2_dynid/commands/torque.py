@@ -143,14 +143,13 @@ def _reference(robot: Robot, samples: Samples) -> dict[str, float]:
     """Return T0 of the joints whose friction depends on a temperature that the table does not have in every row."""
     import numpy as np
 
-    from ros2_dynid.model.friction_kinds import THERMAL
+    from ros2_dynid.dynamics.warm_friction import references
 
-    place = {joint: k for k, joint in enumerate(robot.active)}
     warmth = np.full_like(samples.q, np.nan) if samples.temperature is None else samples.temperature
     return {
-        robot.joints[term.joint - 1].name: term.reference
-        for term in robot.friction
-        if term.kind in THERMAL and not np.isfinite(warmth[:, place[term.joint]]).all()
+        robot.active_names[place]: T0
+        for place, T0 in references(robot).items()
+        if not np.isfinite(warmth[:, place]).all()
     }
 
 

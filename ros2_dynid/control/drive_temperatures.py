@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ros2_dynid.dynamics.friction_terms import active_terms
-from ros2_dynid.model.friction_kinds import THERMAL
 from ros2_dynid.model.robot import Array, Robot
 
 COLDEST, HOTTEST = -60.0, 200.0
@@ -37,10 +35,5 @@ class DriveTemperatures:
 
     def at(self, robot: Robot, now: float, stale: float) -> Array:
         """Return the temperatures of the active joints, shape (n,), NaN where not known for `stale` seconds."""
-        found = [self._known.get(name, (np.nan, -np.inf)) for name in robot.active_names]
+        found = [self._known.get(name, (np.nan, now)) for name in robot.active_names]
         return np.array([value if now - when <= stale else np.nan for value, when in found])
-
-
-def references(robot: Robot) -> dict[int, float]:
-    """Return T0 [deg C] of the active joints whose friction changes with the temperature, by their place."""
-    return {place: term.reference for place, term in active_terms(robot, robot.friction) if term.kind in THERMAL}

@@ -420,7 +420,7 @@ class ExcitationMachine:
         sent = self._door.send(motion.way, self.limits, q, self.settings.delay)
         self._motion, self._watch.jumped = motion, False
         self._follow(motion.way.points, sent)
-        self._after, self._reason = Phase.ABORTED, ""
+        self._after = Phase.ABORTED
         self._enter(Phase.APPROACH)
         begins = self._watch.until + self.settings.settle - now
         return f"{motion.name} begins in {begins:.1f} s"
@@ -473,7 +473,6 @@ class ExcitationMachine:
             self._follow(self._motion.run.points, sent)
             self._enter(Phase.RUNNING)
         elif self._watch.at_rest():
-            self._motion = None
             self._enter(Phase.DONE)
         elif now > self._until + PATIENCE:
             self._stop("the robot does not come to rest at the end of the trajectory", now)
@@ -487,7 +486,7 @@ class ExcitationMachine:
     # --- braking
 
     def _stop(self, reason: str, now: float) -> None:
-        self._reason, self._motion = reason, None
+        self._reason = reason
         self._send_brake(now)
         self._stopping_at = self._until  # the patience with a robot that does not rest begins when it should
         self._enter(Phase.BRAKING)
@@ -553,8 +552,7 @@ class ExcitationMachine:
     # --- words
 
     def _name(self) -> str:
-        running = self.phase is Phase.RUNNING and self._motion is not None
-        return self._motion.name if running and self._motion is not None else self.phase.value
+        return self._motion.name if self.phase is Phase.RUNNING and self._motion is not None else self.phase.value
 
     def _enter(self, phase: Phase, reason: str = "") -> None:
         self.phase = phase

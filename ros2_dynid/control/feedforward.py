@@ -137,7 +137,7 @@ class Filler:
         if rate is not None and len(t) > 1 and np.max(np.diff(t)) > 1.5 / rate:
             if (t[-1] - t[0]) * rate > MOST_POINTS:
                 raise InputError(f"the trajectory takes {t[-1] - t[0]:g} s", "give a shorter one, or lower point_rate")
-            t = np.unique(np.concatenate((t, np.arange(t[0], t[-1], 1 / rate))))
+            t = np.sort(np.concatenate((t, np.arange(t[0], t[-1], 1 / rate))))
             t = t[np.append(np.diff(t) > 1e-6, True)]
         q, dq, ddq = points.sampled(t)
         if points.dq is not None:  # the exact values at the ends, where `at` takes the joints for resting

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ros2_dynid.codegen.runtime_export import ErrorBars
-from ros2_dynid.control.drive_temperatures import DriveTemperatures, references
+from ros2_dynid.control.drive_temperatures import DriveTemperatures
 from ros2_dynid.control.feedforward import FeedforwardModel, Filler, TorqueCoefficients, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
     SENDING,
@@ -42,7 +42,7 @@ from ros2_dynid.control.feedforward_events import (
 from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_door import LONGEST_STEP, EffortLimits, TorqueDoor, effort_limits, known_efforts
-from ros2_dynid.dynamics.warm_friction import at_temperature
+from ros2_dynid.dynamics.warm_friction import at_temperature, references
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
@@ -82,7 +82,7 @@ LEGAL: dict[type[FeedforwardEvent], dict[FeedforwardState, str]] = {
         FeedforwardState.NO_MODEL: I,
         FeedforwardState.NO_LIMITS: I,
     },
-    Background: {**dict.fromkeys(_ALL, A), FeedforwardState.NO_MODEL: I},
+    Background: dict.fromkeys(_ALL, A),
     AskFiller: {**dict.fromkeys(_ALL, A), FeedforwardState.NO_MODEL: R, FeedforwardState.NO_LIMITS: R},
     OptionsChanged: dict.fromkeys(_ALL, A),
     OutputChanged: dict.fromkeys(_ALL, A),
@@ -253,6 +253,8 @@ class FeedforwardMachine:
         door = self._new_door(robot, self._settings)
         load = None if self._retired else self._load
         model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
+        if self._measured is not None and self._measured.joint_names != robot.active_names:
+            self._forget_motion()  # of a robot that was described before
         self._robot, self._chi, self._load, self._model = robot, event.chi, load, model
         self._bars = event.bars
         self._references, self._missing = references(robot), []
@@ -261,7 +263,7 @@ class FeedforwardMachine:
         if self._limits_of(robot) is robot:  # no description has given any
             self._keep_limits(robot)
         self._take_door(door)
-        self._poses = reachable_poses(robot)
+        self._poses = reachable_poses(self._described or robot)
         self._coefficients = None
         self._changed()
         self._news.append(News(f"model of {robot.name} from {event.source}"))
@@ -349,7 +351,7 @@ class FeedforwardMachine:
     def _retire(self, reason: str, now: float) -> None:
         """Use the model no more: while torques are sent it still holds against gravity."""
         self._say(reason, warning=True)
-        self._points = self._pending = None
+        self._pending = None
         if self._state in SENDING:
             self._retired = reason
             if self._state is not FeedforwardState.ENDING:
@@ -404,16 +406,15 @@ class FeedforwardMachine:
                 self._news.append(News(text, warning=True))
 
     def _drop_model(self) -> None:
-        self._model = self._robot = self._door = self._load = self._coefficients = self.carried = None
-        self._references, self._missing, self._told = {}, [], set()
+        self._model = self._robot = self._door = self._load = self.carried = None
+        self._references, self._told = {}, set()
         self._retired = ""
-        self._forget_motion()
+        self._forget_motion()  # the next model may have other joints
 
     def _forget_motion(self) -> None:
-        """Forget what belongs to the joints of a model that goes."""
-        self._points = self._pending = self._place = self._measured = self._coefficients = self._offset = None
+        """Forget where the robot was, and where it was to go."""
+        self._pending = self._place = self._measured = None
         self._arrival = self._jumped = -np.inf
-        self._seen = None
 
     def _new_door(self, robot: Robot, settings: FeedforwardSettings) -> TorqueDoor | None:
         """Return the door for torques of this robot, or None while effort limits are not known."""
@@ -521,7 +522,7 @@ class FeedforwardMachine:
         if self._state is not FeedforwardState.STREAMING:
             self._go_over(FeedforwardState.STREAMING, now)
         fresh = self._note_freshness(now)
-        self._points = self._pending = None
+        self._pending = None
         self._streamed = now
         self._due = now + self._settings.timeout
         return self._follow(event.q, event.dq, event.ddq, fresh, now)
@@ -573,13 +574,11 @@ class FeedforwardMachine:
         return now - self._jumped >= TRUST or bool(np.all(np.abs(event.q - known.q) <= NEAR))
 
     def _is_fresh(self, now: float) -> bool:
-        return self._measured is not None and now - self._arrival <= self._settings.stale
+        return now - self._arrival <= self._settings.stale
 
     def _where(self, now: float) -> Array | None:
         """Return where the robot is, shape (n,): measured, or where its reference was last while states are stale."""
-        if self._measured is not None and (self._place is None or self._is_fresh(now)):
-            return self._measured.q
-        if self._place is not None and (self._measured is None or self._place[0] > self._arrival):
+        if self._place is not None and self._place[0] > self._arrival and not self._is_fresh(now):
             return self._place[1]
         return None if self._measured is None else self._measured.q
 
@@ -600,7 +599,6 @@ class FeedforwardMachine:
             if now - begin <= points.duration:
                 self._due = now + self._settings.period
                 return self._follow(*points.at(now - begin)[:3], fresh, now)
-            self._points = None
             self._go_over(FeedforwardState.FADING, now)
         if self._state is FeedforwardState.STREAMING:
             if now - self._streamed < self._settings.timeout:
@@ -615,22 +613,25 @@ class FeedforwardMachine:
             self._changed()
         self._due = now + self._settings.period
         outcome = self._rest(now)
-        if self._state is FeedforwardState.FADING and self._offset is None and not self._change:
+        if self._state is FeedforwardState.FADING and self._offset is None:
             self._enter(FeedforwardState.HOLDING)
         return outcome
 
     def _finish(self, now: float) -> FeedforwardOutcome:
         """Send the next torque of an ending, the last one if it has reached gravity."""
-        outcome = self._rest(now)
+        try:
+            outcome = self._rest(now)
+        except InputError as error:  # gravity there is no number: nothing more can be sent
+            self._say(f"torques end without gravity: {error}", warning=True)
+            outcome, self._left = NOTHING, 0.0
         self._left -= min(now - self._ticked, LONGEST_STEP)  # a pause of the computer brings no torque nearer
         self._ticked = now
         reached = self._offset is None and self._door is not None and not self._door.lagging
-        if reached or self._left <= 0 or outcome.torque is None:
-            if self._retired or self._model is None:
+        if reached or self._left <= 0:
+            if self._retired:
                 self._drop_model()
             after = self._after
             self._enter(FeedforwardState.STOPPED if after is FeedforwardState.STOPPED else self._waiting_state())
-            self._points = None
             self._settle(now)
         else:
             self._due = now + self._settings.period
@@ -659,11 +660,10 @@ class FeedforwardMachine:
         try:
             return self._let_out(tau, now)
         except InputError:
-            self._points = self._pending = self._offset = None
+            self._pending = None
             self._place = before  # where the reference was last that had a torque: the ending needs a place
             if self._where(now) is not None and self._door is not None and self._door.last is not None:
                 self._go_over(FeedforwardState.FADING, now)
-                self._due = now
             else:
                 self._enter(self._waiting_state())
                 self._settle(now)
@@ -767,7 +767,7 @@ class FeedforwardMachine:
     def _note_freshness(self, now: float) -> bool:
         """Return whether joint states are fresh; a change of that is said and begins a change-over."""
         self._warm_up(now)
-        fresh = self._measured is not None and now - self._arrival <= self._settings.stale
+        fresh = self._is_fresh(now)
         if fresh != self._fresh:
             self._fresh = fresh
             if self._state in SENDING:

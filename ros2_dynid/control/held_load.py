@@ -43,7 +43,7 @@ def checked_load(load: Load) -> Load:
         moments = np.linalg.eigvalsh(load.inertia / 2 + load.inertia.T / 2)
     if not np.isfinite(moments).all() or moments[2] > LARGEST_RADIUS**2 * load.mass:
         raise InputError("no body of the payload's mass has its inertia", "give it in kg.m^2, zeros where not known")
-    slack = 1e-9 * max(float(np.abs(moments).max()), 1e-12)
+    slack = 1e-9 * float(np.abs(moments).max())
     if moments[0] < -slack:
         raise InputError("the payload's inertia has a negative principal moment", "give zeros where it is not known")
     if moments[2] > moments[0] + moments[1] + slack:

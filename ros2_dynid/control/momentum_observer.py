@@ -131,7 +131,7 @@ class MomentumObserver:
             doubt = (np.abs(friction.Fc) * self._unclear(speeds)) @ self._rubs
             for k, term in self._at_rest:
                 load = np.abs(carried[:, k]) if term.kind is FrictionKind.LOAD else 1.0
-                doubt[:, k] += abs(term.coefficient) * load * self._unclear(dq[:, k])
+                doubt[:, k] += term.coefficient * load * self._unclear(dq[:, k])
         return p, beta + carried, doubt
 
     def _unclear(self, speed: Array) -> Array:

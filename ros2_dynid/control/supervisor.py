@@ -265,7 +265,8 @@ class Supervisor:
                 fast |= np.all(recent > allowed, axis=0) | np.all(recent < -allowed, axis=0)
         if fast.any():
             j = int(np.argmax(fast))
-            return f"joint {names[j]} is faster than its limit of {self.limits.velocity[j]:g}: {mean[j]:.3f}"
+            speed = mean[j] if abs(mean[j]) > allowed[j] else stated[j]
+            return f"joint {names[j]} is faster than its limit of {self.limits.velocity[j]:g}: {speed:.3f}"
         return ""
 
     def _off_reference(self) -> str:

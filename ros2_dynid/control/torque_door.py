@@ -98,8 +98,7 @@ class TorqueDoor:
         self._order = None if order == list(range(len(order))) else np.array(order, dtype=np.intp)
         self._lower, self._upper = -limits.effort, limits.effort
         self.last: LimitedTorque | None = None
-        self._wanted: Array | None = None
-        self._before = np.zeros(len(limits.joint_names))
+        self._wanted = self._before = np.zeros(len(limits.joint_names))  # used once a torque has left
         self._when = 0.0
 
     def like(self, before: TorqueDoor | None) -> TorqueDoor:
@@ -111,19 +110,18 @@ class TorqueDoor:
 
     def forget(self) -> None:
         """Take the next torque as the first: what the robot carried before it is not known."""
-        self.last = self._wanted = None
+        self.last = None
 
     @property
     def held_back(self) -> bool:
         """Whether the last torque was brought back to a limit or a rate."""
-        return self.last is not None and self._wanted is not None and bool(np.any(self.last.tau != self._wanted))
+        return self.last is not None and bool(np.any(self.last.tau != self._wanted))
 
     @property
     def lagging(self) -> bool:
         """Whether the last torque was held back by a rate: the next one will be nearer to what is wanted."""
-        if self.last is None or self._wanted is None:
-            return False
-        return bool(np.any(self.last.tau != np.clip(self._wanted, self._lower, self._upper)))
+        wanted = np.clip(self._wanted, self._lower, self._upper)
+        return self.last is not None and bool(np.any(self.last.tau != wanted))
 
     def streamed(self, tau: Array, now: float) -> LimitedTorque:
         """Return the torque that may leave at `now` [s]; one that is not finite is refused."""

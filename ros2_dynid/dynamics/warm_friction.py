@@ -13,6 +13,11 @@ from ros2_dynid.model.parameters import Fc, Fv, by_joint
 from ros2_dynid.model.robot import Array, Robot
 
 
+def references(robot: Robot) -> dict[int, float]:
+    """Return T0 [deg C] of the active joints whose friction changes with the temperature, by their place."""
+    return {place: term.reference for place, term in active_terms(robot, robot.friction) if term.kind in THERMAL}
+
+
 def at_temperature(robot: Robot, chi: Array, temperature: Array) -> tuple[Robot, Array]:
     """Return the robot without terms of the temperature, and chi, shape (n_standard,), with Fc + Ft (T - T0), Fv alike.
 

@@ -288,3 +288,61 @@ def test_the_joint_named_is_the_one_furthest_beyond_its_own_limit():
     ):
         with pytest.raises(InputError, match=rf"begins {distance} from joint '{name}'"):
             door.send(good, LIMITS, np.array(q))
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("velocity", 1.875), ("acceleration", np.sqrt(5.7735 / 5.0))])
+def test_a_move_of_two_points_is_looked_at_between_them(kind, seconds):
+    """From rest to rest: at its ends, and in the middle of either, nothing shows that it is too fast or too hard."""
+    other = {"velocity": {"acceleration": np.full(2, 99.0)}, "acceleration": {"velocity": np.full(2, 99.0)}}[kind]
+    limits, still = replace(LIMITS, **other), np.zeros((2, 2))
+    for over, refused in ((1.012, False), (1.028, True)):
+        T = seconds / over if kind == "velocity" else seconds / np.sqrt(over)
+        for to in ([1.0, 0.0], [-1.0, 0.0]):
+            points = reference(NAMES, np.array([0.5, 0.5 + T]), np.array([[0.0, 0.0], to]), still, still)
+            if refused:
+                with pytest.raises(InputError, match=f"{kind} of joint 'a' would pass its limit by 0.0"):
+                    approve(points, limits)
+            else:
+                assert approve(points, limits).limits is limits
+
+
+@pytest.mark.parametrize("field", ["t", "q", "dq", "ddq", "tau"])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_no_field_may_hold_what_is_no_number(field, wrong):
+    good = move([0.0, 0.0], [1.0, -0.9], 2.0)
+    good = reference(NAMES, good.t, good.q, good.dq, good.ddq, 0.1 * good.q)
+    assert approve(good, LIMITS)
+    values = getattr(good, field).copy()
+    values.flat[-2] = wrong
+    with pytest.raises(InputError, match="not finite"):
+        approve(replace(good, **{field: values}), LIMITS)
+
+
+@pytest.mark.parametrize("joint", [0, 1])
+def test_a_stop_may_use_the_harder_of_acceleration_and_deceleration(joint):
+    for acceleration, deceleration in ((8.0, 3.0), (3.0, 8.0)):
+        limits = replace(LIMITS, acceleration=np.full(2, acceleration), deceleration=np.full(2, deceleration))
+        for share, refused in ((1.0, False), (1.05, True)):
+            dq = 0.6 * np.eye(2)[joint]
+            T = 0.6 / (8.0 * share)
+            expected = reference(
+                NAMES, np.array([0.0, 0.01, 0.01 + T]), np.stack((0 * dq, 0.01 * dq, (0.01 + T / 2) * dq)),
+                np.stack((dq, dq, 0 * dq)),
+            )  # fmt: skip
+            points = reference(NAMES, np.array([T]), expected.q[-1:], 0 * expected.q[-1:])
+            if refused:
+                with pytest.raises(InputError, match=f"acceleration of joint '{NAMES[joint]}'"):
+                    approve_stop(points, expected, limits)
+            else:
+                assert approve_stop(points, expected, limits).is_stop
+
+
+@pytest.mark.parametrize("most_hz", [2.0, 5.0, 7.0, 11.0, 100.0])
+def test_of_a_curve_that_no_segment_fits_there_are_as_many_points_as_the_rate_allows(most_hz):
+    def wild(t):
+        x = 1e4 * t[:, None] ** 2 + np.array([0.0, 1.0])
+        return np.sin(x), 9.0 * np.cos(x), 9.0 * np.sin(2 * x)
+
+    steps = np.diff(reference_by_knots(NAMES, wild, 3.3, LIMITS, most_hz).t)
+    assert np.all(steps <= 1.5 / most_hz + 1e-9) and np.all(steps > 0.75 / most_hz - 1e-9)
+    np.testing.assert_allclose(steps, steps[0])

@@ -7,27 +7,35 @@ import pytest
 
 from bagmaker import control_store
 from feedforward_fuzz import BARE, CHI, NAMES, ROBOT
-from ros2_dynid.control.drive_temperatures import DriveTemperatures, references
+from ros2_dynid.codegen.runtime_export import ErrorBars
+from ros2_dynid.control.drive_temperatures import DriveTemperatures
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
     ActivateFeedforward,
     AskFiller,
+    DeactivateFeedforward,
     FeedforwardSettings,
+    FeedforwardState,
+    FeedforwardTick,
     MeasuredState,
     MeasuredTemperature,
     NewDescription,
     NewModel,
     NewPayload,
+    NewReference,
     StreamedPoint,
 )
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.momentum_observer import MomentumObserver
+from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.dynamics.warm_friction import at_temperature
+from ros2_dynid.dynamics.warm_friction import at_temperature, references
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
 
 TERMS = (
     FrictionTerm(2, FrictionKind.TEMPERATURE_VISCOUS, -0.05, reference=35.0),
@@ -203,3 +211,166 @@ def test_a_temperature_that_goes_missing_again_is_told_again():
     stream.tell(T)
     stream.run(2.2)
     assert [text for text in stream.words if "not known" in text] == [*first, *first]
+
+
+@pytest.mark.parametrize("joint", [1, 2])
+def test_friction_follows_each_drive_by_a_tenth_of_a_degree(joint):
+    stream = Streamed(replace(BARE, friction=TERMS))
+    stream.tell(T)
+    before = stream.run(0.4)[-1]
+    one = np.where(np.arange(3) == joint, 1.0, 0.0)
+    for change, followed in ((0.09, False), (-0.09, False), (0.11, True)):
+        stream.tell(T + change * one)
+        after = stream.run(0.002)[-1]
+        np.testing.assert_allclose(after - before, followed * change * one * ONE, atol=1e-9)
+        stream.machine.tell()
+        assert f"{NAMES[joint]} {T[joint] + followed * change:.1f} deg C" in stream.machine.status.temperature
+
+
+@pytest.mark.parametrize("joint", [1, 2])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_friction_goes_over_a_ramp_where_a_drive_is_two_degrees_warmer_at_once(joint, side):
+    one = np.where(np.arange(3) == joint, 1.0, 0.0)
+    for change, ramped in ((1.9, False), (2.1, True)):
+        stream = Streamed(replace(BARE, friction=TERMS))
+        stream.tell(T)
+        before = stream.run(0.4)[-1]
+        stream.tell(T + side * change * one)
+        sent = stream.run(0.4)
+        np.testing.assert_allclose(sent[-1] - before, side * change * one * ONE, atol=1e-9)
+        assert np.allclose(sent[0], sent[-1], atol=1e-9) != ramped
+
+
+def test_a_drive_whose_temperature_goes_missing_is_at_its_reference_again_over_a_ramp():
+    stream = Streamed(replace(BARE, friction=TERMS))
+    stream.tell(T)
+    stream.run(1.0)
+    stream.tell(T[[0, 2]], (NAMES[0], NAMES[2]))
+    warm = stream.run(0.9)[-1]
+    sent = np.vstack((warm, stream.run(0.7)))
+    np.testing.assert_allclose(sent[-1] - warm, [0.0, -MORE[1], 0.0], atol=1e-9)
+    assert np.abs(np.diff(sent, axis=0)).max() < 0.01, "over a ramp"
+    assert stream.words[-1] == f"the temperature of {NAMES[1]!r} is not known: its friction is that at 35 deg C"
+    stream.machine.tell()
+    assert stream.machine.status.temperature == f"{NAMES[1]} not known, {NAMES[2]} 48.0 deg C"
+
+
+def test_a_model_without_terms_of_the_temperature_asks_for_none():
+    stream = Streamed(replace(BARE, friction=TERMS))
+    stream.run(0.01)
+    told = [text for text in stream.words if "temperature" in text]
+    assert not stream.machine.handle(NewModel(BARE, CHI, "test"), stream.now).refused
+    stream.run(0.01)
+    assert stream.machine.status.temperature == ""
+    assert [text for text in stream.words if "temperature" in text] == told
+    assert not stream.machine.handle(NewModel(replace(BARE, friction=TERMS[:2]), CHI, "test"), stream.now).refused
+    stream.run(0.01)
+    assert stream.machine.status.temperature == f"{NAMES[1]} not known"
+    bars = ErrorBars(np.ones(3), np.full(3, 2.0))
+    assert not stream.machine.handle(NewModel(replace(BARE, friction=TERMS), CHI, "test", bars), stream.now).refused
+    for temperature in (T, T + 5.0):
+        stream.tell(temperature)
+        assert stream.machine.carried is not None and stream.machine.carried.bars is bars
+
+
+def test_temperatures_from_sixty_below_zero_to_two_hundred_are_used_while_they_last():
+    for value, used in ((-60.5, False), (-59.5, True), (0.0, True), (150.0, True), (199.5, True), (200.5, False)):
+        heard = DriveTemperatures()
+        assert bool(heard.take(NAMES, np.array([value, 30.0, 40.0]), 5.0)) != used
+        assert np.array_equal(heard.at(WARM, 5.0, 10.0), [value if used else np.nan, 30.0, 40.0], equal_nan=True)
+    turned = replace(WARM, joints=tuple(replace(j, name=n) for j, n in zip(WARM.joints, "cab", strict=True)))
+    heard = DriveTemperatures()
+    heard.take(("a", "b", "c"), np.array([1.0, 2.0, 3.0]), 5.0)
+    assert np.array_equal(heard.at(turned, 14.9, 10.0), [3.0, 1.0, 2.0])
+    assert np.isnan(heard.at(turned, 15.1, 10.0)).all()
+
+
+@pytest.mark.parametrize("ask", ["trajectory", "filler"])
+def test_trajectories_are_filled_at_the_temperatures_of_now(ask):
+    settings = FeedforwardSettings(hold=False, temperature_stale=2.0)
+    machine = FeedforwardMachine(settings, stream=False)
+    for event in (NewDescription(ROBOT), NewModel(replace(BARE, friction=TERMS), CHI, "test"), ActivateFeedforward()):
+        machine.handle(event, 1.0)
+    machine.handle(MeasuredTemperature(NAMES, T), 1.0)
+    machine.news()
+    way = reference(NAMES, np.array([0.0, 1.0]), np.array([Q, Q + DQ]), np.array([DQ, DQ]), np.array([DDQ, DDQ]))
+    for now, temperature in ((2.9, T), (3.1, None)):
+        if ask == "trajectory":
+            filled = machine.handle(NewReference(way, now), now).trajectory
+        else:
+            filled = machine.handle(AskFiller(), now).filler.filled(way)
+        wanted = inverse_dynamics(
+            WARM, CHI, Q[None], DQ[None], DDQ[None], None if temperature is None else temperature[None]
+        )
+        np.testing.assert_allclose(filled.tau[0], wanted[0], atol=1e-6)
+        said = [news for news in machine.news() if "not known" in news.text]
+        assert len(said) == (0 if temperature is not None else 2) and all(news.warning for news in said)
+
+
+def test_a_temperature_that_cannot_be_is_a_warning():
+    stream = Streamed(replace(BARE, friction=TERMS))
+    stream.machine.news()
+    stream.tell([60.0, 500.0, 48.0])
+    assert [(news.text, news.warning) for news in stream.machine.news()] == [
+        (f"the temperature of {NAMES[1]!r} is 500 deg C: not used", True)
+    ]
+
+
+def test_temperatures_count_for_a_minute_unless_it_is_set():
+    assert FeedforwardSettings().temperature_stale == 60.0
+
+
+@pytest.mark.parametrize("comes", ["states", "points"])
+def test_temperatures_grow_old_whatever_else_comes(comes):
+    stream = Streamed(replace(BARE, friction=TERMS))
+    stream.tell(T)
+    for now, warm in ((2.9, True), (3.1, False)):
+        if comes == "states":
+            stream.machine.handle(MeasuredState(NAMES, Q, DQ, round(1e9 * now)), now)
+        else:
+            stream.machine.handle(StreamedPoint(NAMES, Q, DQ, DDQ), now)
+        carried = stream.machine.carried
+        assert carried is not None
+        np.testing.assert_allclose(carried.chi, at_temperature(WARM, CHI, T if warm else UNKNOWN)[1], rtol=1e-12)
+
+
+def test_a_model_that_goes_takes_its_temperatures_with_it():
+    efforts = FeedforwardSettings(hold=False, efforts=(400.0,))
+    other = load_robot("demo6")
+    machine = FeedforwardMachine(efforts, True)
+
+    def streamed(robot, chi):
+        for event in (NewModel(robot, chi, "test"), ActivateFeedforward()):
+            assert not machine.handle(event, 1.0).refused
+        still = np.zeros(len(robot.active))
+        machine.handle(StreamedPoint(robot.active_names, still, still, still), 1.0)
+        machine.handle(DeactivateFeedforward(), 1.0)
+        for k in range(100):
+            machine.handle(FeedforwardTick(), 1.0 + 0.02 * k)
+        assert machine.state is FeedforwardState.STOPPED
+        return [news.text for news in machine.news() if "not known" in news.text]
+
+    terms = (FrictionTerm(2, FrictionKind.TEMPERATURE, 0.04, reference=25.0),)
+    assert len(streamed(replace(BARE, friction=TERMS), CHI)) == 2
+    told = streamed(replace(other, friction=terms), standard_vector(other))
+    assert told == [f"the temperature of {other.active_names[1]!r} is not known: its friction is that at 25 deg C"]
+    waiting = Streamed(replace(BARE, friction=TERMS))
+    waiting.machine.handle(NewDescription(other), waiting.now)
+    assert not waiting.machine.has_model and waiting.machine.status.temperature == ""
+
+
+def test_a_model_is_at_the_temperatures_that_were_told_before_it_came():
+    stream = Streamed(BARE)
+    stream.tell(T)
+    stream.machine.handle(NewModel(replace(BARE, friction=TERMS), CHI, "test"), stream.now)
+    carried = stream.machine.carried
+    assert carried is not None
+    np.testing.assert_allclose(carried.chi, at_temperature(WARM, CHI, T)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("values", [T[:2], np.append(T, 40.0), T[None], np.array(40.0)])
+def test_temperatures_are_one_for_each_joint(values):
+    stream = Streamed(replace(BARE, friction=TERMS))
+    assert f"{values.size} temperatures for 3 joints" in stream.tell(values).refused
+    stream.machine.tell()
+    assert stream.machine.status.temperature == f"{NAMES[1]} not known, {NAMES[2]} not known"

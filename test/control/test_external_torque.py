@@ -11,15 +11,17 @@ import pytest
 from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.contact import ContactDetector, ContactEvent, ContactOptions
 from ros2_dynid.control.external_wrench import external_wrench
+from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.momentum_observer import MomentumObserver, ObserverOptions
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.jacobian import jacobian
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Coupling
 
 ROBOT = load_robot("demo3")
 CHI = standard_vector(ROBOT)
@@ -88,6 +90,88 @@ def test_friction_of_the_load_and_at_standstill_is_in_doubt_too(push):
     np.testing.assert_allclose(observer.undecided, Fc + np.array([0.0, 0.2 * abs(carried[1]), 1.5]))
 
 
+def test_friction_that_vanishes_at_standstill_is_in_no_doubt():
+    shapes = {FrictionKind.POWER: {"exponent": 0.5}, **{kind: {"reference": 20.0} for kind in THERMAL}}
+    kinds = [kind for kind in FrictionKind if kind not in (FrictionKind.STRIBECK, FrictionKind.LOAD)]
+    terms = tuple(FrictionTerm(1 + k % 3, kind, 2.0, **shapes.get(kind, {})) for k, kind in enumerate(kinds))
+    observer = MomentumObserver(replace(ROBOT, friction=terms), CHI)
+    observer.update(HERE, STILL, HELD, 1e-3)
+    np.testing.assert_allclose(observer.undecided, Fc)
+
+
+def test_coulomb_friction_of_either_sign_is_in_doubt_by_its_size():
+    chi = CHI.reshape(3, 14).copy()
+    chi[1, 12] *= -1.0
+    observer = MomentumObserver(ROBOT, chi.ravel())
+    observer.update(HERE, STILL, HELD, 1e-3)
+    np.testing.assert_allclose(observer.undecided, Fc)
+
+
+@pytest.mark.parametrize("speed", [0.01, 0.5])
+def test_friction_at_any_speed_is_that_of_the_feedforward(speed):
+    """A steady motion by the feedforward's own torque is no push, load-dependent friction included."""
+    terms = (FrictionTerm(2, FrictionKind.LOAD, 0.2), FrictionTerm(3, FrictionKind.STRIBECK, 1.5, speed=0.1))
+    robot = replace(ROBOT, friction=terms)
+    dq, dt = speed * np.array([0.0, -1.0, 1.0]), 1e-5
+    q = HERE + np.arange(200)[:, None] * dt * dq
+    model = FeedforwardModel(robot, CHI)
+    rigid = [model.rigid(x, dq, STILL) for x in q]
+    for smoothing in (0.02, 0.1):
+        tau = np.array([x + model.friction(dq, smoothing, x) for x in rigid])
+        options = ObserverOptions() if smoothing == 0.02 else ObserverOptions(smoothing=smoothing)
+        found = MomentumObserver(robot, CHI, options).take(q, np.tile(dq, (200, 1)), tau, np.full(200, dt))
+        np.testing.assert_allclose(found.external, 0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr"])
+def test_friction_of_coupled_motors_and_closed_loops_is_no_push(name):
+    robot = load_robot(name)
+    n, dt = len(robot.active), 1e-5
+    chi = np.random.default_rng(5).uniform(0.1, 1.0, len(standard_vector(robot)))
+    dq = np.linspace(0.5, -0.3, n)
+    q = np.arange(100)[:, None] * dt * dq
+    model = FeedforwardModel(robot, chi)
+    tau = np.array([model.rigid(x, dq, 0 * dq) + model.friction(dq, 0.02, 0 * dq) for x in q])
+    found = MomentumObserver(robot, chi).take(q, np.tile(dq, (100, 1)), tau, np.full(100, dt))
+    np.testing.assert_allclose(found.external, 0.0, atol=1e-4)
+    assert np.abs(model.friction(dq, 0.02, 0 * dq)).min() > 1e-2
+
+
+def test_a_late_sample_and_a_restart_forget_what_was_in_doubt():
+    observer = MomentumObserver(ROBOT, CHI)
+    fast = np.full(3, 5.0)
+    observer.update(HERE, STILL, HELD, 1e-3)
+    observer.update(HERE, fast, HELD, 0.041)
+    np.testing.assert_allclose(observer.undecided, 0.0, atol=1e-9)
+    assert observer.update(HERE, fast, HELD, 1e-3)
+    observer.restart()
+    assert not observer.update(HERE, fast, HELD, 1e-3), "nothing to compare with"
+
+
+def test_samples_taken_at_once_are_those_taken_one_by_one():
+    rng = np.random.default_rng(4)
+    q, dq, tau = HERE + rng.normal(0, 0.1, (60, 3)), rng.normal(0, 0.1, (60, 3)), HELD + rng.normal(0, 2, (60, 3))
+    dt = rng.choice([1e-3, 2e-3, 0.01, 0.0, 0.05], 60)
+    dq[::9, 1] = np.nan
+    found, single = MomentumObserver(ROBOT, CHI).take(q, dq, tau, dt), MomentumObserver(ROBOT, CHI)
+    for k in range(60):
+        assert single.update(q[k], dq[k], tau[k], dt[k]) == found.used[k]
+        np.testing.assert_allclose(single.external, found.external[k], atol=1e-9)
+        np.testing.assert_allclose(single.undecided, found.undecided[k], atol=1e-12)
+    assert 20 < found.used.sum() < 50
+
+
+def test_numbers_too_large_for_the_momentum_are_not_used():
+    observer = MomentumObserver(ROBOT, CHI)
+    for _ in range(2):
+        observer.update(HERE, STILL, HELD, 1e-3)
+    for dq in (np.full(3, 1e200), np.full(3, 1.7e308)):
+        assert not observer.update(HERE, dq, HELD, 1e-3)
+        np.testing.assert_allclose(observer.external, 0.0, atol=1e-9)
+        assert np.isfinite(observer.undecided).all()
+        assert not observer.update(HERE, STILL, HELD, 1e-3) and observer.update(HERE, STILL, HELD, 1e-3)
+
+
 @pytest.mark.parametrize("name", ["bandwidth", "smoothing", "undecided_speed", "longest_step"])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_options_of_the_observer_are_positive(name, value):
@@ -126,6 +210,26 @@ def test_friction_in_doubt_of_coupled_motors_and_closed_loops(name):
     if not robot.passive:
         np.testing.assert_allclose(observer.undecided, largest)
     assert np.all(observer.undecided >= largest - 1e-9) and np.all(observer.undecided <= 3 * largest)
+
+
+def test_friction_in_doubt_of_motors_that_turn_joints_of_closed_loops():
+    """Each motor rubs at each of its joints by the size of its weight, and so does what a joint moves."""
+    motors = (Coupling(4, {2: 1.5, 4: -0.5}), Coupling(3, {3: 2.0, 5: -3.0}, independent_inertia=True))
+    robot = replace(load_robot("hitachi_hpr"), coupling=motors)
+    n, active = robot.n, robot.active
+    chi = np.random.default_rng(3).uniform(0.1, 1.0, len(standard_vector(robot)))
+    rubs = [[int(j == k) for k in range(1, n + 1)] for j in range(1, n + 1)]
+    rubs += [[motor.weights.get(j, 0.0) for j in range(1, n + 1)] for motor in motors]
+    size = [*chi[: 14 * n].reshape(n, 14)[:, 12], chi[14 * n + 1], chi[14 * n + 4]]  # Fvm4, Fcm4, Iam3, Fvm3, Fcm3
+    moves = {j: {j: 1.0} for j in active} | {passive.joint: passive.terms for passive in robot.passive}
+    wanted = [
+        sum(f * abs(row[j - 1] * moves[j].get(a, 0.0)) for f, row in zip(size, rubs, strict=True) for j in moves)
+        for a in active
+    ]
+    observer = MomentumObserver(robot, chi)
+    still = np.zeros(len(active))
+    observer.update(still, still, still, 1e-3)
+    np.testing.assert_allclose(observer.undecided, wanted)
 
 
 def test_samples_that_cannot_be_used_begin_again():
@@ -173,6 +277,7 @@ def test_thresholds_are_the_error_bars_and_the_friction_in_doubt():
     np.testing.assert_allclose(contacts.thresholds, LEVEL + np.array([0.7, 0.0]))
     np.testing.assert_allclose(warmed(2.0).thresholds, 2.0)
     np.testing.assert_allclose(warmed(2.0, 0.0).thresholds, [2.0, LEVEL[1]])
+    np.testing.assert_allclose(warmed(2.0, 0.0, width=3.0).thresholds, [2.0, LEVEL[1] / 2])
     np.testing.assert_allclose(warmed(width=3.0).thresholds, LEVEL / 2)
     blind = warmed(bars=ErrorBars(np.array([np.nan, 0.6]), np.array([0.4, 0.8])))
     assert np.isinf(blind.thresholds[0]) and blind.thresholds[1] == pytest.approx(LEVEL[1]) and blind.usable
@@ -210,6 +315,17 @@ def test_nothing_is_said_before_the_noise_is_known_nor_without_time():
     contacts = warmed()
     for dt in (0.0, -1.0, np.nan, np.inf):
         assert [contacts.update(big, np.zeros(2), dt) for _ in range(5)] == [ContactEvent.NONE] * 5
+    np.testing.assert_array_equal(contacts.thresholds, warmed().thresholds)
+    events = [contacts.update(big, np.zeros(2), 0.9e-3) for _ in range(3)]
+    assert events == [ContactEvent.NONE, ContactEvent.BEGINS, ContactEvent.NONE], "as if they had not come"
+
+
+@pytest.mark.parametrize(("bandwidth", "dt"), [(10.0, 0.01), (100.0, 0.001), (50.0, 0.002)])
+def test_periods_that_make_up_the_time_constant_but_for_rounding_are_enough(bandwidth, dt):
+    """The noise is looked at each 1/K, ten periods here, though ten times 0.01 s add up to a little less than 0.1 s."""
+    contacts = ContactDetector(BARS, options=ContactOptions(bandwidth=bandwidth))
+    events = [contacts.update(50.0 * LEVEL, np.zeros(2), dt) for _ in range(340)]
+    assert events.index(ContactEvent.BEGINS) + 1 == 10 * (5 + 3 + 25)
 
 
 def coloured(count, size, rng):

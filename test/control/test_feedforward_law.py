@@ -19,9 +19,10 @@ from ros2_dynid.dynamics.friction import without_friction
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
-from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
+from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Robot
 
 ROBOT = load_robot("demo3")
 NAMES = ROBOT.active_names
@@ -136,6 +137,20 @@ def test_coupled_motors_and_closed_loops_are_fed_forward_too(name):
         plain = inverse_dynamics(robot, without_friction(robot, chi), q[None], dq[None], ddq[None])[0]
         assert np.allclose(complete_torque(model, FeedforwardOptions(friction=False), q, dq, ddq), plain, atol=1e-8)
     assert np.allclose(model.coefficients(q, dq).M, inertia_matrix(robot, chi, q[None])[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr"])
+def test_friction_of_several_coupled_motors_is_that_of_the_model(name):
+    motors = (Coupling(4, {2: 1.5, 4: -0.7}, True), Coupling(3, {3: 0.5, 5: 2.0}), Coupling(5, {4: 3.0, 5: 1.0}))
+    robot = replace(load_robot(name), coupling=motors)
+    rng = np.random.default_rng(7)
+    chi = rng.uniform(-1.0, 1.0, len(standard_names(robot)))  # of any sign, as noise may find them
+    law, n = smooth_friction(robot, chi), len(robot.active)
+    for _ in range(5):
+        q, dq, ddq = rng.uniform(-0.5, 0.5, (3, 1, n))
+        whole = inverse_dynamics(robot, chi, q, dq, ddq)[0]
+        plain = inverse_dynamics(robot, without_friction(robot, chi), q, dq, ddq)[0]
+        np.testing.assert_allclose(law.torque(dq[0], 1e-9, plain), whole - plain, atol=1e-9)
 
 
 def test_smooth_friction_is_odd_and_saturates():
@@ -380,3 +395,83 @@ def test_a_filled_trajectory_has_a_hundred_thousand_points_at_most():
                 patch.setattr(Reference, "sampled", lambda self, t: (_ for _ in ()).throw(KeyError(len(t))))
                 with pytest.raises(KeyError, match=r"99[89]0[01]"):
                     filler.filled(way, 100.0)
+
+
+@pytest.mark.parametrize("smoothing", [0.02, 0.3])
+def test_coulomb_friction_changes_sign_over_the_smoothing(smoothing):
+    q, ddq = np.array([0.1, -0.5, 0.2]), np.array([1.0, 2.0, 3.0])
+    dq = smoothing * np.array([0.4, -1.0, 0.1])
+    Fv, Fc, off = CHI.reshape(3, 14)[:, 11:].T
+    wanted = Fv * dq + Fc * np.tanh([0.4, -1.0, 0.1]) + off
+    options, plain = FeedforwardOptions(smoothing=smoothing), MODEL.rigid(q, dq, ddq)
+    np.testing.assert_allclose(complete_torque(MODEL, options, q, dq, ddq) - plain, wanted, atol=1e-9)
+    found = MODEL.coefficients(q, dq)
+    np.testing.assert_allclose(split_torque(MODEL, options, found, dq, ddq) - plain, wanted, atol=1e-9)
+
+
+def test_friction_of_the_load_is_that_of_the_torque_which_is_carried():
+    """Of all of it, with gravity where it is taken: tau = x + 0.2 |x| tanh(dq / v0) + plain friction."""
+    model = FeedforwardModel(replace(ROBOT, friction=(FrictionTerm(2, FrictionKind.LOAD, 0.2),)), CHI)
+    q, dq, ddq = np.array([0.5, -0.2, 0.1]), np.array([0.3, -0.02, 0.5]), np.array([1.0, 2.0, -1.0])
+    found = model.coefficients(q, dq)
+    for measured in (False, True):
+        options = FeedforwardOptions(measured_gravity=measured)
+        x = MODEL.rigid(q, dq, ddq) + (gravity(CHI, MEASURED) - gravity(CHI, q) if measured else 0.0)
+        wanted = x + MODEL.friction(dq, 0.02, x) + np.array([0.0, 0.2 * abs(x[1]) * np.tanh(-1.0), 0.0])
+        np.testing.assert_allclose(complete_torque(model, options, q, dq, ddq, MEASURED), wanted, atol=1e-9)
+        np.testing.assert_allclose(split_torque(model, options, found, dq, ddq, MEASURED), wanted, atol=1e-9)
+
+
+def test_coefficients_tell_where_they_were_found_and_stay_as_they_are():
+    q, dq = np.array([0.5, -0.2, 0.1]), np.array([0.3, -0.2, 0.5])
+    found = MODEL.coefficients(q, dq)
+    q += 1.0
+    dq += 1.0
+    np.testing.assert_allclose(found.q, [0.5, -0.2, 0.1])
+    np.testing.assert_allclose(found.dq, [0.3, -0.2, 0.5])
+
+
+def test_the_joint_that_is_named_needs_the_largest_share_of_its_limit():
+    tau = np.abs(MODEL.gravity(MEASURED))
+    assert tau[1] > 1.5 * tau[2] > 1.0
+    effort = np.array([np.inf, 0.9 * tau[1], 0.5 * tau[2]])
+    with pytest.raises(
+        InputError, match=f"needs {tau[2]:.4g} N.m at 'elbow' .* its limit is {effort[2]:g}; load another"
+    ):
+        check_holdable(MODEL, None, effort, MEASURED, np.empty((0, 3)), "the model", "load another")
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_most_positions_are_more_than_half_of_them_for_any_joint_and_sign(side):
+    poses = reachable_poses(ROBOT)
+    tau = side * np.array([MODEL.gravity(p) for p in poses])[:, 2]
+    for share, refused in ((0.55, True), (0.45, False)):  # poses in which gravity pulls to this side, beyond a limit
+        high, rest = poses[tau > 2.0], poses[np.abs(tau) < 1.0]
+        count = min(len(high), len(rest))
+        some = np.vstack((high[: round(share * 2 * count)], rest[: 2 * count - round(share * 2 * count)]))
+        effort = np.array([np.inf, np.inf, 1.5])
+        beyond = np.mean([abs(MODEL.gravity(p)[2]) > 1.5 for p in some])
+        assert (beyond > 0.5) == refused
+        if refused:
+            with pytest.raises(InputError, match=f"beyond the effort limits in {beyond:.0%} of the robot's positions"):
+                check_holdable(MODEL, None, effort, None, some, "the model", "load another")
+        else:
+            check_holdable(MODEL, None, effort, None, some, "the model", "load another")
+
+
+def test_a_load_of_no_mass_has_no_inertia_at_all():
+    inertia = np.zeros((3, 3))
+    for k in range(3):
+        inertia[:] = 0.0
+        inertia[k, k] = -1e-9
+        with pytest.raises(InputError, match="inertia but no mass"):
+            checked_load(Load(0.0, np.zeros(3), inertia, 3))
+    assert checked_load(Load(0.0, np.ones(3), np.zeros((3, 3)), 3)).mass == 0.0
+
+
+@pytest.mark.parametrize("joint", [1, 2, 3])
+def test_a_load_is_at_the_joint_that_is_named(joint):
+    found = load_parameters(ROBOT, replace(LOAD, joint=joint), len(CHI)).reshape(3, 14)
+    assert np.flatnonzero(found.any(axis=1)).tolist() == [joint - 1]
+    np.testing.assert_allclose(found[joint - 1, 6:10], [*(2.0 * LOAD.com), 2.0])
+    assert not found[:, 10:].any()

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from feedforward_fuzz import BARE, CHI, LONGER, NAMES, OTHER, ROBOT, fuzz
-from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions
+from ros2_dynid.codegen.runtime_export import ErrorBars
+from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, complete_torque
 from ros2_dynid.control.feedforward_events import (
     SENDING,
     ActivateFeedforward,
@@ -38,6 +39,8 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 
 HERE, STILL = np.array([0.2, -0.8, 0.4]), np.zeros(3)
@@ -99,6 +102,11 @@ def ready(**more):
     return run
 
 
+def until_it_has_ended(run):
+    """Yield while an ending lasts, a thousand times at most."""
+    return itertools.takewhile(lambda _: run.state is FeedforwardState.ENDING, range(1000))
+
+
 def in_state(state):
     """Return a machine in this state, by a way that a user could take."""
     if state is FeedforwardState.STOPPED:
@@ -149,6 +157,16 @@ LEADS = {
 """Where an event leads at once; where it is not here the state stays."""
 
 
+REFUSED = {
+    NewPayload: {S.NO_MODEL, S.NO_LIMITS},
+    AskFiller: {S.NO_MODEL, S.NO_LIMITS},
+    NewReference: {S.STOPPED, S.NO_MODEL, S.NO_LIMITS, S.ENDING},
+    StreamedPoint: {S.STOPPED, S.NO_MODEL, S.NO_LIMITS, S.ENDING},
+    ActivateFeedforward: {S.ENDING},
+}
+"""Where an event is refused."""
+
+
 def test_the_table_has_every_event_in_every_state():
     assert set(LEGAL) == set(EVENTS)
     assert all(set(row) == set(FeedforwardState) for row in LEGAL.values())
@@ -160,8 +178,8 @@ def test_every_event_in_every_state(state):
         run = in_state(state)
         assert run.state is state
         outcome = run.give(event if event is not None else NewReference(WAY, run.now))
-        legal = LEGAL[kind][state]
-        assert bool(outcome.refused) == (legal == "refused"), (state, kind, outcome.refused)
+        refused = state in REFUSED.get(kind, ())
+        assert refused == (LEGAL[kind][state] == "refused") == bool(outcome.refused), (state, kind, outcome.refused)
         if outcome.refused:
             assert "; " in outcome.refused and "\n" not in outcome.refused
         assert run.state is LEADS.get((state, kind), state), (kind, run.state)
@@ -201,6 +219,20 @@ def test_when_the_reference_stops_it_ramps_to_gravity_where_the_robot_is_and_say
     after = Run.biggest_step(run)
     assert after < 0.02 * np.abs(run.sent[-1]).max() + 0.1
     assert "the reference has stopped" in run.words()
+
+
+def test_each_time_that_a_state_begins_it_is_said_and_what_is_wrong_once_in_each():
+    run = ready()
+    run.words()
+    bad = MeasuredState(NAMES, np.array([0.2, np.nan, 0.4]), STILL, 7)
+    for _ in range(2):
+        run.give(StreamedPoint(NAMES, HERE, STILL, STILL))
+        for _ in range(3):
+            run.give(bad)
+        run.run(0.6)
+        words = run.words()
+        for text in ("following streamed points", "the reference has stopped", "holding against gravity", "not finite"):
+            assert words.count(text) == 1, words
 
 
 def test_a_trajectory_is_followed_in_time_and_one_stamped_ahead_waits():
@@ -371,6 +403,9 @@ def test_a_new_model_carries_the_load_on_but_for_one_of_another_robot():
     assert not run.give(NewModel(LONGER, CHI, "base_parameters")).refused
     run.run(0.5, point=(HERE, STILL, STILL))
     assert np.allclose(run.sent[-1], gravity_torque(LONGER, CHI, HERE[None])[0] + CHI.reshape(3, 14)[:, 13])
+    np.testing.assert_array_equal(run.machine.carried.chi, CHI)
+    assert not run.give(NewModel(LONGER, 1.1 * CHI, "base_parameters")).refused
+    np.testing.assert_array_equal(run.machine.carried.chi, 1.1 * CHI)
 
 
 def test_limits_that_are_taken_away_are_not_used_any_more():
@@ -413,6 +448,10 @@ def test_a_model_must_be_holdable_by_the_limits_that_are_known():
         refused = run.give(MODEL).refused
         assert bool(refused) != holds, refused
         assert holds or "the model is beyond the effort limits" in refused
+    weak = NewDescription(limited(effort=(1.0, 0.3 * needed, 1.0)))
+    assert "the model" in Run(weak).give(MODEL).refused
+    more = OptionsChanged(FeedforwardSettings(efforts=(2 * needed,), hold=False))
+    assert not Run(more, weak).give(MODEL).refused, "who gives more knows the motors better"
 
 
 def test_a_trajectory_of_one_point_is_a_streamed_point_and_one_of_two_is_not():
@@ -444,6 +483,10 @@ def test_a_machine_without_settings_has_those_of_the_documentation():
     assert (settings.timeout, settings.stale, settings.period, settings.point_rate) == (0.05, 0.1, 1e-3, 100.0)
     assert settings.hold and settings.efforts == settings.rates == (0.0,)
     assert (settings.options.smoothing, settings.options.ramp) == (0.02, 0.3)
+    assert not settings.command_names and MeasuredState(NAMES, HERE, STILL).stamp == 0
+    options = settings.options
+    assert options.friction and not (options.gravity_only or options.measured_gravity or options.split)
+    assert not OptionsChanged(settings).try_only and MODEL.bars is None
     split = FeedforwardMachine(FeedforwardSettings(FeedforwardOptions(split=True)), stream=True)
     assert split.splitting and split.streaming
 
@@ -711,3 +754,559 @@ def test_the_status_is_brought_up_to_date_by_the_background():
     assert run.give(Background()).coefficients is not None
     status = run.machine.status
     assert status.sent == len(run.sent) == 200 and status.fresh and status.state is FeedforwardState.STREAMING
+
+
+# --- which robot, which limits, which positions
+
+
+def limited(robot=ROBOT, **values):
+    """The robot with these limits in place of its own: one value a joint each."""
+    joints = tuple(
+        replace(joint, limits=replace(joint.limits, **{name: each[k] for name, each in values.items()}))
+        for k, joint in enumerate(robot.joints)
+    )
+    return replace(robot, joints=joints)
+
+
+WEAK, STRONG = (60.0, 90.0, 40.0), (150.0, 220.0, 100.0)
+
+
+@pytest.mark.parametrize("first", ["description", "model"])
+def test_limits_of_a_description_count_before_those_of_a_model_file(first):
+    events = [NewDescription(limited(effort=WEAK)), NewModel(limited(effort=STRONG), CHI, "model.yaml")]
+    run = Run(*(events if first == "description" else reversed(events)), ActivateFeedforward())
+    assert tuple(run.machine.limits.effort) == WEAK
+    for event in (OptionsChanged(FeedforwardSettings(timeout=0.07, hold=False)), events[1]):
+        assert not run.give(event).refused
+        assert tuple(run.machine.limits.effort) == WEAK, "whatever makes the door anew"
+
+
+def test_limits_known_stay_where_a_description_has_none_or_not_all():
+    for efforts in ((np.inf,) * 3, (60.0, np.inf, 40.0), (0.0, 90.0, 40.0)):
+        run = Run(DESCRIBED, MODEL, ActivateFeedforward())
+        assert not run.give(NewDescription(limited(effort=efforts))).refused
+        assert list(run.machine.limits.effort) == [120.0, 180.0, 80.0] and run.state is FeedforwardState.WAITING
+
+
+def test_limits_of_another_robot_are_not_those_of_this_one():
+    run = Run(NewDescription(OTHER), NewDescription(BARE), NewModel(ROBOT, CHI, "model.yaml"), ActivateFeedforward())
+    assert list(run.machine.limits.effort) == [120.0, 180.0, 80.0] and run.state is FeedforwardState.WAITING
+
+
+def test_lower_limits_that_come_with_a_description_clip_the_torques_that_are_sent():
+    run = ready()
+    run.run(0.1, point=(HERE, STILL, STILL))
+    assert not run.give(NewDescription(limited(effort=(60.0, 5.0, 40.0)))).refused
+    run.run(0.5, point=(HERE, STILL, STILL))
+    assert run.state is FeedforwardState.STREAMING
+    assert abs(run.sent[0][1]) > 5.0 and abs(run.sent[-1][1]) == 5.0
+
+
+@pytest.mark.parametrize("first", ["description", "model"])
+def test_models_and_loads_are_judged_in_the_positions_of_the_description(first):
+    """An elbow that only hangs down holds what one that turns freely could not."""
+    arm = Load(12.0, np.array([0.6, 0.0, 0.0]), np.zeros((3, 3)), 3)
+    loaded = FeedforwardModel(ROBOT, CHI + load_parameters(ROBOT, arm, len(CHI)))
+    down = np.array([0.0, -np.pi / 2, 0.0])
+    assert np.abs(loaded.gravity(down)).max() < 30.0 < np.abs(loaded.gravity(np.zeros(3))).max()
+    near = limited(lower=tuple(down - 0.05), upper=tuple(down + 0.05), effort=(120.0, 60.0, 60.0))
+    free = limited(lower=(-2.0, -2.0, -2.0), upper=(2.0, 2.0, 2.0), effort=(120.0, 60.0, 60.0))
+    for described, holds in ((near, True), (free, False)):
+        events = [NewDescription(described), NewModel(BARE, CHI, "base_parameters")]
+        run = Run(*(events if first == "description" else reversed(events)), ActivateFeedforward())
+        assert bool(run.give(NewPayload(arm)).refused) != holds
+        heavy = NewModel(BARE, CHI + load_parameters(ROBOT, arm, len(CHI)), "base_parameters")
+        assert bool(Run(NewDescription(described)).give(heavy).refused) != holds
+
+
+def test_a_load_is_judged_where_the_robot_is_while_that_is_known():
+    arm = Load(12.0, np.array([0.6, 0.0, 0.0]), np.zeros((3, 3)), 3)
+    down, out = np.array([0.0, -np.pi / 2, 0.0]), np.zeros(3)
+    near = limited(lower=tuple(down - 0.05), upper=tuple(down + 0.05), effort=(120.0, 60.0, 60.0))
+    for place, age, refused in ((out, 0.09, True), (out, 0.11, False), (down, 0.09, False)):
+        run = Run(NewDescription(near), MODEL, ActivateFeedforward())
+        run.see(place)
+        run.now += age
+        assert ("against gravity where the robot is" in run.give(NewPayload(arm)).refused) == refused
+
+
+def test_a_load_is_judged_by_itself_too():
+    """A counterweight that the robot's own weight hides is nothing that its motors could hold."""
+    own = gravity()
+    back = Load(12.0, np.array([0.0, -0.35, 0.0]), np.zeros((3, 3)), 3)
+    whole = gravity(chi=CHI + load_parameters(ROBOT, back, len(CHI)))
+    assert np.abs(whole - own)[2] > 1.2 * np.abs(whole)[2]
+    between = 0.5 * (np.abs(whole - own)[2] + np.abs(whole)[2])
+    for effort, refused in ((between, True), (1.1 * np.abs(whole - own)[2], False)):
+        run = Run(NewDescription(limited(effort=(1e3, 1e3, effort))), MODEL, ActivateFeedforward())
+        run.see()
+        assert ("where the robot is" in run.give(NewPayload(back)).refused) == refused
+
+
+def test_states_of_a_robot_that_was_described_before_are_not_those_of_this_one():
+    turned = replace(ROBOT, joints=tuple(replace(joint, name=f"{joint.name}2") for joint in ROBOT.joints))
+    run = Run(NewDescription(turned), ActivateFeedforward(), settings=FeedforwardSettings(hold=True))
+    assert not run.give(MeasuredState(turned.active_names, HERE + 0.5, STILL, 1)).refused
+    for event in (DESCRIBED, MODEL):
+        assert not run.give(event).refused
+    run.give(FeedforwardTick(), 0.01)
+    assert run.state is FeedforwardState.WAITING and not run.sent, "where this one is nobody has told"
+    run.see()
+    run.give(FeedforwardTick(), 0.001)
+    assert run.state is FeedforwardState.HOLDING and np.allclose(run.sent[-1], gravity())
+    early = Run(ActivateFeedforward(), settings=FeedforwardSettings(hold=True))
+    early.give(MeasuredState((), np.empty(0), np.empty(0), 1))
+    for event in (DESCRIBED, MODEL, FeedforwardTick()):
+        assert not early.give(event).refused
+    assert early.state is FeedforwardState.WAITING and not early.sent
+
+
+def test_a_model_of_other_joints_takes_nothing_of_the_one_before():
+    efforts = OptionsChanged(FeedforwardSettings(efforts=(400.0,), hold=False))
+    run = Run(efforts, MODEL, NewPayload(replace(LOAD, joint=2)))
+    assert not run.give(NewModel(OTHER, standard_vector(OTHER), "base_parameters")).refused
+    np.testing.assert_array_equal(run.machine.carried.chi, standard_vector(OTHER))
+    run.give(ActivateFeedforward())
+    q = np.array([0.1, -0.4, 0.3, 0.2, 0.5, -0.1])
+    still = np.zeros(6)
+    tau = run.give(StreamedPoint(OTHER.active_names, q, still, still)).torque.tau
+    np.testing.assert_allclose(tau, FeedforwardModel(OTHER, standard_vector(OTHER)).friction(still, 0.02, still)
+                               + gravity_torque(OTHER, standard_vector(OTHER), q[None])[0], atol=1e-9)  # fmt: skip
+    assert run.machine.status.robot == OTHER.name and run.machine.status.joint_names == OTHER.active_names
+
+
+# --- a model that is used no more
+
+
+@pytest.mark.parametrize("ahead", [-0.1, 0.2])
+def test_a_description_of_another_robot_ends_trajectories_that_run_or_wait(ahead):
+    run = ready()
+    run.run(0.05, point=(HERE, STILL, STILL))
+    run.give(NewReference(WAY, run.now + ahead))
+    assert not run.give(NewDescription(LONGER)).refused
+    assert run.machine.robot is BARE and run.machine.joint_names == NAMES, "torques are still those of the old one"
+    assert "geometry" in run.machine.status.remark
+    run.run(0.6)
+    assert run.state is FeedforwardState.HOLDING and np.allclose(run.sent[-1], gravity())
+    run.give(DeactivateFeedforward())
+    run.run(0.6)
+    assert run.state is FeedforwardState.STOPPED and not run.machine.has_model
+    assert run.machine.robot is LONGER and run.machine.status.remark == "" and run.machine.carried is None
+
+
+def test_a_description_of_another_robot_does_not_call_an_ending_off():
+    run = ready()
+    run.run(0.3, point=(HERE, STILL, np.array([3.0, 3.0, 3.0])))
+    run.give(DeactivateFeedforward())
+    run.run(0.05)
+    run.give(NewDescription(OTHER))
+    assert run.state is FeedforwardState.ENDING
+    run.run(0.6, q=None)
+    assert run.state is FeedforwardState.STOPPED and np.allclose(run.sent[-1], gravity())
+
+
+def test_an_ending_for_another_output_becomes_one_that_stops():
+    run = ready()
+    run.run(0.3, point=(HERE, STILL, np.array([3.0, 3.0, 3.0])))
+    run.give(OutputChanged(False))
+    run.give(DeactivateFeedforward())
+    run.give(OutputChanged(True))
+    assert run.state is FeedforwardState.ENDING, "who deactivates is not overruled by an output"
+    run.run(0.6)
+    assert run.state is FeedforwardState.STOPPED and np.allclose(run.sent[-1], gravity())
+
+
+# --- joint states
+
+
+@pytest.mark.parametrize(("step", "believed"), [(0.14, True), (0.16, False)])
+def test_after_a_jump_positions_near_the_last_ones_believed_are_believed(step, believed):
+    for k, side in itertools.product(range(3), (-1, 1)):
+        run = ready(settings=FeedforwardSettings(FeedforwardOptions(ramp=0.0), hold=True))
+        run.run(0.002)
+        run.see(HERE + 2.0)  # a jump, and back to near where it was
+        away = HERE.copy()
+        away[k] += side * step
+        run.run(0.11, q=away)
+        np.testing.assert_allclose(run.sent[-1], gravity(away if believed else HERE), atol=1e-9)
+        found = run.give(Background()).coefficients
+        assert np.array_equal(found.q, away) if believed else found is None
+
+
+@pytest.mark.parametrize(("step", "believed"), [(0.145, True), (0.155, False)])
+def test_a_step_of_noise_is_no_jump(step, believed):
+    for k, side in itertools.product(range(3), (-1, 1)):
+        run = ready()
+        away = HERE.copy()
+        away[k] += side * step
+        run.now += 1e-9
+        run.see(away)
+        assert ("jumps further" in run.words()) != believed
+
+
+@pytest.mark.parametrize("dq", [STILL, np.full(3, np.nan)])
+def test_a_state_is_new_by_its_stamp_its_positions_or_its_velocities(dq):
+    def age(event):
+        run = ready()
+        run.give(MeasuredState(NAMES, HERE, dq, 5))
+        run.give(event, 0.15)
+        run.give(StreamedPoint(NAMES, HERE, STILL, STILL))
+        return run.machine.status.fresh if run.machine.tell() is None else None
+
+    assert not age(MeasuredState(NAMES, HERE.copy(), dq.copy(), 5)), "frozen"
+    assert age(MeasuredState(NAMES, HERE, dq, 6))
+    assert age(MeasuredState(NAMES, HERE, dq, 4)), "a clock that was set"
+    assert age(MeasuredState(NAMES, HERE + 1e-6, dq, 5))
+    assert age(MeasuredState(NAMES, HERE, np.full(3, 1e-6), 5))
+
+
+def test_gravity_at_the_measured_position_goes_over_to_that_of_the_reference_and_back():
+    settings = FeedforwardSettings(FeedforwardOptions(measured_gravity=True), hold=False)
+    point = (np.array([0.1, -0.5, 0.2]), STILL, STILL)
+    run = ready(settings=settings)
+    run.run(0.5, point=point)
+    run.run(0.6, q=None, point=point)
+    run.run(0.6, point=point)
+    change = np.abs(np.ptp(run.sent, axis=0)).max()
+    assert change > 5.0 and run.biggest_step() < 1.2 * change * 1e-3 / 0.3
+
+
+def test_velocities_that_are_not_known_are_none_for_the_background():
+    run = ready()
+    run.give(MeasuredState(NAMES, HERE, np.array([0.4, np.nan, np.inf]), 7))
+    found = run.give(Background()).coefficients
+    wanted = FeedforwardModel(ROBOT, CHI).coefficients(HERE, np.array([0.4, 0.0, 0.0]))
+    np.testing.assert_allclose(found.C, wanted.C, atol=1e-9)
+    np.testing.assert_allclose(found.M, wanted.M, atol=1e-9)
+    assert run.give(Background(), 0.11).coefficients is None, "stale"
+
+
+def test_coefficients_are_used_while_they_are_fresh_and_not_for_gravity_alone():
+    dq, ddq = np.array([0.3, -0.2, 0.5]), np.array([1.0, 2.0, -1.0])
+    q = np.array([0.5, -0.2, 0.1])
+    for only in (False, True):
+        options = FeedforwardOptions(split=True, gravity_only=only, friction=False, ramp=0.0)
+        run = ready(settings=FeedforwardSettings(options, hold=False, rates=(1e6,)))
+        model = FeedforwardModel(ROBOT, CHI)
+        run.see(HERE, dq)
+        run.give(Background(), 0.05)
+        here = model.gravity(q) if only else model.rigid(HERE, dq, ddq)
+        there = model.gravity(q) if only else model.rigid(q, dq, ddq)
+        for after, wanted in ((0.0, here), (0.099, here), (0.002, there)):
+            tau = run.give(StreamedPoint(NAMES, q, dq, ddq), after).torque.tau
+            np.testing.assert_allclose(tau, wanted, atol=1e-9)
+
+
+# --- times and change-overs
+
+
+def test_a_trajectory_ahead_does_not_keep_a_stream_alive():
+    run = ready()
+    run.give(StreamedPoint(NAMES, HERE, STILL, STILL))
+    run.give(NewReference(WAY, run.now + 1.0))
+    assert run.machine.due == pytest.approx(run.now + 0.05)
+    run.run(0.06)
+    assert run.state is FeedforwardState.FADING
+    late = ready()
+    late.give(StreamedPoint(NAMES, HERE, STILL, STILL))
+    late.give(NewReference(WAY, late.now + 0.02))
+    assert late.machine.due == pytest.approx(late.now + 0.02)
+
+
+def test_a_trajectory_without_a_finite_torque_takes_the_one_that_waits_with_it():
+    q = np.vstack((HERE, HERE, HERE))
+    dq = np.vstack((STILL, STILL, np.full(3, 1e200)))
+    run = ready()
+    assert not run.give(NewReference(reference(NAMES, np.array([0.0, 0.1, 0.2]), q, dq), run.now)).refused
+    assert not run.give(NewReference(WAY, run.now + 0.4)).refused
+    run.run(0.3)
+    assert run.state in (FeedforwardState.FADING, FeedforwardState.HOLDING)
+    run.run(0.6)
+    assert run.state is FeedforwardState.HOLDING and np.allclose(run.sent[-1], gravity())
+
+
+def test_a_clock_that_goes_back_takes_no_change_over_beyond_its_beginning():
+    run = ready()
+    run.run(0.1, point=(HERE, STILL, STILL))
+    before = run.sent[-1]
+    run.give(NewModel(BARE, 1.3 * CHI, "base_parameters"))
+    run.give(StreamedPoint(NAMES, HERE, STILL, STILL), 1e-3)
+    run.now -= 0.2
+    run.give(StreamedPoint(NAMES, HERE, STILL, STILL))
+    for _ in range(20):
+        run.give(StreamedPoint(NAMES, HERE, STILL, STILL), 5e-3)
+        np.testing.assert_allclose(run.sent[-1], before, atol=1e-9)
+
+
+@pytest.mark.parametrize(("ramp", "seconds"), [(0.3, 0.3), (2.0, 0.5), (0.1, 0.1)])
+def test_an_ending_is_a_straight_line_to_gravity_of_half_a_second_at_most(ramp, seconds):
+    run = ready(settings=FeedforwardSettings(FeedforwardOptions(ramp=ramp), hold=False))
+    run.run(0.05, point=(HERE, STILL, np.array([3.0, 2.0, -3.0])))
+    last = run.sent[-1]
+    run.give(DeactivateFeedforward())
+    begin = run.now
+    for _ in until_it_has_ended(run):
+        run.run(1e-3)
+        if run.now > begin + 1.5e-3:
+            share = min((run.now - begin - 1e-3) / seconds, 1.0)
+            np.testing.assert_allclose(run.sent[-1], gravity() + (1 - share) * (last - gravity()), atol=1e-9)
+    assert run.now - begin == pytest.approx(seconds + 1e-3, abs=2e-3)
+
+
+def test_a_prediction_is_smoothed_as_the_torques_are():
+    dq, ddq = np.array([0.05, -0.1, 0.02]), np.array([1.0, 2.0, 3.0])
+    for smoothing in (0.02, 0.2):
+        options = FeedforwardOptions(smoothing=smoothing)
+        run = ready(settings=FeedforwardSettings(options, hold=False))
+        Fv, Fc, off = CHI.reshape(3, 14)[:, 11:].T
+        rigid = FeedforwardModel(ROBOT, CHI).rigid(HERE, dq, ddq)
+        wanted = rigid + Fv * dq + Fc * np.tanh(dq / smoothing) + off
+        np.testing.assert_allclose(run.machine.predicted(HERE, dq, ddq), wanted, atol=1e-9)
+        np.testing.assert_allclose(run.give(StreamedPoint(NAMES, HERE, dq, ddq)).torque.tau, wanted, atol=1e-9)
+
+
+def test_an_ending_by_the_least_rate_reaches_gravity_from_the_other_limit():
+    """From one effort limit to near the other takes nearly 2 s, which no ending may cut short."""
+    efforts = (120.0, 40.0, 80.0)
+    settings = FeedforwardSettings(efforts=efforts, rates=tuple(1.01 * x for x in efforts), hold=False)
+    run = ready(settings=settings)
+    run.give(StreamedPoint(NAMES, HERE, STILL, np.array([0.0, 1e3, 0.0])))
+    assert run.sent[-1][1] == 40.0 and gravity()[1] < -37.0
+    run.give(DeactivateFeedforward())
+    begin = run.now
+    for _ in until_it_has_ended(run):
+        run.now += 0.01
+        run.see()
+        run.give(FeedforwardTick())
+    np.testing.assert_allclose(run.sent[-1], gravity(), atol=1e-9)
+    assert run.now - begin == pytest.approx((40.0 - gravity()[1]) / 40.4, abs=0.03)
+
+
+def test_an_ending_is_over_after_two_and_a_half_seconds_whatever_happens():
+    """Joint states that come and go begin a change-over each time."""
+    run = ready(settings=FeedforwardSettings(FeedforwardOptions(ramp=0.5), stale=0.05, hold=False))
+    run.give(StreamedPoint(NAMES, HERE + 0.5, STILL, np.array([3.0, 3.0, 3.0])))
+    run.give(DeactivateFeedforward())
+    begin = run.now
+    for _ in until_it_has_ended(run):
+        run.now += 0.01
+        if round(100 * (run.now - begin)) % 12 == 0:
+            run.see()
+        run.give(FeedforwardTick())
+    assert run.now - begin == pytest.approx(2.5, abs=0.03)
+
+
+def test_a_description_of_another_robot_is_refused_while_stopped_and_takes_the_model_while_waiting():
+    for other, words in ((OTHER, "joints"), (LONGER, "geometry")):
+        stopped = Run(DESCRIBED, MODEL)
+        assert words in stopped.give(NewDescription(other)).refused
+        assert stopped.machine.has_model and not stopped.give(MODEL).refused, "it is still the robot described first"
+        waiting = ready()
+        assert not waiting.give(NewDescription(other)).refused
+        assert waiting.state is FeedforwardState.NO_MODEL and waiting.machine.limits is None
+        assert waiting.machine.robot is other and waiting.machine.joint_names == other.active_names
+        assert words in waiting.words() and waiting.machine.status.remark == ""
+        assert words in waiting.give(MODEL).refused
+
+
+def test_a_model_is_used_again_once_its_robot_is_described_again():
+    run = ready()
+    run.give(NewPayload(LOAD))
+    run.run(0.05, point=(HERE, STILL, STILL))
+    run.give(NewDescription(LONGER))
+    assert run.give(StreamedPoint(NAMES, HERE, STILL, STILL)).refused and run.give(AskFiller()).refused
+    assert not run.give(DESCRIBED).refused and run.machine.status.remark == ""
+    run.run(0.6, point=(HERE, STILL, STILL))
+    loaded = CHI + load_parameters(ROBOT, LOAD, len(CHI))
+    assert run.state is FeedforwardState.STREAMING
+    np.testing.assert_allclose(run.sent[-1], gravity(chi=loaded) + CHI.reshape(3, 14)[:, 13], atol=1e-9)
+    assert run.give(AskFiller()).filler is not None
+
+
+def test_a_prediction_has_the_friction_of_the_load():
+    robot = replace(ROBOT, friction=(FrictionTerm(2, FrictionKind.LOAD, 0.2),))
+    run = Run(NewModel(robot, CHI, "model.yaml"), NewPayload(LOAD))
+    dq, ddq = np.array([0.5, -0.4, 0.3]), np.array([1.0, 2.0, 3.0])
+    plain = FeedforwardModel(ROBOT, CHI + load_parameters(ROBOT, LOAD, len(CHI)))
+    x = plain.rigid(HERE, dq, ddq)
+    wanted = x + plain.friction(dq, 0.02, x) - np.array([0.0, 0.2 * abs(x[1]), 0.0])
+    np.testing.assert_allclose(run.machine.predicted(HERE, dq, ddq), wanted, atol=1e-6)
+
+
+def test_what_the_robot_weighs_is_told_with_its_load_and_its_bars():
+    bars = ErrorBars(np.ones(3), np.full(3, 2.0))
+    run = Run(DESCRIBED, NewModel(BARE, CHI, "model.yaml", bars))
+    for load in (LOAD, replace(LOAD, mass=1.0), replace(LOAD, mass=0.0, inertia=np.zeros((3, 3)))):
+        run.give(NewPayload(load))
+        carried = run.machine.carried
+        np.testing.assert_allclose(carried.chi, CHI + load_parameters(ROBOT, load, len(CHI)), rtol=1e-12)
+        np.testing.assert_array_equal(carried.cold, carried.chi)
+        assert carried.robot is BARE and carried.bars is bars
+    run.give(MODEL)
+    assert run.machine.carried.bars is None
+
+
+def test_an_encoder_that_was_set_twice_is_believed_five_seconds_after_the_second_time():
+    run = ready(settings=FeedforwardSettings(FeedforwardOptions(ramp=0.0), hold=True))
+    run.run(0.002)
+    first, second = HERE + np.array([0.0, 0.9, 0.0]), HERE + np.array([0.0, 0.4, 0.7])
+
+    def stay(q, seconds):
+        for _ in range(round(20 * seconds)):
+            run.now += 0.05
+            run.see(q)
+        run.give(FeedforwardTick())
+        return run.sent[-1]
+
+    for q, seconds, there in ((first, 4.0, HERE), (second, 4.9, HERE), (second, 0.2, second)):
+        np.testing.assert_allclose(stay(q, seconds), gravity(there), atol=1e-9)
+
+
+def test_a_trajectory_is_followed_up_to_its_last_instant():
+    run = ready()
+    begin = run.now
+    run.give(NewReference(WAY, begin))
+    for now, state in ((begin + WAY.duration, FeedforwardState.FOLLOWING), (begin + 1.001, FeedforwardState.FADING)):
+        run.now = now
+        run.give(FeedforwardTick())
+        assert run.state is state
+
+
+def test_holding_begins_with_gravity_whatever_was_left_of_an_ending():
+    run = ready(settings=FeedforwardSettings(FeedforwardOptions(ramp=0.5), stale=0.05, hold=True))
+    run.give(StreamedPoint(NAMES, HERE + 0.5, STILL, np.array([3.0, 3.0, 3.0])))
+    run.give(OutputChanged(False))
+    for _ in until_it_has_ended(run):  # cut short: joint states come and go
+        run.now += 0.01
+        if round(100 * run.now) % 12 == 0:
+            run.see()
+        run.give(FeedforwardTick())
+    assert run.state is FeedforwardState.WAITING
+    run.give(OutputChanged(True))
+    run.see()
+    np.testing.assert_allclose(run.give(FeedforwardTick()).torque.tau, gravity(), atol=1e-9)
+    assert run.state is FeedforwardState.HOLDING
+
+
+def test_a_new_beginning_knows_no_trajectory_and_no_position_of_the_one_before():
+    run = ready(settings=FeedforwardSettings(FeedforwardOptions(ramp=0.0), hold=False))
+    run.give(NewReference(WAY, run.now + 0.1))
+    run.give(DeactivateFeedforward())
+    run.give(OptionsChanged(FeedforwardSettings(FeedforwardOptions(ramp=0.0), hold=True)))
+    run.give(ActivateFeedforward())
+    run.give(FeedforwardTick(), 1e-3)
+    assert run.state is FeedforwardState.WAITING and not run.sent, "no joint state since then"
+    there = HERE + np.array([0.0, -1.5, 1.0])  # somebody has moved it
+    run.see(there)
+    run.give(FeedforwardTick())
+    np.testing.assert_allclose(run.sent[-1], gravity(there), atol=1e-9)
+    run.run(0.3, q=there)
+    assert run.state is FeedforwardState.HOLDING and "following a trajectory" not in run.words()
+
+
+def test_joints_of_closed_loops_are_those_of_their_names():
+    """Passive joints are counted among the joints, but not among those that are measured and driven."""
+    loop = load_robot("hitachi_hpr")
+    joints = tuple(
+        replace(joint, limits=replace(joint.limits, velocity=0.5 * k, effort=1000.0 * k))
+        for k, joint in enumerate(loop.joints, start=1)
+    )
+    robot, names, n = replace(loop, joints=joints), loop.active_names, len(loop.active)
+    assert n < robot.n and list(loop.active) != list(range(1, n + 1))
+    chi = np.random.default_rng(0).uniform(0.1, 1.0, len(standard_vector(robot)))
+    for k, (share, believed) in itertools.product(range(n), ((2.8, True), (3.5, False))):
+        run = Run(NewModel(robot, chi, "model.yaml"), ActivateFeedforward())
+        assert list(run.machine.limits.effort) == [1000.0 * j for j in loop.active]
+        run.give(MeasuredState(names, np.zeros(n), np.zeros(n), 1))
+        away = np.where(np.arange(n) == k, share * 0.5 * loop.active[k], 0.0)
+        run.give(MeasuredState(names, away, np.zeros(n), 2), 1.0)
+        assert ("jumps further" in run.words()) != believed
+    for joint, words in ((robot.n, ""), (robot.n + 1, f"no joint {robot.n + 1}"), (0, "no joint 0")):
+        load = Load(0.1, np.full(3, 0.01), np.zeros((3, 3)), joint)
+        refused = run.give(NewPayload(load)).refused
+        assert words in refused and bool(refused) == bool(words)
+
+
+def test_limits_and_rates_are_those_of_the_newest_settings():
+    run = ready()
+    own = np.array([120.0, 180.0, 80.0])
+    for ramp, efforts, rates, wanted in (
+        (0.05, (0.0,), (0.0,), 2 * own / 0.05),
+        (0.3, (0.0,), (0.0,), 2 * own / 0.1),
+        (0.05, (50.0, 0.0, 60.0), (0.0,), 2 * np.array([50.0, 180.0, 60.0]) / 0.05),
+        (0.05, (0.0,), (0.0, 300.0, 0.0), np.array([4800.0, 300.0, 3200.0])),
+    ):
+        settings = FeedforwardSettings(FeedforwardOptions(ramp=ramp), efforts=efforts, rates=rates, hold=False)
+        assert not run.give(OptionsChanged(settings)).refused
+        np.testing.assert_allclose(run.machine.limits.rate, wanted)
+        np.testing.assert_allclose(run.machine.limits.effort, np.where(np.array(efforts) > 0, efforts, own))
+
+
+def test_split_torques_have_gravity_where_the_robot_is_now_if_it_is_to_be_measured():
+    dq, ddq = np.array([0.3, -0.2, 0.5]), np.array([1.0, 2.0, -1.0])
+    model = FeedforwardModel(ROBOT, CHI)
+    for measured in (True, False):
+        options = FeedforwardOptions(split=True, measured_gravity=measured, friction=False, ramp=0.0)
+        run = ready(settings=FeedforwardSettings(options, hold=False))
+        run.see(HERE, dq)
+        run.give(Background())
+        run.see(HERE + 0.1, dq)
+        wanted = model.rigid(HERE, dq, ddq) + (gravity(HERE + 0.1) - gravity() if measured else 0.0)
+        tau = run.give(StreamedPoint(NAMES, HERE + 0.3, dq, ddq)).torque.tau
+        np.testing.assert_allclose(tau, wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("options", [
+    FeedforwardOptions(gravity_only=True), FeedforwardOptions(friction=False), FeedforwardOptions(smoothing=0.5),
+])  # fmt: skip
+def test_efforts_are_filled_with_the_options_that_are_set(options):
+    model = FeedforwardModel(ROBOT, CHI)
+    run = Run(DESCRIBED, MODEL, ActivateFeedforward(), settings=FeedforwardSettings(options), stream=False)
+    filler = run.give(AskFiller()).filler
+    for filled in (run.give(NewReference(WAY, run.now)).trajectory, filler.filled(WAY, 100.0)):
+        k = len(filled.t) // 3
+        wanted = complete_torque(model, options, filled.q[k], filled.dq[k], filled.ddq[k])
+        np.testing.assert_allclose(filled.tau[k], wanted, atol=1e-9)
+        assert len(filled.t) > 90 and filled.t[-1] == WAY.t[-1]
+
+
+@pytest.mark.parametrize("state", FeedforwardState)
+def test_an_output_that_is_set_to_what_it_is_changes_nothing(state):
+    run = in_state(state)
+    due = run.machine.due
+    run.give(OutputChanged(True))
+    assert run.state is state and run.machine.due == due and run.machine.streaming
+
+
+@pytest.mark.parametrize("state", [S.STOPPED, S.WAITING, S.FOLLOWING, S.HOLDING])
+def test_model_load_and_limits_outlive_a_deactivation(state):
+    run = in_state(state)
+    run.give(NewPayload(LOAD))
+    run.give(DeactivateFeedforward())
+    run.run(0.6)
+    run.give(ActivateFeedforward())
+    assert run.state is FeedforwardState.WAITING and list(run.machine.limits.effort) == [120.0, 180.0, 80.0]
+    tau = run.give(StreamedPoint(NAMES, HERE, STILL, STILL)).torque.tau
+    off = CHI.reshape(3, 14)[:, 13]
+    np.testing.assert_allclose(tau, gravity(chi=CHI + load_parameters(ROBOT, LOAD, len(CHI))) + off, atol=1e-9)
+
+
+def test_settings_of_another_number_of_joints_are_refused_before_limits_are_known():
+    run = Run(MODEL, ActivateFeedforward())
+    assert run.state is FeedforwardState.NO_LIMITS
+    for wrong in ({"rates": (300.0, 300.0)}, {"efforts": (300.0, 300.0)}, {"command_names": ("a", "b")}):
+        assert run.give(OptionsChanged(FeedforwardSettings(hold=False, **wrong))).refused
+
+
+@pytest.mark.parametrize(("last", "felt"), [(-0.4, True), (1e308, False)])
+def test_an_ending_ends_though_gravity_is_no_number_where_the_robot_seems_to_be(last, felt):
+    slide = replace(ROBOT, joints=(*ROBOT.joints[:2], replace(ROBOT.joints[2], sigma=1)))
+    run = Run(NewDescription(slide), NewModel(slide, CHI, "model.yaml"), ActivateFeedforward())
+    run.run(0.2, q=None, point=(HERE, STILL, STILL))
+    run.see(np.array([0.2, -0.8, last]))
+    streamed = len(run.sent)
+    assert not run.give(DeactivateFeedforward()).refused
+    run.run(3.0, q=None)
+    assert run.state is S.STOPPED
+    assert (len(run.sent) > streamed) is felt
+    assert ("torques end without gravity: the torque is not finite" in run.words()) is not felt

@@ -137,6 +137,7 @@ def test_a_figure_may_differ_by_a_thousandth_of_its_size(mass, slack, side):
         com[axis] += side * 0.2e-3 * largest
         assert differing(sent, {"com": tuple(com)}) == ["com"]
     assert differing(sent, {"com": tuple(sent.com[:2])}) == ["com"], "one is missing"
+    assert differing(sent, {"mass": mass * 1.35}, tolerance=0.3) == ["mass"], "of the size that was sent"
     assert differing(sent, {"mass": mass * 1.2}, tolerance=0.3) == [] and differing(sent, {"mass": "2"}) == ["mass"]
     nothing = checked_for(driver, robot(), load(0.0), 0.0, STD, BARS)
     assert differing(nothing, {"mass": side * 0.9e-6}) == [] and differing(nothing, {"mass": side * 1.1e-6}) == ["mass"]
@@ -215,3 +216,38 @@ def test_what_a_file_says_of_each_driver(tmp_path):
         (tmp_path / "y.yaml").write_text(GOOD.replace(cut, words))
         with pytest.raises(InputError):
             read_drivers(tmp_path / "y.yaml")
+
+
+def test_a_file_says_nothing_but_bridges_and_not_too_much(tmp_path):
+    path = tmp_path / "x.yaml"
+    for text, words in ((GOOD + "more: 1\n", "more"), (GOOD + "#" * 1_000_000, "large|bytes|MB"), ("[]", "mapping")):
+        path.write_text(text)
+        with pytest.raises(InputError, match=words):
+            read_drivers(path)
+    path.write_text(GOOD + "#" * 900_000)
+    assert set(read_drivers(path)) == {"x", "y"}
+
+
+def test_error_bars_asked_for_are_five_percent_and_a_centimetre():
+    assert (BARS.mass_share, BARS.com) == (0.05, 0.01)
+    wide = Bars(mass_share=0.2, com=0.04)
+    driver = read_drivers(SHIPPED)["ur"]
+    assert checked_for(driver, robot(), load(), 0.39, np.full(3, 0.039), wide).mass == 2.0
+    with pytest.raises(InputError, match="known to 20% only, 20% is asked for"):
+        checked_for(driver, robot(), load(), 0.401, STD, wide)
+
+
+def test_a_key_that_nobody_reads_is_refused_by_its_name_wherever_it_stands(tmp_path):
+    path = tmp_path / "x.yaml"
+    for place in ("type: a/srv/B, service: s, link", "mass: 3, com: 0.5", "type: a/srv/C, service: r,"):
+        assert GOOD.count(place) == 1
+        path.write_text(GOOD.replace(place, f"odd: 1, {place}"))
+        with pytest.raises(InputError, match="odd"):
+            read_drivers(path)
+
+
+@pytest.mark.parametrize("figure", ["com.w", "com.xy", "inertia.yx", "inertia.x", "mass.x", "com.", "", "tool0", 5])
+def test_a_field_that_is_no_figure_is_refused(tmp_path, figure):
+    (tmp_path / "x.yaml").write_text(GOOD.replace("{m: mass, c: com}", f"{{m: mass, c: {figure!r}}}"))
+    with pytest.raises(InputError, match="is no figure of a payload"):
+        read_drivers(tmp_path / "x.yaml")

@@ -52,7 +52,7 @@ def test_on_an_even_stream_it_is_savitzky_and_golay():
 def test_a_jump_back_a_pause_and_nan_break_the_stream():
     t = np.arange(0, 0.1, 0.002)
     q = np.zeros((len(t), 1))
-    for stamp, position in ((0.01, 0.0), (5.0, 0.0), (0.1, np.nan)):
+    for stamp, position in ((0.01, 0.0), (t[-1], 0.0), (5.0, 0.0), (0.1, np.nan)):
         window = MotionWindow()
         assert fed(window, t, q) is not None
         window.take(round(1e9 * stamp), np.array([position]))

@@ -111,6 +111,8 @@ def test_a_pace_makes_up_for_short_pauses_and_drops_long_ones():
     assert later.due(121_500_000) == 50 and later.dropped == 0, "50 are made up for"
     assert later.due(122_500_000) == 1 and later.dropped == 50
     assert later.count() == 5_052_000_000 and later.due(122_500_000) == 0
+    assert later.due(222_500_000) == 1 and later.dropped == 50 + 99, "of all pauses"
+    assert later.count() == 5_152_000_000 and later.due(225_499_999) == 3
 
 
 @pytest.mark.parametrize("field", ["positions", "velocities", "accelerations", "efforts"])
@@ -195,3 +197,44 @@ def test_torques_between_points_lie_on_a_line_whatever_the_times(scale):
         np.testing.assert_allclose(points.at(float(at))[3], wanted, atol=1e-12)
     np.testing.assert_array_equal(points.at(-1.0)[3], tau[0])
     np.testing.assert_array_equal(points.at(99.0 * scale)[3], tau[-1])
+
+
+@pytest.mark.parametrize(("speed", "refused"), [(0.0, False), (5e-10, False), (2e-9, True), (1.0, True)])
+def test_every_joint_rests_at_the_end_whichever_way_it_moved(speed, refused):
+    t, q = np.array([0.0, 1.0, 2.0]), np.zeros((3, 2))
+    for joint, side in itertools.product((0, 1), (-1, 1)):
+        dq = np.ones((3, 2))
+        dq[-1] = 0.0
+        dq[-1, joint] = side * speed
+        points = reference(("a", "b"), t, q, dq)
+        if refused:
+            with pytest.raises(InputError, match="end at rest"):
+                check_end(points)
+        else:
+            check_end(points)
+    check_end(reference(("a", "b"), t, q))
+
+
+def test_a_reference_lasts_until_its_last_point():
+    assert reference(("a",), np.array([0.5, 1.0, 2.5]), np.zeros((3, 1))).duration == 2.5
+
+
+def test_a_view_of_what_somebody_else_may_write_is_copied():
+    mine = np.ones((3, 2))
+    view = mine[:]
+    view.setflags(write=False)
+    points = reference(("a", "b"), np.array([0.0, 1.0, 2.0]), view)
+    mine[:] = 7.0
+    assert np.all(points.q == 1.0)
+    assert reference(("a", "b"), points.t, points.q).q is points.q, "what nobody can write is shared"
+
+
+@pytest.mark.parametrize("given_to", [0, 1, 2])
+def test_at_a_point_it_is_where_the_next_segment_begins(given_to):
+    t = np.array([0.0, 1.0, 3.0, 3.5])
+    fields = np.random.default_rng(given_to).normal(size=(3, 4, 2))[: given_to + 1]
+    points = reference(("a", "b"), t, *fields)
+    for k in (1, 2):
+        for found, after in zip(points.at(t[k])[:3], points.at(t[k] + 1e-9)[:3], strict=True):
+            np.testing.assert_allclose(found, after, atol=1e-6)
+        np.testing.assert_allclose(points.at(t[k])[0], fields[0][k])

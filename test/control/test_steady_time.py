@@ -103,6 +103,7 @@ def test_stamps_of_the_simulated_clock_lie_in_steady_time_whatever_was_left_out(
     assert steady.ns_of(103_250_000_000) == 104_250_000_000
     assert steady.at(1103.5, 13.5) == 104.25, "set ahead"
     assert steady.ns_of(1_103_500_000_000) == 104_250_000_000
+    assert steady.ns_of(0) == 0, "none is none"
 
 
 @pytest.mark.parametrize("ask", [lambda s: s.at(101.0, 11.0), lambda s: s.heard(100.5), lambda s: s.ns_of(5)])
@@ -117,3 +118,12 @@ def test_one_thread_at_a_time(ask):
         assert other.is_alive()
     other.join(5.0)
     assert not other.is_alive()
+
+
+def test_a_clock_that_comes_back_may_have_run_as_fast_as_any_since_its_last_message():
+    """Asked again and again meanwhile: the real time since the message counts, not that since the last question."""
+    steady = SteadyTime()
+    steady.at(100.0, 10.0)
+    for real in (10.2, 10.4, 10.6):
+        assert steady.at(100.0, real) == 100.0
+    assert steady.at(150.0, 10.6) == 150.0

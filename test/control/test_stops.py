@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from excitation_robots import with_follower
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motion_limits
 from ros2_dynid.control.reference import reference
-from ros2_dynid.control.stop import SHORTEST, _joins, braking, braking_time, catching_up_time, start_time
+from ros2_dynid.control.stop import (
+    SHORTEST,
+    _joins,
+    approach_reference,
+    braking,
+    braking_time,
+    catching_up_time,
+    start_time,
+)
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Limits, Robot
@@ -281,3 +289,113 @@ def test_a_point_joins_where_the_cubic_that_catches_up_keeps_the_speed_limit(see
             assert _joins(t, T, dq, v, error) == (top < 1.0)
             most.append(top)
     assert min(most) < 1.0 < max(most)
+
+
+def least_time(limits, dq, off, speed_error=0.0):
+    """Return the first multiple of 1 ms in which a cubic that is off stops every joint within its limits, by search."""
+    T = 1e-3 * np.arange(1, 4000)[:, None]
+    off = off + np.zeros(3)
+    u, k = np.minimum(np.abs(dq), limits.velocity), 6 * off / T
+    top = np.where(k > u, (u + k) ** 2 / np.maximum(4 * k, 1e-300), u)
+    hard = np.abs(dq) / T + k / T + 4 * speed_error / T
+    fits = np.all((hard <= limits.deceleration * (1 + 1e-9)) & (top <= limits.velocity * (1 + 1e-9)), axis=1)
+    return T[np.argmax(fits), 0]
+
+
+def plain_stop(limits, q, dq, error, lead, speed_error, doubt):
+    """Return the time of a stop, where it takes effect and where it ends, joint by joint."""
+    off = error + np.abs(dq) * lead
+    begin, room = q + lead * dq, np.full(3, np.inf)
+    for j in range(3):
+        side, edge = np.sign(dq[j]), limits.upper[j] if dq[j] > 0 else limits.lower[j]
+        if side * (begin[j] - edge) > 0:
+            begin[j] = edge if side * (q[j] - edge) < 0 else q[j]
+        if side:
+            room[j] = max(side * (edge - begin[j]), 0.0)
+    within = np.ceil(np.min(1.8 * room / np.maximum(np.abs(dq), 1e-12)) * 1e3 - 1e-6) / 1e3
+    wanted = max(min(least_time(limits, dq, off, speed_error), 1.0), least_time(limits, dq, off + doubt))
+    T = max(least_time(limits, dq, off), min(wanted, within), 0.05)
+    return T, begin, begin + np.sign(dq) * np.minimum(0.5 * T * np.abs(dq), room)
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_a_stop_is_the_one_that_a_plain_search_finds(seed):
+    rng = np.random.default_rng(seed)
+    limits = replace(LIMITS, deceleration=np.array([4.0, 8.0, 2.5]), acceleration=np.array([5.0, 9.0, 3.0]))
+    q = rng.uniform(limits.lower, limits.upper)
+    if seed % 3 == 0:  # near a limit, or a little beyond it
+        q = np.where(rng.random(3) < 0.5, limits.lower, limits.upper) + rng.uniform(-0.1, 0.1, 3)
+    dq = rng.uniform(-1.0, 1.0, 3) * limits.velocity * rng.choice([0.0, 0.3, 1.0, 1.3], 3)
+    error, lead = 0.05 * rng.random(3) * (seed % 2), float(rng.choice([0.002, 0.02]))
+    speed_error = rng.random(3) * rng.choice([0.0, 0.3, 2.0])
+    doubt = rng.random(3) * rng.choice([0.0, 0.2])
+    if seed % 6 == 5:  # creeping towards a limit that is half a millimetre away
+        q, dq, doubt = limits.upper - 5e-4, 4e-3 * np.eye(3)[seed % 3], np.full(3, 0.2)
+    T, begin, end = plain_stop(limits, q, dq, error, lead, speed_error, doubt)
+    for dense in (False, True):
+        found = braking(limits, q, dq, error, lead, speed_error=speed_error, doubt=doubt, dense=dense)
+        assert found.points.t[-1] == pytest.approx(T, abs=1e-9)
+        np.testing.assert_allclose(found.points.q[-1], end, atol=1e-9)
+        np.testing.assert_allclose(found.expected.t, [0.0, lead, lead + T])
+        np.testing.assert_allclose(found.expected.q, [q, begin, end], atol=1e-9)
+        np.testing.assert_allclose(found.expected.dq, [dq, dq, 0 * dq])
+        assert found.points.joint_names == found.expected.joint_names == NAMES
+    # dense points lie on the same curve, every 20 ms, from where a controller that is off can have joined it
+    t, off = found.points.t, error + np.abs(dq) * lead
+    q_on, dq_on, _ = found.expected.sampled(lead + t[:-1]) if len(t) > 1 else (np.zeros((0, 3)), np.zeros((0, 3)), None)
+    np.testing.assert_allclose(found.points.q[:-1], q_on, atol=1e-12)
+    np.testing.assert_allclose(found.points.dq[:-1], dq_on, atol=1e-12)
+    s = np.linspace(0.0, 1.0, 501)[:, None]
+    first = T
+    for instant in 0.02 * np.arange(1, int(T / 0.02) + 1):
+        caught_up = np.all(limits.deceleration * instant**2 - 4 * speed_error * instant - 6 * error >= 0)
+        u = np.minimum(np.abs(dq), limits.velocity)
+        speed = u - u * instant / T * s + 6 * off / instant * s * (1 - s)
+        if T - instant > 0.01 and caught_up and np.all(speed <= limits.velocity + 1e-9):
+            first = instant
+            break
+    assert t[0] == pytest.approx(first)
+    np.testing.assert_allclose(np.diff(t)[:-1], 0.02, atol=1e-9)
+    assert len(t) == 1 or 0.01 - 1e-9 <= t[-1] - t[-2] <= 0.03 + 1e-9
+
+
+@pytest.mark.parametrize("bound", ["velocity", "acceleration", "neither"])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_an_approach_takes_as_long_as_its_hardest_joint_needs(bound, side):
+    velocity, acceleration = np.array([1.0, 0.5, 2.0]), np.array([5.0, 8.0, 3.0])
+    step = side * {"velocity": np.array([1.0, 0.8, 0.3]), "acceleration": np.array([0.02, 0.01, 0.05]),
+                   "neither": np.array([1e-3, 0.0, 1e-3])}[bound]  # fmt: skip
+    start = np.array([0.3, -0.2, 0.1])
+    way = approach_reference(NAMES, start, start + step, velocity, acceleration)
+    x = np.linspace(0.0, 1.0, 50)[:, None]
+    np.testing.assert_allclose(way.t, way.duration * x[:, 0])
+    shape = np.polynomial.Polynomial([0, 0, 0, 10, -15, 6])
+    for order, found in enumerate((way.q - start, way.dq, way.ddq)):
+        np.testing.assert_allclose(found, step * shape.deriv(order)(x) / way.duration**order, atol=1e-12)
+    fine = np.linspace(0.0, 1.0, 20001)
+    use = [np.abs(step) / way.duration**k * np.abs(shape.deriv(k)(fine)).max() for k in (1, 2)]
+    most = {"velocity": np.max(use[0] / velocity), "acceleration": np.max(use[1] / acceleration)}
+    if bound == "neither":
+        assert way.duration == 0.1 and max(most.values()) < 1.0
+    else:
+        assert most[bound] == max(most.values()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_position_is_held_at_a_limit_unless_it_began_beyond_it():
+    """Of each joint, at both ends: what lies beyond goes no further, and may come back."""
+    for q, start, wanted in (
+        ([0.1, 0.2, 0.3], [0.0, 0.0, 0.0], [0.1, 0.2, 0.3]),
+        ([3.1, 2.1, 1.6], [0.0, 0.0, 0.0], [3.0, 2.0, 1.5]),
+        ([-3.1, -2.1, -1.1], [0.0, 0.0, 0.0], [-3.0, -2.0, -1.0]),
+        ([3.3, 2.3, 1.8], [3.2, 2.1, 1.6], [3.2, 2.1, 1.6]),
+        ([-3.3, -2.3, -1.8], [-3.2, -2.1, -1.6], [-3.2, -2.1, -1.6]),
+        ([3.1, -2.05, 1.4], [3.2, -2.1, 1.6], [3.1, -2.05, 1.4]),
+        ([-4.0, 4.0, -4.0], [3.2, -2.1, 1.6], [-3.0, 2.0, -1.0]),
+    ):
+        np.testing.assert_array_equal(LIMITS.not_beyond(np.array(q), np.array(start)), wanted)
+
+
+def test_a_robot_without_limits_is_named():
+    with pytest.raises(InputError, match="has no velocity limit") as told:
+        motion_limits(with_limits(load_robot("demo3"), velocity=np.inf), MotionSettings())
+    assert told.value.source == load_robot("demo3").name

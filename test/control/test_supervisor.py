@@ -71,8 +71,9 @@ def test_each_velocity_limit_holds_by_positions(joint, side):
                 assert made.watch.problem() == "", "20 ms have not passed at that speed"
         assert bool(made.watch.problem()) == seen
         if seen:
-            assert (
-                f"joint {NAMES[joint]} is faster than its limit of {LIMITS.velocity[joint]:g}" in made.watch.problem()
+            limit = LIMITS.velocity[joint]
+            assert made.watch.problem() == (
+                f"joint {NAMES[joint]} is faster than its limit of {limit:g}: {side * share * limit:.3f}"
             )
 
 
@@ -84,7 +85,9 @@ def test_each_velocity_limit_holds_by_stated_velocities(joint, side):
         dq[joint] = side * share * LIMITS.velocity[joint]
         for _ in range(count):
             made.take(dq=dq)
-        assert bool(made.watch.problem()) == seen, "all of the last 20 ms must say so"
+        limit = LIMITS.velocity[joint]
+        told = f"joint {NAMES[joint]} is faster than its limit of {limit:g}: {side * share * limit:.3f}"
+        assert made.watch.problem() == (told if seen else ""), "all of the last 20 ms must say so"
     swinging = Watched().still()
     for k in range(9):
         dq = np.zeros(3)
@@ -188,9 +191,9 @@ def test_joint_states_that_come_late_do_not_tell_where_the_robot_is(late, known)
 
 
 def test_rest_needs_the_whole_window():
-    made = Watched().still(20)
-    assert not made.watch.at_rest(), "80 ms are too short to tell"
-    made.still(10)
+    made = Watched().still(23)
+    assert not made.watch.at_rest() and not made.watch.moves(), "88 ms are too short to tell"
+    made.still(1)
     assert made.watch.at_rest()
     for side, speed, still in ((1, 0.019, True), (-1, 0.019, True), (1, 0.021, False), (-1, 0.021, False)):
         slow = Watched().still()
@@ -252,6 +255,16 @@ def test_as_much_is_kept_as_rest_needs(period):
     assert len(kept) == max(3, int(0.2 / period + 1e-6) + 2) or kept[1].came >= made.now - 0.2 - 1e-9
     assert len(kept) == 3 or kept[0].came <= made.now - 0.2 + 1e-9
     assert len(kept) >= 3
+
+
+@pytest.mark.parametrize("period", [0.003, 0.007, 0.03, 0.07])
+def test_the_oldest_state_that_is_kept_is_the_last_one_before_two_windows_of_rest(period):
+    made = Watched()
+    for _ in range(round(0.5 / period)):
+        assert made.take(after=period) == ""
+    first, second, *_ = made.watch.samples
+    assert first.came < made.now - 0.2 <= second.came
+    assert first.came == pytest.approx(second.came - period)
 
 
 @pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
@@ -361,3 +374,239 @@ def test_stated_velocities_count_where_three_come_within_a_fiftieth_of_a_second(
         robot.take(dq=side * np.array([0.0, 1.2 * 2.0, 0.0]), after=period)
     told = robot.watch.problem()
     assert ("joint b is faster than its limit" in told) == counts and (counts or told == "")
+
+
+def line(robot, speeds, away=0.0):
+    """Return a motion at constant speeds, shape (3,), for 1.2 s, from where the robot is or away from it."""
+    dq, q = np.array(speeds), robot.q + away
+    return reference(NAMES, np.array([0.0, 1.2]), np.stack((q, q + 1.2 * dq)), np.stack((dq, dq)))
+
+
+def stopped(robot, points):
+    """Follow the points from now on, and stop them at once."""
+    robot.watch.follow(points, robot.now)
+    still = reference(NAMES, np.array([0.0, 0.5]), np.stack((robot.q, robot.q)), np.zeros((2, 3)))
+    robot.watch.follow(still, robot.now, stop=True)
+    return robot.now
+
+
+@pytest.mark.parametrize(("joint", "side"), list(itertools.product(range(3), (-1, 1))))
+def test_a_robot_at_rest_may_go_on_along_what_is_slow_at_this_time(joint, side):
+    """Up to 0.1 rad/s over the last tenth of a second, and only until its end."""
+    for speed, may in ((0.095, True), (0.105, False)):
+        robot = Watched().still()
+        begin = stopped(robot, line(robot, side * speed * np.eye(3)[joint]))
+        robot.still(50)
+        assert robot.watch.may_go_on() == may
+        robot.still(round((begin + 1.2 - robot.now) / PERIOD) - 1)
+        assert robot.watch.may_go_on() == may
+        robot.still(2)
+        assert not robot.watch.may_go_on(), "it has ended"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_was_slow_until_now_may_go_on_and_what_will_be_does_not(order):
+    robot = Watched().still()
+    t, way = np.array([0.0, 1.0, 2.0]), np.array([[0.0, 0.0, 0.0], [0.0, 0.01, 0.0], [0.0, 0.81, 0.0]])
+    way = way if order > 0 else way[-1] - way[::-1]
+    stopped(robot, reference(NAMES, t, robot.q + way))
+    robot.still(250 - 3)
+    assert robot.watch.may_go_on() == (order > 0)
+
+
+@pytest.mark.parametrize("joint", range(3))
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_robot_goes_on_if_each_joint_is_there_and_about_as_fast(joint, side):
+    """Within the tolerance of 0.1, and within half of its speed and 0.02 rad/s; one joint that moves is enough."""
+    for speed, taken, goes in (
+        (0.4, 0.17, False),
+        (0.4, 0.19, True),
+        (0.4, 0.61, True),
+        (0.4, 0.63, False),
+        (0.4, -0.4, False),
+        (0.03, 0.03, True),
+        (0.019, 0.03, False),
+    ):
+        robot = Watched().still()
+        begin, start = stopped(robot, line(robot, side * speed * np.eye(3)[joint])), robot.q.copy()
+        for _ in range(40):
+            robot.take(start + side * taken * (robot.now + PERIOD - begin) * np.eye(3)[joint])
+        assert robot.watch.moves() and robot.watch.goes_on(robot.now) == goes, (speed, taken)
+        assert not robot.watch.goes_on(robot.now + 0.11), "not seen for too long"
+    for off, goes in ((0.099, True), (0.101, False)):
+        robot = Watched().still()
+        points = line(robot, [0.3, -0.3, 0.3])
+        begin = stopped(robot, points)
+        for k in range(100):
+            away = min(k / 50, 1.0) * side * off * np.eye(3)[joint]
+            robot.take(points.at(robot.now + PERIOD - begin)[0] + away)
+        assert robot.watch.goes_on(robot.now) == goes
+    robot = Watched().still()
+    begin, start = stopped(robot, line(robot, 0.4 * np.eye(3)[(joint + 1) % 3])), robot.q.copy()
+    for speed, goes in ((0.019, True), (0.021, False)):
+        for _ in range(60):
+            t = robot.now + PERIOD - begin
+            robot.take(start + 0.4 * t * np.eye(3)[(joint + 1) % 3] + side * speed * t * np.eye(3)[joint])
+        assert robot.watch.goes_on(robot.now) == goes, "of one that was to rest"
+
+
+def test_a_robot_that_rests_does_not_go_on():
+    robot = Watched().still()
+    stopped(robot, line(robot, [0.022, 0.0, 0.0]))
+    robot.still(40)
+    assert not robot.watch.goes_on(robot.now), "though its reference is hardly faster, and near"
+
+
+def test_what_was_not_seen_is_the_way_of_the_reference_since_the_last_state():
+    robot = Watched()
+    speeds = np.array([0.3, -0.2, 0.0])
+    robot.watch.follow(line(robot, speeds), robot.now)
+    np.testing.assert_array_equal(robot.watch.unseen(robot.now + 1.0), 0.0)
+    robot.still(5)
+    for later in (0.0, 0.05, 0.7):
+        np.testing.assert_allclose(robot.watch.unseen(robot.now + later), np.abs(speeds) * later, atol=1e-12)
+    np.testing.assert_array_equal(robot.watch.unseen(robot.now - 0.01), 0.0)
+    q, dq = robot.watch.reference(robot.now)
+    np.testing.assert_allclose(q, robot.q + 5 * PERIOD * speeds)
+    np.testing.assert_allclose(dq, speeds)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.03, 0.15])
+def test_what_was_not_seen_counts_from_the_time_of_measuring_however_late_a_state_comes(late):
+    robot = Watched()
+    speeds = np.array([0.3, -0.2, 0.0])
+    robot.watch.follow(line(robot, speeds), robot.now)
+    now = robot.now + 0.5
+    state = State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late)))
+    assert robot.watch.take(state, now, now - late) == ""
+    for later in (0.0, 0.05):
+        np.testing.assert_allclose(robot.watch.unseen(now + later), np.abs(speeds) * (late + later), atol=1e-12)
+
+
+def test_an_error_is_that_at_the_time_of_measuring_and_of_now_if_that_lies_ahead():
+    robot = Watched()
+    speeds = np.array([0.3, -0.2, 0.0])
+    robot.watch.follow(line(robot, speeds), robot.now)
+    begin = robot.now
+    for late in (0.0, 0.05, -0.05):
+        now = begin + 1.0 + 0.2 * (late + 0.1)
+        state = State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * (now - late)))
+        assert robot.watch.take(state, now, now - late) == ""
+        wanted = np.abs(speeds) * (min(now - late, now) - begin)
+        np.testing.assert_allclose(robot.watch.error(now), wanted, atol=1e-9)
+        robot.watch._history.clear()
+
+
+@pytest.mark.parametrize("joint", range(3))
+@pytest.mark.parametrize(("moved", "taken"), [(0.0, False), (0.0095, False), (-0.0095, False), (0.0105, True)])
+def test_a_joint_that_moved_by_a_tenth_of_the_tolerance_shows_that_the_trajectory_was_taken(joint, moved, taken):
+    robot = Watched().still()
+    robot.watch.follow(line(robot, np.zeros(3)), robot.now)
+    robot.take(robot.q + 0.05)
+    robot.still()
+    robot.watch.follow(line(robot, [0.0, -0.2, 0.0]), robot.now)
+    robot.take(robot.q + moved * np.eye(3)[joint])
+    robot.still(round(0.6 / PERIOD))
+    off = 0.2 * (0.6 + PERIOD) + (moved if joint == 1 else 0.0)
+    assert robot.watch.problem() == (
+        f"joint b is {off:.3f} off its reference, more than 0.1"
+        if taken
+        else f"the controller did not take the trajectory: joint b has not moved, its reference has by {off:.3f};"
+        " is the controller active?"
+    )
+
+
+def test_a_robot_that_was_not_seen_before_may_have_moved():
+    robot = Watched()
+    robot.watch.follow(line(robot, [0.0, -0.2, 0.0]), robot.now)
+    robot.still(round(0.6 / PERIOD))
+    assert robot.watch.problem() == "joint b is 0.120 off its reference, more than 0.1"
+
+
+def test_a_state_of_before_the_motion_says_nothing_about_it_however_late_it_comes():
+    robot = Watched().still()
+    robot.watch.follow(line(robot, np.zeros(3), away=0.15), robot.now + 0.05)
+    for k in range(1, 30):
+        now, measured_at = robot.now + k * PERIOD, robot.now + k * PERIOD - 0.05
+        robot.watch.take(State(NAMES, robot.q, np.zeros(3), np.zeros(3), round(1e9 * measured_at)), now, measured_at)
+        begun = measured_at >= robot.now + 0.05
+        assert bool(robot.watch.problem()) == begun and robot.watch.worst_error == pytest.approx(0.15 * begun)
+
+
+def test_what_is_wrong_with_the_data_comes_before_their_age():
+    robot = Watched()
+    said = robot.take([0.1, np.nan, 0.3])
+    assert robot.watch.unknown(robot.now) == said == "joint b: its position is not a number"
+    assert robot.watch.unknown(robot.now + 5.0) == said and not robot.watch.samples
+    assert robot.take([0.1, -0.2, 0.3]) == "" and robot.watch.unknown(robot.now) == ""
+    robot.take([0.1, -0.2, np.inf])
+    robot.take(stamp=0)
+    assert "joint c" in robot.watch.unknown(robot.now + 5.0), "the one before it was right, and is kept"
+    assert robot.take([0.1, -0.2, 0.3]) == "" and robot.watch.known(robot.now)
+
+
+def test_a_frozen_source_that_goes_on_is_not_called_frozen_any_more():
+    robot = Watched().still()
+    robot.take(stamp=round(1e9 * robot.now))
+    robot.still(1)
+    assert robot.watch.silence(robot.now + 0.2) == "no joint state for 0.200 s, more than 0.1 s"
+
+
+def test_a_jump_forgets_what_was_before_it():
+    robot = Watched().still()
+    assert "jumped" in robot.take(robot.q + 1.0)
+    assert len(robot.watch.samples) == 1 and robot.watch.heard == robot.now == robot.watch.jumped_at
+    np.testing.assert_array_equal(robot.watch.last.state.q, robot.q)
+    robot.still(5)
+    np.testing.assert_array_equal(robot.watch.velocity(), 0.0)
+    assert not robot.watch.moves() and robot.watch.jumped, "until somebody trusts it again"
+
+
+def test_speeds_are_those_of_the_times_of_measuring_however_states_come():
+    """Ten states at a time: each was measured 4 ms after the one before."""
+    robot = Watched()
+    speed = np.array([0.3, -0.2, 0.01])
+    for k in range(80):
+        measured_at, now = 50.0 + k * PERIOD, 50.0 + (k // 10 + 1) * 10 * PERIOD
+        state = State(NAMES, robot.q + speed * k * PERIOD, speed, np.zeros(3), round(1e9 * measured_at))
+        assert robot.watch.take(state, now, measured_at) == ""
+    np.testing.assert_allclose(robot.watch.velocity(), speed)
+    assert robot.watch.moves() and not robot.watch.at_rest()
+
+
+@pytest.mark.parametrize("worst", range(3))
+def test_of_several_joints_off_the_reference_the_worst_is_named(worst):
+    robot = Watched().still()
+    off = np.array([0.15, -0.15, 0.15])
+    off[worst] *= 1.2
+    robot.watch.follow(line(robot, np.zeros(3)), robot.now)
+    for _ in range(100):
+        robot.take(robot.q + off / 100)
+    assert robot.watch.problem() == f"joint {NAMES[worst]} is 0.180 off its reference, more than 0.1"
+
+
+def test_a_jump_is_as_old_as_its_message_however_late_that_came():
+    robot = Watched().still()
+    now, measured_at = robot.now + 0.06, robot.now + 0.01
+    state = State(NAMES, robot.q + 1.0, np.zeros(3), np.zeros(3), round(1e9 * measured_at))
+    assert "jumped by 1.000 in 0.060 s" in robot.watch.take(state, now, measured_at)
+    assert robot.watch.jumped_at == robot.watch.heard == now
+
+
+def test_a_robot_is_compared_with_its_reference_at_the_time_of_measuring():
+    robot = Watched().still()
+    points, begin = line(robot, [0.8, -0.6, 0.4]), robot.now
+    robot.watch.follow(points, begin)
+    for k in range(1, 100):
+        measured_at = begin + k * PERIOD
+        state = State(NAMES, points.at(k * PERIOD)[0], np.zeros(3), np.zeros(3), round(1e9 * measured_at))
+        assert robot.watch.take(state, measured_at + 0.09, measured_at) == "" and robot.watch.problem() == ""
+    assert robot.watch.worst_error < 1e-9
+
+
+def test_no_more_is_kept_than_two_thousand_states_though_the_clock_stands():
+    robot = Watched()
+    for k in range(2005):
+        assert robot.take(stamp=k + 1, after=0.0) == ""
+    kept = robot.watch.samples
+    assert len(kept) == 2000 and (kept[0].state.stamp, kept[-1].state.stamp) == (6, 2005)

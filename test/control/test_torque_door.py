@@ -88,8 +88,15 @@ def test_commands_are_in_their_own_order():
     door = TorqueDoor(LIMITS, ("c", "a", "b"))
     out = door.streamed(np.array([1.0, 2.0, 3.0]), 0.0)
     assert list(out.command) == [3.0, 1.0, 2.0] and out.command_names == ("c", "a", "b") and out.joint_names == NAMES
-    with pytest.raises(InputError, match="joint_order"):
-        TorqueDoor(LIMITS, ("c", "a", "x"))
+    for names, wanted in (
+        (("a", "c", "b"), [1.0, 3.0, 2.0]),
+        (("b", "a", "c"), [2.0, 1.0, 3.0]),
+        (NAMES, [1.0, 2.0, 3.0]),
+    ):
+        assert list(TorqueDoor(LIMITS, names).streamed(np.array([1.0, 2.0, 3.0]), 0.0).command) == wanted
+    for names in (("c", "a", "x"), ("a", "b", "c", "d"), ("a", "b"), ("a", "b", "b")):
+        with pytest.raises(InputError, match="joint_order"):
+            TorqueDoor(LIMITS, names)
 
 
 def test_a_new_door_goes_on_where_the_old_one_was():
@@ -168,3 +175,43 @@ def test_rates_of_weak_and_of_strong_joints_are_held_to_their_own_limits(effort)
     np.testing.assert_allclose(found.rate, [200.0, 1.01 * effort])
     derived = effort_limits(("a", "b"), limits.copy(), (0.0, 0.0), 0.3)
     np.testing.assert_allclose(derived.rate, 2 * limits / 0.1)
+
+
+def test_efforts_given_count_above_the_robots_own_too_and_strangers_have_none():
+    robot = load_robot("demo3")
+    assert list(known_efforts(robot.active_names, (500.0, 0.0, 90.0), robot)) == [500.0, 180.0, 90.0]
+    assert list(known_efforts(("waist", "gripper"), (0.0,), robot)) == [120.0, np.inf]
+
+
+def test_a_new_door_knows_what_left_when_and_what_was_wanted():
+    old = TorqueDoor(LIMITS)
+    old.streamed(np.zeros(3), 50.0)
+    old.streamed(np.array([9.0, 0.0, 0.0]), 50.001)
+    assert old.held_back and old.lagging
+    new = TorqueDoor(LIMITS).like(old)
+    assert new.held_back and new.lagging and new.last is old.last
+    np.testing.assert_allclose(new.streamed(np.array([9.0, 0.0, 0.0]), 50.002).tau, [0.4, 0.0, 0.0])
+    quiet = TorqueDoor(LIMITS)
+    quiet.streamed(np.ones(3), 50.0)
+    after = TorqueDoor(LIMITS).like(quiet)
+    assert not after.held_back and not after.lagging
+    empty = TorqueDoor(LIMITS).like(TorqueDoor(LIMITS)).like(None)
+    assert empty.last is None and not empty.held_back and not empty.lagging
+    narrow = TorqueDoor(effort_limits(NAMES, np.full(3, 0.5), (0.0,), 0.3)).like(quiet)
+    wide = TorqueDoor(LIMITS).like(narrow)  # nothing has left through the narrow one
+    np.testing.assert_allclose(wide.streamed(np.ones(3), 50.001).tau, 1.0)
+
+
+def test_after_a_clock_that_goes_back_the_rate_counts_from_there():
+    door = TorqueDoor(LIMITS)
+    door.streamed(np.zeros(3), 50.0)
+    assert np.all(door.streamed(np.ones(3), 10.0).tau == 0.0)
+    np.testing.assert_allclose(door.streamed(np.full(3, 9.0), 10.001).tau, [0.2, 0.4, 0.6])
+
+
+def test_every_point_of_a_trajectory_passes_the_door():
+    t = np.array([0.0, 0.1, 1.1])
+    tau = np.array([[0.0, 0.0, 99.0], [99.0, 1.0, -99.0], [-99.0, -99.0, 0.0]])
+    limits = EffortLimits(NAMES, np.array([10.0, 20.0, 30.0]), np.array([10.0, 20.0, 30.0]))
+    np.testing.assert_allclose(through_door(limits, t, tau), [[0.0, 0.0, 30.0], [1.0, 1.0, 27.0], [-9.0, -19.0, 0.0]])
+    assert np.abs(tau).max() == 99.0, "those given stay as they are"

@@ -184,8 +184,38 @@ def test_bad_motion_is_refused(q, message):
     assert message in str(error.value)
 
 
+def test_motions_of_different_length_and_loops_that_do_not_fit_are_refused():
+    robot = Robot("tree", four_bar().joints)
+    for shapes in ((3, 2, 3), (3, 3, 2), (2, 3, 3)):
+        with pytest.raises(InputError, match="q, dq and ddq have shapes"):
+            regressor(robot, *(np.zeros((count, 3)) for count in shapes))
+    fitting = {"q": (4, 3), "G": (4, 3, 2), "dq_active": (4, 2), "ddq_active": (4, 2), "Gdot_dq": (4, 3)}
+    loop_motion(*(np.zeros(shape) for shape in fitting.values()))
+    for name in ("q", "dq_active", "ddq_active", "Gdot_dq"):
+        for wrong in ((4, 4), (5, fitting[name][1])):
+            with pytest.raises(InputError, match="the motion does not fit it"):
+                loop_motion(*(np.zeros(shape) for shape in (fitting | {name: wrong}).values()))
+
+
+def test_long_batches_are_their_pieces():
+    robot = Robot("tree", four_bar().joints[:2], gravity=np.array((1.0, -2.0, -9.0)))
+    count = 2 * spatial.CHUNK + 3
+    q, dq, ddq = np.random.default_rng(1).normal(size=(3, count, 2))
+    chi = np.random.default_rng(2).normal(size=28)
+    pieces = [slice(k, min(k + 500, count)) for k in range(0, count, 500)]
+    for whole in (regressor, lambda *row: inverse_dynamics(robot, chi, *row[1:])):
+        found = whole(robot, q, dq, ddq)
+        parts = np.concatenate([whole(robot, q[part], dq[part], ddq[part]) for part in pieces])
+        np.testing.assert_allclose(found, parts, rtol=0, atol=1e-12)
+    assert [(part.start, part.stop) for part in spatial.chunks(spatial.CHUNK + 1)] == [
+        (0, spatial.CHUNK), (spatial.CHUNK, spatial.CHUNK + 1)]  # fmt: skip
+    assert list(spatial.chunks(0)) == []
+
+
 def test_wrong_number_of_parameters_is_refused():
     robot = four_bar()
+    with pytest.raises(InputError, match=r"chi has shape \(42, 1\)"):
+        inverse_dynamics(robot, np.zeros((42, 1)), *np.zeros((3, 1, 2)))
     with pytest.raises(InputError, match="all 42 standard parameters"):
         inverse_dynamics(robot, np.zeros(14), *np.zeros((3, 1, 2)))
 

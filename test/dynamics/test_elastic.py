@@ -85,6 +85,19 @@ def test_torque_is_the_slope_of_the_energy_and_the_regressor_has_it():
     assert np.allclose(slope, gravity_torque(robot, only, q), atol=1e-7)
 
 
+def test_pivots_that_meet_pull_nowhere():
+    """At q = 0 both pivots are at one point: the distance has no slope there, and nothing is infinite."""
+    ends = {"from": {"joint": 0, "point": [0.4, 0.0, 0.0]}, "to": {"joint": "a", "point": [0.4, 0.0, 0.0]}}
+    force = {"type": "cylinder", **ends, "coefficients": ["preload", "stiffness"]}
+    robot = robot_from_dict({"joints": [{"name": "a"}], "forces": [force]}, "r.yaml")
+    still = np.zeros((1, 1))
+    with np.errstate(all="raise"):
+        assert not regressor(robot, still, still, still)[0, 0, force_slice(robot)].any()
+    turned = regressor(robot, still + 0.3, still, still)[0, 0, force_slice(robot)]
+    x, slope = 0.8 * np.sin(0.15), 0.4 * np.cos(0.15)  # the chord of the angle 0.3 on a circle of 0.4 m
+    assert turned == pytest.approx([slope, slope * x])
+
+
 def test_mujoco_has_the_same_springs():
     mujoco = pytest.importorskip("mujoco")
     xml = """

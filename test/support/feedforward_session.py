@@ -302,7 +302,7 @@ def other_robots():
     s.give("its model", NewModel(OTHER, standard_vector(OTHER), "base_parameters"))
     s.ticks(3)
     s.give("deactivate", DeactivateFeedforward())
-    s.ticks(3)
+    s.ticks(8)
     s.give("its model", NewModel(OTHER, standard_vector(OTHER), "base_parameters"))
     s.give("description while stopped", DESCRIBED)
     s.give("activate", ActivateFeedforward())

@@ -38,3 +38,16 @@ def recorded_motion(folder, robot, seconds=8.0, seed=1):
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "motion.npz", t=t, q=q, dq=dq, ddq=ddq, tau=tau + 0.01 * rng.standard_normal(tau.shape))
     return "motion.npz"
+
+
+def slow_motion(seed=0, count=1200, rate=100.0, band=(0.6, 6.0), waves=5):
+    """Return q, dq, ddq, shape (count, 3) each, of three joints: each the sum of waves in a band [rad/s]."""
+    rng, time = np.random.default_rng(seed), np.arange(count) / rate
+    q, dq, ddq = np.zeros((3, count, 3))
+    for j in range(3):
+        for w in rng.uniform(*band, waves):
+            a, phase = rng.uniform(0.2, 0.5), rng.uniform(0.0, 6.0)
+            q[:, j] += a * np.sin(w * time + phase)
+            dq[:, j] += a * w * np.cos(w * time + phase)
+            ddq[:, j] -= a * w**2 * np.sin(w * time + phase)
+    return q, dq, ddq
