@@ -48,9 +48,8 @@ def torque_source(robot: Robot) -> str:
     block = _code(
         graph, [(f"tau[{k}][i]", e) for k, e in enumerate(outputs)], angles, "{array}[{index}][i]", "[{k}][i]"
     )
-    assert [name for name, _ in one.constants] == [name for name, _ in block.constants]
+    assert [expr.node for _, expr in one.constants] == [expr.node for _, expr in block.constants]  # by other names
     constants = max(len(one.constants), 1)
-    names_read = [f"    const double {name} = constants[{k}];" for k, (name, _) in enumerate(one.constants)]
     padded = -(-max(len(angles), 1) // 4) * 4
     lines = [*_head(n, {"N_STANDARD": len(names), "N_CONSTANTS": constants}), SINCOS]
     lines += ["DYNID_PUBLIC void prepare(const double *restrict parameters, double *restrict constants)", "{"]
@@ -60,7 +59,7 @@ def torque_source(robot: Robot) -> str:
         "DYNID_PUBLIC void torque_one(const double *restrict q, const double *restrict dq, const double *restrict ddq,",
         "                const double *restrict constants, double *restrict tau)",
         "{",
-        *names_read,
+        *_read_constants(one),
         f"    double angle[{padded}] = {{0.0}}, sn[{padded}], cs[{padded}];",
         "    {",
         *(f"        {line}" for line in _angle_lines(graph, angles, "{array}[{index}]", "angle[{k}]")),
@@ -72,7 +71,7 @@ def torque_source(robot: Robot) -> str:
         "",
     ]
     lines += _batch_head("torque_batch", ("q", "dq", "ddq"), ", const double *restrict constants, double *restrict out")
-    lines += [*names_read, f"    double q[{n}][BLOCK], dq[{n}][BLOCK], ddq[{n}][BLOCK], tau[{n}][BLOCK];"]
+    lines += [*_read_constants(block), f"    double q[{n}][BLOCK], dq[{n}][BLOCK], ddq[{n}][BLOCK], tau[{n}][BLOCK];"]
     body = [
         *_load(("q", "dq", "ddq")),
         *_angle_block(graph, angles),
@@ -198,6 +197,10 @@ def _known_angles(graph: Graph, angles: Sequence[int], suffix: str) -> dict[int,
 
 def _code(graph: Graph, targets: Sequence[Target], angles: Sequence[int], index: str, suffix: str) -> Code:
     return code_of(graph, targets, functions=_STYLE, index=index, given=_known_angles(graph, angles, suffix))
+
+
+def _read_constants(code: Code) -> list[str]:
+    return [f"    const double {name} = constants[{k}];" for k, (name, _) in enumerate(code.constants)]
 
 
 def _lines(code: Code, indent: str) -> list[str]:

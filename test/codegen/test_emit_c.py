@@ -53,10 +53,10 @@ def build_and_run(folder, name):
     ("robot", "options"),
     [
         ("stanford", ProgramOptions()),
-        ("puma560", ProgramOptions(load=True, wrench=True)),
-        ("tx40_iam6", ProgramOptions(runtime=True)),
-        ("hitachi_hpr", ProgramOptions(runtime=True, load=True, wrench=True)),
-        ("puma260", ProgramOptions(real="float", load=True)),
+        ("puma560", ProgramOptions(effort=10, load=True, wrench=True)),
+        ("tx40_iam6", ProgramOptions(effort=10, runtime=True)),
+        ("hitachi_hpr", ProgramOptions(effort=10, runtime=True, load=True, wrench=True)),
+        ("puma260", ProgramOptions(effort=10, real="float", load=True)),
     ],
 )
 def test_exports_compile_without_warning_and_check_themselves(robot, options, tmp_path):
@@ -168,11 +168,13 @@ def test_a_wrench_loads_the_gears():
 
 
 @needs_compiler
-def test_the_check_can_fail(tmp_path):
-    robot = load_robot("puma560")
-    program = program_of(robot, *chosen_parameters(robot, None))
+@pytest.mark.parametrize("fault", ["1e-3 + ", "(double)NAN + "])
+@pytest.mark.parametrize("joint", [0, 2])
+def test_the_check_can_fail(tmp_path, fault, joint):
+    robot = load_robot("demo3")
+    program = program_of(robot, *chosen_parameters(robot, None), ProgramOptions(effort=1))
     files = emit_c(program)
-    files[f"{program.name}.c"] = re.sub(r"tau\[2\] = ", "tau[2] = 1e-3 + ", files[f"{program.name}.c"], count=1)
+    files[f"{program.name}.c"] = re.sub(rf"(tau\[{joint}\] = )", rf"\g<1>{fault}", files[f"{program.name}.c"], count=1)
     write(tmp_path, files)
     with pytest.raises(AssertionError, match="torque: sample 0"):
         build_and_run(tmp_path, program.name)
@@ -319,7 +321,10 @@ def test_compiled_numbers_are_those_of_python(tmp_path):
 
 
 def test_numpy_export_is_the_numpy_recursion():
-    for name, options in (("puma560", ProgramOptions()), ("hitachi_hpr", ProgramOptions(load=True, runtime=True))):
+    for name, options in (
+        ("puma560", ProgramOptions(effort=20)),
+        ("hitachi_hpr", ProgramOptions(effort=10, load=True, runtime=True)),
+    ):
         robot = load_robot(name)
         parameters, values = chosen_parameters(robot, None)
         program = program_of(robot, parameters, values, options)

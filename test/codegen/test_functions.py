@@ -20,6 +20,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import group_of, standard_names
+from ros2_dynid.model.robot import Joint, Robot
 
 ROBOTS = ["stanford", "puma560", "tx40", "tx40_iam6", "hitachi_hpr", 0, 1, 2, 3, 4, 5]
 """Shipped robots, and seeds of random ones: trees, prismatic joints, general and right angles."""
@@ -101,6 +102,28 @@ def test_regressor_and_energy_are_those_of_numpy(which):
     assert close(Y, regressor(robot, q[None], dq[None], ddq[None])[0])
     h = np.array(evaluate(graph, energy_row(graph, robot), variables, {}))
     assert close(h, energy_regressor(robot, q[None], dq[None])[0])
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_parallel_axes_on_branches_turn_by_the_angle_of_their_branch_too(together):
+    """Turned at once or joint by joint, the links of a tree see gravity from where gamma, theta and q put them."""
+    joints = (
+        Joint("a", 0, alpha=0.4, theta=0.2),
+        Joint("b", 1, gamma=0.5, b=0.1, d=0.3, theta=-0.7),
+        Joint("c", 1, gamma=-1.2, d=0.2),
+        Joint("d", 2, gamma=np.pi / 2, d=-0.4, theta=0.9),
+    )
+    robot = Robot("branches", joints, gravity=np.array([1.0, -4.0, 8.0]))
+    rng = np.random.default_rng(2)
+    kinds = frozenset((kind, j) for kind in "wuanf" for j in range(1, 5))
+    plan = RecursionPlan(combine=kinds if together else frozenset())
+    inertial = [group_of(name) in ("inertial", "rotor") for name in standard_names(robot)]
+    chi = np.where(inertial, rng.normal(size=len(inertial)), 0.0)
+    q, dq, ddq = rng.uniform(-2, 2, (3, 4))
+    tau = inverse_dynamics(robot, chi, q[None], dq[None], ddq[None])[0]
+    assert close(values_of(torque, robot, plan, chi, q, dq, ddq), tau)
+    M, Q = inertia_matrix(robot, chi, q[None])[0], gravity_torque(robot, chi, q[None])[0]
+    assert close(values_of(inertia_gravity, robot, plan, chi, q, dq, ddq), np.concatenate((M.ravel(), Q)))
 
 
 def test_two_rates_give_the_torque():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 import stat
 import struct
+import subprocess
+import warnings
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -25,14 +28,24 @@ from ros2_dynid.codegen.backend import (
     regressor_function,
     torque_function,
 )
-from ros2_dynid.codegen.frames import Rotation
-from ros2_dynid.codegen.functions import torque
+from ros2_dynid.codegen.elastic_expressions import elastic_torques
+from ros2_dynid.codegen.emit_c import emit_c
+from ros2_dynid.codegen.emit_numpy import emit_numpy
+from ros2_dynid.codegen.frames import Rotation, turn, variable_rotation
+from ros2_dynid.codegen.functions import _recursion, joint_values, torque
 from ros2_dynid.codegen.graph import ABS, GAUSS, INVERSE_ROOT, LOG, ROOT, Count, Graph, evaluate
 from ros2_dynid.codegen.left_out import left_out
 from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
 from ros2_dynid.codegen.operation_search import constants_of, starting_constants
 from ros2_dynid.codegen.plain_library import PlainLibrary, PlainTorque
-from ros2_dynid.codegen.program import chosen_parameters, contact_torque, load_columns, tool_of
+from ros2_dynid.codegen.program import (
+    ProgramOptions,
+    chosen_parameters,
+    contact_torque,
+    load_columns,
+    program_of,
+    tool_of,
+)
 from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
 from ros2_dynid.codegen.runtime_export import KINDS, ErrorBars, runtime_bytes
@@ -43,11 +56,12 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_names, standard_vector
-from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
+from ros2_dynid.model.robot import PRISMATIC, Joint, Passive, Robot
 from runtime_robots import coupled_loop, with_forces, with_terms
 
 SMALL = Robot("small", (Joint("a", 0, d=0.1), Joint("b", 1, alpha=np.pi / 2, r=0.2)))
@@ -86,6 +100,43 @@ def test_springs_and_loops_are_those_of_numpy(which, unit):
     assert close(
         evaluate(graph, torque(graph, robot, slots, plan), variables, constants), inverse_dynamics(robot, chi, *row)[0]
     )
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.37])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("one", "other", "felt"), [(0, 3, {1, 2, 3}), (1, 3, {2, 3}), (4, 3, {2, 3, 4})], ids=["base", "branch", "branches"]
+)
+def test_a_cylinder_pulls_its_pivots_together_whichever_is_named_first(one, other, felt, turned, unit):
+    """Its torques are the force times the slopes of the pivots' distance, on one branch of a tree or on two."""
+    first, second = (other, one) if turned else (one, other)
+    robot = Robot(
+        "tree",
+        (
+            Joint("a", 0, alpha=0.3, d=0.2, r=0.1),
+            Joint("b", 1, alpha=np.pi / 2, d=0.4, r=-0.2),
+            Joint("c", 2, PRISMATIC, alpha=-0.7, d=0.1),
+            Joint("d", 1, gamma=0.5, b=0.3, alpha=1.1, d=-0.2),
+        ),
+    )
+    points = {0: (0.3, 0.1, 0.2), 1: (0.1, -0.2, 0.3), 3: (0.2, 0.4, -0.1), 4: (-0.3, 0.2, 0.5)}
+    pivots = tuple(Pivot(joint, points[joint]) for joint in (first, second))
+    robot = replace(robot, forces=(Force("strut", ForceKind.CYLINDER, (0, 1), {}, pivots, 0.25),))
+    q = np.array([0.4, -0.9, 0.6, 1.3])
+
+    def distance(q):
+        poses = [robot.base, *frames(robot, q[None])[0]]
+        a, b = (poses[joint] @ [*points[joint], 1.0] for joint in (first, second))
+        return np.linalg.norm(a - b)
+
+    graph = Graph()
+    recursion = _recursion(graph, robot, RecursionPlan(unit), "q g")
+    slots = {("Kf", 1): graph.number(3.0), ("Ks", 1): graph.number(2.0)}
+    tau = elastic_torques(graph, robot, recursion.frames, joint_values(graph, robot, "q"), unit, slots)
+    slopes = [(distance(q + 1e-6 * e) - distance(q - 1e-6 * e)) / 2e-6 for e in np.eye(4)]
+    wanted = (3.0 + 2.0 * (distance(q) - 0.25)) * np.array(slopes)
+    np.testing.assert_allclose(evaluate(graph, tau, {"q": q}, {}), wanted, atol=1e-8)
+    assert set(np.flatnonzero(np.abs(wanted) > 1e-4) + 1) == felt, "nothing is felt above where the chains meet"
 
 
 def test_functions_of_one_node():
@@ -175,6 +226,90 @@ def test_who_serves(monkeypatch, choice, samples, ready, asked):
     monkeypatch.setattr(backend, "is_ready", lambda *_: ready)
     monkeypatch.setattr(backend, "library", lambda robot, kind: (robot, kind))
     assert backend._library(SMALL, "torque", samples) == ((SMALL, "torque") if asked else None)
+
+
+@pytest.mark.parametrize("error", [compiled.BuildError("no compiler"), ImportError("broken"), OSError("full")])
+def test_a_library_that_fails_is_told_once_and_numpy_serves(monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(backend, "library", fail)
+    monkeypatch.setattr(backend, "_warned", False)
+    monkeypatch.delenv("DYNID_BACKEND", raising=False)
+    with pytest.warns(RuntimeWarning, match=str(error)):
+        assert backend._library(SMALL, "torque", backend.LARGE) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert backend._library(SMALL, "energy", backend.LARGE) is None
+    monkeypatch.setenv("DYNID_BACKEND", "compiled")
+    with pytest.raises(type(error), match=str(error)):
+        backend._library(SMALL, "torque", 1)
+
+
+def test_one_sample_is_worth_a_library_and_batches_are_counted(monkeypatch):
+    asked = []
+    monkeypatch.setattr(backend, "_library", lambda robot, kind, samples: asked.append((kind, samples)))
+    chi = np.ones(28)
+    torque_function(SMALL, chi)
+    fast_inverse_dynamics(SMALL, chi, *batch(SMALL, 7))
+    fast_regressor(SMALL, *batch(SMALL, 8))
+    fast_energy_regressor(SMALL, *batch(SMALL, 9)[:2])
+    regressor_function(SMALL, 123)
+    fast_inverse_dynamics(SMALL, chi, *batch(SMALL, 0))
+    assert asked == [("torque", 2000), ("torque", 7), ("regressor", 8), ("energy", 9), ("regressor", 123)]
+
+
+def test_few_samples_reach_a_library_as_a_whole_block(monkeypatch):
+    """The last sample is repeated: whatever is computed for the rest is finite, and left out."""
+
+    class Library:
+        def Torque(self, chi):
+            return self
+
+        def torques(self, *arrays):
+            assert all(len(a) >= 32 and np.array_equal(a[-1], a[min(N, len(a)) - 1]) for a in arrays)
+            return np.array(arrays[0])
+
+        def fill(self, *arrays):
+            *given, out = arrays
+            assert all(len(a) >= 32 and a.flags.c_contiguous for a in given) and out.shape[-1] == len(given[0])
+            out[...] = given[0][:, 1]
+
+    monkeypatch.setattr(backend, "_library", lambda *_: Library())
+    for N in (1, 31, 32, 40):
+        q, dq, ddq = batch(SMALL, N)
+        assert np.array_equal(fast_inverse_dynamics(SMALL, np.ones(28), q, dq, ddq), q)
+        assert np.array_equal(fast_regressor(SMALL, q, dq, ddq), np.broadcast_to(q[:, 1, None, None], (N, 2, 28)))
+        assert np.array_equal(fast_energy_regressor(SMALL, q, dq), np.broadcast_to(q[:, 1, None], (N, 28)))
+    fill = regressor_function(SMALL, 1)
+    memory = []
+    for N in (40, 33, 40, 40):
+        q, dq, ddq = np.random.default_rng(N).normal(size=(3, 2, N)).transpose(0, 2, 1)  # not in C order
+        memory.append(fill(q, dq, ddq))
+        assert np.array_equal(memory[-1], np.broadcast_to(q[:, 1], (28, 2, N)))
+    assert memory[-1] is memory[-2] and memory[0] is not memory[2]
+    q, dq, ddq = batch(SMALL, 31)
+    assert close(fill(q, dq, ddq), regressor(SMALL, q, dq, ddq).transpose(2, 1, 0))
+
+
+def test_temperatures_and_loads_reach_the_friction_terms(monkeypatch):
+    monkeypatch.setenv("DYNID_BACKEND", "numpy")
+    terms = (
+        FrictionTerm(1, FrictionKind.LOAD, 0.3),
+        FrictionTerm(2, FrictionKind.TEMPERATURE_VISCOUS, 0.2, reference=30.0),
+    )
+    robot = replace(SMALL, friction=terms)
+    chi = np.random.default_rng(1).uniform(0.1, 1.0, 28)
+    q, dq, ddq = batch(robot, 5)
+    T = np.random.default_rng(2).uniform(10.0, 60.0, (5, 2))
+    T[3, 1] = np.nan
+    wanted = inverse_dynamics(robot, chi, q, dq, ddq, T)
+    assert close(fast_inverse_dynamics(robot, chi, q, dq, ddq, T), wanted)
+    cold = inverse_dynamics(robot, chi, q, dq, ddq)
+    assert not close(cold, wanted) and close(fast_inverse_dynamics(robot, chi, q, dq, ddq), cold)
+    one = torque_function(robot, chi)
+    assert close(one.torques(q, dq, ddq), cold)
+    assert close(one.torque(q[1].tolist(), dq[1].tolist(), ddq[1].tolist()), cold[1])
 
 
 def test_ctypes_refuses_what_the_extension_refuses():
@@ -321,6 +456,164 @@ def test_a_library_is_named_by_all_that_makes_it():
     assert compiled._robot_text(replace(base, name="x", parameters={})) == compiled._robot_text(base)
 
 
+def test_whatever_a_library_would_be_wrong_without_is_in_its_name(monkeypatch):
+    base, forces = coupled_loop(np.random.default_rng(3)), with_forces(load_robot("demo6"))
+    one, two = base.coupling
+    last = base.joints[-1]
+    element = forces.forces[2]
+    pivot = element.pivots[1]
+    nearer = replace(pivot, point=(pivot.point[0], pivot.point[1] + 1e-9, pivot.point[2]))
+    others = [
+        replace(base, joints=(*base.joints[:-1], replace(last, sigma=1 - last.sigma))),
+        replace(base, joints=(*base.joints[:-1], replace(last, parent=last.parent - 1))),
+        replace(base, coupling=(replace(one, independent_inertia=not one.independent_inertia), two)),
+        replace(base, coupling=(replace(one, weights={**one.weights, one.motor: 2.0}), two)),
+        replace(base, passive=(replace(base.passive[0], offset=0.31), base.passive[1])),
+        replace(base, passive=(replace(base.passive[0], terms={1: 1.0, 4: -0.71}), base.passive[1])),
+        replace(forces, forces=(*forces.forces[:2], replace(element, pivots=(element.pivots[0], nearer)))),
+        replace(
+            forces, forces=(*forces.forces[:2], replace(element, pivots=(element.pivots[0], Pivot(3, pivot.point))))
+        ),
+        replace(forces, forces=(replace(forces.forces[0], weights={1: 1.0, 4: -0.6}), *forces.forces[1:])),
+    ]
+    texts = [
+        compiled._robot_text(robot) for robot in (base, forces, replace(forces, forces=forces.forces[:3]), *others)
+    ]
+    assert len(set(texts)) == len(texts)
+    keys = {compiled.library_key(SMALL, kind) for kind in ("torque", "regressor", "energy")}
+    for what in ("_generator_hash", "_compiler_text", "_processor"):
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, what, lambda: "another")
+            keys.add(compiled.library_key(SMALL, "torque"))
+    for module, name in ((compiled.sys, "version"), (np, "__version__"), (compiled, "NATIVE")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, "another")
+            keys.add(compiled.library_key(SMALL, "torque"))
+    headers = compiled.has_headers()
+    with monkeypatch.context() as patch:
+        patch.setattr(compiled, "has_headers", lambda: not headers)
+        keys.add(compiled.library_key(SMALL, "torque"))
+    assert len(keys) == 10
+
+
+def test_another_compiler_or_the_same_one_changed_is_told_apart(tmp_path, monkeypatch):
+    tool = tmp_path / "mycc"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o700)
+    monkeypatch.setenv("CC", str(tool))
+    texts = [compiled._compiler_text()]
+    monkeypatch.setenv("CC", f"{tool} -m64")
+    texts.append(compiled._compiler_text())
+    monkeypatch.setenv("CC", str(tool))
+    for change in (lambda: os.utime(tool, ns=(10**18, 10**18)), lambda: tool.write_text("#!/bin/sh\n#\n")):
+        change()
+        compiled._compiler_of.cache_clear()
+        texts.append(compiled._compiler_text())
+    os.utime(tool, ns=(10**18, 10**18))
+    compiled._compiler_of.cache_clear()
+    texts.append(compiled._compiler_text())
+    assert len(set(texts)) == 5
+
+
+def test_where_libraries_are_kept(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(compiled.atexit, "register", lambda *a, **k: made.append((a, k)))
+
+    def folder(**environment):
+        for name in ("DYNID_CACHE", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, str(value))
+        return compiled.cache_folder.__wrapped__()
+
+    assert folder(DYNID_CACHE=tmp_path / "a" / "b", XDG_CACHE_HOME=tmp_path / "x") == tmp_path / "a" / "b"
+    assert folder(XDG_CACHE_HOME=tmp_path / "x") == tmp_path / "x" / "ros2_dynid"
+    assert folder(HOME=tmp_path / "home") == tmp_path / "home" / ".cache" / "ros2_dynid" and not made
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        aside = folder(DYNID_CACHE=tmp_path / "a" / "b")
+    assert aside.is_dir() and compiled.is_private_folder(aside) and aside != tmp_path / "a" / "b"
+    ((remove, gone), options) = made.pop()
+    remove(gone, **options)
+    assert gone == aside and not aside.exists()
+
+
+def test_one_process_builds_at_a_time(tmp_path):
+    def locked(path):
+        handle = os.open(path.with_suffix(".lock"), os.O_RDWR)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    path = tmp_path / "a.so"
+    for _ in range(2):
+        with compiled._only_builder(path):
+            assert locked(path)
+        assert not locked(path)
+
+
+def test_a_library_is_made_private_and_one_that_came_meanwhile_is_kept(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    path = tmp_path / "a.so"
+    monkeypatch.setitem(compiled.SOURCES, "torque", lambda robot: "/* source */")
+
+    def compile_shared(source, target):
+        assert source.read_text() == "/* source */" and source.parent.parent == tmp_path
+        target.write_bytes(b"made")
+        target.chmod(0o777)
+
+    monkeypatch.setattr(compiled, "compile_shared", compile_shared)
+    compiled._build(SMALL, "torque", path)
+    assert path.read_bytes() == b"made" and compiled.is_private_file(path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.lock", "a.so"]
+    path.write_bytes(b"of another process")
+    compiled._build(SMALL, "torque", path)
+    assert path.read_bytes() == b"of another process"
+    path.chmod(0o777)
+    with pytest.raises(compiled.BuildError, match=r"a\.so could have been written by somebody else"):
+        compiled._load(path, "torque", SMALL)
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError("gone"), subprocess.TimeoutExpired("cc", 300.0)], ids=["no program", "too long"]
+)
+def test_a_compiler_that_does_not_run_is_told(tmp_path, monkeypatch, failure):
+    def run(command, **options):
+        assert options["stdin"] == subprocess.DEVNULL, "it must not wait for somebody to type"
+        raise failure
+
+    monkeypatch.setattr("ros2_dynid.codegen.compiled.subprocess.run", run)
+    monkeypatch.setattr(compiled, "compiler", lambda: ["cc"])
+    with pytest.raises(compiled.BuildError, match="the C compiler cc did not run"):
+        compiled.compile_shared(tmp_path / "a.c", tmp_path / "a.so")
+
+
+def test_ready_is_what_is_loaded_or_built(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "_modules", {})
+    robot = replace(SMALL, name="other")
+    key = compiled.library_key(robot, "torque")
+    assert not compiled.is_ready(robot, "torque")
+    compiled._modules[key] = object()
+    assert compiled.is_ready(robot, "torque") and not compiled.is_ready(robot, "energy")
+    assert compiled.library(robot, "torque") is compiled._modules[key]
+    compiled._modules.clear()
+    monkeypatch.setattr(compiled, "library_key", lambda *_: pytest.fail("the robot's library is known"))
+    assert compiled.is_ready(robot, "torque") and compiled.library(robot, "torque") is not None
+
+    def none(*_):
+        raise compiled.BuildError("no compiler")
+
+    monkeypatch.setattr(compiled, "library_key", none)
+    assert not compiled.is_ready(replace(SMALL, name="third"), "torque")
+
+
 # --- the runtime's file
 
 
@@ -355,10 +648,11 @@ def read_runtime(data):
     found["passive"] = [(r.take("I"), r.take("d"), r.weights()) for _ in range(r.take("I"))]
     found["friction"] = [(r.take("I", 2), r.take("d", 2)) for _ in range(r.take("I"))]
     found["forces"] = []
-    for _ in range(r.take("I") if r.version == 2 else 0):
+    for _ in range(r.take("I") if r.version >= 2 else 0):
         pivoted, rest = r.take("I"), r.take("d")
         where = [(r.take("I"), r.take("d", 3)) for _ in range(2)] if pivoted else r.weights()
         found["forces"].append((rest, where, [(r.take("I"), r.take("d")) for _ in range(r.take("I"))]))
+    found["warm"] = [(r.take("I", 2), r.take("d", 2)) for _ in range(r.take("I") if r.version == 3 else 0)]
     found["tools"] = [(r.text(), r.take("I"), r.take("d", 12)) for _ in range(r.take("I"))]
     found["bars"] = [r.take("d", 2) for _ in range(len(found["joints"]) - len(found["passive"]))]
     assert r.at == len(r.data)
@@ -404,6 +698,25 @@ def test_a_runtime_file_says_all_of_the_model(which):
     for wrong in (chi[:-1], np.where(np.arange(len(chi)) == 3, np.nan, chi)):
         with pytest.raises(InputError, match="missing or not finite"):
             runtime_bytes(robot, wrong)
+
+
+@pytest.mark.parametrize("which", ["loop", "springs"])
+def test_a_runtime_file_tells_how_friction_changes_with_the_temperature(which):
+    rng = np.random.default_rng(3)
+    robot = with_forces(load_robot("demo6")) if which == "springs" else coupled_loop(rng)
+    robot = with_terms(robot, rng)
+    first, last = robot.active[0], robot.active[-1]
+    warm = (
+        FrictionTerm(last, FrictionKind.TEMPERATURE_VISCOUS, -0.15, reference=35.0),
+        FrictionTerm(first, FrictionKind.TEMPERATURE, 0.04, reference=28.0),
+    )
+    chi = rng.normal(size=len(standard_names(robot)))
+    cold = read_runtime(runtime_bytes(robot, chi))
+    found = read_runtime(runtime_bytes(replace(robot, friction=(warm[0], *robot.friction, warm[1])), chi))
+    assert found["warm"] == [((last, 1), (-0.15, 35.0)), ((first, 0), (0.04, 28.0))] and cold["warm"] == []
+    assert found["version"] == 3 and cold["version"] == (2 if robot.forces else 1)
+    for key in set(found) - {"warm", "version", "bars"}:
+        assert found[key] == cold[key], key
 
 
 # --- notes, texts, tools
@@ -551,6 +864,114 @@ def test_a_urdf_gets_only_what_it_lacks_and_what_has_changed():
     assert len(notes) == 1 and "link 'arm'" in str(notes[0])
 
 
+def test_tags_are_found_by_their_ends_and_their_links():
+    """Quotes of either kind may hold a >, a visual has an origin of its own, and a link may come twice in a path."""
+    text = URDF.replace(b'<mass value="1.0"/>', b"<mass note='a > b \"' value='1.0'/><origin xyz='0.1 0 0'/>")
+    text = text.replace(b"</inertial></link>", b'</inertial><visual><origin xyz="9 9 9"/></visual></link>')
+    robot = robot_from_urdf_string(text)
+    body = {"XX2": 2.0, "YY2": 2.1, "ZZ2": 2.2, "MX2": 0.3, "M2": 3.0}
+    new, notes = updated_urdf(text, robot, body)
+    assert notes == [] and b'<mass note=\'a > b "\' value="3.0"/>' in new and b'xyz="9 9 9"' in new
+    again = robot_from_urdf_string(new).parameters
+    assert {name: again[name] for name in body} == pytest.approx(body)
+    with pytest.raises(InputError, match="UTF-8"):
+        updated_urdf(b"\xfe\xff" + text.decode().encode("utf-16-be"), robot, body)
+
+
+def test_a_moment_without_a_mass_is_written_and_told():
+    robot = robot_from_urdf_string(URDF)
+    text, notes = updated_urdf(URDF, robot, {"ZZ2": 0.5})
+    assert b'<mass value="0.0"/>' in text and b'izz="0.5"' in text and b"nan" not in text
+    assert len(notes) == 1 and "link 'hand': inertia without mass; identify with " in str(notes[0])
+    text, notes = updated_urdf(URDF, robot, {"M2": 2.0, "XX2": 1.0, "YY2": 1.0, "ZZ2": -0.1})
+    assert len(notes) == 1 and "link 'hand': negative principal moment" in str(notes[0])
+    for small, kept in ((1e-18, True), (1e-15, False)):  # beside a zero there is nothing to be small against
+        text, _ = updated_urdf(URDF.replace(b'damping="1.0"', b'damping="0"'), robot, {"Fv2": small})
+        assert (b'damping="0"' in text) == kept
+
+
+# --- programs
+
+
+def small_program(robot, **options):
+    chi = np.random.default_rng(3).uniform(0.5, 1.0, len(standard_names(robot)))
+    return program_of(robot, standard_names(robot), chi, ProgramOptions(effort=1, **options))
+
+
+def test_joints_and_temperatures_of_a_loop_are_those_of_its_active_joints():
+    joints = (*SMALL.joints, Joint("p", 2, PRISMATIC, alpha=0.3), Joint("d", 3, d=0.2))
+    terms = (
+        FrictionTerm(4, FrictionKind.TEMPERATURE, 0.1, reference=33.0),
+        FrictionTerm(3, FrictionKind.POWER, 0.2, exponent=1.5),
+    )
+    robot = Robot("loop", joints, passive=(Passive(2, {1: 0.5}, 0.1),), friction=terms)
+    program = small_program(robot)
+    assert program.references == [0.0, 0.0, 33.0] and program.thermal
+    files = {**emit_c(program), **emit_numpy(program)}
+    header = files["loop.h"]
+    assert [line[5:] for line in header.splitlines() if line.endswith(("te)", "ic)"))] == [
+        "0: a (revolute)",
+        "1: p (prismatic)",
+        "2: d (revolute)",
+    ]
+    assert "#define LOOP_JOINTS 3" in header and f"#define LOOP_PARAMETERS {14 * 4}" in header
+    count = program.functions["inertia_gravity"].count
+    assert f" *   inertia_gravity: {count.multiplications}, {count.additions}\n" in header
+    scope = {"__name__": "generated"}
+    exec(files["loop.py"], scope)
+    test = program.tests[1]
+    with np.errstate(all="raise"):  # a joint that stands still has no speed to take the logarithm of
+        still = scope["friction"](np.zeros((1, 3)), test["carried"][None], test["temperature"][None])
+    assert still[0, 1] == pytest.approx(program.values[standard_names(robot).index("off3")])
+    for fault in ("0.0", "1e-6", "np.nan"):
+        text = files["loop.py"].replace("    tau[:, 1] = ", f"    tau[:, 1] = {fault} + ", 1)
+        with pytest.raises(SystemExit) as ended:
+            exec(text, {"__name__": "__main__"})
+        assert bool(ended.value.code) == (fault != "0.0")
+
+
+@pytest.mark.parametrize("wrench", [False, True])
+def test_coupled_motors_friction_terms_and_a_tool_turned_by_little_are_all_in_the_code(wrench):
+    """The module compares torque, velocity torques and friction with the recursions, to 1e-10."""
+    rng = np.random.default_rng(6)
+    pose = np.eye(4)
+    pose[:3, :3] = ScipyRotation.from_rotvec((3e-4, -5e-4, 2e-4)).as_matrix()
+    pose[:3, 3] = (0.1, -0.2, 0.3)
+    robot = with_terms(replace(coupled_loop(rng), tools={"hand": (7, pose)}), rng)
+    program = small_program(robot, wrench=wrench, tool="hand")
+    module = emit_numpy(program)[f"{program.name}.py"]
+    with pytest.raises(SystemExit) as ended:
+        exec(module, {"__name__": "__main__"})
+    assert not ended.value.code
+    scope = {"__name__": "generated"}
+    exec(module, scope)
+    q, dq, ddq, carried = (program.tests[0][x][None] for x in ("q", "dq", "ddq", "carried"))
+    if not wrench:  # what the split functions add up to is the whole
+        M, Q = scope["inertia_gravity"](q)
+        sum_of_parts = scope["synchronous"](M, Q + scope["velocity_torques"](q, dq), ddq)
+        assert close(sum_of_parts, carried) and close(
+            sum_of_parts + scope["friction"](dq, sum_of_parts), program.tests[0]["tau"][None]
+        )
+
+
+def test_reference_values_have_loads_wrenches_and_temperatures_that_matter():
+    """Each is drawn for each sample, and the torque is that of the recursion with the load on its link."""
+    pose = np.eye(4)
+    pose[:3, 3] = (0.1, -0.2, 0.3)
+    robot = replace(
+        SMALL, tools={"hand": (1, pose)}, friction=(FrictionTerm(2, FrictionKind.TEMPERATURE, 0.1, reference=33.0),)
+    )
+    program = small_program(robot, load=True, wrench=True, tool="hand")
+    for test in program.tests:
+        assert all(np.abs(test[x]).min() > 1e-3 for x in ("load", "wrench", "temperature"))
+        chi = program.values + load_columns(robot, 1, pose) @ test["load"]
+        row = [test[x][None] for x in ("q", "dq", "ddq")]
+        tau = inverse_dynamics(robot, chi, *row, test["temperature"][None])[0]
+        assert close(test["tau"], tau - contact_torque(robot, test["q"], test["wrench"], 1, pose))
+    assert len({test[x].tobytes() for test in program.tests for x in ("load", "wrench", "temperature")}) == 9
+    assert program.tool == "link hand" and "about the origin and in the axes of link hand" in emit_c(program)["small.h"]
+
+
 # --- frames
 
 
@@ -564,3 +985,19 @@ def test_a_rotation_turns_about_its_axis(axis):
     R = ScipyRotation.from_rotvec(0.7 * np.eye(3)[axis]).as_matrix()
     assert evaluate(graph, turn.out(v), values, {}) == pytest.approx(R @ values["v"])
     assert evaluate(graph, turn.into(v), values, {}) == pytest.approx(R.T @ values["v"])
+
+
+def test_quarter_turns_are_exact_and_no_others():
+    exact = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
+    for k in range(-8, 9):
+        right = k * (math.pi / 2)
+        assert turn(right) == exact[k % 4]
+        for off in (-1e-9, 1e-9, 0.3):
+            assert turn(right + off) == (math.cos(right + off), math.sin(right + off))
+        for off in (0.0, 1e-9, -0.3):
+            graph = Graph()
+            angle = graph.variable("q", 0)
+            rotation = variable_rotation(graph, angle, right + off)
+            c, s = evaluate(graph, [rotation.c, rotation.s], {"q": [0.7]}, {})
+            assert (c, s) == pytest.approx((math.cos(0.7 + right + off), math.sin(0.7 + right + off)), abs=2e-15)
+            assert graph.count([rotation.c, rotation.s]) == Count(0, int(off != 0.0)), "a quarter turn costs nothing"
