@@ -10,7 +10,8 @@ from ros2_dynid.base_parameters.nullspace import observed
 from ros2_dynid.base_parameters.numeric import by_qr, in_column_order
 from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.base_parameters.transfer import typical_length, units
+from ros2_dynid.base_parameters.sampling import natural_units
+from ros2_dynid.base_parameters.transfer import units
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import Robot
 
@@ -33,8 +34,7 @@ def closed_form(
     tolerance: relative size below which a singular value or pivot counts as zero.
     """
     tolerance = TOLERANCE if tolerance is None else tolerance
-    length = typical_length(robot)
-    gravity = float(np.linalg.norm(robot.gravity)) or 1.0
+    length, gravity = natural_units(robot)
     size = units(robot, tuple(names), length, gravity)
     B, clarity = observed(robot, tuple(names), length=length, tilting_base=tilting_base, tolerance=tolerance)
     found = in_column_order(by_qr(B[:, list(order)], tolerance), order)

@@ -74,8 +74,8 @@ def base_parameters(
         method = "qr"
     if method == "closed-form" and elastic:
         rest = tuple(name for name in names if name not in elastic)
-        bare = replace(robot, forces=(), parameters={})
-        found = closed_form(bare, rest, range(len(rest)), source=source, tilting_base=tilting_base, tolerance=tolerance)
+        bare = replace(robot, forces=())
+        found = closed_form(bare, rest, range(len(rest)), tilting_base=tilting_base, tolerance=tolerance)
         found = with_elastic(robot, found, names, source=source, seed=seed, tilting_base=tilting_base)
     elif method == "closed-form":
         found = closed_form(robot, names, columns, source=source, tilting_base=tilting_base, tolerance=tolerance)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.base_parameters.closed_form import doubts
-from ros2_dynid.base_parameters.numeric import by_qr, without_effect
+from ros2_dynid.base_parameters.numeric import by_qr
 from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.sampling import (
@@ -42,7 +42,6 @@ def with_elastic(
     rows = comparable(model_rows(robot, source, points, [place[name] for name in columns]), source, points)
     size = units(robot, tuple(columns), *natural_units(robot))
     natural = rows / row_units(robot, source, len(points.q))[:, None] * size
-    natural[:, without_effect(natural)] = 0.0
     seen = by_qr(natural)
     beta = tidy(seen.beta / size[None, :] * size[seen.leaders, None], size, seen.leaders, noise_level(seen.kept))
     whole = np.zeros((len(seen.leaders), len(names)))
@@ -56,4 +55,4 @@ def with_elastic(
     built = build(
         names, leaders, whole, source=source, method=found.method, gap=min(found.gap, seen.gap), warnings=found.warnings
     )
-    return replace(built, warnings=(*built.warnings, *doubts(seen.kept, seen.dropped)))
+    return replace(built, warnings=built.warnings or tuple(doubts(seen.kept, seen.dropped)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.base_parameters.expressions import combination
-from ros2_dynid.base_parameters.reach import Clarity, Reach, reaches
+from ros2_dynid.base_parameters.reach import Clarity, reaches
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.transfer import moved, placements, typical_length
 from ros2_dynid.model.parameters import INERTIA, LINK, split_name
@@ -28,13 +28,13 @@ class Identifiability:
 
 def identifiability(robot: Robot, base: BaseParameters, *, tilting_base: bool = False) -> tuple[Identifiability, ...]:
     """Return one entry for each standard parameter taken part in, in the order of chi."""
-    motion = None if robot.passive else _motions(robot, tilting_base)
+    turning = None if robot.passive else _turning(robot, tilting_base)
     table = []
     for column, name in enumerate(base.standard_names):
         rows = np.flatnonzero(base.M[:, column])
         within = tuple(base.names[row] for row in rows)
         if not len(rows):
-            table.append(Identifiability(name, NOT, (), _no_effect(robot, name, motion)))
+            table.append(Identifiability(name, NOT, (), _no_effect(robot, name, turning)))
         elif name in base.leaders and np.count_nonzero(base.M[rows[0]]) == 1:
             table.append(Identifiability(name, ALONE, within, "no other parameter has the same effect"))
         elif name in base.leaders:
@@ -55,7 +55,7 @@ def _listed(names: list[str], most: int = 8) -> str:
 def _because(robot: Robot, name: str) -> str:
     """Return why a link's parameter moves to the link before it."""
     kind, j = split_name(name)
-    if kind not in LINK or robot.passive or robot.joints[j - 1].parent == 0:
+    if kind not in LINK or robot.passive:
         return ""
     joint = robot.joints[j - 1]
     if joint.sigma == REVOLUTE and kind in ("YY", "MZ", "M"):
@@ -66,33 +66,30 @@ def _because(robot: Robot, name: str) -> str:
     return ""
 
 
-def _motions(robot: Robot, tilting_base: bool) -> list[tuple[int, Reach]]:
-    """Return for every link the dimension of the directions it can turn about, and its reach before its own joint."""
+def _turning(robot: Robot, tilting_base: bool) -> list[int]:
+    """Return for every link the dimension of the directions that it can turn about: 0, 1 or 3."""
     T = placements(robot, typical_length(robot))
     found = []
     for joint, reach in zip(robot.joints, reaches(robot, T, moved(T), tilting_base, 1e-10, Clarity()), strict=True):
         turns = reach.twists[:, :3]
         if joint.sigma == REVOLUTE:
             turns = np.vstack((turns, (0.0, 0.0, 1.0)))
-        found.append((int(np.linalg.matrix_rank(turns, tol=1e-10)) if len(turns) else 0, reach))
+        found.append(int(np.linalg.matrix_rank(turns, tol=1e-10)) if len(turns) else 0)
     return found
 
 
-def _no_effect(robot: Robot, name: str, motion: list[tuple[int, Reach]] | None) -> str:
+def _no_effect(robot: Robot, name: str, turning: list[int] | None) -> str:
     """Return why a parameter has no effect on any torque."""
     kind, j = split_name(name)
-    if motion is None or kind not in LINK:
+    if turning is None or kind not in LINK:
         return "it changes no torque in any motion that the joints allow"
-    turns, reach = motion[j - 1]
+    turns = turning[j - 1]
     if kind == "M":
         return f"the origin of frame {j} never moves"
     if turns == 0:
         return f"link {j} never turns, so only its mass is felt"
     if kind in INERTIA:
-        if turns == 1:
-            return f"link {j} only turns about one direction, and {name} is not a moment about it"
-        return f"no turn that link {j} can make is felt through {name}"
-    weightless = not np.any(np.abs(reach.G[:, :3]) > 1e-10)
-    pull = "there is no gravity" if weightless else f"gravity does no work on {name}"
+        return f"link {j} only turns about one direction, and {name} is not a moment about it"
+    pull = f"gravity does no work on {name}" if np.any(robot.gravity) else "there is no gravity"
     where = "link {j} turns about a fixed line" if turns == 1 else "the origin of frame {j} never moves"
     return f"{where.format(j=j)}, and {pull}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ros2_dynid.base_parameters.reduced_form import noise_level, tidy
-from ros2_dynid.base_parameters.transfer import moved, placements, typical_length, units
+from ros2_dynid.base_parameters.transfer import moved, placements, typical_length
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.parameters import select_groups
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
@@ -37,8 +37,7 @@ class Combination:
 def minimal_combinations(robot: Robot) -> tuple[Combination, ...]:
     """Return the set S of Theorem 2 for a serial or tree robot under gravity, inertial parameters only."""
     names, rows, labels = combination_matrix(robot)
-    size = units(robot, names, 1.0, 1.0)
-    rows = tidy(rows, size, [0] * len(rows), noise_level(1.0)) if len(rows) else rows
+    rows = tidy(rows, np.ones(len(names)), [0] * len(rows), noise_level(1.0))
     return tuple(
         Combination(label, {names[k]: float(row[k]) for k in np.flatnonzero(row)})
         for label, row in zip(labels, rows, strict=True)
@@ -61,9 +60,8 @@ def combination_matrix(robot: Robot) -> tuple[tuple[str, ...], Array, list[str]]
     labels, rows = [], []
     for j in range(1, robot.n + 1):
         for label, row in _chosen(robot, j, paths[j], bodies[j - 1]):
-            if np.any(row):
-                labels.append(f"{label}_{j}")
-                rows.append(row)
+            labels.append(f"{label}_{j}")
+            rows.append(row)
     return names, np.array(rows).reshape(-1, len(names)), labels
 
 

@@ -67,8 +67,7 @@ def _felt_at(robot: Robot, j: int, length: float, reach: Reach, column: dict[str
     drive = [name for name in dict.fromkeys(drive) if name in column]
     blocks = [own, G, V, steady, *(rows[:, :6] @ feels for rows in reach.E.values())]
     D = np.zeros((sum(map(len, blocks)), 10 + len(drive)))
-    if "XX1" in column:
-        D[:, :10] = np.vstack(blocks)
+    D[:, :10] = np.vstack(blocks)
     if f"Ia{j}" in drive:
         D[0, 10] = 1.0
     if f"off{j}" in drive:  # torque = -g . felt + off, in units of |g|

@@ -64,8 +64,6 @@ def scaled_points(
 
     start = natural(points)
     live = np.max(np.abs(start), axis=0) > 1e-12
-    if not np.any(live):
-        return points
     best = criterion(start, live, lambda1, lambda2)
     rng = np.random.default_rng(seed)
     fields = _coordinates(robot, source, length, g)

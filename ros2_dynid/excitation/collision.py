@@ -70,7 +70,7 @@ def planes_of(floor: float | None = None, box: Sequence[float] | None = None) ->
     if floor is not None and not np.isfinite(floor):
         raise InputError(f"a floor at {floor} m", "give its height in the base frame [m]")
     if box is not None:
-        if len(box) != 6 or np.any(np.isnan(box)) or not all(box[k] < box[k + 1] for k in (0, 2, 4)):
+        if len(box) != 6 or not all(box[k] < box[k + 1] for k in (0, 2, 4)):
             raise InputError(f"a workspace of {list(box)}", "give x,X,y,Y,z,Z with the lower one first [m]")
         for k, value in enumerate(box):
             if np.isfinite(value):
@@ -159,7 +159,6 @@ def segment_distance(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Arr
     s = np.clip((uv * vw - vv * uw) / np.where(skew, determinant, np.inf), 0.0, 1.0)
     t = np.clip((uv * s + vw) / np.maximum(vv, tiny), 0.0, 1.0)
     s = np.clip((uv * t - uw) / np.maximum(uu, tiny), 0.0, 1.0)
-    t = np.clip((uv * s + vw) / np.maximum(vv, tiny), 0.0, 1.0)
     gap = w + s[..., None] * u - t[..., None] * v
     return np.linalg.norm(gap, axis=-1), s, t
 

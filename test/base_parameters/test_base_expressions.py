@@ -122,6 +122,20 @@ def test_lins_set_for_the_stanford_arm():
     assert paper["kx_2"] == {"MX2": 1.0, "MX3": 1.0} and paper["kx_3"] == {"MX3": 1.0}
 
 
+def test_the_set_of_theorem_2_for_the_puma_is_that_of_table_v():
+    found = {c.name: c.terms for c in minimal_combinations(load_robot("puma560"))}
+    masses = {"M4": 0.2904, "M5": 0.2904, "M6": 0.2904}
+    assert found["U33_1"] == {"ZZ1": 1.0, "YY2": 1.0, "YY3": 1.0, "MZ3": 0.4, "M3": 0.29} | masses
+    assert found["U11-U22_2"] == {"XX2": 1.0, "YY2": -1.0, "M3": -0.25, "M4": -0.25, "M5": -0.25, "M6": -0.25}
+    assert found["U11-U22_6"] == {"XX6": 1.0, "YY6": -1.0} and found["ky_5"] == {"MY5": 1.0, "MZ6": 1.0}
+
+
+def test_the_set_of_theorem_2_has_numbers_without_rounding_noise():
+    for name in ("puma560", "stanford", "puma260"):
+        for found in minimal_combinations(load_robot(name)):
+            assert all(value == float(f"{value:.9g}") and abs(value) > 1e-9 for value in found.terms.values())
+
+
 def test_theorem_2_refuses_what_it_does_not_cover():
     with pytest.raises(InputError, match="loops"):
         minimal_combinations(load_robot("hitachi_hpr"))

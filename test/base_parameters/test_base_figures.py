@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
-from oracle import random_robot
-from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.base_parameters.expressions import _factor, _polynomial, align, combination
+from oracle import random_robot, screw
+from ros2_dynid.base_parameters import base_parameters, reach
+from ros2_dynid.base_parameters.expressions import _factor, _latex_name, _polynomial, align, combination
 from ros2_dynid.base_parameters.identifiability import _listed
 from ros2_dynid.base_parameters.minimal_combinations import combination_matrix, minimal_combinations
 from ros2_dynid.base_parameters.nullspace import _ancestors, _composites, _coupled_inertia, observed
@@ -25,7 +28,7 @@ from ros2_dynid.base_parameters.numeric import (
     equilibrium,
     independent_columns,
 )
-from ros2_dynid.base_parameters.reach import Clarity, _closed, _with_constant, reaches
+from ros2_dynid.base_parameters.reach import Clarity, _closed, _with_constant, reaches, span
 from ros2_dynid.base_parameters.result import base_name
 from ros2_dynid.base_parameters.symbols import Polynomial
 from ros2_dynid.base_parameters.transfer import moved, placements, typical_length
@@ -135,6 +138,14 @@ def test_factors_and_polynomials():
     assert combination(terms) == "ZZ1 + YY2 + 2 M4 + 0.5 (M2 + M3) - Ia1"
     assert combination({"ZZ1": 1.0, "M2": -2.0}, {"M2": Polynomial({("D", "D"): -1.0})}) == "ZZ1 - D^2 M2"
     assert align(["a = b = c", "d = e"]) == "\\begin{align}\na &= b = c \\\\\nd &= e\n\\end{align}\n"
+    assert combination({"ZZ1": 1.0, "M3": 0.3 + 1e-12, "M2": 0.3}) == "ZZ1 + 0.3 (M2 + M3)"
+    assert combination({"ZZ1": 1.0, "M2": 0.123456789}) == "ZZ1 + 0.123456789 M2"
+    ninth = Polynomial({("D3", "D3"): 0.123456789, ("R3",): -1.0})
+    assert _polynomial(ninth, False) == ("+", "(0.123456789 D3^2 - R3)")
+    assert _polynomial(ninth, True) == ("+", "(0.123456789 D_{3}^2 - R_{3})")
+    assert [_latex_name(x) for x in ("ZZR12", "M3", "L", "a_b2", "12")] == [
+        r"\mathit{ZZR}_{12}", "M_{3}", "L", r"\mathit{a\_b}_{2}", "12",
+    ]  # fmt: skip
     assert base_name("ZZ12", True) == "ZZR12" and base_name("ZZ12", False) == "ZZ12"
 
 
@@ -149,6 +160,21 @@ def test_powers_close_a_span():
     bordered = _with_constant(A)
     np.testing.assert_array_equal(bordered[:3, :3], A)
     assert bordered.shape == (4, 4) and not bordered[3].any() and not bordered[:, 3].any()
+
+
+@pytest.mark.parametrize("sigma", [0, PRISMATIC])
+def test_as_many_powers_close_a_span_as_are_independent(sigma):
+    """They span all that a joint makes of a twist, or of an energy, and one more adds nothing."""
+    rng = np.random.default_rng(5)
+    for operator, powers in (
+        (reach.DRIFT[sigma], reach.TWIST_POWERS[sigma]),
+        (reach.FLOW[sigma], reach.ENERGY_POWERS[sigma]),
+    ):
+        x = rng.normal(size=(1, len(operator)))
+        rows = _closed(x, operator, powers)
+        turned = np.vstack([x @ expm(q * operator) for q in rng.uniform(-3.0, 3.0, 12)])
+        for more in (rows, turned, np.vstack((rows, turned)), _closed(x, operator, powers + 1)):
+            assert np.linalg.matrix_rank(more, tol=1e-9) == powers
 
 
 def test_composite_bodies_and_ancestors():
@@ -199,6 +225,62 @@ def test_what_is_observed_has_the_null_space_of_the_samples():
         minimal_combinations(Robot("w", (Joint("a", 0),), gravity=np.zeros(3)))
 
 
+def test_motors_of_joints_that_turn_and_slide_share_by_their_units():
+    """Two motors feel the same two joints, one that turns and one that slides: exact weights against samples."""
+    joints = (Joint("a", 0, alpha=QUARTER), Joint("p", 1, PRISMATIC, alpha=QUARTER, d=0.4), Joint("c", 2, d=0.3))
+    for weights in ({1: 1.0, 2: 2.0}, {1: 1.0, 2: -2.0}, {1: -0.5, 2: 0.7}):
+        more = {j: 3.0 * w for j, w in weights.items()}
+        for apart in (False, True):
+            robot = Robot("r", joints, coupling=(Coupling(1, weights, apart), Coupling(2, more, apart)))
+            closed, sampled = (base_parameters(robot, method=m) for m in ("closed-form", "svd"))
+            assert closed.leaders == sampled.leaders
+            np.testing.assert_allclose(closed.M, sampled.M, rtol=1e-9, atol=1e-10)
+            friction = dict(closed.terms(closed.leaders.index("Fvm1")))
+            assert friction == pytest.approx({"Fvm1": 1.0, "Fvm2": 9.0})
+            assert closed.terms(closed.leaders.index("Fcm1")) == pytest.approx({"Fcm1": 1.0, "Fcm2": 3.0})
+
+
+@pytest.mark.parametrize("more", [{"alpha": QUARTER}, {"d": 0.3}])
+def test_coupled_joints_behind_few_directions_feel_them_as_they_turn(more):
+    """A lift and a turn on one line, then two joints with one motor, then one across: no gravity, the lift is felt."""
+    joints = (Joint("p", 0, PRISMATIC), Joint("a", 1), Joint("b", 2), Joint("c", 3), Joint("e", 4, **more))
+    robot = Robot("r", joints, coupling=(Coupling(4, {3: 1.0, 4: -0.5}),), gravity=np.zeros(3))
+    closed, sampled = (base_parameters(robot, method=m) for m in ("closed-form", "qr"))
+    assert closed.leaders == sampled.leaders
+    np.testing.assert_allclose(closed.M, sampled.M, atol=1e-9)
+
+
+@pytest.mark.parametrize(("tilt", "apart"), [(1e-10, False), (1e-7, True)])
+def test_axes_count_as_parallel_and_on_one_line_to_a_billionth(tilt, apart):
+    def names(*joints):
+        return [c.name for c in minimal_combinations(Robot("r", joints))]
+
+    tilted = names(Joint("a", 0), Joint("b", 1, alpha=tilt))
+    assert ("U12_2" in tilted) == apart
+    for size in (1e-6, 1.0, 1e6):  # lengths count in the robot's own unit
+        shifted = names(Joint("a", 0), Joint("b", 1, d=tilt * size), Joint("c", 2, r=size))
+        assert ("kx_2" in shifted) == apart and "U12_2" not in shifted
+
+
+def test_a_base_on_its_side_and_weak_gravity_count_in_theorem_2():
+    joints = (Joint("a", 0), Joint("b", 1, r=0.2))
+    upright = Robot("r", joints, gravity=np.array((0.0, 0.0, -1e-3)))
+    assert [c.name for c in minimal_combinations(upright)] == ["U33_1", "U33_2"]
+    lying = replace(upright, base=screw("x", QUARTER, 0.0), gravity=np.array((0.0, 1e-11, 0.0)))
+    assert [c.name for c in minimal_combinations(lying)] == ["U33_1", "U33_2"], "gravity along both axes"
+    across = replace(lying, gravity=np.array((0.0, 0.0, -1e-11)))
+    assert [c.name for c in minimal_combinations(across)] == ["U33_1", "kx_1", "ky_1", "U33_2", "kx_2", "ky_2"]
+
+
+def test_a_span_is_found_where_lapack_gives_up(monkeypatch):
+    rows = np.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0], [3.0, 4.0, 0.0]])
+    quick = span(rows, 1e-8, Clarity())
+    monkeypatch.setattr(reach, "dgesdd", lambda *_, **__: (None, None, None, 1))
+    slow = span(rows, 1e-8, Clarity())
+    np.testing.assert_allclose(slow.T @ slow, quick.T @ quick, atol=1e-14)
+    assert slow.shape == (2, 3)
+
+
 def test_the_set_of_theorem_2_by_its_cases():
     def names(*joints, gravity=(0.0, 0.0, -9.81)):
         return [c.name for c in minimal_combinations(Robot("r", joints, gravity=np.array(gravity)))]
@@ -209,6 +291,11 @@ def test_the_set_of_theorem_2_by_its_cases():
     assert names(Joint("a", 0), Joint("b", 1)) == ["U33_1", "U33_2"]
     assert names(Joint("a", 0), Joint("b", 1, d=0.2)) == ["U33_1", "U33_2", "kx_2", "ky_2"]
     assert names(Joint("a", 0), Joint("b", 1, r=0.2)) == ["U33_1", "U33_2"]
+    assert names(Joint("p", 0, PRISMATIC, alpha=QUARTER), Joint("b", 1, alpha=-QUARTER)) == [
+        "m_1", "U33_2", "kx_2", "ky_2"], "a slide shakes it"  # fmt: skip
+    back = (Joint("a", 0), Joint("b", 1, d=0.2), Joint("c", 2, d=-0.2))
+    assert names(*back) == ["U33_1", "U33_2", "kx_2", "ky_2", "U33_3", "kx_3", "ky_3"], "off the second axis"
+    assert names(back[0], replace(back[1], sigma=PRISMATIC), back[2]) == ["U33_1", "m_2", "U33_3"]
     second = ["U11-U22_2", "U33_2", "U12_2", "U13_2", "U23_2", "kx_2", "ky_2"]
     assert names(Joint("a", 0), Joint("b", 1, alpha=QUARTER)) == ["U33_1", *second]
     assert names(Joint("a", 0), Joint("p", 1, PRISMATIC)) == ["U33_1", "m_2"]

@@ -9,7 +9,7 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters, compute
 from ros2_dynid.base_parameters.closed_form import doubts
-from ros2_dynid.base_parameters.numeric import by_qr, by_svd, condition, equilibrium, independent_columns
+from ros2_dynid.base_parameters.numeric import Dependence, by_qr, by_svd, condition, equilibrium, independent_columns
 from ros2_dynid.base_parameters.sampling import model_rows, points_needed, random_points
 from ros2_dynid.base_parameters.scaling import scaled_points
 from ros2_dynid.errors import InputError
@@ -83,6 +83,30 @@ def test_condition_and_equilibrium():
     assert condition(np.zeros((5, 0))) == equilibrium(np.zeros((5, 0))) == 1.0
 
 
+@pytest.mark.parametrize("source", ["torque", "accel", "energy"])
+def test_condition_and_scaling_are_those_of_the_samples_in_si_units(source):
+    """Of the leading columns: the energy's without its mean for cond, as it is for S."""
+    joints = (Joint("a", 0), Joint("b", 1, alpha=QUARTER, d=0.2, r=0.1), Joint("p", 2, 1, alpha=0.4, d=0.3))
+    robot = Robot("r", joints)
+    for seed in (0, 5):
+        base = base_parameters(robot, source=source, groups=("inertial", "rotor"), seed=seed, scale=False)
+        points = random_points(robot, points_needed(robot, source, 33), np.random.default_rng(seed))
+        rows = model_rows(robot, source, points)[..., base.columns(robot)].reshape(-1, len(base))
+        W = rows - rows.mean(axis=0) if source == "energy" else rows
+        assert base.cond == pytest.approx(np.linalg.cond(W), rel=1e-6)
+        size = np.abs(rows)
+        assert pytest.approx(size.max() / size[size > 1e-12 * size.max(axis=0)].min(), rel=1e-9) == base.S
+
+
+@pytest.mark.parametrize(("factorise", "words"), [(by_qr, "QR with pivoting counts 2"), (by_svd, "values count 2")])
+def test_columns_too_small_for_the_tolerance_leave_the_count_in_doubt(factorise, words):
+    W = np.zeros((6, 3))
+    W[0, 0] = W[1, 1] = 1e-4
+    found = factorise(W, 1e-3)
+    assert words in found.doubt and found.doubt.endswith(" 0") and found.leaders == []
+    assert factorise(1e4 * W, 1e-3).doubt is None and factorise(W, 1e-9).leaders == [0, 1]
+
+
 # --- scaling ----------------------------------------------------------------------------------------------------------
 
 
@@ -127,7 +151,7 @@ def test_an_unclear_rank_is_scaled_without_being_asked_and_said(monkeypatch):
 
 
 def test_of_two_samplings_the_one_with_the_clearer_rank_is_kept(monkeypatch):
-    """Which of the two is told by the condition number, which is that of the points used."""
+    """Which of the two is told by condition number and scaling, which are those of the points used."""
     robot, made = load_robot("puma3"), []
     factorised = compute._factorised
     monkeypatch.setattr(compute, "CLEAR", 1e30)
@@ -135,12 +159,37 @@ def test_of_two_samplings_the_one_with_the_clearer_rank_is_kept(monkeypatch):
     kept = []
     for seed in range(12):
         made.clear()
-        cond = base_parameters(robot, groups=("inertial",), source="energy", seed=seed).cond
+        base = base_parameters(robot, groups=("inertial",), source="energy", seed=seed)
         plain, scaled = made
-        assert plain[1] != scaled[1]
+        assert plain[1] != scaled[1] and plain[2] != scaled[2]
         kept.append(scaled[0].gap > plain[0].gap)
-        assert cond == (scaled if kept[-1] else plain)[1]
+        assert (base.gap, base.cond, base.S) == (
+            (scaled if kept[-1] else plain)[0].gap,
+            *(scaled if kept[-1] else plain)[1:],
+        )
     assert any(kept) and not all(kept), "both happen"
+
+
+@pytest.mark.parametrize(("gap", "scale", "runs"), [(1.1e3, None, [False]), (0.9e3, None, [False, True]),
+                                                    (0.9e3, False, [False]), (1.1e3, True, [True])])  # fmt: skip
+def test_samples_are_scaled_where_a_gap_is_below_a_thousand(monkeypatch, gap, scale, runs):
+    made = []
+    found = Dependence([0], np.eye(1), 1e-3 * gap, 1e-3, 1e-13)
+    monkeypatch.setattr(compute, "chosen_names", lambda *_: (("ZZ1",), None))
+    monkeypatch.setattr(compute, "_factorised", lambda *given: made.append(given[7]) or (found, 7.0, 9.0))
+    base = base_parameters(Robot("r", (Joint("j1", 0),)), scale=scale)
+    assert made == runs
+    assert ["not clear-cut" in str(text) for text in base.warnings] == [True] * (gap < 1e3)
+
+
+@pytest.mark.parametrize(("kept", "terms"), [(1.0, {"XX1": 1.0, "XZ1": 5e-12}), (1e-4, {"XX1": 1.0})])
+def test_coefficients_within_the_noise_of_the_samples_are_zero(monkeypatch, kept, terms):
+    beta = np.array([[1.0, 0.0, 5e-12], [0.0, 1.0, 0.0]])
+    found = Dependence([0, 1], beta, kept, 1e-15, 1e-13)
+    monkeypatch.setattr(compute, "chosen_names", lambda *_: (("XX1", "XY1", "XZ1"), None))
+    monkeypatch.setattr(compute, "_factorised", lambda *_: (found, 7.0, 9.0))
+    base = base_parameters(Robot("r", (Joint("j1", 0),), gravity=np.array((0.0, 0.0, -1.0))))
+    assert base.terms(0) == terms and (base.cond, base.S, base.gap) == (7.0, 9.0, kept / 1e-15)
 
 
 @pytest.mark.parametrize("factorised", [by_qr, by_svd])
@@ -251,6 +300,8 @@ def test_motors_that_turn_alike_share_their_parameters():
         ({"source": "torques"}, "unknown model"),
         ({"method": "lu"}, "unknown method"),
         ({"tolerance": 0.0}, "tolerance"),
+        ({"tolerance": 1.0}, "tolerance"),
+        ({"tolerance": -1e-9}, "tolerance"),
         ({"tolerance": float("nan")}, "tolerance"),
         ({"groups": ("inertia",)}, "unknown parameter group"),
         ({"source": "energy", "groups": ("inertial", "friction")}, "friction cannot be found from the energy model"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from oracle import random_robot, screw
-from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.base_parameters import base_parameters, symbols
 from ros2_dynid.base_parameters.closed_form import doubts
 from ros2_dynid.base_parameters.identifiability import identifiability
 from ros2_dynid.base_parameters.minimal_combinations import axis_before, minimal_combinations
@@ -27,7 +27,7 @@ from ros2_dynid.base_parameters.sampling import (
 )
 from ros2_dynid.base_parameters.scaling import criterion, scaled_points
 from ros2_dynid.base_parameters.selection import chosen_names, preference
-from ros2_dynid.base_parameters.symbols import Polynomial, _fitted, length_symbols, varied
+from ros2_dynid.base_parameters.symbols import Polynomial, _fitted, length_symbols, symbolic_terms, varied
 from ros2_dynid.base_parameters.transfer import (
     AXIS,
     DRIFT,
@@ -307,6 +307,61 @@ def test_every_point_is_scaled_better_and_a_thorough_search_goes_on(source):
     np.testing.assert_array_equal(still.q, points.q)
 
 
+def scaled_one_by_one(robot, source, points, columns, sweeps):
+    """Return the points as the search leaves them, each on its own: what a step lowers is kept, else nothing."""
+    length, g = natural_units(robot)
+    size = units(robot, tuple(standard_names(robot)[k] for k in columns), length, g)
+    second = np.sqrt(length / g)
+    arm = np.array([length if robot.joints[j - 1].sigma == PRISMATIC else 1.0 for j in robot.active])
+    own = {"q": arm, "dq": arm / second, "ddq": arm / second**2}
+    fields = {"torque": ("q", "dq", "ddq"), "accel": ("q", "ddq"), "energy": ("q", "dq")}[source]
+
+    def natural(points):
+        return model_rows(robot, source, points, columns) / row_units(robot, source, 1)[:, None] * size
+
+    live = np.max(np.abs(natural(points)), axis=0) > 1e-12
+    n, found = len(arm), []
+    for k in range(len(points.q)):
+        point = points.at(np.array([k]))
+        best = criterion(natural(point), live, 1.0, 1.0)[0]
+        rng = np.random.default_rng(0)
+
+        def lowers(step):
+            nonlocal point, best
+            moved = {f: getattr(point, f) + step[i * n : i * n + n] * own[f] for i, f in enumerate(fields)}
+            J = criterion(natural(replace(point, **moved)), live, 1.0, 1.0)[0]
+            if best > J:
+                point, best = replace(point, **moved), J
+                return True
+            return False
+
+        axes = np.eye(n * len(fields))
+        for size_of_step in (0.5, 0.25, 0.1, 0.04):
+            for axis in axes:
+                lowers(size_of_step * axis)
+                lowers(-size_of_step * axis)
+        steps = np.full(len(axes), 0.5)
+        for _ in range(sweeps):
+            served = [lowers(s * a) | lowers(-s * a) for s, a in zip(steps, axes, strict=True)]
+            for direction in rng.standard_normal((2 * len(axes), len(axes))):
+                lowers(steps.mean() * direction)
+            steps = np.where(served, 1.3 * steps, 0.8 * steps)
+        found.append(point)
+    return found
+
+
+@pytest.mark.parametrize("source", ["torque", "accel", "energy"])
+def test_all_points_at_once_end_where_each_alone_does(source):
+    joints = (replace(JOINTS[1], parent=0), replace(JOINTS[2], parent=1))
+    robot = Robot("r", joints, gravity=np.array((0.0, 0.0, -3.0)))
+    columns = [5, 6, 19, 20, 23]
+    points = random_points(robot, 2, np.random.default_rng(6))
+    found = scaled_points(robot, source, points, columns, sweeps=2)
+    for k, alone in enumerate(scaled_one_by_one(robot, source, points, columns, sweeps=2)):
+        for field in ("q", "dq", "ddq"):
+            np.testing.assert_allclose(getattr(found, field)[k], getattr(alone, field)[0], rtol=1e-9, atol=1e-12)
+
+
 # --- noise, doubt and order -------------------------------------------------------------------------------------------
 
 
@@ -328,6 +383,8 @@ def test_rounding_noise_is_removed_in_the_robots_own_units():
     assert list(small[0]) == [1.0, 0.0, 5e-14]
     turned = tidy(np.array([[5e-12, 1.0, 0.0]]), size, [1], 1e-13)
     assert turned[0, 0] == 5e-12
+    for excess, exact in ((5e-16, True), (5e-15, False)):  # a hundredth of the noise is allowed to the smallest
+        assert (tidy(np.array([[1.0, 0.0012 + excess]]), np.ones(2), [0], 1e-13)[0, 1] == 0.0012) == exact
     off = 0.2904 + 2.5e-12
     assert tidy(np.array([[1.0, 0.0, off]]), size, [0], 1e-13)[0, 2] == off  # further than its noise: kept
     assert tidy(np.array([[1.0, 0.0, off]]), size, [0], 1e-11)[0, 2] == 0.2904
@@ -340,6 +397,8 @@ def test_results_are_in_the_order_of_chi():
     assert found.eliminated == ("YY1", "ZZ1") and found.regrouped == ("XY1",)
     np.testing.assert_array_equal(found.M, beta[::-1])
     assert found.terms(1) == {"XZ1": 1.0, "XY1": 0.5} and not found.M.flags.writeable
+    nearly = build(["XX1", "XY1"], [0], np.array([[1.0 - 1e-12, 0.5]]), source="torque", method="qr", gap=3.0)
+    assert nearly.terms(0) == {"XX1": 1.0, "XY1": 0.5}, "a leader counts once"
 
 
 def test_when_a_count_is_in_doubt():
@@ -384,7 +443,7 @@ def test_what_may_lead_first():
     rest = order[5 + len(third) + 11 :]
     assert rest[:3] == ["off1", "off2", "off4"] and rest[3:] == [n for n in names if n in rest[3:]]
     assert preference(names, None) == list(range(len(names)))
-    for wrong in ("Q", "9", "Ia9", "rotors"):
+    for wrong in ("Q", "9", "Ia9", "rotors", "²", "\uff13"):
         with pytest.raises(InputError, match="matches no parameter"):
             preference(names, ["Ia", wrong])
 
@@ -420,6 +479,59 @@ def test_a_spring_without_rest_length_between_base_and_link_acts_as_a_weight():
     closed, sampled = (base_parameters(robot, method=m, groups=("inertial", "force")) for m in ("closed-form", "svd"))
     assert closed.leaders == sampled.leaders and "Ks1" in closed.leaders
     np.testing.assert_allclose(closed.M, sampled.M, atol=1e-10)
+
+
+def test_doubts_about_links_or_springs_are_told_once():
+    """A link that hangs on a misalignment, springs whose rests differ by a hair, both, and neither."""
+    arm = (Joint("a", 0, alpha=1e-8), Joint("b", 1, alpha=QUARTER, d=0.3))
+    straight = (replace(arm[0], alpha=0.0), arm[1])
+    near = tuple(Force(f"s{k}", ForceKind.SPRING, (1,), {2: 1.0}, rest=k * 1e-8) for k in range(3))
+    for joints, forces, told in ((arm, near[:1], 1), (straight, near, 1), (arm, near, 1), (straight, near[:1], 0)):
+        robot = Robot("r", joints, forces=forces)
+        bare = base_parameters(replace(robot, forces=()), method="closed-form", groups=("inertial",))
+        found = base_parameters(robot, method="closed-form", groups=("inertial", "force"))
+        assert len(found.warnings) == told and all("misalignment" in str(text) for text in found.warnings)
+        assert found.gap <= bare.gap and (found.gap < 1e-2 * bare.gap) == (len(forces) == 3 and joints is straight)
+        assert len([name for name in found.leaders if name.startswith("Ks")]) == min(len(forces), 2)
+
+
+@pytest.mark.parametrize("source", ["torque", "energy"])
+def test_springs_keep_model_tolerance_tilt_and_seed_of_the_request(source):
+    pivots = (Pivot(0, (0.0, 0.0, 0.0)), Pivot(1, (0.3, 0.1, 0.2)))
+    robot = Robot(
+        "r", (Joint("a", 0), Joint("b", 1, alpha=QUARTER)), forces=(Force("z", ForceKind.CYLINDER, (1,), {}, pivots),)
+    )
+    robot = replace(robot, parameters={"M1": 1.0, "Ks1": 2.0})
+    groups = ("inertial", "force")
+    for tilting in (False, True):
+        closed, sampled = (
+            base_parameters(robot, method=m, source=source, groups=groups, tilting_base=tilting)
+            for m in ("closed-form", "qr")
+        )
+        assert closed.leaders == sampled.leaders and closed.source == sampled.source == source
+        np.testing.assert_allclose(closed.M, sampled.M, atol=1e-10)
+    hair = replace(robot, joints=(replace(robot.joints[0], alpha=1e-8), robot.joints[1]))
+    for tolerance, led in ((None, True), (1e-5, False)):
+        found = base_parameters(hair, method="closed-form", groups=groups, source=source, tolerance=tolerance)
+        assert ("MX1" in found.leaders) == led
+
+
+def test_a_cylinder_that_never_moves_is_not_felt_and_noise_is_no_coefficient(monkeypatch):
+    """Its pivots lie on the first axis: their distance is the same in every position, but for rounding."""
+    pivots = (Pivot(0, (0.0, 0.0, -0.1)), Pivot(1, (0.0, 0.0, 0.7)))
+    idle = (*FORCES, Force("idle", ForceKind.CYLINDER, (0, 1), {}, pivots, 0.1))
+    robot = Robot("r", (replace(JOINTS[0], theta=0.3), *JOINTS[1:]), forces=idle)
+    closed, sampled = (base_parameters(robot, method=m) for m in ("closed-form", "qr"))
+    assert {"Kf6", "Ks6"} <= set(closed.eliminated) and closed.eliminated == sampled.eliminated
+    noisy = importlib.import_module("ros2_dynid.base_parameters.elastic_columns")
+
+    def by_noisy_qr(W):
+        found = by_qr(W)
+        return replace(found, kept=1e-4, beta=found.beta + 5e-13)
+
+    monkeypatch.setattr(noisy, "by_qr", by_noisy_qr)
+    again = base_parameters(robot, method="closed-form")
+    np.testing.assert_array_equal(again.M != 0.0, closed.M != 0.0)
 
 
 def test_what_closed_rules_do_not_cover_is_computed_and_said():
@@ -478,11 +590,40 @@ def test_the_reasons_given_for_loops_and_for_drives():
     loop = Robot("l", upright, passive=(Passive(2, {1: 0.5}),))
     found = reasons(loop)
     assert found["M1"] == found["XX1"] == always and "only together with" in found["ZZ1"]
+    acting = [reason for reason in found.values() if reason.startswith("acts as")]
+    assert acting and not any(":" in reason for reason in acting), "what a loop regroups has no simple reason"
     idle = Robot("i", upright, forces=(Force("s", ForceKind.SPRING, (1,), {1: 1.0}),))
     base = base_parameters(idle, groups=("inertial", "force"))
     table = {entry.name: entry for entry in identifiability(idle, replace(base, M=np.where(
         np.array(base.standard_names) == "Ks1", 0.0, base.M)))}  # fmt: skip
     assert table["Ks1"].reason == always and table["Ks1"].status == "not"
+
+
+def test_reasons_name_the_link_before_and_only_where_there_is_one():
+    """Joints 1 and 2 stand on the base side by side; joint 3 on link 2."""
+    robot = Robot("t", (Joint("a", 0), Joint("b", 0, alpha=QUARTER), Joint("c", 2, alpha=QUARTER, d=0.3, r=0.2)))
+    base = base_parameters(robot, groups=("inertial", "rotor"))
+    table = {entry.name: entry for entry in identifiability(robot, base)}
+    assert table["Ia2"].reason == "acts as ZZ2" and table["Ia2"].base == ("ZZR2",)
+    for kind, what in (("MZ", "it"), ("M", "it"), ("YY", "XX3 + YY3")):
+        assert table[f"{kind}3"].reason.endswith(f": link 2 feels {what} the same at every q3")
+    assert table["ZZ2"].reason == "only together with Ia2, YY3, MZ3 and M3"
+    turned = {e.name: e for e in identifiability(robot, base_parameters(robot, groups=("inertial",), order=["YY"]))}
+    assert turned["XX3"].reason.startswith("acts as ") and ":" not in turned["XX3"].reason, "it turns against link 2"
+    lying = replace(robot, gravity=np.array((0.0, -9.81, 0.0)))
+    for name in ("MX1", "MY1"):
+        assert {e.name: e for e in identifiability(lying, base_parameters(lying))}[name].status == "alone"
+
+
+def test_a_tilting_base_is_felt_by_the_reasons():
+    upright = Robot("u", (Joint("a", 0), Joint("b", 1, alpha=QUARTER)), gravity=np.zeros(3))
+    heavy = replace(upright, gravity=np.array((0.0, 0.0, -9.81)))
+    assert reasons(upright, tilting_base=True)["MZ1"] == "link 1 turns about a fixed line, and there is no gravity"
+    assert (
+        reasons(heavy, tilting_base=True)["MZ1"] == "link 1 turns about a fixed line, and gravity does no work on MZ1"
+    )
+    assert reasons(heavy)["MZ2"] == "the origin of frame 2 never moves, and gravity does no work on MZ2"
+    assert reasons(upright)["MZ2"] == "the origin of frame 2 never moves, and there is no gravity"
 
 
 def test_where_a_slide_stands_does_not_matter_to_theorem_2():
@@ -508,24 +649,51 @@ def test_how_clear_a_count_is():
     assert all(1e6 < gap < 1e18 for gap in gaps)
 
 
+@pytest.mark.parametrize(
+    ("pivot", "left", "kept", "dropped"),
+    [(1.0, 1e-13, 1.0, 1e-15), (1e-4, 1e-13, 1.0, 1e-15), (1.0, 1e-15, 1e-4, 1e-13), (1e-7, 1e-14, 1e-3, 1e-13)],
+)
+def test_the_closed_form_is_as_clear_as_its_least_clear_step(monkeypatch, pivot, left, kept, dropped):
+    """Coefficients within the noise that the smallest pivot leaves are zero, those beyond it stay."""
+    module = importlib.import_module("ros2_dynid.base_parameters.closed_form")
+    B = np.array([[1.0, 0.0, 5e-12], [0.0, pivot, 0.0], [0.0, 0.0, left]])
+    monkeypatch.setattr(module, "observed", lambda *_, **__: (B, Clarity(kept, dropped)))
+    robot = Robot("r", (Joint("a", 0),), gravity=np.array((0.0, 0.0, -1.0)))
+    found = module.closed_form(robot, ("XX1", "XY1", "XZ1"), range(3))
+    least = min(pivot, kept)
+    assert found.gap == pytest.approx(least / max(left, dropped), rel=1e-6)
+    assert found.leaders == ("XX1", "XY1") and found.terms(0) == (
+        {"XX1": 1.0, "XZ1": 5e-12} if least == 1.0 else {"XX1": 1.0}
+    )
+    assert len(found.warnings) == (least < 1e-6)
+
+
 @pytest.mark.parametrize("method", ["closed-form", "qr"])
 def test_two_counts_that_differ_are_told(monkeypatch, method):
     robot = Robot("r", JOINTS[:2])
     assert base_parameters(robot, method=method, groups=("inertial",)).warnings == ()
     module = importlib.import_module("ros2_dynid.base_parameters." + ("compute" if method == "qr" else "closed_form"))
     monkeypatch.setattr(module, "by_qr", lambda W, tolerance: replace(by_qr(W, tolerance), doubt="QR counts otherwise"))
-    (told,) = base_parameters(robot, method=method, groups=("inertial",)).warnings
-    assert str(told).startswith("QR counts otherwise; set ")
+    springs = replace(robot, forces=(Force("s", ForceKind.SPRING, (1,), {1: 1.0}),))
+    for one, groups in ((robot, ("inertial",)), (springs, ("inertial", "force"))):
+        (told,) = base_parameters(one, method=method, groups=groups).warnings
+        assert str(told).startswith("QR counts otherwise; set ")
 
 
-def test_motors_that_turn_alike_but_for_rounding_share_their_friction():
-    for weights, shared in (({1: 0.1, 2: 0.3}, True), ({1: -0.1, 2: -0.3}, True), ({1: 0.1, 2: 0.3001}, False)):
-        alike = {j: 3 * w for j, w in {1: 0.1, 2: 0.3}.items()}
+@pytest.mark.parametrize("factor", [3.0, 0.7, 1.1, 7 / 3])
+def test_motors_that_turn_alike_but_for_rounding_share_their_friction(factor):
+    for weights, shared in (
+        ({1: 0.1, 2: 0.3}, True),
+        ({1: -0.1, 2: -0.3}, True),
+        ({1: 0.1, 2: 0.3001}, False),
+        ({1: 0.1, 2: 0.3 + 1e-8}, False),
+    ):
+        alike = {j: factor * w for j, w in {1: 0.1, 2: 0.3}.items()}
         robot = Robot("r", JOINTS[:2], coupling=(Coupling(1, weights), Coupling(2, alike)))
         found = base_parameters(robot, method="closed-form", groups=("friction",))
         assert ("Fcm2" in found.regrouped) == shared
         if shared:
-            assert found.terms(found.leaders.index("Fcm1"))["Fcm2"] == pytest.approx(3.0)
+            assert found.terms(found.leaders.index("Fcm1"))["Fcm2"] == pytest.approx(factor)
 
 
 # --- symbols ----------------------------------------------------------------------------------------------------------
@@ -551,6 +719,56 @@ def test_how_well_a_polynomial_must_fit(size, noise, kept):
     values[-1] += noise
     found = _fitted(values[:, None, None], design, [(), ("D",), ("D", "D")])
     assert (set(found) == {(0, 0)}) == kept
+
+
+def symbolic_arm(**more):
+    """Return an arm whose second and third links have lengths with names."""
+    joints = (
+        Joint("a", 0),
+        Joint("b", 1, alpha=QUARTER, d=0.2, symbols={"d": "A"}),
+        Joint("c", 2, d=0.5, r=-0.3, symbols={"d": "B", "r": "-C"}),
+    )
+    return Robot("arm", joints, **more)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"order": ["3", "2"]}, {"tilting_base": True}, {"order": ["M3", "ZZ2"], "tilting_base": True}]
+)
+def test_symbols_follow_the_order_and_the_mounting_asked_for(options):
+    robot, lengths = symbolic_arm(), {"A": 0.31, "B": 0.17, "C": 0.43}
+    base = base_parameters(robot, groups=("inertial",), **options)
+    there = base_parameters(varied(robot, lengths), groups=("inertial",), **options)
+    polynomials = symbolic_terms(robot, base, **options)
+    for seed in (1, 2):
+        assert symbolic_terms(robot, base, seed=seed, **options).keys() == polynomials.keys()
+    assert polynomials
+    for (row, column), polynomial in polynomials.items():
+        value = sum(c * np.prod([lengths[s] for s in monomial]) for monomial, c in polynomial.terms.items())
+        assert there.M[row, column] == pytest.approx(value, abs=1e-9)
+    assert symbolic_terms(robot, base_parameters(robot, groups=("inertial",), order=["M3"])) == {}, "other leaders"
+
+
+def test_too_many_symbols_stay_numbers(monkeypatch):
+    robot = symbolic_arm()
+    base = base_parameters(robot, method="closed-form", groups=("inertial",))
+    for most, told in ((3, True), (2, False)):
+        monkeypatch.setattr(symbols, "MOST_SYMBOLS", most)
+        assert bool(symbolic_terms(robot, base)) == told
+    monkeypatch.undo()
+    long = [Joint("a", 0, alpha=QUARTER)]
+    long += [Joint(f"j{k}", k, d=0.1, symbols={"d": f"L{k}"}) for k in range(1, 14)]
+    assert symbolic_terms(Robot("r", tuple(long)), base) == {}
+
+
+def test_small_shares_of_a_polynomial_are_kept_and_rounding_is_not():
+    x = np.linspace(0.5, 1.5, 12)
+    design = np.column_stack((np.ones(12), x, x**2))
+    names = [(), ("D",), ("D", "D")]
+    for small, terms in ((1e-4, {("D",): 1e-4, ("D", "D"): 1.0}), (1e-9, {("D", "D"): 1.0})):
+        found = _fitted((x**2 + small * x)[:, None, None], design, names)
+        assert found == {(0, 0): Polynomial(terms)}
+    third = _fitted((x / 3)[:, None, None], design, names)
+    assert third == {(0, 0): Polynomial({("D",): 0.333333})}
 
 
 def test_lengths_and_their_symbols():

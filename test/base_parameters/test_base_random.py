@@ -40,7 +40,7 @@ def assert_same(a, b):
 
 @pytest.mark.parametrize("block", range(10))
 def test_closed_form_agrees_with_qr_on_hundreds_of_robots(block):
-    for seed in range(40 * block, 40 * block + 40):
+    for seed in range(40 * block, 40 * block + 20):
         robot, groups = robot_of(seed), GROUPS[seed % 4]
         assert_same(
             base_parameters(robot, method="closed-form", groups=groups),
@@ -51,7 +51,7 @@ def test_closed_form_agrees_with_qr_on_hundreds_of_robots(block):
 @pytest.mark.parametrize("source", ["accel", "energy"])
 @pytest.mark.parametrize("method", ["qr", "svd"])
 def test_other_models_and_svd_agree(source, method):
-    for seed in range(1000, 1060):
+    for seed in range(1000, 1030):
         robot = robot_of(seed, coupled=seed % 4 == 0)
         exact = base_parameters(robot, source=source, method="closed-form")
         found = base_parameters(robot, source=source, method=method)
@@ -60,7 +60,7 @@ def test_other_models_and_svd_agree(source, method):
 
 
 def test_coupled_motors_agree():
-    for seed in range(2000, 2080):
+    for seed in range(2000, 2040):
         robot = robot_of(seed, coupled=True)
         exact = base_parameters(robot, method="closed-form")
         assert_same(exact, base_parameters(robot, method="qr"))
@@ -69,7 +69,7 @@ def test_coupled_motors_agree():
 
 def test_a_tilting_base_agrees_and_shows_more():
     more = 0
-    for seed in range(3000, 3060):
+    for seed in range(3000, 3040):
         robot = robot_of(seed)
         exact = base_parameters(robot, method="closed-form", tilting_base=True)
         for source in ("torque", "energy"):
@@ -85,7 +85,7 @@ def test_a_tilting_base_agrees_and_shows_more():
 
 
 def test_any_order_of_preference_agrees():
-    for seed in range(4000, 4050):
+    for seed in range(4000, 4030):
         robot = robot_of(seed, coupled=seed % 3 == 0)
         order = [str(j) for j in np.random.default_rng(seed).permutation(robot.n) + 1]
         exact = base_parameters(robot, method="closed-form", order=order)

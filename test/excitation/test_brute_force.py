@@ -30,6 +30,7 @@ from ros2_dynid.excitation.limits import (
     bounds_of,
     check_trajectory,
     known_parameters,
+    limit_problems,
     peak_effort,
     use_by_joint,
     use_of,
@@ -203,6 +204,16 @@ def test_one_effort_limit_that_is_not_known_hides_no_other():
         assert found[0].value == pytest.approx(peak[known]) and found[0].limit == pytest.approx(0.9 * peak[known])
 
 
+@pytest.mark.parametrize("joint", range(3))
+@pytest.mark.parametrize(("share", "seen"), [(1.0 + 1e-6, False), (1.0, False), (1.0 - 1e-6, True)])
+def test_a_torque_may_reach_its_limit_and_no_millionth_more(joint, share, seen):
+    curve = random_motion(np.random.default_rng(3), 0.3)
+    peak = peak_effort(uneven(), curve, standard_vector(uneven()))
+    own = [replace(x, effort=peak[j] * (share if j == joint else 2.0)) for j, x in enumerate(OWN)]
+    found = [p for p in check_trajectory(uneven(own), Trajectory(("j1", "j2", "j3"), curve)) if p.quantity == "effort"]
+    assert [p.joint for p in found] == ([f"j{joint + 1}"] if seen else [])
+
+
 def test_the_first_joint_that_is_not_in_both_is_named():
     curve = random_motion(np.random.default_rng(0), 0.1)
     (found,) = check_trajectory(three_dof(), Trajectory(("j1", "j0", "j3"), curve))
@@ -320,7 +331,7 @@ def test_only_what_can_be_closest_is_looked_at_closely(monkeypatch):
     monkeypatch.setattr("ros2_dynid.excitation.collision.segment_distance", counted)
     q = random_poses(robot, 3500, np.random.default_rng(0))
     clearance(robot, shapes, q)
-    assert max(looked) == 500 and sum(looked) < 0.6 * len(shapes.pairs) * len(q)
+    assert max(looked) == 500 and sum(looked) < 0.3 * len(shapes.pairs) * len(q), "the most promising first"
     looked.clear()
     nearest(robot, shapes, q)
     assert looked == [1000, 1000, 1000, 1000, 1000, 1000, 500, 500], "a block of poses at a time, each pair"
@@ -551,3 +562,119 @@ def test_columns_are_scaled_and_predicted_one_by_one():
     covariance = 0.3**2 * np.linalg.inv(W.T @ W)
     np.testing.assert_allclose(relative_std(W, base, 0.3), 100.0 * np.sqrt(np.diag(covariance)) / np.abs(base))
     assert relative_std(W, np.array([2.0, 0.0, 4.0]))[1] == np.inf
+
+
+def test_an_unknown_acceleration_reaches_the_speed_that_is_allowed_and_all_such_joints_are_named():
+    b = bounds_of(uneven([replace(x, acceleration=np.inf) for x in OWN]), 0.1, Caps(velocity=1.0))
+    np.testing.assert_allclose(b.acceleration, [0.9 * 1.0 / 0.5, 0.9 * 1.0 / 0.5, 0.9 * 0.7 / 0.5])
+    assert "for j1, j2, j3: full speed is reached in 0.5 s" in b.notes[0]
+    capped = bounds_of(uneven([replace(x, acceleration=np.inf) for x in OWN]), 0.0, Caps(acceleration=4.0))
+    np.testing.assert_allclose(capped.acceleration, 4.0)
+    assert capped.notes == ()
+
+
+def test_a_robot_that_cannot_move_is_told_its_limits():
+    with pytest.raises(InputError, match=r"position 0\.4 to 0\.4, velocity 0\.7, acceleration 3") as told:
+        bounds_of(uneven((OWN[0], OWN[1], replace(OWN[2], lower=0.4))), 0.0)
+    assert told.value.source == "three" and "hold: {j3: VALUE}" in str(told.value)
+
+
+def test_margins_and_caps_count_in_the_check_of_a_trajectory():
+    """A way of 0.5 rad in a second: what is enough of each limit, and what is not."""
+    robot = uneven()
+    q = np.zeros((2, 3))
+    q[1, 1] = -0.5
+    move = Trajectory(robot.active_names, through_points(np.array([0.0, 1.0]), q, 0 * q))
+    speed, push = 1.875 * 0.5, 10.0 / np.sqrt(3.0) * 0.5
+    none = np.zeros(42)
+    assert check_trajectory(robot, move, none) == []
+    for kind, value in (("position", 0.5), ("velocity", speed), ("acceleration", push)):
+        assert check_trajectory(robot, move, none, caps=Caps(**{kind: 1.001 * value})) == []
+        found = check_trajectory(robot, move, none, caps=Caps(**{kind: 0.999 * value}))
+        assert {(p.joint, p.quantity) for p in found} == {("j2", kind)}
+    for kind, value in (("velocity", speed), ("acceleration", push)):
+        for share, kept in ((1.001, True), (0.999, False)):
+            found = check_trajectory(robot, move, none, margin=0.1, caps=Caps(**{kind: share * value / 0.9}))
+            assert {(p.joint, p.quantity) for p in found} == (set() if kept else {("j2", kind)})
+    (found,) = check_trajectory(robot, move, none, caps=Caps(position=0.4995))
+    assert "reaches -0.5, the limit is -0.4995" in str(found)
+
+
+def test_neighbours_are_links_that_a_joint_joins_whatever_their_numbers():
+    """Of a tree: two branches on the first link are kept apart from each other, none of them from that link."""
+    limits = Limits(-1.0, 1.5, 1.0, 1.0)
+    joints = (
+        Joint("a", 0, limits=limits),
+        Joint("b", 1, alpha=1.0, d=0.5, limits=limits),
+        Joint("c", 1, alpha=-1.0, d=-0.5, limits=limits),
+    )
+    robot, far = Robot("tree", joints), [np.array([0.3, 0.1 * k, 0.05]) for k in range(4)]
+    made = make_shapes(robot, [(f"l{k}", k, far[k], far[k], 0.05) for k in range(4)], margin=0.0)
+    named = {frozenset((made.links[i], made.links[k])) for i, k in made.pairs}
+    assert named == {frozenset(("l2", "l3")), frozenset(("l0", "l2")), frozenset(("l0", "l3"))}
+    term, q = collision_term(robot, replace(made, margin=0.6)), random_poses(robot, 20, np.random.default_rng(0))
+    _, gradient = term(q)
+    for joint in range(3):
+        D = 1e-6 * np.eye(3)[joint]
+        change = (term(q + D)[0] - term(q - D)[0]) / 2e-6
+        assert abs(change) > 0.1 and np.sum(gradient[:, joint]) == pytest.approx(change, rel=1e-4)
+
+
+@pytest.mark.parametrize("field", ["lower", "upper", "velocity", "acceleration"])
+def test_a_limit_that_is_no_number_is_not_kept(field):
+    curve, bounds = random_motion(np.random.default_rng(0), 0.01), bounds_of(uneven(), 0.0)
+    assert limit_problems(uneven(), curve, bounds) == []
+    broken = replace(bounds, **{field: np.where(np.arange(3) == 1, np.nan, getattr(bounds, field))})
+    assert {p.joint for p in limit_problems(uneven(), curve, broken)} == {"j2"}
+
+
+@pytest.mark.parametrize("gap", [-0.05, 0.3])
+def test_what_no_pose_changes_is_neither_kept_apart_nor_called_close(gap):
+    """Two joints about the same axis: what lies on it stays where it is."""
+    limits = Limits(-1.0, 1.5, 1.0, 1.0)
+    robot = Robot("coaxial", (Joint("a", 0, limits=limits), Joint("b", 1, r=0.2 + gap, limits=limits)))
+    zero = np.zeros(3)
+    aside = np.array([0.5, 0.0, 0.0])
+    shapes = make_shapes(robot, [("base", 0, zero, zero, 0.1), ("top", 2, zero, zero, 0.1)])
+    assert len(shapes.pairs) == 0 and shapes.close == ()
+    shapes = make_shapes(robot, [("base", 0, aside, aside, 0.1), ("top", 2, aside, aside, 0.1)])
+    assert len(shapes.pairs) == 1
+
+
+def test_shapes_that_only_the_base_carries_are_near_nothing():
+    robot, at = three_dof(), np.array([0.0, 0.0, 0.1])
+    shapes = make_shapes(robot, [("base", 0, at, at, 0.05)], planes=planes_of(0.0))
+    assert clearance(robot, shapes, np.zeros((3, 3))) == (np.inf, "nothing")
+    found = nearest(robot, shapes, np.zeros((3, 3)))
+    assert np.all(np.isinf(found.distance)) and collision_term(robot, shapes)(np.zeros((3, 3)))[0] == 0.0
+    pair, plane = distances(robot, shapes, np.zeros((3, 3)))
+    assert pair.shape == (3, 0) and plane.shape == (3, 1, 0)
+
+
+def test_where_two_axes_cross_everything_is_a_number():
+    robot = three_dof()
+    zero, stick = np.zeros(3), np.array([0.3, 0.0, 0.0])
+    shapes = Shapes(
+        np.array([0, 3]), np.stack((zero, zero)), np.stack((zero, -stick - stick)), np.array([0.1, 0.05]),
+        ("base", "fore"), np.array([[0, 1]]), np.zeros((0, 4)), np.array([1]), 0.02,
+    )  # fmt: skip
+    q = np.array([[0.0, 0.0, 0.0]])
+    a, b = (frames(robot, q)[0, 2] @ [*end, 1.0] for end in (zero, -2 * stick))
+    base = replace(shapes, a=np.stack((0.5 * (a + b)[:3], zero)), b=np.stack((0.5 * (a + b)[:3], -2 * stick)))
+    with np.errstate(all="raise"):
+        found = nearest(robot, base, q)
+        value, gradient = collision_term(robot, base)(q)
+    assert found.distance[0] == pytest.approx(-0.15) and np.all(np.isfinite(found.p)) and np.all(np.isfinite(found.r))
+    assert value == pytest.approx(((1.15 * 0.02 + 1e-3 + 0.15) / 0.05) ** 2) and np.all(np.isfinite(gradient))
+
+
+@pytest.mark.parametrize(("low", "high"), [(-2.4, -1.0), (-0.9, 0.45), (-2.45, -2.4)])
+def test_a_motion_on_either_side_of_zero_keeps_its_limits(low, high):
+    """Each end of a range counts for itself: the second joint may go from -2.5 to 0.5."""
+    robot, q = uneven(), np.zeros((3, 3))
+    q[:, 1] = low, high, low
+    curve = through_points(np.array([0.0, 3.0, 6.0]), q, 0 * q)
+    bounds = bounds_of(robot, 0.0)
+    assert limit_problems(robot, curve, bounds) == []
+    flipped = replace(bounds, lower=-bounds.upper, upper=-bounds.lower)
+    assert limit_problems(robot, curve.mapped(-np.eye(3), np.zeros(3)), flipped) == []

@@ -9,6 +9,7 @@ import pytest
 
 from excitation_robots import example_urdf, three_dof
 from ros2_dynid.errors import InputError
+from ros2_dynid.excitation import pose, static
 from ros2_dynid.excitation.collision import (
     clearance,
     collision_term,
@@ -125,8 +126,8 @@ def test_capsules_are_on_the_safe_side_of_the_meshes(ur5):
     q = random_poses(robot, 12, np.random.default_rng(2))
     pair, _ = distances(robot, shapes, q)
     kept = {frozenset((shapes.links[i], shapes.links[k])) for i, k in shapes.pairs}
-    for pose, capsule in zip(q, pair.min(axis=1), strict=True):
-        exact, what = exact_clearance(robot, solids, pose[None])
+    for one, capsule in zip(q, pair.min(axis=1), strict=True):
+        exact, what = exact_clearance(robot, solids, one[None])
         if frozenset(what.split(" and ")) in kept:
             assert capsule <= exact + 1e-6
 
@@ -209,11 +210,13 @@ def test_meshes_of_three_formats(tmp_path):
     assert read_triangles(tmp_path / "c.stl") is None or len(read_triangles(tmp_path / "c.stl")) == 0
 
 
-def test_plans_keep_the_margin(ur5):
+def test_plans_keep_the_margin(ur5, monkeypatch):
+    monkeypatch.setattr(pose, "CANDIDATES", 60)
+    monkeypatch.setattr(static, "CANDIDATES", 80)
     robot, _, _, capsules = ur5
     shapes = make_shapes(robot, capsules, planes=planes_of(-0.15), margin=0.03)
     caps = Caps(position=np.pi, acceleration=8.0)
-    found = plan(robot, PlanOptions(time_budget_s=1.0, caps=caps, shapes=shapes, groups=["inertial"]))
+    found = plan(robot, PlanOptions(time_budget_s=0.3, caps=caps, shapes=shapes, groups=["inertial"]))
     assert clearance(robot, shapes, found.trajectory.sample(1000.0).q)[0] >= 0.03 - 1e-3
     assert check_trajectory(robot, found.trajectory, margin=0.05, caps=caps) == []
     for slow in (static_poses(robot, poses=6, caps=caps, shapes=shapes), ramps(robot, caps=caps, shapes=shapes)):
@@ -224,7 +227,7 @@ def test_plans_keep_the_margin(ur5):
 def test_points_keep_the_margin_too():
     robot = three_dof()
     shapes = make_shapes(robot, stick(robot), planes=planes_of(-0.8), margin=0.03)
-    found = plan(robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=2.0))
+    found = plan(robot, PlanOptions(method="points", rows=16, groups=["inertial"], shapes=shapes, time_budget_s=0.5))
     assert clearance(robot, shapes, found.trajectory.sample(500.0).q)[0] >= 0.03 - 1e-3
 
 

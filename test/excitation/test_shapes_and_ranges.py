@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from excitation_robots import with_follower
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import descent, exact, shapes
@@ -103,6 +104,9 @@ def test_where_meshes_are_looked_for(tmp_path, monkeypatch):
         ("", ("", ())),
         ('<mesh filename="gone.stl"/>', None),
         ('<box size="1 2"/>', InputError),
+        ('<box size="1 2 3 4"/>', InputError),
+        ('<box size="1 x 3"/>', InputError),
+        ('<sphere radius="1 2"/>', InputError),
         ('<box size="1 2 0"/>', InputError),
         ('<sphere radius="-1"/>', InputError),
         ('<sphere radius="inf"/>', InputError),
@@ -157,6 +161,15 @@ def test_shapes_of_a_file(tmp_path):
             shapes.file_capsules(robot, file)
 
 
+def test_shapes_of_a_file_are_on_the_joints_of_the_tree_followers_included(tmp_path):
+    file = tmp_path / "s.yaml"
+    names = ("turn", "follower", "lift", "tilt")
+    file.write_text("shapes:\n" + "".join(f"- {{joint: {name}, at: [0, 0, 0], radius: 0.1}}\n" for name in names))
+    assert [capsule[:2] for capsule in shapes.file_capsules(with_follower(), file)] == list(
+        zip(names, (1, 2, 3, 4), strict=True)
+    )
+
+
 # --- capsules
 
 
@@ -194,6 +207,10 @@ def test_shapes_are_inside_their_capsules():
         assert (link, joint) == ("l", 2)
         if kind == "box":
             corners = (np.array(size) / 2) * rng.choice([-1.0, 1.0], (50, 3))
+            assert r == pytest.approx(np.hypot(0.1, 0.3), abs=1e-6) and np.linalg.norm(b - a) == pytest.approx(
+                1.5, abs=1e-3
+            )
+            np.testing.assert_allclose(0.5 * (a + b), pose[:3, 3], atol=1e-6)
         else:
             half = 0.0 if kind == "sphere" else size[1] / 2
             assert r == size[0] and np.linalg.norm(b - a) == pytest.approx(2 * half)
@@ -476,3 +493,85 @@ def test_a_descent_ends_in_time_and_keeps_the_best():
     told.report("half")
     descent.TimeBudget(1.0, lambda text, share: seen.append((text, share)), clock.start - 5.0).report("over")
     assert seen[0][0] == "half" and seen[0][1] == pytest.approx(0.5, abs=0.2) and seen[1] == ("over", 1.0)
+
+
+def cluster(at, count, seed=0, size=0.05):
+    """Return triangles around a place."""
+    return np.random.default_rng(seed).uniform(-size, size, (count, 3, 3)) + np.array(at)
+
+
+def test_pieces_are_left_for_the_part_that_needs_them():
+    """A mesh of four lumps in a row, of which the first cut takes off one: the others get a capsule each."""
+    lumps = [cluster([x, 0.0, 0.0], count, k) for k, (x, count) in enumerate(((0, 35), (6, 23), (9, 21), (12, 21)))]
+    found = shapes.cover(np.concatenate(lumps))
+    assert len(found) == 4 and all(np.linalg.norm(b - a) + 2 * r < 0.4 for a, b, r in found)
+    for pieces in (1, 2, 3, 4):
+        many = np.concatenate([cluster(10.0 * np.random.default_rng(k).normal(size=3), 20, k) for k in range(9)])
+        covers = shapes.cover(many, pieces)
+        assert len(covers) <= pieces
+        for corner in many.reshape(-1, 3):
+            assert min(outside(corner, capsule) for capsule in covers) <= 1e-9
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_a_capsule_is_no_thicker_where_a_mesh_is_finer_on_one_side(axis):
+    """A rod of radius 0.2 and length 2 with a hundred corners on one side and few on the other."""
+    angle = np.concatenate((np.linspace(-0.4, 0.4, 100), [np.pi / 2, np.pi, -np.pi / 2]))
+    round_ = np.stack((0.2 * np.cos(angle), 0.2 * np.sin(angle)), axis=1)
+    rod = np.concatenate([np.column_stack((np.full(len(angle), x), round_)) for x in (-1.0, 1.0)])
+    a, b, r = shapes.bounding_capsule(np.roll(rod, axis, axis=1) + 3.0)
+    assert r == pytest.approx(0.2, abs=0.003)
+    np.testing.assert_allclose(np.sort([a[axis], b[axis]]), [2.0, 4.0], atol=0.05)
+    np.testing.assert_allclose(np.delete([a, b], axis, axis=1), 3.0, atol=0.01)
+
+
+def test_a_ball_is_covered_by_a_ball():
+    corners = np.concatenate((np.eye(3), -np.eye(3)))
+    a, b, r = shapes.bounding_capsule(0.3 * corners + [1.0, 2.0, 3.0])
+    np.testing.assert_allclose((a, b), [[1.0, 2.0, 3.0]] * 2, atol=1e-9)
+    assert r == pytest.approx(0.3, abs=1e-8)
+
+
+def test_a_mesh_without_triangles_is_missing_and_each_link_is_named_once(tmp_path):
+    (tmp_path / "empty.stl").write_bytes(binary(np.zeros((0, 3, 3))))
+    element = ElementTree.fromstring('<collision><geometry><mesh filename="empty.stl"/></geometry></collision>')
+    assert shapes.geometry_of(element, tmp_path / "r.urdf", "r") is None
+    mesh = '<collision><geometry><mesh filename="gone.stl"/></geometry></collision>'
+    links = "".join(f'<link name="l{k}">{mesh}{mesh}</link>' for k in range(8))
+    limit = '<limit lower="-1" upper="1" velocity="1" effort="1"/><axis xyz="0 0 1"/>'
+    joints = "".join(
+        f'<joint name="j{k}" type="revolute"><parent link="l{k}"/><child link="l{k + 1}"/>{limit}</joint>'
+        for k in range(7)
+    )
+    file = tmp_path / "r.urdf"
+    file.write_text(f'<robot name="r">{links}{joints}</robot>')
+    solids, missing = shapes.urdf_solids(load_robot(file), file)
+    assert solids == [] and missing == tuple(f"l{k}" for k in range(8))
+    assert "for l0, l1, l2, l3, l4, l5:" in shapes.urdf_capsules(load_robot(file), file)[1][0]
+
+
+def test_the_capsule_lies_along_the_axis_that_makes_it_smallest():
+    """A thin rod through a ring of many corners, across which most of them lie: the capsule lies along the rod."""
+    angle = np.linspace(0.0, 2 * np.pi, 200, endpoint=False)
+    ring = np.stack((0 * angle, 0.3 * np.cos(angle), 0.28 * np.sin(angle)), axis=1)
+    rod = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-0.05, 0.05) for z in (-0.05, 0.05)])
+    points = np.concatenate((ring, rod))
+    assert points[:, 1].std() > points[:, 0].std(), "most of them lie across"
+    a, b, r = shapes.bounding_capsule(points)
+    assert r == pytest.approx(0.3, abs=1e-3)
+    np.testing.assert_allclose(np.abs([a, b])[:, 1:], 0.0, atol=1e-6)
+    assert max(outside(p, (a, b, r)) for p in points) <= 1e-9 and np.linalg.norm(b - a) < 2.0
+
+
+def test_a_mesh_is_cut_where_that_leaves_less_than_three_quarters_of_its_volume():
+    one, two = cluster([0.0, 0.0, 0.0], 20, 1), cluster([0.0, 0.0, 0.0], 20, 2)
+    seen = set()
+    for distance in np.arange(0.06, 0.4, 0.02):
+        far = two + np.array([distance, 0.0, 0.0])
+        mesh = np.concatenate((one, far))
+        parts, whole = [shapes.bounding_capsule(x.reshape(-1, 3)) for x in (one, far)], mesh.reshape(-1, 3)
+        share = sum(map(shapes._volume, parts)) / shapes._volume(shapes.bounding_capsule(whole))
+        if abs(share - 0.75) > 0.02 and share < 1.0:
+            seen.add(share > 0.75)
+            assert (len(shapes.cover(mesh)) == 1) == (share > 0.75), share
+    assert seen == {True, False}
