@@ -111,7 +111,7 @@ def mdh_table(axes: Sequence[Axis], reference_x: Array) -> tuple[list[Row], Arra
             normal, feet = _start_side(axes, children, relations, reference_x), (origin, origin)
         else:
             relation = relations.get(number) or _relate(axes[0], axis, size)  # axis 1 is z_0 for joints of the base
-            main = axis.parent > 0 and children[axis.parent][0] == number
+            main = children[axis.parent][0] == number
             normal = _oriented(None if main else relation.normal, frames[axis.parent])
             near = _feet_of_parallel(frames[axis.parent][:3, 3], axis)
             feet = relation.feet or near

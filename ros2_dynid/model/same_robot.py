@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ros2_dynid.errors import InputError
@@ -12,11 +14,11 @@ GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
 
 
 def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
-    """Refuse a model of another robot: other joints, or another geometry."""
+    """Refuse a model of another robot: other joints, other motors or loops that couple them, or another geometry."""
     if robot.active_names != other.active_names:
         has, wanted = ", ".join(other.active_names), ", ".join(robot.active_names)
         raise InputError(f"the model has the joints {has}", f"this robot has {wanted}: load its own model", source)
-    if [c.motor for c in robot.coupling] != [c.motor for c in other.coupling] or robot.n != other.n:
+    if _coupled(robot) != _coupled(other):
         raise InputError("the model has other coupled motors or closed loops", "identify this robot", source)
     if [_geometry(force) for force in robot.forces] != [_geometry(force) for force in other.forces]:
         raise InputError("the model has other springs, cylinders or cables", "identify this robot", source)
@@ -26,7 +28,17 @@ def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
             raise InputError(f"the model has another geometry at joint {mine.name!r}", "identify this robot", source)
 
 
+def _coupled(robot: Robot) -> tuple[object, ...]:
+    """Return how motors and loops couple the joints, with factors and offsets to a millionth."""
+    motors = [(c.motor, c.independent_inertia, _rounded(c.weights)) for c in robot.coupling]
+    return motors, {p.joint: (_rounded(p.terms), round(p.offset, 6)) for p in robot.passive}
+
+
+def _rounded(factors: Mapping[int, float]) -> dict[int, float]:
+    return {joint: round(factor, 6) for joint, factor in factors.items()}
+
+
 def _geometry(force: Force) -> tuple[object, ...]:
     """Return what two elements must share, to about a micrometre."""
     points = [(pivot.joint, *(round(x, 6) for x in pivot.point)) for pivot in force.pivots]
-    return force.powers, dict(force.weights), points, round(force.rest, 6)
+    return force.powers, _rounded(force.weights), points, round(force.rest, 6)

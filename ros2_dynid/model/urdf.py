@@ -111,15 +111,9 @@ def _joint(joint: Any, rounded: dict[str, float]) -> UrdfJoint:
         parent=joint.parent,
         child=joint.child,
         origin=transform(rotation_rpy(*angles), np.array(joint.origin.xyz)),
-        axis=_unit(axis),
+        axis=np.asarray(axis / np.linalg.norm(axis)),  # coordinate axes stay exact
         **fields,
     )
-
-
-def _unit(axis: Array) -> Array:
-    """Return the axis with length 1; coordinate axes stay exact."""
-    axis = axis / np.abs(axis).max()
-    return np.asarray(axis / np.linalg.norm(axis))
 
 
 def _inertia(link: Any) -> Inertia | None:

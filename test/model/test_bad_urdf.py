@@ -8,6 +8,7 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.urdf import parse_urdf
 from urdf_text import joint, link, urdf
 
 BASE, ARM = link("base"), link("arm")
@@ -224,6 +225,53 @@ def test_missing_and_impossible_inertia_are_notes():
     assert any("no <inertial>" in note and "'c'" in note and "frame" not in note for note in robot.notes)
     assert robot.parameters["ZZ1"] == 3.0
     assert not any(name.endswith("2") for name in robot.parameters)
+
+
+def test_what_is_fixed_to_a_moving_link_and_has_a_shape_should_have_an_inertia():
+    cover, plate = (
+        '<link name="{}"><{}/></link>'.format(*pair) for pair in (("cover", "visual"), ("plate", "collision"))
+    )
+    foot = '<link name="foot"><visual/></link>'
+    parts = (BASE, foot, ARM, cover, plate, link("frame"), joint("j1", "base", "arm"))
+    fixed = [joint(f"f{k}", *ends, type="fixed") for k, ends in enumerate(
+        (("base", "foot"), ("arm", "cover"), ("arm", "plate"), ("arm", "frame")))]  # fmt: skip
+    told = [note for note in robot_from_urdf_string(urdf(*parts, *fixed)).notes if "no <inertial>" in note]
+    assert len(told) == 1 and "'cover', 'plate'" in told[0] and "frame" not in told[0] and "foot" not in told[0]
+
+
+def test_links_that_no_joint_names_are_no_roots():
+    text = urdf(link("stray"), BASE, ARM, joint("j1", "base", "arm"), link("spare"))
+    tree = parse_urdf(text)
+    assert tree.root == "base" and robot_from_urdf_string(text).n == 1
+
+
+@pytest.mark.parametrize(("value", "taken"), [("1e29", True), ("1.1e30", False), ("1e200", False)])
+def test_numbers_that_overflow_in_products_are_refused(value, taken):
+    text = urdf(BASE, ARM, joint("j1", "base", "arm", xyz=f"0 0 {value}"))
+    if taken:
+        assert parse_urdf(text).joints["j1"].origin[2, 3] == 1e29
+        return
+    with pytest.raises(InputError, match="not a finite number"):
+        parse_urdf(text)
+
+
+@pytest.mark.parametrize("text", ["0 0 1_0", "0 0", "0 0 0 0", "0 0 0x1", "0 0 nan", ""])
+def test_places_are_three_numbers_as_other_readers_take_them(text):
+    with pytest.raises(InputError, match="joint 'j1' <origin> has xyz"):
+        parse_urdf(urdf(BASE, ARM, joint("j1", "base", "arm", xyz=text)))
+
+
+@pytest.mark.parametrize("mimic", ["<mimic/>", '<mimic joint="nobody"/>', '<mimic joint="j1" multiplier="x"/>'])
+def test_what_a_fixed_joint_mimics_does_not_matter(mimic):
+    plate = joint("glue", "arm", "plate", type="fixed", inside=mimic)
+    robot = robot_from_urdf_string(urdf(BASE, ARM, link("plate"), joint("j1", "base", "arm"), plate))
+    assert robot.active == (1,) and not any("mimic" in note for note in robot.notes)
+
+
+def test_a_link_may_weigh_nothing():
+    nothing = "".join(f' {name}="0"' for name in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+    robot = robot_from_urdf_string(urdf(BASE, inertial("0", f"<inertia{nothing}/>"), joint("j1", "base", "arm")))
+    assert not robot.parameters and robot.notes == ()
 
 
 def test_mimic_of_an_unknown_joint_is_a_note():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.effort_sensors import check_sensors, declared_sensors, felt_parts, sensor_name
+from ros2_dynid.model.effort_sensors import check_sensors, declared_sensors, felt_parts, sensor_name, with_sensors
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import UNITS, FrictionKind, FrictionTerm, law_columns
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.parameters import (
     by_joint,
@@ -227,6 +227,26 @@ def test_followers_are_named_and_one_that_follows_nobody_is_refused():
         robot('<mimic joint="j1" multiplier="much"/>')
 
 
+def test_a_coefficient_times_its_column_is_a_torque_or_a_force():
+    """By hand, from the laws: N.m, or N of a sliding joint, over the unit of what the coefficient stands before."""
+    turning = {"asymmetric": "N.m.s/rad", "cubic": "N.m.s^3/rad^3", "root": "N.m.(s/rad)^0.5", "stribeck": "N.m",
+               "load": "1", "load_viscous": "s/rad", "power": "N.m.(s/rad)^p", "temperature": "N.m/K",
+               "temperature_viscous": "N.m.s/(rad.K)"}  # fmt: skip
+    for kind in FrictionKind:
+        unit = turning[kind.value]
+        assert UNITS[kind] == (unit, unit.replace("N.m", "N").replace("rad", "m"))
+
+
+def test_columns_of_a_law_are_its_terms_and_the_shapes_that_were_estimated():
+    plain = FrictionTerm(1, FrictionKind.CUBIC, 1.0, std=0.1)
+    fixed = FrictionTerm(2, FrictionKind.STRIBECK, 1.0, speed=0.3)
+    slow = FrictionTerm(1, FrictionKind.STRIBECK, 1.0, speed=0.3, speed_std=0.01)
+    bent = FrictionTerm(3, FrictionKind.POWER, 1.0, exponent=1.5, exponent_std=0.0)
+    names = [(term.name, term.of_shape) for term in law_columns((plain, slow, fixed, bent))]
+    assert names == [("Fcub1", False), ("Fs1", False), ("vs1", True), ("Fs2", False), ("Fp3", False), ("p3", True)]
+    assert law_columns(()) == () and law_columns((slow,))[1] == replace(slow, of_shape=True)
+
+
 # --- sensors at the links
 
 
@@ -260,6 +280,9 @@ def test_what_a_link_side_sensor_does_not_feel_is_dropped():
     assert all(j.felt == () for j in declared_sensors(robot, "link").joints)
     with pytest.raises(InputError, match="sensor of the joint 'j9'; the robot has j1, j2, j3, j4"):
         declared_sensors(robot, "j9=link")
+    for felt in (("Ia", "Fv", "Fc"), ()):
+        with pytest.raises(InputError, match="sensor of the joint 'j2'; the robot has j1, j3, j4"):
+            with_sensors(Robot("r", JOINTS, passive=(Passive(2, {1: 1.0}),)), {"j2": felt})
     link = tuple(replace(j, felt=()) if k in (0, 1) else j for k, j in enumerate(JOINTS))
     for more, words in (
         ({"passive": (Passive(2, {1: 1.0}),)}, "'j2' is passive"),

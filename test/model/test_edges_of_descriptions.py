@@ -202,6 +202,28 @@ def test_rows_give_the_axes_back(tilt, offset):
         mdh_table(axes, np.array([0.0, 0.0, 1.0]))
 
 
+@pytest.mark.parametrize(("small", "kept"), [(5e-7, True), (1e-10, True), (1e-12, False), (0.0, False)])
+@pytest.mark.parametrize("size", [0.5, 500.0])
+def test_small_angles_and_lengths_are_geometry_and_rounding_errors_are_not(small, kept, size):
+    """Three parallel axes nearly in one plane, the third of them `small` beside it, in units of their distance."""
+    z, x = np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0])
+    places = size * np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, small, 0.0]])
+    rows, _ = mdh_table([Axis(k, z, place) for k, place in enumerate(places)], x)
+    assert rows[1].theta == (pytest.approx(small, rel=1e-4) if kept else 0.0)
+    across = np.array([0.0, 1.0, 0.0])
+    rows, _ = mdh_table(
+        [Axis(0, z, places[0]), Axis(1, across, places[1] * small + size * z), Axis(2, z, places[1])], x
+    )
+    assert rows[1].d == (pytest.approx(size * small) if kept else 0.0)
+
+
+@pytest.mark.parametrize("error", [1e-13, 0.0, -1e-13])
+def test_half_a_turn_is_written_in_one_way(error):
+    z, back = np.array([0.0, 0.0, 1.0]), np.array([error, 0.0, -1.0])
+    rows, _ = mdh_table([Axis(0, z, np.zeros(3)), Axis(1, back, np.array([0.0, 0.5, 0.0]))], np.array([0.0, 1.0, 0.0]))
+    assert rows[1].alpha == math.pi and rows[1].d == 0.5
+
+
 # --- bodies
 
 

@@ -72,6 +72,20 @@ def test_rounding_that_adds_up_over_joints_is_snapped_at_the_axes():
     assert any("parallel or perpendicular" in note for note in tilted.notes)
 
 
+def test_the_largest_change_is_told_with_the_joints_that_changed():
+    def told(axes, angles):
+        joints = [
+            joint(f"j{k}", f"l{k - 1}", f"l{k}", axis=axis, rpy=rpy, xyz="0.1 0.2 0.3")
+            for k, (axis, rpy) in enumerate(zip(axes, angles, strict=True), start=1)
+        ]
+        return robot_from_urdf_string(urdf(*(link(f"l{k}") for k in range(4)), *joints)).notes
+
+    notes = told(("0 0 1", "2e-6 0 1", "0 8e-6 1"), ("0 0 0",) * 3)
+    assert sum("(largest change 8.0e-06 rad): joints 'j2', 'j3'" in note for note in notes) == 1
+    notes = told(("0 0 1",) * 3, ("0 0 0", "9e-6 0 -4e-6", "0 3e-6 0"))
+    assert sum("(largest change 9.0e-06 rad) in the origin of joints 'j2', 'j3'" in note for note in notes) == 1
+
+
 def test_long_decimals_are_snapped_without_a_note():
     robot = arm(PUMA[0], ("0 0 0", "1.57079632679 0 0", "0 0 1"))
     assert robot.joints[1].alpha == RIGHT

@@ -12,8 +12,9 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model import load
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.joint_order import joint_order
-from ros2_dynid.model.joint_state import State
+from ros2_dynid.model.joint_state import DISORDER, State
 from ros2_dynid.model.load import shipped_file, shipped_robots, urdf_of
 from ros2_dynid.model.mdh import Axis, Row, mdh_table
 from ros2_dynid.model.parameters import standard_vector
@@ -288,6 +289,7 @@ def test_a_state_cannot_be_written_to():
     for values in (state.q, state.dq, state.tau):
         with pytest.raises(ValueError, match="read-only"):
             values[0] = 5.0
+    assert DISORDER == 0.1, "[s]: recorders and controllers take older stamps than this for a clock that was set"
 
 
 def test_parameters_must_be_finite():
@@ -349,6 +351,24 @@ def test_the_direction_that_x_1_follows():
     for reference in (up, -up, np.array((0.0, 5e-4, 1.0))):
         with pytest.raises(ValueError, match="must not be parallel to axis 1"):
             mdh_table([Axis(0, up, np.zeros(3))], reference)
+
+
+@pytest.mark.parametrize(
+    ("axis", "x_1"),
+    [
+        ("0 0 1", (1, 0, 0)),
+        ("0 1 0", (1, 0, 0)),
+        ("1 0 0", (0, 1, 0)),
+        ("-1 0 0", (0, 1, 0)),
+        ("0.8 0 0.6", (0.6, 0, -0.8)),
+    ],
+)
+@pytest.mark.parametrize("rpy", [(0.0, 0.0, 0.0), (0.3, -0.2, 0.5)])
+def test_x_1_follows_x_of_the_urdf_or_y_where_the_axis_is_x(axis, x_1, rpy):
+    """Of a robot with one joint, whose x axis nothing else decides: the part of it across the axis."""
+    robot = robot_from_urdf_string(urdf(link("a"), link("b"), joint("j", "a", "b", axis=axis, rpy=rpy)))
+    np.testing.assert_allclose(robot.base[:3, 0], rotation_rpy(*rpy) @ x_1, atol=1e-12)
+    np.testing.assert_allclose(robot.base[:3, 2], rotation_rpy(*rpy) @ [float(x) for x in axis.split()], atol=1e-12)
 
 
 def test_notes_of_a_file_are_texts():

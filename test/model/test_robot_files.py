@@ -11,6 +11,7 @@ import yaml
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import InputError
+from ros2_dynid.model import load
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.load import load_robot, shipped_robots
 from ros2_dynid.model.parameters import standard_names, standard_vector
@@ -280,6 +281,15 @@ def test_xacro_files_are_taken_where_xacro_is_there(tmp_path):
     assert load_robot(write(tmp_path, text, "arm.urdf.xacro")).n == 3
     with pytest.raises(InputError, match="xacro refuses"):
         load_robot(write(tmp_path, text.replace("0.1 + 0.2", "nothing"), "bad.xacro"))
+
+
+def test_xacro_files_that_are_not_there_or_too_large_do_not_reach_xacro(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="there is no such file"):
+        load_robot(tmp_path / "gone.xacro")
+    (tmp_path / "large.xacro").write_text("<robot/>" + 40 * " ")
+    monkeypatch.setattr(load, "MAX_BYTES", 40)
+    with pytest.raises(InputError, match="it has more than"):
+        load_robot(tmp_path / "large.xacro")
 
 
 def test_names_and_paths_that_lead_nowhere(tmp_path):

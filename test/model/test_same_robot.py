@@ -9,7 +9,7 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.joint_limits import with_joint_limits
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.robot import PRISMATIC
+from ros2_dynid.model.robot import PRISMATIC, Coupling, Passive
 from ros2_dynid.model.same_robot import check_same_robot
 
 ROBOT = load_robot("demo6")
@@ -47,6 +47,28 @@ def test_other_joints_kinds_of_joints_and_trees_are_refused():
         check_same_robot(coupled, replace(coupled, coupling=()), "x")
 
 
+def test_motors_and_loops_that_couple_joints_otherwise_are_refused():
+    own = Coupling(6, {5: 1.0, 6: 0.5})
+    loop = Passive(3, {2: -1.0, 4: 0.5}, 0.2)
+    robot = replace(ROBOT, coupling=(own,), passive=(loop,))
+
+    def other(coupling=own, passive=loop):
+        return replace(robot, coupling=(coupling,), passive=(passive,))
+
+    check_same_robot(
+        robot, other(Coupling(6, {6: 0.5, 5: 1.0 + 4e-7}), Passive(3, {4: 0.5, 2: -1.0 + 4e-7}, 0.2 - 4e-7)), "x"
+    )
+    for changed in (
+        other(replace(own, weights={5: 1.0, 6: 0.50001})), other(replace(own, weights={4: 1.0, 6: 0.5})),
+        other(replace(own, motor=5)), other(replace(own, independent_inertia=True)),
+        other(passive=replace(loop, terms={2: -1.0, 4: 0.50001})), other(passive=replace(loop, terms={2: -1.0})),
+        other(passive=replace(loop, offset=0.20001)),
+    ):  # fmt: skip
+        for pair in ((robot, changed), (changed, robot)):
+            with pytest.raises(InputError, match="other coupled motors or closed loops; identify this robot"):
+                check_same_robot(*pair, "x")
+
+
 def limited(tmp_path, text):
     (tmp_path / "limits.yaml").write_text(text)
     return with_joint_limits(ROBOT, tmp_path / "limits.yaml")
@@ -65,6 +87,8 @@ def test_each_limit_goes_where_it_belongs_unless_it_is_switched_off(tmp_path):
             ]
     robot = limited(tmp_path, f"p: {{q: {{joint_limits: {{{name}: {{min_position: -0.3, max_position: 0.4}}}}}}}}")
     assert (robot.joints[1].limits.lower, robot.joints[1].limits.upper) == (-0.3, 0.4)
+    held = limited(tmp_path, f"joint_limits: {{{name}: {{min_position: 0.2, max_position: 0.2}}}}")
+    assert (held.joints[1].limits.lower, held.joints[1].limits.upper) == (0.2, 0.2)
     off = limited(
         tmp_path, f"joint_limits: {{{name}: {{has_position_limits: false, min_position: -0.3, max_position: 0.4}}}}"
     )

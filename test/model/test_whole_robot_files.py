@@ -140,6 +140,24 @@ def test_names_numbers_and_defaults():
     assert [(j.name, j.parent) for j in unnamed.joints] == [("joint1", 0), ("joint2", 0), ("joint3", 1)]
 
 
+@pytest.mark.parametrize("joint", [None, "", [], "d", 4, -1])
+def test_a_tool_is_on_a_joint_that_there_is_or_on_the_base(joint):
+    with pytest.raises(InputError, match="tool 'tip': unknown joint"):
+        robot_from_dict(TABLE | {"tools": {"tip": {"joint": joint, "transform": np.eye(4).tolist()}}}, "f")
+
+
+@pytest.mark.parametrize("key", ["lower", "upper", "velocity", "acceleration", "effort"])
+def test_a_limit_may_be_infinite_and_no_other_number(key):
+    """A joint that the file gives no limit, beside one of the URDF that it takes away."""
+    none = -np.inf if key == "lower" else np.inf
+    joint = {"name": "a", "limits": {"lower": -1.0, "upper": 1.0, "velocity": 2.0, "effort": 3.0} | {key: none}}
+    (found,) = robot_from_dict({"joints": [joint]}, "f").joints
+    assert getattr(found.limits, key) == none
+    for wrong in ({"limits": {key: np.nan}}, {"d": np.inf}, {"theta": -np.inf}):
+        with pytest.raises(InputError, match="give a finite number"):
+            robot_from_dict({"joints": [{"name": "a"} | wrong]}, "f")
+
+
 @pytest.mark.parametrize(("unit", "factor"), [("rad", 1.0), ("deg", np.pi / 180)])
 def test_only_angles_have_another_unit(unit, factor):
     entry = {
