@@ -80,7 +80,7 @@ def _parsed(message: bytes, names: tuple[str, ...]) -> _PointPlaces | None:
         fixed.append((fixed_from, reader.position, message[fixed_from : reader.position]))
     except DamagedDataError:
         return None
-    if len(offsets) != 3 or offsets[2] - offsets[1] != offsets[1] - offsets[0]:
+    if not offsets:
         return None
     order = np.array([found.index(name) for name in names], dtype=np.intp)
     return _PointPlaces(len(message), tuple(fixed), offsets[0], offsets[1] - offsets[0], order)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import shutil
 import tempfile
 import zipfile
@@ -87,8 +89,9 @@ def _counted(outline: Outline, pieces: Iterable[Samples]) -> Iterator[Samples]:
 
 def _write_csv(outline: Outline, pieces: Iterable[Samples], stream: IO[bytes]) -> None:
     names = ["time", *(f"{joint}.{SUFFIXES[field]}" for field in outline.fields for joint in outline.joint_names)]
-    header = ",".join(f'"{name}"' if "," in name or '"' in name else name for name in names)
-    stream.write(f"{header}\n".encode())
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(names)
+    stream.write(header.getvalue().encode())
     for piece in pieces:
         arrays = piece.arrays()
         block = np.hstack([piece.t[:, None], *(arrays[field] for field in outline.fields)])
@@ -134,11 +137,12 @@ def _write_bag(outline: Outline, pieces: Iterable[Samples], path: Path, overwrit
         if path.suffix.lower() == ".mcap":
             put_in_place(bag / f"{path.name}_0.mcap", path, overwrite=overwrite)
         else:
+            check_target(path, overwrite=overwrite)  # a bag that has taken the name meanwhile is left alone
             _place_folder(bag, path, Path(folder) / "old")
 
 
 def _place_folder(new: Path, path: Path, aside: Path) -> None:
-    """Give a finished bag its name; a bag that is to be overwritten goes only when the new one is in place."""
+    """Give a finished bag its name; one that is to be overwritten goes aside, into the folder that is deleted."""
     if path.exists():
         if not path.is_dir() or any(not _belongs_to_a_bag(item) for item in path.iterdir()):
             what = "this is not a bag, or there is more in the folder than a bag"
@@ -150,7 +154,6 @@ def _place_folder(new: Path, path: Path, aside: Path) -> None:
         if aside.exists():
             aside.rename(path)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _belongs_to_a_bag(item: Path) -> bool:

@@ -7,7 +7,7 @@ A table names them PREFIX.force.x ... PREFIX.torque.z (or PREFIX.fx ... PREFIX.t
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +18,11 @@ from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.bag.cdr import CdrReader
 from ros2_dynid.recording.bag.compression import ZSTD_MAGIC, DamagedDataError, decompress
 from ros2_dynid.recording.bag.folder import Bag, open_bag
+from ros2_dynid.recording.bag.merge import EPOCH_LIKE
 from ros2_dynid.recording.bag.storage import Channel
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.table.read_table import TABLES
+from ros2_dynid.recording.units import TIME_UNITS
 
 WRENCH = "geometry_msgs/msg/WrenchStamped"
 AXES = ("force.x", "force.y", "force.z", "torque.x", "torque.y", "torque.z")
@@ -43,11 +45,13 @@ class Wrenches:
 def read_wrenches(path: str | Path, topic: str, start_ns: int, reading: Reading | None = None) -> Wrenches:
     """Return the wrenches on `topic` of a bag, or in the columns `topic` of a table.
 
-    start_ns: stamp of the joint states' time 0; reading: stamps, columns and the cut in time are used.
+    start_ns: stamp of the joint states' time 0; reading: stamps, columns, rate and cut in time, unit of a table's time.
     """
     reading, path = reading or Reading(), Path(path)
     if path.suffix.lower() in TABLES:
-        t, w = _npz(path, topic) if path.suffix.lower() == ".npz" else _csv(path, topic, reading)
+        t, w = _npz(path, topic, reading) if path.suffix.lower() == ".npz" else _csv(path, topic, reading)
+        t = t * TIME_UNITS[reading.units.time] - start_ns / 1e9
+        t = t if reading.rate is None else np.arange(len(t)) / reading.rate
         frame = ""
     else:
         t, w, frame = _bag(open_bag(path), topic, start_ns, reading.stamps)
@@ -88,7 +92,8 @@ def _bag(bag: Bag, topic: str, start_ns: int, stamps: str) -> tuple[Array, Array
         raise InputError(f"no wrench on {topic} can be read ({failed} damaged)", "record the sensor", str(bag.path))
     by_header = stamps == "header" or (stamps == "auto" and any(header))
     chosen = np.array(header if by_header else logged, dtype=np.int64)
-    return (chosen - start_ns) / 1e9, np.array(values), frame
+    known = (chosen != 0) | (np.median(chosen) <= EPOCH_LIKE)
+    return (chosen[known] - start_ns) / 1e9, np.array(values)[known], frame
 
 
 def _message(data: bytes, channel: Channel) -> tuple[int, str, list[float]]:
@@ -106,27 +111,36 @@ def _message(data: bytes, channel: Channel) -> tuple[int, str, list[float]]:
     return seconds * 1_000_000_000 + nanoseconds, frame, np.frombuffer(data, reader.byte_order + "f8", 6, at).tolist()
 
 
-def _npz(path: Path, name: str) -> tuple[Array, Array]:
+def _time(reading: Reading, there: Sequence[str], *names: str) -> str:
+    """Return what the times are called, as the tables of joints have it: mapped, or by one of these names."""
+    columns = reading.columns or {}
+    return [*(columns[x] for x in names if x in columns), *(x for x in names if x in there), names[0]][0]
+
+
+def _npz(path: Path, name: str, reading: Reading) -> tuple[Array, Array]:
     try:
         with np.load(path, allow_pickle=False) as data:
-            if name not in data or "t" not in data:
+            time = _time(reading, data.files, "t", "time")
+            if name not in data or time not in data:
                 raise InputError(f"there is no array {name!r}, or no t", f"it has {', '.join(data.files)}", str(path))
-            t, w = np.asarray(data["t"], dtype=float), np.asarray(data[name], dtype=float)
-    except (OSError, ValueError, EOFError) as error:
+            t, w = np.asarray(data[time], dtype=float).reshape(-1), np.asarray(data[name], dtype=float)
+    except InputError:
+        raise
+    except Exception as error:  # zipfile, zlib and numpy each have their own errors for a damaged file
         raise InputError(f"it cannot be read: {error}", "give an npz file", str(path)) from None
-    if t.ndim != 1 or w.shape != (len(t), 6):
+    if w.shape != (len(t), 6):
         raise InputError(f"{name} has shape {w.shape}", f"give it the shape ({len(t)}, 6)", str(path))
     return t, w
 
 
 def _csv(path: Path, prefix: str, reading: Reading) -> tuple[Array, Array]:
-    time = (reading.columns or {}).get("time", "time")
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         sample = stream.readline()
         delimiter = max(",;\t", key=sample.count)
         stream.seek(0)
         rows = csv.reader(stream, delimiter=delimiter)
         header = [cell.strip() for cell in next(rows, [])]
+        time = _time(reading, header, "time", "t", "Time")
         names = next(
             ([f"{prefix}.{x}" for x in form] for form in (AXES, SHORT) if f"{prefix}.{form[0]}" in header), None
         )

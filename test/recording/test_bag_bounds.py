@@ -12,9 +12,11 @@ import yaml
 
 from bagmaker import EPOCH, plain_messages, write_bag
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import Joint, Robot
+from ros2_dynid.recording.bag import decode, mcap_write
 from ros2_dynid.recording.bag import mcap_records as mcap
-from ros2_dynid.recording.bag import mcap_write
 from ros2_dynid.recording.bag.decode import _READERS, CONTROLLER_STATE, DYNAMIC_STATE, JOINT_STATE, Decoded, Decoder
+from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
 from ros2_dynid.recording.bag.encode import joint_state
 from ros2_dynid.recording.bag.folder import Bag, _kind, _numbers, is_bag, open_bag
 from ros2_dynid.recording.bag.mcap_file import McapFile
@@ -56,6 +58,21 @@ def test_a_publisher_that_has_stopped_is_waited_for_five_seconds(seconds, waits)
     if waits:  # a single new stamp says nothing of the period: that of the window before counts
         feed(merger, "/b", [t[-1] + 7], ("y",), q=column([9]))
         assert merger.window(final=True) is None and merger.dropped == 1, "nothing is interpolated over such a gap"
+
+
+def test_samples_wait_for_the_slowest_of_all_publishers():
+    merger = Merger(("x", "y", "z"))
+    t = np.arange(0, 70, 10)
+    feed(merger, "/a", t, ("x",), q=column(t), dq=column(t))
+    feed(merger, "/b", [0, 20], ("y",), q=column([0, 20]))
+    feed(merger, "/c", [0, 40], ("z",), q=column([0, 40]))
+    first = merger.window()
+    feed(merger, "/b", [60], ("y",), q=column([60]))
+    feed(merger, "/c", [60], ("z",), q=column([60]))
+    rest = merger.window(final=True)
+    assert first.stamp.tolist() == [0, 10, 20] and rest.stamp.tolist() == [30, 40, 50, 60] and merger.dropped == 0
+    for window in (first, rest):
+        assert window.arrays["q"].tolist() == [[s, s, s] for s in window.stamp]
 
 
 def test_the_track_with_most_signals_gives_the_times_and_goes_on_to():
@@ -102,10 +119,75 @@ def test_tracks_of_one_robot_that_follow_each_other_are_one_and_those_that_overl
     feed(merger, "/a", [21, 30], ("r", "x"), q=np.array([[8.0, 3], [8, 4]]))
     window = merger.window(final=True)
     assert window.stamp.tolist() == [10, 20, 21, 30] and window.arrays["q"][:, 0].tolist() == [1, 2, 3, 4]
+    feed(merger, "/a", [70, 80], ("x", "p"), q=np.array([[7.0, 8], [8, 8]]))
+    feed(merger, "/a", [50, 60], ("r", "x"), q=np.array([[8.0, 5], [8, 6]]))
+    window = merger.window(final=True)
+    assert window.stamp.tolist() == [50, 60, 70, 80] and window.arrays["q"][:, 0].tolist() == [5, 6, 7, 8]
     merger = Merger(("x",))
     feed(merger, "/a", [10, 20], ("x", "p"), q=np.array([[1.0, 8], [2, 8]]))
     feed(merger, "/a", [20, 30, 40], ("r", "x"), q=np.array([[8.0, 3], [8, 4], [8, 5]]))
     assert merger.window(final=True).stamp.tolist() == [20, 30, 40]
+
+
+def test_a_publisher_that_exchanges_a_field_for_another_stays_one():
+    merger = Merger(("x",))
+    feed(merger, "/a", [10, 20], ("x",), q=column([1, 2]), dq=column([5, 6]))
+    feed(merger, "/a", [30, 40], ("x",), q=column([3, 4]), tau=column([7, 8]))
+    window = merger.window(final=True)
+    assert window.stamp.tolist() == [10, 20, 30, 40] and window.arrays["q"][:, 0].tolist() == [1, 2, 3, 4]
+    np.testing.assert_array_equal(window.arrays["dq"][:, 0], [5, 6, np.nan, np.nan])
+    np.testing.assert_array_equal(window.arrays["tau"][:, 0], [np.nan, np.nan, 7, 8])
+    merger = Merger(("x",))
+    for k in range(1, 7):  # every other one has an effort
+        feed(merger, "/a", [k], ("x",), q=column([k]), **({} if k % 2 else {"tau": column([10 * k])}))
+    window = merger.window(final=True)
+    assert window.stamp.tolist() == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_array_equal(window.arrays["tau"][:, 0], [np.nan, 20, np.nan, 40, np.nan, 60])
+    merger = Merger(("x",))
+    feed(merger, "/a", [10, 20, 30], ("x",), q=column([1, 2, 3]))
+    merger.window(final=True)
+    feed(merger, "/a", [40], ("x",), q=column([4]))
+    feed(merger, "/a", [41], ("x",), tau=column([9]))  # the effort is another's: it gives no times
+    assert merger.window(final=True).stamp.tolist() == [40]
+
+
+def test_messages_of_a_topic_keep_their_own_times_of_recording():
+    """A block holds the messages of other topics too: the rows say which of its times are theirs."""
+    merger = Merger(("x",), "bag")
+    merger.add("/a", [Decoded(np.array([1, 3]), np.zeros(2, int), ("x",), {"q": column([1, 3])})], np.arange(100, 106))
+    window = merger.window(final=True)
+    assert window.stamp.tolist() == [101, 103] and window.arrays["q"][:, 0].tolist() == [1, 3]
+
+
+def test_what_comes_late_from_another_publisher_is_put_in_order_before_it_is_interpolated():
+    merger = Merger(("x", "y"))
+    feed(merger, "/a", range(0, 31, 5), ("x",), q=column(range(7)), dq=column(range(7)))
+    feed(merger, "/b", [0, 20, 10, 30, 10], ("y",), q=column([0, 200, 100, 300, 999]))
+    window = merger.window(final=True)
+    assert window.arrays["q"][:, 1].tolist() == [0, 50, 100, 150, 200, 250, 300], "the first of a time counts"
+
+
+def test_stamps_of_one_publisher_are_enough_to_use_them():
+    merger = Merger(("x", "y"))
+    feed(merger, "/a", [5, 6, 7], ("x",), q=column(range(3)))
+    feed(merger, "/b", [0, 0, 0], ("y",), q=column(range(3)))
+    assert merger.window(final=True) is None and merger.stamps == "header" and merger.dropped == 3
+
+
+def test_of_a_joint_that_a_message_names_twice_the_first_counts():
+    for wanted, names, q in ((None, ("x", "y"), [[1, 2]]), (("y", "x"), ("y", "x"), [[2, 1]])):
+        merger = Merger(wanted)
+        feed(merger, "/a", [10], ("x", "y", "x"), q=np.array([[1.0, 2.0, 3.0]]))
+        window = merger.window(final=True)
+        assert window.names == names and window.arrays["q"].tolist() == q
+
+
+def test_joints_that_are_not_published_yet_cost_as_many_samples_as_there_are():
+    merger = Merger(("x", "y"))
+    feed(merger, "/a", [1, 2], ("x",), q=column([1, 2]))
+    feed(merger, "/b", [1, 2, 3, 4, 5], ("x",), tau=column(range(5)))
+    feed(merger, "/c", [1, 2, 3], ("x",), dq=column(range(3)))
+    assert merger.window(final=True) is None and merger.dropped == 5
 
 
 def test_messages_of_a_block_stay_in_its_order_however_they_were_decoded():
@@ -131,6 +213,17 @@ def test_a_stamp_of_zero_among_dates_was_never_set(last, left_out):
     feed(merger, "/a", [last - 2, 0, last - 1, last], ("x",), q=column(range(4)))
     window = merger.window(final=True)
     assert merger.unstamped == left_out and len(window.stamp) == 4 - left_out
+
+
+def test_what_is_left_out_is_counted_over_all_windows_and_publishers():
+    merger, date = Merger(("x", "y")), 10**15
+    for k in (1, 2, 3):
+        start = date + k * S
+        feed(merger, "/a", [0, start, start + 10, start + 20], ("x",), q=column(range(4)), dq=column(range(4)))
+        feed(merger, "/b", [start, 0, start + 5, start + 10], ("y",), q=column(range(4)))
+        window = merger.window(final=True)
+        assert window.stamp.tolist() == [start, start + 10] and merger.interpolated == {"y"}
+        assert merger.unstamped == 2 * k and merger.dropped == k
 
 
 def test_how_many_sets_of_joints_a_topic_may_have():
@@ -172,6 +265,16 @@ def parts(folder, *names, count=10):
     return folder
 
 
+def test_of_metadata_four_megabytes_are_read(tmp_path):
+    folder = parts(tmp_path / "bag", "b", "a")
+    for size, announced in ((4 << 20, 20), ((4 << 20) + 1, None)):
+        head = "rosbag2_bagfile_information:\n  relative_file_paths: [b.mcap, a.mcap]\n#"
+        tail = "\n  message_count: 20"
+        (folder / "metadata.yaml").write_text(head + "x" * (size - len(head) - len(tail)) + tail)
+        found = open_bag(folder)
+        assert (found.announced == 20) == (announced == 20) and len(found.files) == 2
+
+
 def test_the_files_that_metadata_names(tmp_path):
     folder = parts(tmp_path / "bag", "b", "a", "c")
 
@@ -193,6 +296,14 @@ def test_the_files_that_metadata_names(tmp_path):
         assert notes == ([text] if missing else [])
 
 
+def test_of_metadata_the_first_ten_thousand_files_count(tmp_path):
+    folder = parts(tmp_path / "bag", "b", "a")
+    for before, files in ((9_999, ["b.mcap", "a.mcap"]), (10_000, ["b.mcap"])):
+        text = "rosbag2_bagfile_information:\n  relative_file_paths:\n" + "  - b.mcap\n" * before + "  - a.mcap\n"
+        (folder / "metadata.yaml").write_text(text)
+        assert [file.path.name for file in open_bag(folder).files] == files
+
+
 def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_the_only_one(tmp_path):
     folder = parts(tmp_path / "bag", "a", "b")
     metadata(folder, ["a.mcap", "b.mcap"])
@@ -210,8 +321,9 @@ def test_a_folder_with_one_file_that_cannot_be_read_says_why(tmp_path):
     folder = parts(tmp_path / "bag", "a")
     metadata(folder, ["a.mcap"])
     (folder / "a.mcap").write_bytes(b"rubbish")
-    with pytest.raises(InputError, match="not an MCAP file"):
+    with pytest.raises(InputError, match="not an MCAP file") as caught:
         open_bag(folder)
+    assert str(caught.value).startswith(f"{folder / 'a.mcap'}: this is not an MCAP file; give a rosbag2 bag")
 
 
 def test_a_number_of_messages_is_announced_if_it_is_one(tmp_path):
@@ -276,6 +388,18 @@ def test_the_first_description_of_an_id_counts(tmp_path):
 
 
 @pytest.mark.parametrize(("more", "known"), [(0, True), (1, False)])
+def test_a_description_in_a_chunk_may_have_four_megabytes(tmp_path, more, known):
+    name = "sensor_msgs/msg/JointState"
+    size = (4 << 20) + more - 2 - 4 - len(name) - 4 - len("ros2msg") - 4
+    records = mcap_write.schema(1, name, "#" * size) + mcap_write.channel(1, 1, "/j", {})
+    records += mcap_write.message(1, 0, 5, 5, b"data")
+    body = struct.pack("<QQQI", 5, 5, len(records), 0) + mcap_write.text("") + struct.pack("<Q", len(records))
+    (tmp_path / "a.mcap").write_bytes(mcap_write.beginning("t") + mcap_write.record(mcap.CHUNK, body + records))
+    (found,) = McapFile(tmp_path / "a.mcap").channels
+    assert (found.type, found.count) == (name if known else "", 1)
+
+
+@pytest.mark.parametrize(("more", "known"), [(0, True), (1, False)])
 def test_a_description_may_have_four_megabytes(tmp_path, more, known):
     """No summary: the file is walked through, and a record that is too long is not read."""
     name = "sensor_msgs/msg/JointState"
@@ -322,9 +446,47 @@ def test_a_description_with_its_fields_in_another_order_is_followed():
         (found,) = decoder.decode(block_of([payload], [1], [0]))
         assert (found.arrays["q"].tolist(), found.arrays["tau"].tolist()) == ([q], [tau]) and "dq" not in found.arrays
         assert found.header.tolist() == [7] and found.names == ("a", "b") and decoder.failed == 0
+        (found,) = decoder.decode(block_of([joint_state((), 8, [None] * 3)], [1], [0]))
+        assert found.names == () and not found.arrays, "of no joints there are no signals"
+    for text, quick in ((JOINT_STATE_DEFINITION, True), (plain, True), ("", True), (turned, False)):
+        assert Decoder(Channel(1, "/j", JOINT_STATE, "cdr", text))._by_layout == quick, "many at once, as it is known"
     decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr", "float64[] ] nonsense"))
     assert list(decoder.decode(block_of([payload] * 3, [1] * 3, [0] * 3))) == [] and decoder.failed == 3
     assert "description of sensor_msgs/msg/JointState cannot be read" in decoder.reason
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_description_of_more_than_a_megabyte_is_not_followed(monkeypatch, more):
+    followed, known = [], decode._library_store
+    text = "std_msgs/Header header\nstring[] name\nfloat64[] effort\n#"
+    text += "x" * ((1 << 20) + more - len(text))
+
+    def store(definition, *rest):
+        followed.append(definition)
+        return known("", *rest)
+
+    monkeypatch.setattr(decode, "_library_store", store)
+    payload = joint_state(("a", "b"), 7, [[1.0, 2.0], None, None])
+    (found,) = Decoder(Channel(1, "/j", JOINT_STATE, "cdr", text)).decode(block_of([payload], [1], [0]))
+    assert found.arrays["q"].tolist() == [[1, 2]] and followed == ["" if more else text]
+
+
+def test_a_message_of_another_encapsulation_is_not_taken_for_one_of_the_same_form():
+    good = [joint_state(("a", "b"), k, [[k, 2.0], None, None]) for k in range(3)]
+    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
+    (found,) = decoder.decode(block_of([good[0], b"\0\7" + good[1][2:], good[2]], [1] * 3, [0] * 3))
+    assert found.rows.tolist() == [0, 2] and found.header.tolist() == [0, 2]
+    assert decoder.failed == 1 and decoder.reason == "unknown encapsulation 0007"
+
+
+def test_messages_that_the_library_cannot_read_are_counted_and_the_others_read():
+    turned = "std_msgs/Header header\nstring[] name\nfloat64[] effort\nfloat64[] velocity\nfloat64[] position\n"
+    good = [joint_state(("a",), k, [[k], None, [-k]]) for k in range(4)]
+    for bad in (good[1][:-5], b"\0\1\0\0" + bytes(8) + b"\xff" * 20, b"\7" * 60):
+        decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr", turned))
+        found = list(decoder.decode(block_of([good[0], bad, *good[2:]], [1] * 4, [0] * 4)))
+        assert [int(d.rows[0]) for d in found] == [0, 2, 3] == [int(d.header[0]) for d in found]
+        assert [d.arrays["tau"].item() for d in found] == [0, 2, 3] and decoder.failed == 1 and decoder.reason
 
 
 def test_messages_of_impossible_sizes_are_counted():
@@ -349,6 +511,11 @@ def test_the_first_reason_is_told_and_few_forms_are_kept():
         (found,) = decoder.decode(block_of([joint_state((f"{k:02d}",), k, [[k], None, None])], [1], [0]))
         assert found.names == (f"{k:02d}",) and found.arrays["q"].tolist() == [[k]]
     assert {len(known) for known in decoder._layouts.values()} <= set(range(9)), "memory is bounded"
+    for k in range(1, 300):  # each of a length of its own
+        names = ("x" * 8 * k,)
+        (found,) = decoder.decode(block_of([joint_state(names, k, [[k], None, None])], [1], [0]))
+        assert found.names == names and found.header.tolist() == [k]
+    assert 40 < len(decoder._layouts) <= 257
     for k in range(1, 300):
         (found,) = decoder.decode(block_of([joint_state(("x" * 4 * k,), k, [[k], None, None])], [1], [0]))
         assert found.names == ("x" * 4 * k,) and found.header.tolist() == [k]
@@ -418,11 +585,25 @@ def test_interfaces_of_dynamic_joint_states():
     nan = np.nan
     expected = {"q": [1, 8], "dq": [2, nan], "ddq": [3, nan], "tau": [4, 7], "temperature": [5, nan]}
     assert set(arrays) == set(expected)
+    short = SimpleNamespace(interface_names=["position", "velocity"], values=[1.5])
+    _, _, few = _READERS[DYNAMIC_STATE](stamped(0, 9, interface_values=[short]))
+    np.testing.assert_array_equal(few["q"], [1.5, nan])
+    assert set(few) == {"q"}, "names without a value say nothing"
     for field, values in expected.items():
         np.testing.assert_array_equal(arrays[field], values)
 
 
 # --- samples of a bag
+
+
+def test_times_of_a_bag_count_from_its_first_sample_also_if_others_are_earlier(tmp_path):
+    with BagWriter(tmp_path / "bag") as writer:
+        channel = writer.add_topic("/joint_states")
+        for k, ms in enumerate((10, 0, 20)):
+            writer.write(channel, joint_state(("a",), EPOCH + ms * 10**6, [[ms], None, None]), EPOCH + k)
+    found = load_samples(tmp_path / "bag")
+    assert found.t.tolist() == [-0.01, 0.0, 0.01] and found.start_ns == EPOCH + 10**7
+    assert found.q[:, 0].tolist() == [0, 10, 20]
 
 
 def test_pieces_are_yielded_when_so_many_wait(tmp_path):
@@ -441,6 +622,29 @@ def test_pieces_are_yielded_when_so_many_wait(tmp_path):
     np.testing.assert_allclose(np.concatenate([p.t for p in evenly]), np.arange(120) / 50.0)
 
 
+def test_what_waits_for_a_slower_publisher_is_no_reason_to_hurry(tmp_path):
+    """One joint comes 60 samples after the other: pieces are still of about as many samples as asked for."""
+    with BagWriter(tmp_path / "bag") as writer:
+        channel = writer.add_topic("/joint_states")
+        for k in range(0, 300, 10):
+            for name, rows in (("a", np.arange(k, k + 10)), ("b", np.arange(k - 60, k - 50))):
+                rows = rows[rows >= 0]
+                if len(rows):
+                    values = [rows[:, None] * 1.0, None, None]
+                    writer.write_joint_states(channel, (name,), EPOCH + rows * 10**6, values)
+            writer.flush()
+    robot = Robot("r", (Joint("a", 0), Joint("b", 1)))
+    found = list(iter_samples(tmp_path / "bag", robot, chunk=80))
+    np.testing.assert_array_equal(np.concatenate([p.t for p in found]), np.arange(240) / 1000)
+    q = np.concatenate([p.q for p in found])
+    np.testing.assert_allclose(q, np.arange(240.0)[:, None] * [1.0, 1.0], atol=1e-9)
+    assert min(len(p) for p in found[1:-1]) >= 80, [len(p) for p in found]
+    notes = []
+    alone = list(iter_samples(tmp_path / "bag", chunk=50, notes=notes))
+    assert {p.joint_names for p in alone} == {("a",)} and sum(map(len, alone)) == 300
+    assert [note.text for note in notes] == ["ignored joints that appear only later: b"]
+
+
 def test_what_a_bag_that_gives_nothing_says(tmp_path):
     for name, payload, words in (
         ("damaged", b"\0\1\0\0" + bytes(3), r"none of the 4 messages on /joint_states can be decoded \(.+\)"),
@@ -452,6 +656,17 @@ def test_what_a_bag_that_gives_nothing_says(tmp_path):
                 writer.write(channel, payload, EPOCH + k)
         with pytest.raises(InputError, match=words):
             load_samples(tmp_path / name)
+
+
+def test_joints_that_are_never_there_at_the_same_time(tmp_path):
+    with BagWriter(tmp_path / "bag") as writer:
+        channel = writer.add_topic("/joint_states")
+        for k in range(40):
+            stamp = EPOCH + k * 10**6
+            writer.write(channel, joint_state(("a" if k < 20 else "b",), stamp, [[k], None, None]), stamp)
+    robot = Robot("r", (Joint("a", 0), Joint("b", 1)))
+    with pytest.raises(InputError, match="the joints of the robot never appear together on /joint_states; record all"):
+        load_samples(tmp_path / "bag", robot)
 
 
 def test_times_before_the_first_that_is_known():

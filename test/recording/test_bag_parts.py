@@ -137,6 +137,16 @@ def test_records_are_found_as_by_stepping_through_them(seed):
     assert len(cut.position) + len(rest.position) == len(wanted) and rest.end == len(data)
 
 
+def test_a_scan_ends_after_very_many_records():
+    """Memory stays bounded; who goes on where it ended finds them all."""
+    for data in ((message(1, 5, b"ab") + message(1, 5, b"abc")) * 26_000, record(mcap.SCHEMA, b"") * 52_000):
+        first = mcap.scan(data)
+        assert len(first.position) + len(first.others) == 50_000 and first.end < len(data)
+        rest = mcap.scan(data, first.end)
+        assert len(rest.position) + len(rest.others) == 2_000 and rest.end == len(data)
+    assert len(mcap.scan(message(1, 5, b"ab") * 52_000).position) == 52_000, "those of one size take a step"
+
+
 def test_a_scan_ends_where_it_is_told():
     data = message(1, 5, b"ab") + record(mcap.DATA_END, b"xy") + message(1, 6, b"cd")
     assert mcap.scan(data, stop_at=(mcap.DATA_END,)).end == len(message(1, 5, b"ab"))
@@ -246,6 +256,8 @@ def test_topics_are_known_by_the_joints_of_their_first_messages():
         choose_topics(Listed(both, 30), ("a",), None)
     assert choose_topics(Listed({"/joint_states": ("a",), "/other": ("a",)}, 30), ("a",), None) == ("/joint_states",)
     assert choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), None, " y , /x") == ("/y", "/x")
+    more = {"/part": ("a",), "/whole": ("c", "b", "a"), "/foreign": ("d",)}
+    assert choose_topics(Listed(more, 30), ("a", "b"), None) == ("/whole",), "it may have further joints"
     with pytest.raises(InputError, match="no topic 'z'; choose from its topics: /x, /y"):
         choose_topics(Listed({"/x": ("a",), "/y": ("b",)}, 30), None, "z")
 

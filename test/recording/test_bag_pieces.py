@@ -12,8 +12,8 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Robot
+from ros2_dynid.recording.bag import mcap_file, mcap_write
 from ros2_dynid.recording.bag import mcap_records as mcap
-from ros2_dynid.recording.bag import mcap_write
 from ros2_dynid.recording.bag.compression import compress_zstd
 from ros2_dynid.recording.bag.decode import JOINT_STATE, Decoded, Decoder, can_decode
 from ros2_dynid.recording.bag.encode import joint_state
@@ -236,6 +236,63 @@ def test_of_a_summary_that_is_not_believed_nothing_is_used(tmp_path):
     assert {c.topic: c.count for c in stamps(file)[1].channels} == {"/joint_states": 12, "/other": 3}
 
 
+def test_a_summary_that_breaks_off_is_not_believed(tmp_path):
+    """Its statistics and indexes are whole, but the last record claims more than there is; no checksum tells."""
+    file, data, frames = small_bag(tmp_path / "bag")
+    whole, bad = stamps(file)[0], bytearray(data)
+    bad[frames[-1][2] - 4 : frames[-1][2]] = bytes(4)
+    file.write_bytes(bad)
+    assert len(stamps(file)[1]._chunks) == 5, "without a checksum it is believed"
+    _, last, _ = frames[-2]
+    struct.pack_into("<Q", bad, last + 1, 1 << 40)
+    file.write_bytes(bad)
+    found, read = stamps(file)
+    assert found == whole and not read._chunks and not read.warnings
+    assert {c.topic: c.count for c in read.channels} == {"/joint_states": 12, "/other": 3}
+
+
+@pytest.mark.parametrize(("kind", "offset"), [(mcap.CHUNK_INDEX, 32), (mcap.STATISTICS, 42)])
+@pytest.mark.parametrize("size", [5, 2**32 - 1])
+def test_a_summary_whose_tables_do_not_fit_is_not_believed(tmp_path, kind, offset, size):
+    """Tables of ids have entries of ten bytes; no checksum tells."""
+    file, data, frames = small_bag(tmp_path / "bag")
+    whole, bad = stamps(file)[0], bytearray(data)
+    bad[frames[-1][2] - 4 : frames[-1][2]] = bytes(4)
+    begin = next(begin for opcode, begin, _ in frames if opcode == kind)
+    assert struct.unpack_from("<I", bad, begin + 9 + offset)[0] in (10, 20)
+    struct.pack_into("<I", bad, begin + 9 + offset, size)
+    file.write_bytes(bad)
+    found, read = stamps(file)
+    assert found == whole and not read._chunks and not read.warnings
+    assert {c.topic: c.count for c in read.channels} == {"/joint_states": 12, "/other": 3}
+
+
+@pytest.mark.parametrize(("less", "believed"), [(0, True), (1, False)])
+def test_how_large_a_summary_may_be(tmp_path, monkeypatch, less, believed):
+    assert mcap_file.MAX_SUMMARY == 128 << 20
+    file, data, frames = small_bag(tmp_path / "bag")
+    footer = frames[-1][1]
+    start = struct.unpack_from("<Q", data, footer + 9)[0]
+    monkeypatch.setattr(mcap_file, "MAX_SUMMARY", footer - start - less)
+    found, read = stamps(file)
+    assert len(found) == 15 and bool(read._chunks) == believed
+
+
+def test_an_index_that_leads_beyond_the_file_is_not_followed(tmp_path):
+    file, data, frames = small_bag(tmp_path / "bag")
+    whole, bad = stamps(file)[0], bytearray(data)
+    bad[frames[-1][2] - 4 : frames[-1][2]] = bytes(4)  # no checksum
+    last_index = [begin for opcode, begin, _ in frames if opcode == mcap.CHUNK_INDEX][-1]
+    struct.pack_into("<Q", bad, last_index + 9 + 16, len(data))
+    broken = [begin for opcode, begin, _ in frames if opcode == mcap.CHUNK][3]
+    struct.pack_into("<Q", bad, broken + 1, 1 << 60)
+    file.write_bytes(bad)
+    found, read = stamps(file)
+    assert found == whole[:10]
+    (text,) = read.warnings
+    assert f"the last {len(data) - broken} of {len(data)} bytes" in text
+
+
 def test_messages_outside_chunks(tmp_path):
     file = tmp_path / "loose.mcap"
     head = mcap_write.beginning("t") + mcap_write.schema(1, JOINT_STATE, "") + mcap_write.channel(1, 1, "/j", {})
@@ -409,6 +466,18 @@ def test_a_chunk_has_the_size_that_it_claims(tmp_path, more):
     found, read = stamps(file)
     assert found == ([10, 11, 12] if more == 0 else [])
     assert any("its size differs from the size that it claims" in text for text in read.warnings) == (more != 0)
+
+
+@pytest.mark.parametrize(("first", "last", "words"), [
+    (5 * 10**8, 2 * 10**9, "chunk of 1.5 s was left out"), (0, 10**13 - 10**10, "chunk of 9.99e+03 s was left out"),
+    (7, 7 + 10**13, "chunk was left out"), (9, 9, "chunk was left out"), (9, 3, "chunk was left out"),
+    (0, 2**64 - 1, "chunk was left out"),
+])  # fmt: skip
+def test_how_long_a_damaged_chunk_was_is_said_if_it_can_be(tmp_path, first, last, words):
+    body = struct.pack("<QQQI", first, last, 9, 0) + mcap_write.text("rar") + struct.pack("<Q", 3) + b"abc"
+    file = tmp_path / "a.mcap"
+    file.write_bytes(mcap_write.beginning("t") + mcap_write.record(mcap.CHUNK, body))
+    assert f"a damaged {words} (unknown compression 'rar')" in stamps(file)[1].warnings
 
 
 def test_a_chunk_that_breaks_off_inside_gives_what_came_before(tmp_path):

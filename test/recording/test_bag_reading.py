@@ -63,7 +63,7 @@ def assert_equal(samples, stamps, names, q, dq, tau):
 def test_rosbag2_of_another_tool_reads_value_by_value(tmp_path, plugin, compression):
     if (plugin, compression) == ("sqlite3", "storage"):
         pytest.skip("SQLite3 has no compression of its own")
-    messages, names, stamps, q, dq, tau = plain_messages(3000)
+    messages, names, stamps, q, dq, tau = plain_messages(1000)
     bag = write_bag(tmp_path / "bag", messages, plugin=plugin, compression=compression)
     samples = load_samples(bag, robot_of(names))
     assert_equal(samples, stamps, names, q, dq, tau)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import struct
+from contextlib import closing
 
 import lz4.frame
 import numpy as np
@@ -16,6 +18,7 @@ from ros2_dynid.recording.bag import mcap_write
 from ros2_dynid.recording.bag.compression import MAX_CHUNK, DamagedDataError, compress_zstd, decompress
 from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
 from ros2_dynid.recording.bag.encode import joint_state
+from ros2_dynid.recording.bag.mcap_file import McapFile
 from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.read import load_samples
 
@@ -180,8 +183,13 @@ def test_a_write_ahead_log_beside_the_database_is_read(tmp_path):
 def test_bombs_are_refused_before_they_unpack(tmp_path):
     zeros = bytes(100 << 20)
     packed = compress_zstd(zeros)
-    for claimed in (len(zeros), 100, 2**63):
+    for claimed, words in (
+        (len(zeros), "the file unpacks into more than 1000 times its size"),
+        (100, "zstd data holds more than the 100 bytes it claims"),
+        (2**63, f"it claims {2**63} bytes"),
+    ):
         (tmp_path / "a.mcap").write_bytes(BEGINNING + chunk(zeros, "zstd", packed, claimed))
+        assert any(words in text for text in McapFile(tmp_path / "a.mcap").warnings)
         with pytest.raises(InputError, match="no message that can be read"):
             load_samples(tmp_path / "a.mcap")
     (tmp_path / "b.db3.zstd").write_bytes(packed)
@@ -202,6 +210,47 @@ def test_joints_that_differ_in_every_message_are_refused(tmp_path):
     (tmp_path / "a.mcap").write_bytes(BEGINNING + chunk(data))
     with pytest.raises(InputError, match="changes its joints from message to message"):
         load_samples(tmp_path / "a.mcap")
+
+
+def test_names_that_are_no_text_do_not_crash(tmp_path):
+    """In all four makes of bags: a topic beside the joints whose name and type are bytes of no encoding."""
+    odd, path = b"/\xff\xfe", tmp_path / "a.mcap"
+    text = struct.pack("<I", len(odd)) + odd
+    schema = mcap_write.record(mcap.SCHEMA, struct.pack("<H", 2) + text * 3)
+    channel = mcap_write.record(mcap.CHANNEL, struct.pack("<HH", 2, 2) + text * 2 + struct.pack("<I", 0))
+    path.write_bytes(BEGINNING + schema + channel + states(0, 5))
+    assert len(load_samples(path)) == 5
+
+    lite = write_bag(tmp_path / "lite", plain_messages(5)[0], plugin="sqlite3") / "lite.db3"
+    with closing(sqlite3.connect(lite)) as connection, connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(topics)")]
+        values = [99 if name == "id" else odd.decode("latin-1") for name in columns]
+        connection.execute(f"INSERT INTO topics VALUES ({','.join('?' * len(values))})", values)
+        for name in ("name", "type", "serialization_format"):
+            connection.execute(f"UPDATE topics SET {name} = CAST(x'{odd.hex()}' AS TEXT) WHERE id = 99")
+    assert len(load_samples(lite)) == 5
+
+    old = write_bag1(tmp_path / "old.bag", plain_messages(5, store=ROS1)[0])
+    fields = (b"op=\x07", b"conn=\x63\0\0\0", b"topic=" + odd, odd + b"=1")
+    head = b"".join(struct.pack("<I", len(x)) + x for x in fields)
+    inner = b"".join(struct.pack("<I", len(x)) + x for x in (b"type=" + odd, b"message_definition=" + odd))
+    chunk_head = b"".join(struct.pack("<I", len(x)) + x for x in (b"op=\x05", b"compression=" + odd))
+    more = [
+        struct.pack("<I", len(h)) + h + struct.pack("<I", len(d)) + d for h, d in ((head, inner), (chunk_head, b"x"))
+    ]
+    old.write_bytes(old.read_bytes() + b"".join(more))
+    assert len(load_samples(old)) == 5
+
+    (tmp_path / "a.csv").write_bytes(b"time,gr\xf6\xdfe,a.position\n0,\xff,1\n1,\xfe,2\n")
+    assert load_samples(tmp_path / "a.csv").q[:, 0].tolist() == [1, 2]
+
+
+def test_a_damaged_description_of_a_topic_is_told_and_the_others_count(tmp_path):
+    bad = mcap_write.record(mcap.CHANNEL, struct.pack("<HHI", 2, 1, 1000) + b"/cut")
+    for data in (BEGINNING + bad + states(0, 5), BEGINNING + chunk(bad + states(0, 5))):
+        (tmp_path / "a.mcap").write_bytes(data)
+        samples = load_samples(tmp_path / "a.mcap")
+        assert len(samples) == 5 and "a damaged description of a topic was left out" in map(str, samples.notes)
 
 
 def test_metadata_nested_without_end_does_not_crash(tmp_path):

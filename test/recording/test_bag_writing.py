@@ -61,6 +61,8 @@ def test_the_description_of_joint_state_is_ros2s_own():
     assert type_hash == STORE.hash_rihs01("sensor_msgs/msg/JointState")
     theirs = STORE.generate_msgdef("sensor_msgs/msg/JointState", ros_version=2)[0]
     assert text.split() == theirs.split()
+    with pytest.raises(InputError, match="message type 'my_msgs/msg/Own' is not known; give its definition text"):
+        describe("my_msgs/msg/Own")
 
 
 @pytest.mark.parametrize("compression", ["", "zstd"])

@@ -7,11 +7,14 @@ import io
 import os
 import struct
 import threading
+import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bagmaker import EPOCH, ROS1, ROS2, header, plain_messages, write_bag, write_bag1
+from bagmaker import joint_state as bag_state
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
 from ros2_dynid.recording.ahead import ahead
@@ -25,13 +28,14 @@ from ros2_dynid.recording.bag.topics import choose_topics
 from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.checks.problems import GREEN, RED, YELLOW, RecordingProblem
 from ros2_dynid.recording.checks.recording_check import check_samples, derived_velocity, with_problems
+from ros2_dynid.recording.playback import recorded_messages
 from ros2_dynid.recording.read import Growing, iter_samples, load_samples
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.remote_file import RemoteFile
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.recording.torque_topic import LONGEST, with_torques
-from ros2_dynid.recording.wrench import read_wrenches
+from ros2_dynid.recording.wrench import WRENCH, _message, read_wrenches
 
 # --- wrenches in bags
 
@@ -82,6 +86,20 @@ def test_wrenches_without_stamps_are_timed_by_the_bag(tmp_path):
         read_wrenches(bag, "/ft", EPOCH, Reading(stamps="header"))
 
 
+def test_single_wrenches_without_a_stamp_are_left_out(tmp_path):
+    messages, values = wrenches(30)
+    for k in (0, 7):
+        messages[k] = ("/ft", messages[k][1], wrench(0, values[k]))
+    bag = write_bag(tmp_path / "bag", messages)
+    kept = np.delete(np.arange(30), (0, 7))
+    found = read_wrenches(bag, "/ft", EPOCH)
+    np.testing.assert_allclose(found.t, 0.01 * kept, atol=1e-9)
+    np.testing.assert_array_equal(found.w, values[kept])
+    assert len(read_wrenches(bag, "/ft", EPOCH, Reading(stamps="bag")).t) == 30
+    simulated = [("/ft", k, wrench(k * 10_000_000, w)) for k, w in enumerate(values)]  # its time begins at zero
+    assert len(read_wrenches(write_bag(tmp_path / "simulated", simulated), "/ft", 0).t) == 30
+
+
 def test_wrenches_that_are_not_there(tmp_path):
     messages, *_ = plain_messages(20)
     bag = write_bag(tmp_path / "bag", [*messages, *wrenches(20)[0]])
@@ -92,6 +110,20 @@ def test_wrenches_that_are_not_there(tmp_path):
     only = write_bag(tmp_path / "only", messages)
     with pytest.raises(InputError, match="there is none"):
         read_wrenches(only, "ft", 0)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_how_large_a_packed_wrench_may_be(more):
+    """What unpacks into more than 64 KiB is no wrench."""
+    message = wrench(EPOCH, np.arange(6), "")
+    plain = bytes(ROS2.serialize_cdr(message, message.__msgtype__))
+    data = compress_zstd(plain + bytes((1 << 16) + more - len(plain)))
+    channel = Channel(1, "/ft", WRENCH, "cdr")
+    if more:
+        with pytest.raises(DamagedDataError, match="more than the 65536 bytes"):
+            _message(data, channel)
+    else:
+        assert _message(data, channel) == (EPOCH, "", [0, 1, 2, 3, 4, 5])
 
 
 def test_damaged_wrenches_are_left_out(tmp_path):
@@ -150,11 +182,43 @@ def test_torques_of_nobody_are_refused_and_a_single_one_says_nothing():
             list(with_torques(iter(pieces), iter(torques), "bag"))
     (found,) = with_torques(iter(pieces), iter([states([0.2], ("a",), np.ones((1, 1)))]), "bag")
     assert np.isnan(found.tau_l).all()
+    assert LONGEST == 0.1
     near, far = LONGEST * 0.99, LONGEST * 1.01
     for step, known in ((near, True), (far, False)):
         pieces = [states([step / 2], ("a",), None)]
         (found,) = with_torques(iter(pieces), iter([states([0.0, step], ("a",), np.array([[1.0], [3.0]]))]), "bag")
         assert found.tau_l[0, 0] == pytest.approx(2.0) if known else np.isnan(found.tau_l[0, 0])
+
+
+def test_torques_are_kept_for_states_that_come_late():
+    """A second at least: states may be late by that much, and torques come in pieces of their own."""
+    t = np.arange(0.0, 10.0, 0.05)
+    torques = [states(t[k : k + 4], ("a",), 2.0 * t[k : k + 4, None]) for k in range(0, len(t), 4)]
+    late = [np.array([2.0, 3.0, 4.0]), np.array([3.01, 4.5]), np.array([3.51, 6.0]), np.array([5.01])]
+    pieces = [states(part, ("a",), None) for part in late]
+    found = np.concatenate([p.tau_l for p in with_torques(iter(pieces), iter(torques), "bag")])
+    np.testing.assert_allclose(found[:, 0], 2.0 * np.concatenate(late))
+
+
+def test_torques_that_come_late_are_put_in_order():
+    t, tau = np.array([0.0, 0.06, 0.02, 0.04, 0.08]), np.array([1.0, 9.0, 3.0, 1.0, 5.0])
+    at = [0.01, 0.03, 0.05, 0.07]
+    (found,) = with_torques(iter([states(at, ("a",), None)]), iter([states(t, ("a",), tau[:, None])]), "bag")
+    np.testing.assert_allclose(found.tau_l[:, 0], [2.0, 2.0, 5.0, 7.0])
+
+
+def test_torques_that_no_state_can_need_any_more_are_let_go():
+    t, held = np.arange(0.0, 20.0, 0.05), []
+
+    def torques():
+        for k in range(0, len(t), 4):
+            piece = states(t[k : k + 4], ("a",), t[k : k + 4, None])
+            held.append(weakref.ref(piece))
+            yield piece
+
+    pieces = (states(part, ("a",), None) for part in np.split(t, 50))
+    alive = [sum(ref() is not None for ref in held) for _ in with_torques(pieces, torques(), "bag")]
+    assert len(held) == 100 and max(alive) <= 12, "those of the last second, in pieces of a fifth of one"
 
 
 def test_torques_on_a_topic_of_a_bag(tmp_path):
@@ -166,6 +230,21 @@ def test_torques_on_a_topic_of_a_bag(tmp_path):
     (found,) = iter_samples(bag, reading=Reading(topic="/joint_states", torque_topic="/sensed"))
     np.testing.assert_allclose(found.tau_l, 2 * tau)
     np.testing.assert_array_equal(found.tau, tau)
+
+
+def test_torques_are_timed_as_the_states_are(tmp_path):
+    """The sensor's own clock is off by a second, but its messages were recorded beside those of the joints."""
+    messages, names, stamps, *_, tau = plain_messages(60)
+    sensed = [
+        ("/sensed", when, bag_state(int(s) + 10**9, names, effort=3 * tau[k]))
+        for k, ((_, when, _), s) in enumerate(zip(messages, stamps, strict=True))
+    ]
+    bag = write_bag(tmp_path / "bag", [*messages, *sensed])
+    reading = Reading(topic="/joint_states", torque_topic="/sensed", stamps="bag")
+    (found,) = iter_samples(bag, reading=reading)
+    np.testing.assert_allclose(found.tau_l, 3 * tau)
+    (found,) = iter_samples(bag, reading=replace(reading, stamps="header"))
+    assert np.isnan(found.tau_l).all()
 
 
 # --- remote files and reading ahead
@@ -238,6 +317,19 @@ def test_pieces_are_read_one_ahead_in_one_thread():
     assert len(closed) == 1
 
 
+def test_the_next_piece_is_read_while_the_caller_works():
+    second = threading.Event()
+
+    def pieces():
+        yield states([0.0], ("a",), None)
+        second.set()
+        yield states([1.0], ("a",), None)
+
+    found = ahead(pieces())
+    assert next(found).t.tolist() == [0.0] and second.wait(30.0), "though nobody asked for it yet"
+    assert [piece.t.tolist() for piece in found] == [[1.0]]
+
+
 def test_arrays_grow_with_nan_where_rows_are_missing():
     growing = Growing()
     growing.append(np.ones((2, 3)), 1)
@@ -250,6 +342,33 @@ def test_arrays_grow_with_nan_where_rows_are_missing():
 
 
 # --- saving
+
+
+@pytest.mark.parametrize("form", ["a.csv", "a.npz", "a.mcap"])
+def test_long_samples_are_saved_once_each(tmp_path, form):
+    """They are written twenty thousand at a time."""
+    t = np.arange(40_001) / 1000
+    samples = Samples(t, ("a",), t[:, None])
+    save_samples(samples, tmp_path / form)
+    back = load_samples(tmp_path / form, in_order=False)
+    assert np.array_equal(back.t, t) and np.array_equal(back.q[:, 0], t) and back.notes == ()
+
+
+def test_a_bag_is_saved_with_the_topic_asked_for(tmp_path):
+    samples = Samples(np.arange(3.0), ("a",), np.ones((3, 1)))
+    for name, options, topic in (("a", {}, "/joint_states"), ("b.mcap", {"topic": "/left/states"}, "/left/states")):
+        save_samples(samples, tmp_path / name, **options)
+        assert {m.topic for m in recorded_messages(tmp_path / name)} == {topic}
+
+
+@pytest.mark.parametrize("form", ["a.csv", "a.npz", "bag"])
+def test_arrays_in_any_order_of_memory_are_saved_alike(tmp_path, form):
+    q = np.asfortranarray(np.arange(12.0).reshape(4, 3))
+    samples = Samples(np.arange(8.0)[::2], ("a", "b", "c"), q, q[::-1], None, q[:, ::-1])
+    save_samples(samples, tmp_path / form)
+    back = load_samples(tmp_path / form)
+    for field in ("t", "q", "dq", "tau"):
+        np.testing.assert_array_equal(getattr(back, field), getattr(samples, field))
 
 
 def test_what_a_joint_state_cannot_hold_is_said(tmp_path):
@@ -303,6 +422,28 @@ def test_what_data_may_unpack_into(monkeypatch):
         decompress("lz4", bytes(100), 25_664)
     with pytest.raises(DamagedDataError, match="unknown compression 'rar'"):
         decompress("rar", data, 300)
+
+
+def test_no_more_is_unpacked_than_can_be_needed(monkeypatch):
+    """A decompressor is never asked for more than one byte beyond what the data may hold."""
+    asked, real = [], bz2.BZ2Decompressor
+
+    class Watched:
+        def __init__(self):
+            self._inside = real()
+
+        def __getattr__(self, name):
+            return getattr(self._inside, name)
+
+        def decompress(self, data, max_length=-1):
+            asked.append(max_length)
+            return self._inside.decompress(data, max_length)
+
+    monkeypatch.setattr(bz2, "BZ2Decompressor", Watched)
+    packed = bz2.compress(bytes(300))
+    assert decompress("bz2", packed + packed, 700) == bytes(600) and asked == [701, 401]
+    with pytest.raises(DamagedDataError, match="more than the 500 bytes"):
+        decompress("bz2", packed + packed, 500)
 
 
 # --- ROS 1 bags, record by record
@@ -377,6 +518,48 @@ def test_chunks_of_a_ros1_bag_that_are_left_out(tmp_path):
         Rosbag1File(tmp_path / "c.bag")
 
 
+def test_the_id_of_a_connection_has_four_bytes(tmp_path):
+    """Of a damaged one with more the rest does not count: an id must be a number that arrays can hold."""
+    inner = struct.pack("<I", 11) + b"type=x/Type"
+    conn = struct.pack("<I", 3) + b"\xff" * 8
+    records = (
+        record1(inner, op=b"\x07", conn=conn, topic=b"/j"),
+        record1(b"one", op=b"\x02", conn=conn, time=struct.pack("<II", 7, 5) + b"\xff" * 4),
+    )
+    file, rows, _ = read1(tmp_path / "a.bag", *records)
+    assert [c.id for c in file.channels] == [3] and rows == [(3, 7_000_000_005, b"one")]
+
+
+def test_the_first_connection_of_an_id_counts(tmp_path):
+    records = (connection1(3), connection1(3, b"/k", b"other/Type"), message1(3, 7, 5, b"one"))
+    file, rows, _ = read1(tmp_path / "a.bag", *records)
+    assert [(c.topic, c.type) for c in file.channels] == [("/j", "sensor_msgs/msg/JointState")] and len(rows) == 1
+
+
+@pytest.mark.parametrize("kind", ["none", "bz2"])
+def test_what_comes_before_the_damage_of_a_ros1_chunk_is_kept(tmp_path, kind):
+    inside = connection1(3) + message1(3, 7, 5, b"one") + message1(3, 7, 6, b"two")
+    for tail, after in ((b"\xff" * 9, len(inside)), (message1(3, 8, 0, b"three")[:-1], len(inside))):
+        raw = inside + tail
+        stored = bz2.compress(raw) if kind == "bz2" else raw
+        chunk = record1(stored, op=b"\x05", compression=kind.encode(), size=struct.pack("<I", len(raw)))
+        later = message1(3, 9, 0, b"four")
+        file, rows, sizes = read1(tmp_path / "a.bag", chunk, later)
+        assert [row[2] for row in rows] == [b"one", b"two", b"four"] and sizes == [2, 1]
+        (text,) = file.warnings
+        assert f"a damaged chunk was left out after {after} of {len(raw)} bytes (a record is longer" in text
+
+
+def test_a_ros1_bag_may_be_read_again_and_again(tmp_path):
+    """Each reading may unpack 64 MiB and a thousand times the file's size."""
+    inside = connection1(3) + message1(3, 7, 5, b"one")
+    chunk = record1(inside, op=b"\x05", compression=b"none", size=struct.pack("<I", 30 << 20))
+    (tmp_path / "a.bag").write_bytes(MAGIC + chunk)
+    file = Rosbag1File(tmp_path / "a.bag")
+    for _ in range(4):
+        assert sum(len(block) for block in file.blocks((3,))) == 1 and not file.warnings
+
+
 # --- topics that are not found
 
 
@@ -401,6 +584,9 @@ def test_bags_without_joint_states_say_what_they_have(tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             choose_topics(Bag(tmp_path, (Listed(*channels),)), None, None)
+    many = Bag(tmp_path, (Listed(*(Channel(k, f"/t{k}", "x/msg/X", "cdr") for k in range(9))),))
+    with pytest.raises(InputError, match=r"/t6 \(x/msg/X\); /t7 \(x/msg/X\); record"):
+        choose_topics(many, None, None)
     odd = Bag(tmp_path, (Listed(Channel(1, "/j", joint, "cdr", count=0), warnings=["it is cut"]),))
     with pytest.raises(InputError, match=r"can be read \(it is cut\)"):
         choose_topics(odd, None, None)
@@ -474,6 +660,8 @@ def test_speeds_are_differences_over_20_ms():
     k = np.arange(300)
     a, b = np.maximum(k - 5, 0), np.minimum(k + 5, 299)
     np.testing.assert_allclose(found, (q[b] - q[a]) / (t[b] - t[a]), rtol=1e-12)
+    q[7] = np.inf
+    assert np.isnan(derived_velocity(t, q)[7]) and np.isfinite(np.delete(derived_velocity(t, q), 7)).all()
     q[7] = np.nan
     assert np.isnan(derived_velocity(t, q)[7]) and np.isfinite(np.delete(derived_velocity(t, q), 7)).all()
     slow = derived_velocity(np.arange(6.0), np.arange(6.0) ** 2)

@@ -99,6 +99,11 @@ def test_problems_are_of_the_joint_that_has_them(change, expected):
     assert found.verdict == worst(level for _, _, level in expected)
 
 
+def test_a_joint_that_may_not_move_has_no_coverage():
+    locked = Robot("r", (Joint("a", 0, limits=Limits(1.0, 1.0)), *ROBOT.joints[1:]))
+    assert [row.coverage is None for row in check_samples(good(), locked).joints] == [True, False, True]
+
+
 def test_no_position_at_all_is_said_once():
     found = check_samples(replace(good(), q=np.full((5000, 3), np.nan)), ROBOT)
     assert [p.kind for p in found.problems if p.level == RED] == ["missing_position"]
@@ -130,6 +135,18 @@ def test_units_are_those_of_the_kind_of_joint():
         p.joint: p.level for p in check_samples(replace(samples, q=slide), ROBOT).problems if p.kind == "coverage"
     }
     assert levels == {"a": YELLOW}, "0.1 rad are little, 0.1 m are not"
+
+
+def test_figures_are_those_of_the_samples_in_order():
+    samples, plain = good(), check_samples(good(), ROBOT)
+    rows = np.arange(5000)
+    rows[1000:1010] = rows[1009:999:-1]
+    rows = np.insert(rows, 2000, 1999)
+    mixed = check_samples(samples.take(rows), ROBOT)
+    assert mixed.joints == plain.joints and {p.kind for p in mixed.problems} == {"backward", "gap", "repeat"}
+    assert mixed.samples == 5001 and mixed.duration == plain.duration
+    turned = samples.take(np.concatenate((rows[10:20], rows[:10], rows[20:-10], rows[-1:], rows[-10:-1])))
+    assert check_samples(turned, ROBOT).duration == plain.duration, "from the first to the last, whichever came when"
 
 
 def test_notes_of_the_reader_are_problems_too():

@@ -175,7 +175,7 @@ def test_a_wrong_unit_of_effort_is_found():
 def test_good_data_is_not_suspected_when_the_a_priori_parameters_are_zero_or_poor(seed):
     """Masses off by a factor of 3, centres of mass anywhere, also on the wrong side; slow and fast motion."""
     rng = np.random.default_rng(seed)
-    samples = good(speed=float(rng.choice([0.5, 1.0, 3.0])), seed=seed, noise=0.5)
+    samples = good(speed=float(rng.choice([0.5, 1.0, 3.0])), seed=seed, noise=0.5, rate=200.0)
     poor = {}
     for name, value in ARM.items():
         moment = name.startswith(("MX", "MY", "MZ"))

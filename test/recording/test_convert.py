@@ -13,9 +13,10 @@ from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
-from ros2_dynid.recording.save import save_samples
+from ros2_dynid.recording.save import save_pieces, save_samples
+from ros2_dynid.recording.streamed import outline_of
 
-NAMES = ("arm.base", "elbow,odd", "joint 3")
+NAMES = ("arm.base", 'elbow,"odd', "joint 3")
 FORMS = ("a.csv", "a.npz", "a.mcap", "bag")
 URDF = """<robot name="r"><link name="base"/><link name="l1"/><link name="l2"/>
 <joint name="joint2" type="revolute"><parent link="base"/><child link="l1"/><axis xyz="0 0 1"/>
@@ -65,12 +66,44 @@ def test_nothing_is_overwritten_unless_asked(tmp_path, form):
     assert [path.name for path in tmp_path.iterdir()] == [form]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_what_takes_the_name_meanwhile_is_left_alone(tmp_path, form):
+    """Two conversions into one place: the first to end has it, unless the other may overwrite."""
+    samples = some(20)
+
+    def pieces():
+        yield samples.take(slice(0, 10))
+        save_samples(some(7), tmp_path / form)
+        yield samples.take(slice(10, None))
+
+    with pytest.raises(InputError, match="this exists already"):
+        save_pieces(outline_of(samples), pieces(), tmp_path / form, overwrite=False)
+    assert len(load_samples(tmp_path / form)) == 7
+    assert [path.name for path in tmp_path.iterdir()] == [form]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_signals_that_are_nowhere_known_are_none(tmp_path, form):
+    nan = np.full((500, 3), np.nan)
+    save_samples(some(dq=nan), tmp_path / form)
+    back = load_samples(tmp_path / form)
+    assert back.dq is None and back.tau is not None
+    save_samples(some(q=nan), tmp_path / f"unknown{form}")
+    assert np.isnan(load_samples(tmp_path / f"unknown{form}").q).all(), "positions are always there"
+
+
 def test_a_folder_that_is_no_bag_is_not_replaced(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("x")
     with pytest.raises(InputError, match="more in the folder than a bag"):
         save_samples(some(), tmp_path / "home", overwrite=True)
     assert [path.name for path in tmp_path.rglob("*")] == ["home", "thesis.tex"]
+    (tmp_path / "more" / "x.mcap").mkdir(parents=True)
+    (tmp_path / "file").write_text("x")
+    for name in ("more", "file"):
+        with pytest.raises(InputError, match="this is not a bag, or there is more in the folder"):
+            save_samples(some(), tmp_path / name, overwrite=True)
+    assert (tmp_path / "more" / "x.mcap").is_dir() and (tmp_path / "file").read_text() == "x"
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path):

@@ -9,20 +9,22 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.notes import Note, remark
+from ros2_dynid.recording.checks.timing import check_timing
 from ros2_dynid.recording.in_order import ClockSetBackError, _Arranged, in_order
-from ros2_dynid.recording.samples import Samples, cut, ordered
+from ros2_dynid.recording.samples import Samples, cut, longest_stretch, ordered
+from ros2_dynid.recording.streamed import streamed
 
 
-def awkward(seed: int) -> Samples:
+def awkward(seed: int, count: int = 3000) -> Samples:
     """Return samples that come late by up to 0.9 s, repeat stamps, lack times, and a velocity at first."""
     rng = np.random.default_rng(seed)
-    t = np.round(np.sort(rng.uniform(0, 60, 3000)), 2)  # with repeats
-    t[rng.integers(0, 3000, 20)] = np.nan
-    for begin in rng.integers(0, 2900, 8):
+    t = np.round(np.sort(rng.uniform(0, 60, count)), 2)  # with repeats
+    t[rng.integers(0, count, 20)] = np.nan
+    for begin in rng.integers(0, count - 100, 8):
         t[begin : begin + 3] = t[begin] - np.array([0.0, 0.5, 0.9])
     q = rng.normal(size=(len(t), 2))
     dq = np.full_like(q, np.nan)
-    dq[2000:] = 1.0
+    dq[count * 2 // 3 :] = 1.0
     return Samples(t, ("a", "b"), q, dq, np.full_like(q, np.nan), source="awkward", start_ns=10**18)
 
 
@@ -44,7 +46,7 @@ def reader(samples: Samples, size: int, count: Counter | None = None):
 @pytest.mark.parametrize("size", (1, 17, 1000, 10_000))
 @pytest.mark.parametrize("cuts", ((None, None), (10.0, 40.0)))
 def test_pieces_are_the_whole_and_are_read_once(size, cuts):
-    samples = awkward(1 if size > 1 else 2)
+    samples = awkward(1) if size > 1 else awkward(2, 1500)
     expected, whole = cut(ordered(samples), *cuts), ordered(samples)
     notes: list[Note] = []
     count: Counter = Counter()
@@ -83,6 +85,22 @@ def test_samples_are_given_when_no_later_one_can_precede_them():
     assert [note.text for note in arranged.notes()] == ["2 late samples were sorted in"]
 
 
+def test_a_step_back_of_a_whole_second_is_still_late():
+    for back, late in ((1.0, True), (1.25, False)):
+        t = np.array([0.0, 2.0, 2.0 - back, 3.0])
+        samples = Samples(t, ("a",), t[:, None])
+        assert longest_stretch(t)[1] == (0 if late else 1)
+        told = [problem.what for problem in check_timing(t).problems if problem.kind == "backward"]
+        assert told == [
+            "1 stamps step back, by up to 1e+03 ms" if late else "the clock was set back 1 times, by up to 1.25 s"
+        ]
+        if late:
+            assert [piece.t.tolist() for piece in in_order(reader(samples, 4), [], size=9)] == [[0.0, 1.0, 2.0, 3.0]]
+        else:
+            with pytest.raises(ClockSetBackError):
+                list(in_order(reader(samples, 4), [], size=9))
+
+
 def test_what_comes_after_its_time_was_given():
     """Small steps back that add up to more than a second cannot be sorted in; a stamp that was given is a repeat."""
     for late, repeated in (((9.3, 8.5), True), ((9.3, 8.4), False)):
@@ -97,6 +115,21 @@ def test_what_comes_after_its_time_was_given():
         arranged.take(piece)
         assert arranged.rest().t.tolist() == [9.0, 9.3, 9.5, 10.0]
         assert "1 samples that repeat a stamp were dropped" in [note.text for note in arranged.notes()]
+
+
+@pytest.mark.parametrize("size", [1, 4, 40])
+@pytest.mark.parametrize(
+    ("start", "end", "rows"),
+    [(None, None, (0, 39)), (1.0, 3.5, (4, 14)), (None, 0.0, (0, 0)), (9.75, None, (39, 39)), (2.6, 2.75, (11, 11))],
+)
+def test_cuts_keep_both_their_ends(size, start, end, rows):
+    t = np.arange(40) / 4
+    samples = Samples(t, ("a",), t[:, None])
+    pieces = list(in_order(reader(samples, size), [], start, end, size=5))
+    again = list(streamed(reader(samples, size), start, end).pieces)
+    for found in (pieces, again):
+        assert np.concatenate([piece.t for piece in found]).tolist() == t[rows[0] : rows[1] + 1].tolist()
+        assert all(np.array_equal(piece.q[:, 0], piece.t) for piece in found)
 
 
 def test_a_cut_that_leaves_nothing_is_refused():

@@ -50,6 +50,18 @@ def some_messages(rng, count):
     return made
 
 
+def test_every_byte_that_is_no_value_stamp_frame_or_padding_fixes_the_layout():
+    message = joint_state(("a", "bcd"), 7 * 10**9, [np.array([1.0, 2.0])] * 3, "x")
+    assert len(message) == 108
+    free = {2, 3, *range(4, 12), 16, 17}  # options of the encapsulation, stamp, frame
+    free |= {18, 19, 30, 31, *range(64, 68), *range(88, 92)}  # padding, which may hold anything
+    free |= {*range(44, 60), *range(68, 84), *range(92, 108)}  # values
+    changed = [bytes((*message[:k], message[k] ^ 0x41, *message[k + 1 :])) for k in range(108)]
+    rows = by_layout.even_rows(np.frombuffer(b"".join(changed), np.uint8), 108 * np.arange(108), 108)
+    same = by_layout.agrees(by_layout.parse(message, "cdr"), rows)
+    assert set(np.flatnonzero(same)) == free
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_messages_agree_if_they_are_laid_out_alike(seed):
     rng = np.random.default_rng(seed)
@@ -107,6 +119,12 @@ def test_messages_cut_anywhere_are_damaged():
     assert layout.names == ("a",) and by_layout.stamps(layout, rows).tolist() == [3_000_000_000 * 10**9 + 5]
     assert by_layout.array(layout, rows, 0).tolist() == [[1.5]] and by_layout.array(layout, rows, 1) is None
     assert by_layout.array(layout, rows, 2).tolist() == [[2.5]] and by_layout.agrees(layout, rows).all()
+
+
+def test_how_many_joints_a_message_may_have():
+    assert len(by_layout.parse(joint_state(("a",) * 10_000, 5, [None] * 3), "cdr").names) == 10_000
+    with pytest.raises(DamagedDataError, match="the message claims 10001 joints"):
+        by_layout.parse(joint_state(("a",) * 10_001, 5, [None] * 3), "cdr")
 
 
 @pytest.mark.parametrize("names", [(), ("a",), ("a", "bcd")])

@@ -10,6 +10,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
+from ros2_dynid.recording import live_points
 from ros2_dynid.recording.bag.message_layout import parse
 from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.live import LiveStates, LiveStatistics, StampClock, stamp_ns
@@ -116,6 +117,15 @@ def test_a_stamp_clock_sees_through_delays_and_offsets():
     assert simulated.time_of(7 * 10**9, 1007.3) == pytest.approx(1007.1, abs=1e-3), "and the delay is seen again"
 
 
+def test_a_stamp_clock_that_was_set_back_sees_delays_again():
+    clock = StampClock()
+    assert clock.time_of(900 * 10**9, 50.0) == 50.0
+    assert clock.time_of(5 * 10**9, 51.0) == 51.0, "set back"
+    assert clock.time_of(6 * 10**9, 52.5) == pytest.approx(52.0, abs=1e-3), "half a second late"
+    assert clock.time_of(7 * 10**9, 53.25) == pytest.approx(53.0, abs=2e-3)
+    assert clock.time_of(900 * 10**9, 54.0) == 54.0, "ahead of all: the quickest so far"
+
+
 def test_a_stamp_clock_takes_messages_that_overtake_each_other_for_that():
     """Late ones in disorder are as late as they are: a clock that starts again would take them for new."""
     clock = StampClock()
@@ -203,6 +213,32 @@ def test_streamed_points_are_read_by_their_layout(names):
     assert points.read(whole) is not None
 
 
+def test_a_message_that_is_cut_is_not_read_by_the_layout_of_a_whole_one():
+    states, statistics = LiveStates(("a", "b")), LiveStatistics()
+    whole = message(("a", "b"), [1.0, 2.0], [3.0, 4.0], [5.0, 6.0])
+    for end in range(12, len(whole)):
+        assert states.take(whole).tau.tolist() == [5.0, 6.0]
+        assert states.take(whole[:end]) is None
+        statistics.take(whole)
+        statistics.take(whole[:end])
+    assert statistics.with_nan == statistics.without_effort == 0 and statistics.count == 2 * (len(whole) - 12)
+
+
+def test_messages_in_the_other_byte_order_are_read_too():
+    header = Header(stamp=Time(sec=3, nanosec=4), frame_id="base")
+    values = [np.array(x) for x in ([1.0, 2.0], [3.0, np.nan], [5.0, 6.0])]
+    big = bytes(
+        STORE.serialize_cdr(JointState(header, ["b", "a"], *values), JointState.__msgtype__, little_endian=False)
+    )
+    states, statistics = LiveStates(("a", "b")), LiveStatistics()
+    for data in (message(("b", "a"), [7.0, 8.0], [9.0, 9.0], [9.0, 9.0]), big, big):
+        found = states.take(data)
+        statistics.take(data)
+    assert found.q.tolist() == [2.0, 1.0] and found.tau.tolist() == [6.0, 5.0] and found.stamp == 3_000_000_004
+    assert np.isnan(found.dq[0]) and found.dq[1] == 3.0
+    assert statistics.problems() == ["velocity of a is NaN in 2 of 3 joint states"] and statistics.with_nan == 2
+
+
 def test_every_state_needs_all_joints_anew():
     states = LiveStates(("a", "b", "c"))
     for k in range(3):
@@ -247,6 +283,17 @@ def test_points_of_one_length_and_other_names():
             continue
         order = [names.index(name) for name in "abc"]
         assert np.array_equal(np.array(found), row[:, order])
+
+
+def test_points_of_a_form_that_is_known_are_not_read_field_by_field(monkeypatch):
+    """At 1 kHz: whatever the numbers and the stamp, the names and sizes are the same every time."""
+    parsed, points, read = [], LivePoints(("a", "b")), live_points._parsed
+    monkeypatch.setattr(live_points, "_parsed", lambda *args: parsed.append(1) or read(*args))
+    for k in range(20):
+        row = np.arange(6.0).reshape(3, 2) + k
+        found = points.read(trajectory(("b", "a"), [row], stamp=k))
+        assert np.array_equal(np.array(found), row[:, ::-1])
+    assert len(parsed) == 1
 
 
 def test_points_of_no_joints_are_none():

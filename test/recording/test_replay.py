@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bagmaker import EPOCH, ROS1, ROS2, plain_messages, write_bag, write_bag1
+from bagmaker import EPOCH, ROS1, ROS2, joint_state, plain_messages, write_bag, write_bag1
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.robot import Joint, Robot
 from ros2_dynid.recording.playback import TICK, Message, recorded_messages, timed
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.save import save_samples
@@ -52,6 +53,29 @@ def test_other_recordings_become_joint_states(tmp_path, form):
     assert np.array_equal([m.position for m in decoded], samples.q)
     assert np.array_equal([m.effort for m in decoded], samples.tau)
     assert decoded[0].name == list(samples.joint_names)
+
+
+@pytest.mark.parametrize("form", ["bag", "old.bag"])
+def test_what_is_played_is_of_the_topic_named_or_that_of_the_robot(tmp_path, form):
+    store = ROS1 if form == "old.bag" else ROS2
+    seq = 1 if form == "old.bag" else None
+    messages = [
+        (topic, EPOCH + 10 * k, joint_state(EPOCH + 10 * k, names, [k, k + 0.5][: len(names)], store=store, seq=seq))
+        for k in range(1, 5)
+        for topic, names in (("/left", ("a", "b")), ("/right", ("c",)))
+    ]
+    (write_bag1 if form == "old.bag" else write_bag)(tmp_path / form, messages)
+    with pytest.raises(InputError, match="2 topics carry joint states"):
+        list(recorded_messages(tmp_path / form))
+    robot = Robot("r", (Joint("b", 0), Joint("a", 1)))
+    for options, names in (({"topic": "/right"}, {"c"}), ({"robot": robot}, {"a", "b"})):
+        played = list(recorded_messages(tmp_path / form, **options))
+        decoded = [ROS2.deserialize_cdr(m.payload, "sensor_msgs/msg/JointState") for m in played]
+        assert [m.stamp - EPOCH for m in played] == [10, 20, 30, 40]
+        for k, m in enumerate(decoded, start=1):
+            assert set(m.name) == names
+            values = dict(zip(m.name, m.position, strict=True))
+            assert values == ({"c": k} if names == {"c"} else {"a": k, "b": k + 0.5})
 
 
 def test_dates_of_a_table_are_played(tmp_path):

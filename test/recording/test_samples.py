@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.signal import welch
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.in_order import joined_samples
 from ros2_dynid.recording.power_spectrum import power_spectrum, third_octaves
+from ros2_dynid.recording.read import read_samples
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import (
     Samples,
@@ -22,6 +24,7 @@ from ros2_dynid.recording.samples import (
     samples_of,
     shortened,
 )
+from ros2_dynid.recording.units import Units
 from ros2_dynid.recording.wrench import read_wrenches
 
 NAMES = ("a", "b", "c")
@@ -248,3 +251,36 @@ def test_wrenches_that_are_none_are_left_out_and_the_first_of_a_time_counts(tmp_
     np.savez(tmp_path / "y.npz", s=np.zeros((4, 6)))
     with pytest.raises(InputError, match="or no t"):
         read_wrenches(tmp_path / "y.npz", "s", 0)
+
+
+@pytest.mark.parametrize("form", ["csv", "npz"])
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_wrenches_of_a_table_count_from_where_its_joints_do(tmp_path, form, unit):
+    """Dates count from the first; times have the table's unit, and a rate stands for all of them."""
+    size = {"s": 1.0, "ms": 1e-3}[unit]
+    t, w = 1.7e9 + np.arange(20) / 4, np.arange(120.0).reshape(20, 6)
+    for name in ("time", "t", "stamp"):
+        path = tmp_path / f"{name}.{form}"
+        if form == "npz":
+            np.savez(path, **{name: t / size, "q": w[:, :1], "s": w})
+        else:
+            header = ",".join([name, "joint1.position", *(f"s.{x}" for x in ("fx", "fy", "fz", "tx", "ty", "tz"))])
+            rows = [[repr(float(a / size)), 0.0, *b] for a, b in zip(t, w, strict=True)]
+            wrench_table(path, header, rows)
+        reading = Reading(columns={"time": "stamp"} if name == "stamp" else None, units=Units(time=unit))
+        joints = read_samples(path, reading=reading)
+        found = read_wrenches(path, "s", joints.start_ns, reading)
+        np.testing.assert_allclose(found.t, joints.t, atol=1e-6)
+        np.testing.assert_allclose(found.t, np.arange(20) / 4, atol=1e-6)
+        np.testing.assert_array_equal(found.w, w)
+        even = read_wrenches(path, "s", joints.start_ns, replace(reading, rate=50.0))
+        np.testing.assert_allclose(even.t, np.arange(20) / 50.0)
+
+
+def test_wrenches_of_a_damaged_archive_are_refused(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", t=np.arange(400.0), s=np.random.default_rng(0).normal(size=(400, 6)))
+    data = (tmp_path / "a.npz").read_bytes()
+    for damaged in (data[:-30], data[:2000] + bytes(200) + data[2200:], b"rubbish", b""):
+        (tmp_path / "a.npz").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"it cannot be read: .*; give an npz file"):
+            read_wrenches(tmp_path / "a.npz", "s", 0)

@@ -105,8 +105,48 @@ def test_other_databases_are_refused(tmp_path):
         connection.execute("CREATE TABLE topics (id INTEGER)")
     with pytest.raises(InputError, match="has no tables of topics and messages"):
         SqliteFile(tmp_path / "x.db3")
+    for view in ("topics", "messages"):
+        database(tmp_path / f"{view}.db3", [(1, 5, b"x")])
+        with closing(sqlite3.connect(tmp_path / f"{view}.db3")) as connection, connection:
+            connection.execute(f"ALTER TABLE {view} RENAME TO old")
+            connection.execute(f"CREATE VIEW {view} AS SELECT * FROM old")
+        with pytest.raises(InputError, match="has no tables of topics and messages"):
+            SqliteFile(tmp_path / f"{view}.db3")
     (tmp_path / "y.db3").write_bytes(b"SQLite format 3\0" + bytes(200))
     with pytest.raises(InputError, match=r"damaged|no tables"):
         SqliteFile(tmp_path / "y.db3")
     odd = database(tmp_path / "z.db3", [], topics=[("one", "/j", "t", "cdr"), (2, "/k", "a/b", "cdr")])
     assert [c.topic for c in odd.channels] == ["/k"]
+
+
+def test_a_database_from_elsewhere_is_not_trusted(tmp_path):
+    file = database(tmp_path / "a#%20b?.db3", [(1, 5, b"x")])
+    with file._connect() as connection:
+        for pragma, value in (("trusted_schema", 0), ("cell_size_check", 1), ("query_only", 1), ("writable_schema", 0)):
+            assert connection.execute(f"PRAGMA {pragma}").fetchone() == (value,), pragma
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            connection.execute("DELETE FROM messages")
+    assert sizes(file) == [1] and [path.name for path in tmp_path.iterdir()] == ["a#%20b?.db3"]
+
+
+def test_how_many_descriptions_are_read(tmp_path):
+    kinds = [(f"a/msg/T{k}", "ros2msg", "float64 x") for k in range(10_001)]
+    topics = [(k, f"/t{k}", f"a/msg/T{9_999 + k}", "cdr") for k in range(2)]
+    file = database(tmp_path / "a.db3", [], topics=topics, definitions=kinds)
+    assert [channel.definition for channel in file.channels] == ["float64 x", ""]
+
+
+@pytest.mark.parametrize("place", [0.2, 0.7])
+def test_what_comes_before_a_damaged_page_is_read_and_the_rest_is_told_missing(tmp_path, place):
+    database(tmp_path / "a.db3", [(1, k, bytes([k % 256]) * 1000) for k in range(300)])
+    data = bytearray((tmp_path / "a.db3").read_bytes())
+    page = int(place * len(data) / 4096)
+    data[4096 * page : 4096 * (page + 1)] = b"\xff" * 4096
+    (tmp_path / "a.db3").write_bytes(data)
+    file = SqliteFile(tmp_path / "a.db3")
+    assert file.warnings == []
+    found = [(int(s), b.payload(k)) for b in file.blocks((1,)) for k, s in enumerate(b.stamp)]
+    assert found == [(k, bytes([k % 256]) * 1000) for k in range(len(found))]
+    assert (place - 0.1) * 300 < len(found) < (place + 0.1) * 300
+    (text,) = file.warnings
+    assert text.startswith("the database is cut or damaged: messages after the damage are missing (")

@@ -138,6 +138,22 @@ def test_a_session_says_what_its_bag_holds(tmp_path):
     assert (again.samples, again.gaps, again.longest_gap, again.duration) == (1, 0, 0.0, 0.0)
 
 
+def test_messages_are_logged_when_they_were_received(tmp_path):
+    session = Session("/arm/joint_states", 10)
+    stamps = 10**9 + np.arange(6) * 10 * MS
+    for k, message in enumerate(states_at(stamps)):
+        if k == 3:
+            session.begin(tmp_path / "bag", since_ns=0)
+        session.take(message, int(stamps[k]) + 4 * MS)
+    session.end()
+    session.save(tmp_path / "held")
+    for name in ("bag", "held"):
+        played = list(recorded_messages(tmp_path / name))
+        assert [m.stamp for m in played] == [int(s) + 4 * MS for s in stamps]
+        assert [stamp_ns(m.payload) for m in played] == stamps.tolist()
+        assert {m.topic for m in played} == {"/arm/joint_states"}
+
+
 @pytest.mark.parametrize("when", ["write", "poll"])
 def test_a_disk_that_fails_ends_the_bag_and_is_told_once(tmp_path, monkeypatch, when):
     session = Session("/joint_states", 3)

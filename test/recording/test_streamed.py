@@ -14,17 +14,17 @@ from ros2_dynid.recording.save import save_pieces
 from ros2_dynid.recording.streamed import _lateness, outline_of, streamed
 
 
-def awkward(seed: int) -> Samples:
+def awkward(seed: int, count: int = 3000) -> Samples:
     """Return samples that are late by up to 3 s in small steps, repeat stamps, lack times and a field, and a reset."""
     rng = np.random.default_rng(seed)
-    t = np.round(np.sort(rng.uniform(0, 60, 3000)), 2)  # with repeats
-    t[rng.integers(0, 3000, 20)] = np.nan
-    for begin in rng.integers(0, 2900, 8):
+    t = np.round(np.sort(rng.uniform(0, 60, count)), 2)  # with repeats
+    t[rng.integers(0, count, 20)] = np.nan
+    for begin in rng.integers(0, count - 100, 8):
         t[begin : begin + 4] = t[begin] - np.array([0.0, 0.9, 1.8, 2.7])
     t = np.concatenate((t, rng.permutation(np.arange(300)) * 1e-3))  # the clock is set back
     q = rng.normal(size=(len(t), 2))
     dq = np.full_like(q, np.nan)
-    dq[2000:] = 1.0
+    dq[count * 2 // 3 :] = 1.0
     return Samples(t, ("a", "b"), q, dq, np.full_like(q, np.nan), source="awkward", start_ns=10**18)
 
 
@@ -45,7 +45,7 @@ def in_pieces(samples: Samples, size: int):
 @pytest.mark.parametrize("size", (1, 17, 1000, 10_000))
 @pytest.mark.parametrize("cuts", ((None, None), (10.0, 40.0)))
 def test_pieces_are_the_whole(size, cuts):
-    samples = awkward(1 if size > 1 else 2)
+    samples = awkward(1) if size > 1 else awkward(2, 800)
     expected = cut(ordered(samples), *cuts)
     found = streamed(in_pieces(samples, size), *cuts)
     pieces = list(found.pieces)
@@ -85,13 +85,16 @@ def test_a_recording_that_grows_while_it_is_converted_leaves_nothing_behind(tmp_
     for name in ("a.csv", "a.npz", "a.mcap", "bag"):
         with pytest.raises(InputError, match="read again"):
             save_pieces(outline_of(samples), [samples, samples.take(slice(0, 5))], tmp_path / name, overwrite=False)
+        with pytest.raises(InputError, match="read again"):
+            save_pieces(outline_of(samples), [samples.take(slice(1, None))], tmp_path / name, overwrite=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_large_table_is_read_and_converted_in_parts(tmp_path, capsys):
-    rows = 30_000
-    q = np.random.default_rng(0).normal(size=(rows, 7))
-    samples = Samples(np.arange(rows) * 1e-3, tuple(f"j{k}" for k in range(7)), q, q + 1, None, q + 2)
+def test_a_large_table_is_read_and_converted_in_parts(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("ros2_dynid.recording.table.csv_file._READ", 1 << 20)
+    rows = 21_000
+    q = np.random.default_rng(0).normal(size=(rows, 2))
+    samples = Samples(np.arange(rows) * 1e-3, ("j0", "j1"), q, q + 1, None, q + 2)
     save_pieces(outline_of(samples), [samples], tmp_path / "in.csv", overwrite=False)
     assert sum(1 for _ in iter_samples(tmp_path / "in.csv")) > 1
     for target in ("out.npz", "out.mcap"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,10 @@ def test_maps_in_files(tmp_path):
         file.write_text(text)
         with pytest.raises(InputError, match="this is not a column map"):
             parse_columns(str(file))
+    for data in (b"\xff\xfe: time", b"[" * 20_000, b"- " * 20_000):
+        file.write_bytes(data)
+        with pytest.raises(InputError, match="this is not a column map"):
+            parse_columns(str(file))
     with pytest.raises(InputError, match="'time' is not a column map"):
         parse_columns("time")
 
@@ -139,7 +145,9 @@ def test_plain_numbers_are_read_at_once_and_others_cell_by_cell(monkeypatch):
     )
     assert len(slow) == 3
     np.testing.assert_array_equal(_numbers(["1  2", " 3 4 "], " ", [1], ["a", "b"], 1, "s"), [[2.0], [4.0]])
-    assert _numbers(["", "  "], ",", [0, 1], ["a", "b"], 1, "s").shape == (0, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _numbers(["", "  "], ",", [0, 1], ["a", "b"], 1, "s").shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +236,16 @@ def test_a_table_in_pieces(tmp_path, monkeypatch, read):
         list(iter_csv(file, None, {}, notes))
 
 
+def test_a_short_line_is_the_last_one_only_at_the_end_of_the_file(tmp_path, monkeypatch):
+    """Wherever a piece of the file ends: in its middle nothing is left out without an error."""
+    file = tmp_path / "a.csv"
+    file.write_text("time,a.position\n" + "0,1\n" * 3 + "5\n" + "6,1\n" * 20)
+    for read in range(17, 45):
+        monkeypatch.setattr(csv_file, "_READ", read)
+        with pytest.raises(InputError, match="line 5 has 1 columns, its header 2"):
+            list(iter_csv(file, None, {}, []))
+
+
 def test_decimal_commas_only_where_lines_are_cut_at_semicolons(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("time;a.position\n" + "0;1\n" * 4 + "0,5;2,5\n")
@@ -305,6 +323,9 @@ def test_names_of_an_archive(tmp_path):
         ({"t": np.arange(3)}, True, "there is no array 'q'"),
         ({"tau": np.arange(3)}, True, "there is no array 't'"),
         ({"t": np.arange(3), "q": np.zeros((3, 1, 1))}, False, "3 dimensions"),
+        ({"t": np.arange(3), "q": np.array(1.0)}, False, "q has shape"),
+        ({"t": np.arange(3), "q": np.zeros((3, 1)), "tau": np.zeros((2, 1))}, False, "tau has shape"),
+        ({"t": np.arange(3), "q": np.zeros((3, 1)), "tau": np.zeros(3, complex)}, False, "array 'tau' has type"),
         ({"t": np.arange(3), "q": np.array(["a", "b", "c"])}, False, "array 'q' has type"),
         ({"t": np.arange(3), "q": np.array([True, False, True])}, False, "array 'q' has type"),
     ],

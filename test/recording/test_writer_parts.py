@@ -9,6 +9,7 @@ import threading
 import time
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -159,6 +160,9 @@ def test_a_bag_without_messages_begins_when_it_was_made(tmp_path):
     information = yaml.safe_load((tmp_path / "bag" / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
     assert before <= information["starting_time"]["nanoseconds_since_epoch"] <= after
     assert information["duration"] == {"nanoseconds": 0} and information["relative_file_paths"] == ["other_0.mcap"]
+    with (tmp_path / "bag" / "other_0.mcap").open("rb") as stream:
+        statistics = make_reader(stream).get_summary().statistics
+    assert (statistics.message_start_time, statistics.message_end_time) == (0, 0)
     with pytest.raises(InputError, match="unknown compression 'lz4'; choose none or zstd"):
         BagWriter(tmp_path / "next", compression="lz4")
     assert not (tmp_path / "next").exists()
@@ -171,6 +175,9 @@ def test_nothing_stays_open_behind_a_bag(tmp_path):
     writer = BagWriter(tmp_path / "bag")
     syncer = writer._syncer
     assert syncer.is_alive() and syncer.daemon
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "bag" / "bag_0.mcap").stat().st_mode & 0o7777 == 0o644 & ~umask
     assert len(of_folder(tmp_path)) == 2, "the file, and the space in reserve"
     writer.write(writer.add_topic("/joint_states"), payload(), START)
     writer.flush()
@@ -214,9 +221,10 @@ def test_a_disk_without_room_for_the_reserve_is_refused_at_once(tmp_path, monkey
         assert len(chunks(tmp_path / "bag")) == 1
         return
     words = "File too large" if number == errno.EFBIG else "the disk is full"
-    with pytest.raises(InputError, match=f"{words}; free 2 MB at least, or record elsewhere"):
+    with pytest.raises(InputError, match=f"{words}; free 2 MB at least, or record elsewhere") as caught:
         BagWriter(tmp_path / "bag")
-    assert list(tmp_path.iterdir()) == [] and of_folder(tmp_path) == []
+    assert list(tmp_path.iterdir()) == [] and of_folder(tmp_path) == [], "though the error holds the writer"
+    assert caught.tb is not None
 
 
 def test_a_reserve_that_cannot_grow_does_not_end_the_bag(tmp_path, monkeypatch):
@@ -276,6 +284,14 @@ def test_syncing_that_fails_is_tried_again(tmp_path, monkeypatch):
     writer.close()
 
 
+def test_the_disk_is_asked_once_a_second_and_no_more_when_the_bag_is_closed(tmp_path):
+    writer, waited = BagWriter(tmp_path / "bag"), []
+    writer.close()
+    writer._wake = SimpleNamespace(wait=waited.append)
+    writer._sync_loop()
+    assert waited == [1.0]
+
+
 def _until(condition, seconds=5.0):
     end = time.perf_counter() + seconds
     while not condition():
@@ -295,6 +311,12 @@ def test_whatever_writes_holds_the_lock(tmp_path, monkeypatch):
 
         return call
 
+    class Numbers(dict):
+        def __getitem__(self, key):
+            seen.append(("a message's number", writer._lock.locked()))
+            return super().__getitem__(key)
+
+    writer._sequence = Numbers()
     for name in names:
         monkeypatch.setattr(writer, name, watched(getattr(writer, name)))
     channel = writer.add_topic("/joint_states")
@@ -303,7 +325,7 @@ def test_whatever_writes_holds_the_lock(tmp_path, monkeypatch):
     writer.poll()
     writer.flush()
     writer.close()
-    assert {name for name, _ in seen} == names
+    assert {name for name, _ in seen} == {*names, "a message's number"}
     assert all(locked for _, locked in seen) and not writer._lock.locked()
 
 
@@ -367,6 +389,12 @@ def test_bags_close_with_an_error_too(tmp_path):
         raise ZeroDivisionError
     assert len(chunks(tmp_path / "bag")) == 1
     assert not any(thread.name == "bag-sync" and thread is writer._syncer for thread in threading.enumerate())
+
+
+def test_the_space_left_is_that_of_the_disk_where_the_bag_will_be(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: asked.append(folder) or SimpleNamespace(free=7))
+    assert free_bytes(tmp_path / "a" / "b") == 7 == free_bytes(tmp_path) and asked == [tmp_path, tmp_path]
 
 
 def test_the_space_left_for_a_folder_that_is_not_there_yet(tmp_path):

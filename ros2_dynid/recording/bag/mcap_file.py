@@ -22,7 +22,6 @@ MAX_SUMMARY = 128 << 20
 MAX_DEFINITION = 4 << 20
 _BULK = 1 << 20
 _FOOTER = FRAME.size + 20 + len(mcap.MAGIC)
-_ENCODINGS = {"cdr": "cdr", "ros1": "ros1"}
 
 
 class _ForwardStream:
@@ -107,7 +106,6 @@ class McapFile:
             for block in self._walk(None):
                 for channel, count in zip(*np.unique(block.channel, return_counts=True), strict=True):
                     counts[int(channel)] = counts.get(int(channel), 0) + int(count)
-            self.warnings = list(dict.fromkeys(self.warnings))
         self.channels = [replace(channel, count=counts.get(channel.id, 0)) for channel in self._by_id.values()]
 
     def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
@@ -177,7 +175,7 @@ class McapFile:
         elif opcode == mcap.CHANNEL:
             key, schema, topic, encoding = fields.integer(2), fields.integer(2), fields.text(), fields.text()
             name, form, definition = self._schemas.get(schema, ("", "", ""))
-            channel = Channel(key, topic, type_name(name), _ENCODINGS.get(encoding, encoding), definition, form)
+            channel = Channel(key, topic, type_name(name), encoding, definition, form)
             self._by_id.setdefault(key, channel)
 
     def _walk(self, wanted: np.ndarray | None) -> Iterator[MessageBlock]:

@@ -59,7 +59,7 @@ def scan(data: bytes, start: int = 0, stop_at: tuple[int, ...] = ()) -> Scan:
         previous = size
         count = 1
         if alike >= _RUN:
-            count = min(_run(array, position, size), _MOST)
+            count = _run(array, position, size)
             alike = 0
         runs.append((position, size, count))
         position += size * count

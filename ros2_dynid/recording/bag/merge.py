@@ -259,13 +259,14 @@ def _chained(pieces: list[Piece]) -> list[Piece]:
     for piece in sorted(pieces, key=lambda piece: int(piece.stamp[0])):
         for k, other in enumerate(chains):
             same = (other.track.topic, other.track.names) == (piece.track.topic, piece.track.names)
-            if same and set(other.arrays) == set(piece.arrays) and other.stamp.max() < piece.stamp.min():
+            alike = set(other.arrays) == set(piece.arrays) or "q" in set(other.arrays) & set(piece.arrays)
+            if same and alike and other.stamp.max() < piece.stamp.min():
                 chains[k] = Piece(
                     piece.track,
                     np.concatenate((other.stamp, piece.stamp)),
                     np.concatenate((other.header, piece.header)),
                     np.concatenate((other.bag, piece.bag)),
-                    {name: np.concatenate((other.arrays[name], piece.arrays[name])) for name in piece.arrays},
+                    _stacked([other.arrays, piece.arrays]),
                 )
                 break
         else:

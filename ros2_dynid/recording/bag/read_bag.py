@@ -78,10 +78,10 @@ def _merge_notes(merger: Merger, topics: Sequence[str], wanted: Sequence[str] | 
         notes.append(repaired(f"{merger.dropped} samples were left out, since not all joints were published then"))
     if len(topics) > 1:
         notes.append(remark(f"joint states of several topics were joined: {', '.join(topics[:10])}"))
-    if wanted is not None:
-        extra = [name for name in merger.seen if name not in wanted]
-        if extra:
-            notes.append(remark(f"ignored joints not in the robot: {shortened(extra)}"))
+    extra = [name for name in merger.seen if name not in (merger.wanted or ())]
+    if extra:
+        which = "that appear only later" if wanted is None else "not in the robot"
+        notes.append(remark(f"ignored joints {which}: {shortened(extra)}"))
     return notes
 
 

@@ -98,20 +98,20 @@ class Rosbag1File:
             stream.seek(length, 1)
             return
         stored = stream.read(length)  # in any case: the next record begins behind it
+        messages: list[tuple[int, int, bytes]] = []
+        position = 0
         try:
             self._budget.spend(size)
             data = decompress(_COMPRESSIONS[kind], stored, size)
-            messages: list[tuple[int, int, bytes]] = []
-            position = 0
             while position < len(data):
                 head = _slice(data, position)
                 body = _slice(data, position + 4 + len(head))
-                position += 8 + len(head) + len(body)
                 fields = _fields(head)
                 messages += self._record((fields.get("op") or b"\0")[0], fields, body, wanted)
+                position += 8 + len(head) + len(body)
         except DamagedDataError as error:
-            self._warn(f"a damaged chunk was left out ({error})")
-            return
+            after = f" after {position} of {size} bytes" if position else ""
+            self._warn(f"a damaged chunk was left out{after} ({error})")
         if messages:
             yield _joined(messages)
 

@@ -91,7 +91,7 @@ class BagWriter:
         self._created = time.time_ns()
         self._lock = threading.Lock()
         self._file = self.path / f"{name or self.path.name}_0.mcap"
-        self._fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         self._position = 0
         self._reserve: IO[bytes] | None = None
         self._reserved = 0
@@ -142,9 +142,9 @@ class BagWriter:
     def write(self, channel: int, payload: bytes, log_time: int, publish_time: int | None = None) -> None:
         """Write one message; it reaches the file with its chunk, within a quarter of a second if poll() is called."""
         publish_time = log_time if publish_time is None else publish_time
-        data = mcap_write.message(channel, self._sequence[channel], log_time, publish_time, payload)
         with self._lock:
             self._check_open()
+            data = mcap_write.message(channel, self._sequence[channel], log_time, publish_time, payload)
             self._add(channel, np.array([log_time], np.int64), np.array([len(data)], np.int64), data)
             self._flush_if_due()
 
@@ -169,13 +169,13 @@ class BagWriter:
         )
         head["op"], head["length"], head["channel"] = 5, size - 9, channel
         head["log"] = head["publish"] = stamps
-        head["sequence"] = (self._sequence[channel] + np.arange(len(rows))) & 0xFFFFFFFF
-        rows[:, : mcap_write.RECORD_HEAD] = head.view(np.uint8).reshape(len(rows), -1)
         step = max(1, CHUNK_BYTES // size)
-        for begin in range(0, len(rows), step):
-            part = rows[begin : begin + step]
-            with self._lock:
+        with self._lock:
+            head["sequence"] = self._sequence[channel] + np.arange(len(rows))  # modulo 2**32
+            rows[:, : mcap_write.RECORD_HEAD] = head.view(np.uint8).reshape(len(rows), -1)
+            for begin in range(0, len(rows), step):
                 self._check_open()
+                part = rows[begin : begin + step]
                 self._add(channel, stamps[begin : begin + step], np.full(len(part), size), part.tobytes())
                 self._flush_if_due()
 
@@ -186,7 +186,7 @@ class BagWriter:
     def poll(self) -> None:
         """Write the chunk if it is a quarter of a second old: call it from a timer, for when messages stop coming."""
         with self._lock:
-            if not self._closed and self.error is None:
+            if not self._closed:
                 self._flush_if_due()
 
     def flush(self) -> None:
@@ -223,8 +223,7 @@ class BagWriter:
         for key, parts in chunk.index.items():
             count = self._topics[key].count + sum(len(stamps) for stamps, _ in parts)
             self._topics[key] = replace(self._topics[key], count=count)
-        if chunk.count:
-            self._first, self._last = min(self._first, chunk.first), max(self._last, chunk.last)
+        self._first, self._last = min(self._first, chunk.first), max(self._last, chunk.last)
 
     def _append(self, data: bytes) -> None:
         """Write all of data at the end, or nothing of it."""
@@ -254,9 +253,8 @@ class BagWriter:
         with self._lock:
             if self._closed:
                 return
-            if self.error is None:
-                self._flush()
-                self._finish()
+            self._flush()
+            self._finish()
 
     def _finish(self) -> None:
         """Complete the file as far as the disk lets us, and replace the provisional metadata.yaml."""

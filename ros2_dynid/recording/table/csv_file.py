@@ -137,9 +137,7 @@ def _numbers(lines: list[str], delimiter: str, use: list[int], header: list[str]
         return np.zeros((0, len(use)))
     try:
         separator = None if delimiter == " " else delimiter
-        values = np.loadtxt(lines, delimiter=separator, usecols=use, comments=None, ndmin=2, dtype=np.float64)
-        if len(values) == len(lines):
-            return values
+        return np.loadtxt(lines, delimiter=separator, usecols=use, comments=None, ndmin=2, dtype=np.float64)
     except (ValueError, IndexError):
         pass  # some cell is empty, quoted or wrong: look at each
     values = np.full((len(lines), len(use)), np.nan)
