@@ -175,7 +175,7 @@ def identify(
     draws, drawn = _draws(problem, options), None
     if draws is not None:
         report("prior", 0.81)
-        drawn = draws(fit)(None)
+        drawn = draws(fit, True)(None)
         found = drawn.estimate
     values, selection = {BASE: found.value}, None
     if options.essential:
@@ -195,9 +195,9 @@ def identify(
     quick = options.method is Method.WLS and not options.essential  # which are chosen by their error bars
     again = quick or tested is not problem
     tested_fit = fitter(options.method, tested, bars=not quick) if again else fit
+    tested_draws = draws if tested is problem else _draws(tested, options)
     # a prior that does not help the estimate is not weighed with bodies in every fold: that takes a while
     weighed = drawn is not None and drawn.weighing.bodies
-    tested_draws = draws if tested is problem and weighed else _draws(tested, options, bodies=weighed)
     made = partial(
         set_fits,
         tested,
@@ -207,7 +207,7 @@ def identify(
         essential_std=options.essential_std,
         dropped=None if selection is None else sum(step.dropped for step in selection.steps),
     )
-    fits = made(draw=None if tested_draws is None else tested_draws(tested_fit))
+    fits = made(draw=None if tested_draws is None else tested_draws(tested_fit, weighed))
     level = held_out_level(tested, found, fits[BASE])
     held_out = predicted_recordings(problem, validate, values, replace(found, sigma=level), options, report)
     validations = {
@@ -340,9 +340,11 @@ def _declared(robot: Robot, options: IdentifyOptions) -> Robot:
     return sensing(robot, options)
 
 
-def _draws(problem: Problem, options: IdentifyOptions, *, bodies: bool = True) -> Callable[[Fit], Draw] | None:
-    """Return what draws an estimator towards the prior asked for; None without one. bodies: whether it is weighed by
-    bodies that exist."""
+def _draws(problem: Problem, options: IdentifyOptions) -> Callable[[Fit, bool], Draw] | None:
+    """Return what draws an estimator towards the prior asked for, None without one.
+
+    It is also told whether to weigh the prior by bodies that exist; a given model is weighed without them.
+    """
     if problem.second is not None and (options.essential or options.prior not in ("auto", "none")):
         what = "efforts at the motors and torques at the links are fitted together: without a prior, and all parameters"
         raise InputError(what, Text("leave out ", Option("essential", True), " and ", Option("prior")))
@@ -350,10 +352,12 @@ def _draws(problem: Problem, options: IdentifyOptions, *, bodies: bool = True) -
         return None
     if options.prior not in PRIORS:
         prior = model_prior(problem, load_model(options.prior), options.prior)
-        return lambda fit: drawn_fit(problem.information, fit, prior, force=True)
+        return lambda fit, bodies: drawn_fit(problem.information, fit, prior, force=True)
     described = described_prior(problem, guess=options.prior == "auto")
-    force, serve = options.prior == "urdf", bodies_served(problem) if bodies else None
-    return lambda fit: drawn_fit(problem.information, fit, described, force=force, serve=serve)
+    force, serve = options.prior == "urdf", bodies_served(problem)
+    return lambda fit, bodies: drawn_fit(
+        problem.information, fit, described, force=force, serve=serve if bodies else None
+    )
 
 
 def bodies_served(problem: Problem) -> Serve | None:

@@ -170,6 +170,9 @@ class OnlineEstimator:
         return replace(rows, keep=rows.keep & (rows.t > self._last_row + 1e-9))
 
     def _add(self, block: Block) -> None:
+        if self.blocks and block.start < self.blocks[-1].start:  # the clock was set back: what is old stays old
+            back = self.blocks[-1].end - block.start
+            self.blocks = [replace(one, start=one.start - back, end=one.end - back) for one in self.blocks]
         if self.blocks and self.blocks[-1].end - self.blocks[-1].start < 0.6 * self._length:
             self.blocks[-1] = self._joined(self.blocks[-1], block)
         else:
@@ -222,9 +225,9 @@ class OnlineEstimator:
         history = np.array(self._history)
         grid = np.arange(history[0, 0], history[-1, 0], 1.0 / REMEMBERED)
         period = period_of(np.column_stack([np.interp(grid, history[:, 0], q) for q in history.T[1:]]), REMEMBERED)
-        count = 0 if period is None else min(BLOCKS, int(period / self._length))
-        if period is None or count < FEWEST_PHASES:
+        if period is None or period < FEWEST_PHASES * self._length:
             return ()
+        count = min(BLOCKS, int(period / self._length))
         places = phase_of(np.array([0.5 * (block.start + block.end) for block in blocks]), period, count)
         together = []
         for k in np.unique(places):

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification import account, judgement
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Problem, wls
+from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.friction_selection import Trial
 from ros2_dynid.identification.estimators.prior import Drawn, Weighing
 from ros2_dynid.identification.model_file import BASE, SetErrors, TorqueError
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.outcome import FrictionRow, FrictionTrial, PriorUse, SensorRow
+from ros2_dynid.identification.outcome import (
+    Delay,
+    EliminationStep,
+    FrictionRow,
+    FrictionTrial,
+    IdentifyOutcome,
+    PriorUse,
+    SecondSensor,
+    SensorRow,
+)
 from ros2_dynid.identification.physical.essential import Essential, Step
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.torque_std import LEFT_OUT, band_level
@@ -40,6 +53,7 @@ from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import DRIVE, PRISMATIC
 from ros2_dynid.notes import remark
 from ros2_dynid.sim.truth import true_parameters
+from ros2_dynid.version import __version__
 
 ROBOT = load_robot("demo3")
 RNG = np.random.default_rng
@@ -134,6 +148,23 @@ def test_sensors_as_used_and_as_found():
     assert account.sensor_rows(robot, {a: SensorSide((), False, 0.5)})[a] == SensorRow("motor", "motor", False, 0.5)
 
 
+def test_second_efforts_have_errors_biases_and_drives_of_their_own(monkeypatch):
+    """Two joints of three, after the delay of the second stream; a bias that is not determined has no bar."""
+    problem, _ = problem_of()
+    layout = ColumnLayout(2, 1, 0, 0, 3)
+    value, std = np.array([9.0, 9.0, 9.0, 0.5, -0.25, 0.75]), np.array([9.0, 9.0, 9.0, 9.0, 0.1, np.inf])
+    found = SimpleNamespace(layout=layout, value=value, std=std)
+    robot = replace(ROBOT, joints=tuple(replace(j, felt=("Fc",) if k == 2 else ()) for k, j in enumerate(ROBOT.joints)))
+    two = SimpleNamespace(joints=(1, 2), robot=robot, estimate=lambda: found)
+    monkeypatch.setattr(account, "second_errors", lambda given, estimate: [(6.0, 8.0, 9), (0.0, 0.0, 0)])
+    monkeypatch.setattr(account, "drive_values", lambda given, estimate, joint: {"Fv": (-1.0 - joint, 0.1 * joint)})
+    rows = account.second_sensors(replace(problem, second=two))
+    assert rows == {
+        ROBOT.active_names[1]: SecondSensor("link", TorqueError(2.0, 0.75), -0.25, 0.1, {"Fv": -2.0}, {"Fv": 0.1}),
+        ROBOT.active_names[2]: SecondSensor("link+Fc", TorqueError(0.0, 0.0), 0.75, None, {"Fv": -3.0}, {"Fv": 0.2}),
+    }
+
+
 def test_sensors_at_the_links_are_told_with_the_option_that_declares_them():
     link, sure, open_side = SensorSide((), True, 0.01), SensorSide(DRIVE, True, 0.4), SensorSide(DRIVE, False, 0.3)
     dry = SensorSide(("Fc",), True, 0.01)
@@ -143,6 +174,8 @@ def test_sensors_at_the_links_are_told_with_the_option_that_declares_them():
     assert options_of(alike.text) == [("sensor", "link")]
     (some,) = account.sensor_remarks({"a": link, "b": sure})
     assert some.text.startswith("the efforts of a look") and options_of(some.text) == [("sensor", "a=link")]
+    (two,) = account.sensor_remarks({"a": link, "b": sure, "c": link})
+    assert two.text.startswith("the efforts of a, c look") and options_of(two.text) == [("sensor", "a=link,c=link")]
     (mixed,) = account.sensor_remarks({"a": link, "b": dry})
     assert mixed.text.startswith("the efforts look") and options_of(mixed.text) == [("sensor", "a=link,b=link+Fc")]
 
@@ -152,6 +185,7 @@ def test_sensors_at_the_links_are_told_with_the_option_that_declares_them():
     [
         ({}, None, ""),
         ({"a": 0.95, "b": 0.85, "all": 0.9}, Level.GOOD, ""),
+        ({"a": 0.89, "b": 0.91, "all": 0.899}, Level.WARNING, "too few at a:"),
         ({"a": 0.95, "b": 0.85, "c": 0.6, "all": 0.89}, Level.WARNING, "too few at b, c:"),
     ],
 )
@@ -191,6 +225,13 @@ def test_the_elimination_is_told_with_the_share_of_torque():
     W = np.abs(regressor(ROBOT, *every[:3])[:, :, problem.base.columns(ROBOT)]).max(axis=0)
     share = np.max(W * np.abs(found.base) / np.abs(every[3]).max(axis=0)[:, None], axis=0)
     np.testing.assert_allclose([told.torque_share[name] for name in names], share, rtol=1e-9)
+    for empty in (0, 1):  # a recording without rows says nothing
+        parts = [replace(p, segments=()) if k == empty else p for k, p in enumerate(problem.prepared)]
+        told = account.elimination_of(replace(problem, prepared=tuple(parts)), Essential((1,), found, steps))
+        p = problem.prepared[1 - empty]
+        W = np.abs(regressor(ROBOT, p.q, p.dq, p.ddq)[:, :, problem.base.columns(ROBOT)]).max(axis=0)
+        share = np.max(W * np.abs(found.base) / np.abs(p.tau).max(axis=0)[:, None], axis=0)
+        np.testing.assert_allclose([told.torque_share[name] for name in names], share, rtol=1e-9)
 
 
 def test_provenance():
@@ -210,6 +251,13 @@ def test_provenance():
     assert told["validated_by"] == {"data": "cross-validation", "folds": 4, "left_out": "parts of the period"}
     assert told["verdict"][0]["level"] == "good" and told["notes"] == ["note 0", "more 0", "note 1", "more 1"]
     assert account.provenance(options, problem, found, validation, (), "dynid identify")["command"] == "dynid identify"
+    others = (problem.prepared[0], replace(problem.prepared[1], filter=replace(problem.prepared[1].filter, rate=7.0)))
+    told = account.provenance(options, replace(problem, prepared=others), found, validation, (), "")
+    assert told["filter"]["rate"] == pytest.approx(100.0) and told["data"][1]["rate"] == 7.0
+    created = datetime.fromisoformat(told["created"])
+    assert created.utcoffset() == timedelta(0) and created.microsecond == 0
+    assert told["delay"]["value"] == pytest.approx(found.delay)
+    assert told["versions"]["ros2_dynid"] == __version__ and told["versions"]["numpy"] == np.__version__
     # singular values of W, each joint's rows over its error, columns of unit norm, no delay
     W = np.vstack(
         [
@@ -306,6 +354,8 @@ def test_what_the_held_out_errors_are_of():
     wanted = np.sqrt(np.maximum(whole.sigma**2, rms**2 - LEFT_OUT * np.array(explained)))
     np.testing.assert_allclose(level, wanted, rtol=1e-9)
     np.testing.assert_array_equal(band_level(problem.information, whole, None), whole.sigma)
+    few = replace(problem, information=problem.information.take(range(4)))
+    np.testing.assert_array_equal(judgement.held_out_level(few, whole, fit), whole.sigma)
     large = band_level(problem.information, whole, 3.0 * whole.sigma)
     np.testing.assert_allclose(large, np.sqrt(9.0 * whole.sigma**2 - LEFT_OUT * np.array(explained)), rtol=1e-9)
 
@@ -436,6 +486,113 @@ def test_the_verdict_hears_of_the_prior_and_of_the_length():
     assert any(f"a priori model has {100 * error:.0f} %" in remark.text for remark in told)
     without = judgement.verdict_of(replace(problem, prior=0.0 * problem.prior), found, fit, HeldOut(), {})
     assert not any("a priori model" in remark.text for remark in without)
+
+
+def test_the_verdict_hears_of_colours_terms_and_all_recordings():
+    problem, _ = problem_of()
+    found = wls(problem.information)
+    fit = torque_errors(ROBOT.active_names, problem.information, found.value)
+    heard = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judgement, "verdict", lambda given: heard.append(given) or ["said"])
+        terms = (FrictionTerm(2, FrictionKind.LOAD),)
+        white = {ROBOT.active_names[1]: Whiteness(0.5, 0.001)}
+        tested = HeldOut(fit, ValidatedBy.RECORDINGS)
+        told = judgement.verdict_of(replace(problem, terms=terms), found, fit, tested, white)
+    (seen,) = heard
+    assert told == ["said"] and seen.seconds == pytest.approx(2.99 + 1.99)
+    assert [joint.coloured for joint in seen.joints] == [False, True, False]
+    assert {p.name for p in seen.parameters if p.shared} == {"Fv2", "Fc2"}
+    assert seen.held_out == seen.fit == fit["all"].relative and seen.tested == "held-out recordings"
+
+
+def test_wrong_data_are_refused_by_the_first_recording_or_by_that_which_contradicts(monkeypatch):
+    problem, _ = problem_of()
+    found = wls(problem.information)
+    calls = []
+    finding = SimpleNamespace(certain=False)
+
+    def diagnosed(given, friction):
+        calls.append(("diagnose", given, friction))
+        return SimpleNamespace(findings=(finding,))
+
+    monkeypatch.setattr(judgement, "diagnose", diagnosed)
+    monkeypatch.setattr(judgement, "refuse", lambda *given: calls.append(("refuse", *given)))
+    monkeypatch.setattr(judgement, "refuse_contradictions", lambda *given: calls.append(("contradict", *given)))
+    assert judgement.refuse_wrong_data(problem, found, "stribeck") == (finding,)
+    assert calls == [
+        ("diagnose", problem, "stribeck"),
+        ("refuse", (finding,), "run0"),
+        ("contradict", problem.information, found.value, ["run0", "run1"]),
+    ]
+
+
+def test_an_estimate_is_impossible_where_few_positions_show_it():
+    """An inertia that is negative at one position of fifty: enough positions are looked at to see it."""
+    base = base_parameters(ROBOT)
+    value = base.values(ROBOT, true_parameters(ROBOT, 3))
+    q = RNG(1).uniform(-np.pi, np.pi, (2000, 3))
+    first = base.leaders.index("ZZ1")
+
+    def share(less):
+        moved = value.copy()
+        moved[first] -= less
+        chi = np.zeros(len(standard_names(ROBOT)))
+        chi[base.columns(ROBOT)] = moved
+        return moved, np.mean(np.linalg.eigvalsh(inertia_matrix(ROBOT, chi, q))[:, 0] < 0.0)
+
+    low, high = 0.0, 100.0
+    while high - low > 1e-3:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if share(middle)[1] < 0.02 else (low, middle)
+    moved, few = share(high)
+    assert 0.01 < few < 0.03 and not judgement.possible(ROBOT, base, moved)
+    assert judgement.possible(ROBOT, base, value)
+
+
+@pytest.mark.parametrize(("bodies", "served"), [(0.0209, "consistent"), (0.0211, "base"), (0.01, "consistent")])
+def test_bodies_are_served_unasked_where_they_predict_as_well(bodies, served):
+    def errors(x):
+        return {"all": TorqueError(1.0, x)}
+
+    sets = {
+        "base": SetErrors(errors(0.9), errors(0.02)),
+        "consistent": SetErrors(errors(0.1), errors(bodies)),
+    }
+    assert judgement.served_set(sets, asked=False) == served
+    fitted = {"base": SetErrors(errors(0.02), {}), "consistent": SetErrors(errors(bodies), {})}
+    assert judgement.served_set(fitted, asked=False) == served
+    three = {"base": SetErrors(errors(0.5), {}), "essential": fitted["base"], "consistent": fitted["consistent"]}
+    assert judgement.served_set(three, asked=False) == ("consistent" if served == "consistent" else "essential")
+    assert judgement.served_set(three, asked=True) == "consistent"
+    assert judgement.served_set({"consistent": sets["consistent"]}, asked=False) == "consistent"
+
+
+def test_what_is_not_said_has_its_default():
+    """Of results that a caller makes without every field."""
+    outcome = IdentifyOutcome(
+        (), (), {}, {}, {}, {}, None, 0, Method.WLS, None, Delay(0.0, None), (), (), 1.0
+    )  # fmt: skip
+    assert (outcome.validated_by, outcome.folds, outcome.serve) == (ValidatedBy.NOTHING, 0, "base")
+    assert (outcome.elimination, outcome.consistency, outcome.prior, outcome.recommended) == (None,) * 4
+    step = EliminationStep("a", None, 1.0, 2.0, True)
+    assert (step.growth, step.allowed) == (0.0, 0.0) and SensorRow("motor") == SensorRow("motor", None, True, None)
+    tried = Step(1, 0.5, 1.0, 2.0, True)
+    assert (tried.growth, tried.allowed) == (0.0, 0.0)
+    side = SensorSide((), True, 0.1)
+    assert (side.growth, side.scatter) == (0.0, 0.0)
+    seen = evidence.Evidence((), (), 0.1)
+    assert (seen.cond, seen.delay, seen.delay_std, seen.seconds) == (1.0, 0.0, np.inf, np.inf)
+    assert (HeldOut().folds, HeldOut().by) == (0, ValidatedBy.NOTHING)
+
+
+def test_no_more_rows_than_pictures_show_are_kept():
+    """4000 of a recording; with one more, every second."""
+    for count in (4000, 4001):
+        problem, _ = problem_of((count,))
+        compared = compare_torques(ROBOT, problem.base, problem.prepared, problem.prior, problem.prior)
+        for kept in (compared.data.t, fitted_torques(problem, problem.prior).data.t):
+            assert len(kept) == (4000 if count == 4000 else 2001)
 
 
 def test_recordings_not_fitted_to_are_predicted_by_every_set():

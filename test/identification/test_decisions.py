@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from motions import slow_motion
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
@@ -484,18 +485,6 @@ def test_the_joint_without_which_the_others_agree_best_is_put_right_first(monkey
 # --- one joint's own evidence
 
 
-def slow_motion(seed=0, count=1200):
-    rng, time = np.random.default_rng(seed), np.arange(count) / 100.0
-    q, dq, ddq = np.zeros((3, count, 3))
-    for j in range(3):
-        for w in rng.uniform(0.6, 6.0, 5):
-            a, phase = rng.uniform(0.2, 0.5), rng.uniform(0.0, 6.0)
-            q[:, j] += a * np.sin(w * time + phase)
-            dq[:, j] += a * w * np.cos(w * time + phase)
-            ddq[:, j] -= a * w**2 * np.sin(w * time + phase)
-    return q, dq, ddq
-
-
 def true_chi(friction=1.0):
     chi, names = standard_vector(ROBOT), standard_names(ROBOT)
     for j in (1, 2, 3):
@@ -636,6 +625,10 @@ def side(felt, sure, share=0.01):
         ({"a": side((), True), "b": side(("Fc",), False), "c": side(DRIVE, True)}, {"a": ()}),
         ({"a": side((), False), "b": side(("Fc",), False)}, {}),
         ({"a": side(("Fc",), True), "b": side(("Fv", "Fc"), False)}, {"a": ("Fc",), "b": ("Fc",)}),
+        # half of them hold Fc: each has its own; more than half: all do
+        ({"a": side(("Fc",), True), "b": side((), True)}, {"a": ("Fc",), "b": ()}),
+        ({"a": side(("Fc",), True), "b": side((), True), "c": side(("Fc",), True)}, dict.fromkeys("abc", ("Fc",))),
+        ({"a": side(("Fc",), True), "b": side((), True), "c": side((), True)}, {"a": ("Fc",), "b": (), "c": ()}),
     ],
 )
 def test_joints_that_do_not_tell_follow_those_that_do(sides, found):
@@ -661,7 +654,8 @@ ALL, DRY, SLIDE, FULL = (0, 1, 2, 3), (0, 1, 3), (0,), ()
     [
         # nothing is needed: the smallest law is best
         ([(9.0, 10.0, 11.0, 12.0)] * 4, 0.01, ((), True, 0.0, 0.0)),
-        ([(9.0, 10.0, 11.0, 12.0)] * 4, 0.06, ((), False, 0.0, 0.0)),
+        ([(9.0, 10.0, 11.0, 12.0)] * 4, 0.049, ((), True, 0.0, 0.0)),
+        ([(9.0, 10.0, 11.0, 12.0)] * 4, 0.051, ((), False, 0.0, 0.0)),
         # all of it is
         (
             [(90.0, 80.0, 70.0, 10.0), (91.0, 80.0, 71.0, 10.0), (92.0, 81.0, 72.0, 11.0)],
@@ -692,6 +686,16 @@ def test_the_smallest_law_within_the_scatter_of_the_best(errors, share, expected
     assert sensor_side._compared(folds[:2], COLUMNS, sensor_side.LAWS, share) == sensor_side.SensorSide(
         DRIVE, False, share
     )
+
+
+@pytest.mark.parametrize(("mean", "felt"), [(0.16, ("Fc",)), (0.18, ("Fv", "Fc"))])
+def test_a_law_may_be_worse_than_the_best_by_one_standard_error(mean, felt):
+    """Four folds whose errors grow by a mean and a zigzag of 0.3: the standard error of their sum is 4 * 0.1732."""
+    folds = []
+    for swing in (0.3, -0.3, 0.3, -0.3):
+        errors = {ALL: 90.0, DRY: 10.0 + mean + swing, SLIDE: 10.0, FULL: 10.5}
+        folds.append(Fold(errors))
+    assert sensor_side._compared(folds, COLUMNS, sensor_side.LAWS, 0.01).felt == felt
 
 
 def test_sides_from_rows_and_the_share_of_viscous_friction():

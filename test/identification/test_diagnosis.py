@@ -129,6 +129,15 @@ def test_a_wrong_mounting_is_named_with_the_true_direction(name, gravity):
         (EffortEvidence(friction_r=-0.6), True, False),
         (EffortEvidence(friction_r=-0.4), False, False),
         (EffortEvidence(inertia=-1.0), True, False),
+        (EffortEvidence(friction_r=-0.51), True, False),
+        (EffortEvidence(friction_r=-0.49), False, False),
+        (EffortEvidence(friction_r=-0.6, gravity_r=0.51), False, False),
+        (EffortEvidence(friction_r=-0.6, gravity_r=0.49), True, False),
+        (EffortEvidence(friction_r=0.51, inertia=-1.0), False, False),
+        (EffortEvidence(friction_r=0.49, inertia=-1.0), True, False),
+        (EffortEvidence(gravity_r=0.81, gravity_scale=31.0), False, True),
+        (EffortEvidence(gravity_r=0.79, gravity_scale=31.0), False, False),
+        (EffortEvidence(gravity_r=0.9, gravity_scale=0.034), False, False),
         (EffortEvidence(friction_r=-0.6, gravity_r=0.6), False, False),  # gravity supports the sign
         (EffortEvidence(friction_r=-0.6, inertia=1.0), False, False),  # so does inertia
         (EffortEvidence(friction_r=0.6, inertia=-1.0), False, False),  # and friction
@@ -161,6 +170,16 @@ def test_evidence_of_a_joint(evidence, is_reversed, wrong_unit):
         (Factor(3.0, 0.4), True),
         (Factor(3.0, 0.4, freedom=5.0), False),
         (Factor(1.0, np.inf), False),
+        # chance makes 4.26 standard deviations once in 100 000, and 3.09 once in 1000
+        (Factor(4.0, 4.0 / 4.2), False),
+        (Factor(0.3, 0.3 / 4.3), True),
+        (Factor(0.3, 0.3 / 4.2), False),
+        (Factor(3.0, 2.0 / 4.3), True),
+        (Factor(3.0, 2.0 / 4.2), False),
+        (Factor(-1.0, 1.0 / 3.12), True),
+        (Factor(-1.0, 1.0 / 3.06), False),
+        (Factor(-0.26, 0.01), True),
+        (Factor(-0.24, 0.01), False),
     ],
 )
 def test_factor_of_a_joint(factor, wrong):
@@ -178,6 +197,17 @@ def test_factor_of_a_joint(factor, wrong):
         (0.1, 0.9, 178.0, True, True, True),  # on the ceiling
         (0.1, 0.9, 178.0, False, False, False),  # all efforts reversed
         (0.1, 0.9, 120.0, False, True, True),
+        (0.1, 0.9, 24.0, True, False, False),
+        (0.1, 0.9, 26.0, True, True, True),
+        (0.1, 0.9, 154.0, False, True, True),
+        (0.1, 0.9, 156.0, False, False, False),
+        (0.1, 0.9, 156.0, True, True, True),
+        (0.1, 0.141, 90.0, True, False, False),
+        (0.1, 0.144, 90.0, True, True, True),
+        (0.59, 0.95, 90.0, True, True, False),
+        (0.61, 0.95, 90.0, True, False, False),
+        (0.34, 0.9, 90.0, True, True, True),
+        (0.36, 0.9, 90.0, True, True, False),
     ],
 )
 def test_mounting(error, described, angle, brakes, wrong, certain):

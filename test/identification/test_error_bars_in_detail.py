@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 from scipy.fft import dct
 
+from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife, slowest
 from ros2_dynid.identification.estimators.information import Block, Information
@@ -76,9 +77,10 @@ def test_neighbours_with_errors_in_common_are_joined_in_pairs_of_their_recording
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 @pytest.mark.parametrize("correlated", [0.0, 0.25, 0.5, 1.0])
-def test_blocks_are_joined_where_the_correlation_is_no_chance(seed, correlated):
-    found = moments_of(30, seed, correlated)
-    groups = [(k,) for k in range(30)]
+@pytest.mark.parametrize("count", [30, 24, 12, 11])
+def test_blocks_are_joined_where_the_correlation_is_no_chance(seed, correlated, count):
+    found = moments_of(count, seed, correlated)
+    groups = [(k,) for k in range(count)]
     while len(groups) >= 12:
         now = joined(found, groups)
         g = now.g / np.sqrt(np.sum(now.g**2, axis=0))
@@ -88,7 +90,7 @@ def test_blocks_are_joined_where_the_correlation_is_no_chance(seed, correlated):
         even = len(groups) - len(groups) % 2
         groups = [a + b for a, b in zip(groups[:even:2], groups[1:even:2], strict=True)]
         if even < len(now.g):
-            groups[-1] = groups[-1] + (29,)
+            groups[-1] = groups[-1] + (count - 1,)
     wanted = jackknife(joined(found, groups), grow=False)
     covariance, dof = jackknife(found)
     np.testing.assert_allclose(covariance, wanted[0], rtol=1e-9)
@@ -112,6 +114,123 @@ def test_errors_that_come_again_with_the_period_widen_the_bars_where_that_is_cle
     factor = np.where(shared > 1.5, shared, 1.0)
     np.testing.assert_allclose(np.diag(wide), np.diag(plain) * factor, rtol=1e-9)
     np.testing.assert_allclose(wide[0, 1], plain[0, 1] * np.sqrt(factor[0] * factor[1]), rtol=1e-9)
+
+
+def test_blocks_of_the_period_have_their_own_freedom_and_are_never_joined():
+    """Sums over one period come again: neighbours that have errors in common stay blocks of their own."""
+    time, phases = moments_of(8, 5, recordings=range(8)), moments_of(30, 2, 1.0)
+    other, its_dof = jackknife(phases, grow=False)
+    assert not np.allclose(np.diag(other), np.diag(jackknife(phases)[0]), rtol=1e-3), "joining would tell"
+    plain, dof = jackknife(time)
+    assert dof == 7 and abs(its_dof - dof) > 0.5
+    for size in (3.0, 0.1):
+        ratio = size**2 * np.diag(other) / np.diag(plain)
+        shared = np.sqrt(ratio * np.exp(np.mean(np.log(ratio))))
+        wider = np.sqrt(np.where(shared > 1.5, shared, 1.0))
+        assert np.all(shared > 1.5) == (size == 3.0)
+        scaled = Moments(phases.A, size * phases.g, phases.recording)
+        found, freedom = jackknife(Moments(time.A, time.g, time.recording, scaled))
+        np.testing.assert_allclose(found, plain * np.outer(wider, wider), rtol=1e-7)
+        assert freedom == pytest.approx(its_dof if size == 3.0 else dof)
+
+
+def test_parameters_that_nobody_feels_leave_the_bars_of_the_others_alone():
+    """Neither what is joined nor the factor of the slow part changes, and their own variance is zero."""
+    found, more = moments_of(24, 8, 0.6), 20
+    g = found.g / np.sqrt(np.sum(found.g**2, axis=0))
+    common = np.sum(g[1:] * g[:-1], axis=0)
+    assert common.mean() > 1.5 / np.sqrt(24) > common.max() / 2.3, (
+        "blocks are joined for the mean of those that are felt"
+    )
+    A = np.zeros((24, PARAMETERS + more, PARAMETERS + more))
+    A[:, :PARAMETERS, :PARAMETERS] = found.A
+    g = np.column_stack((found.g, np.zeros((24, more))))
+    phases = Moments(A[:6], 9.0 * g[:6], np.zeros(6))
+    for by_phase, alone in ((None, None), (phases, Moments(found.A[:6], 9.0 * found.g[:6], np.zeros(6)))):
+        covariance, dof = jackknife(Moments(A, g, found.recording, by_phase))
+        wanted, its_dof = jackknife(Moments(found.A, found.g, found.recording, alone))
+        np.testing.assert_allclose(covariance[:PARAMETERS, :PARAMETERS], wanted, rtol=1e-9)
+        assert not covariance[PARAMETERS:].any() and dof == its_dof
+    exact = Moments(found.A, 0.0 * found.g, found.recording, Moments(found.A, 0.0 * found.g, found.recording))
+    covariance, dof = jackknife(exact)
+    assert not covariance.any() and dof == 23.0
+
+
+def test_the_end_of_a_recording_is_no_neighbour_of_the_next_ones_beginning():
+    """Recordings of two blocks with errors of their own; each begins with the error that the one before ended with."""
+    rng = np.random.default_rng(1)
+    plain = moments_of(24, 1, recordings=np.repeat(np.arange(12.0), 2).tolist())
+    noise = rng.normal(size=(13, PARAMETERS))
+    g = np.repeat(noise, 2, axis=0)[1:-1]
+    found = Moments(plain.A, (g - g.mean(axis=0)) * np.array([1.0, 1e3, 1e-3]), plain.recording)
+    across = np.sum(found.g[1::2][:-1] * found.g[2::2], axis=0) / np.sum(found.g**2, axis=0)
+    assert across.mean() > 1.5 / np.sqrt(24)
+    covariance, dof = jackknife(found)
+    wanted, its_dof = jackknife(found, grow=False)
+    np.testing.assert_array_equal(covariance, wanted)
+    assert dof == its_dof
+
+
+def test_any_number_of_blocks_is_left_out_one_by_one():
+    found = moments_of(300, 4, recordings=range(300))
+    covariance, dof = jackknife(found)
+    total = found.A.sum(axis=0)
+    moves = np.array([np.linalg.solve(total - A, g) for A, g in zip(found.A, found.g, strict=True)])
+    np.testing.assert_allclose(covariance, moves.T @ moves, rtol=1e-8)
+    assert dof == 299
+
+
+def test_parameters_that_are_hard_to_tell_apart_have_wide_bars_not_none():
+    found = moments_of(8, 7, recordings=range(8))
+    mix = np.array([[1.0, 0.0, 0.0], [1.0, 1e-7, 0.0], [0.0, 0.0, 1.0]])  # of sizes 1 and 1e-4
+    near = Moments(mix @ found.A @ mix.T, found.g @ mix.T, found.recording)
+    back = np.linalg.inv(mix).T
+    wanted = back @ jackknife(found)[0] @ back.T
+    np.testing.assert_allclose(jackknife(near)[0], wanted, rtol=1e-3)
+
+
+def test_a_block_without_which_nothing_is_known_keeps_its_score():
+    """Of two parameters, one is told by the first block alone: without it there is no estimate to compare with."""
+    A = np.tile(np.diag([4.0, 0.0]), (5, 1, 1))
+    A[0, 1, 1] = 2.0
+    g = np.array([[1.0, 0.4], [-2.0, 0.0], [0.5, 0.0], [0.25, 0.0], [0.25, 0.0]])
+    covariance, _ = jackknife(Moments(A, g, np.arange(5.0)))
+    first = np.array([1.0 / 20.0, 0.4 / 2.0])  # as it is: A^-1 g
+    others = np.column_stack((g[1:, 0] / 16.0, np.zeros(4)))
+    moves = np.vstack((first, others))
+    np.testing.assert_allclose(covariance, moves.T @ moves, rtol=1e-9)
+
+
+@pytest.mark.parametrize("count", [3, 6, 7, 14, 31, 60, 201])
+@pytest.mark.parametrize("r", [-0.6, -0.48, -0.3, -0.1, -0.02, 0.0, 0.03, 0.2, 0.6])
+def test_as_many_slow_cosines_are_used_as_have_nearly_the_power_of_the_slowest(count, r):
+    """Their mean power by the integral of the spectrum 1 + 2 r cos(w), within 10 %; six if there are none."""
+    r_used = min(max(r, -0.49), 0.49)
+    wanted = min(6, count - 1)
+    for K in range(7, (count - 1) // 2 + 1):
+        w = (np.arange(4000) + 0.5) / 4000 * np.pi * K / (count - 1)
+        power = np.mean(1.0 + 2.0 * r_used * np.cos(w)) / (1.0 + 2.0 * r_used)
+        if 1.0 / 1.1 <= power <= 1.1:
+            wanted = K
+    assert slowest(r, count) == wanted
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("count", [60, 25])
+def test_the_slow_part_of_several_parameters_is_shared_by_half(seed, count):
+    """One series: the power of its slowest cosines over the sum of squares, and half of the mean of all parameters."""
+    found = moments_of(count, seed, [0.0, 0.1, -0.2, -0.5][seed % 4])
+    covariance, dof = jackknife(found, grow=False)
+    total = found.A.sum(axis=0)
+    moves = np.array([np.linalg.solve(total - A, g) for A, g in zip(found.A, found.g, strict=True)])
+    squares = np.sum(moves**2, axis=0)
+    correlation = np.mean(np.sum(moves[1:] * moves[:-1], axis=0) / squares) + 1.0 / count
+    K = slowest(correlation, count)
+    powers = dct(moves, norm="ortho", axis=0)[1 : K + 1] ** 2
+    ratio = (count - 1) / K * powers.sum(axis=0) / squares
+    factor = np.sqrt(ratio * ratio.mean())
+    np.testing.assert_allclose(covariance, moves.T @ moves * np.sqrt(np.outer(factor, factor)), rtol=1e-7)
+    assert dof == pytest.approx(2.0 / (1.0 / K + 1.0 / (count - 1)))
 
 
 def test_every_recording_is_a_series_of_its_own():
@@ -153,6 +272,39 @@ def test_robust_bars_allow_for_errors_of_the_period():
     assert found.dof == dof
     plain, _ = jackknife(Moments(pull.A, pull.g, pull.recording), found.identified)
     assert wanted[0, 0] > 1.2 * plain[0, 0], "errors of the motion come again with every period"
+
+
+def test_rows_inside_the_bend_hold_and_all_pull():
+    """The covariance is that of scores of all rows and slopes of those inside alone, by time and by phase."""
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(120, 2))
+    y = A @ np.array([1.0, -2.0]) + rng.normal(size=120) + np.tile(rng.normal(size=12), 10) * A[:, 0]
+    rows, inside = np.column_stack((A, y)), rng.uniform(size=120) < 0.8
+    columns, weights = (np.arange(2),), np.array([3.0])
+
+    def informed(rows):
+        blocks, phases = (
+            tuple(Block((rows[part],), np.array([len(rows[part])]), float(k), k + 1.0) for k, part in enumerate(parts))
+            for parts in ([slice(k, k + 12) for k in range(0, 120, 12)], [slice(k, None, 12) for k in range(12)])
+        )
+        return Information(blocks, columns, ColumnLayout(2), phases)
+
+    information = informed(rows)
+    found = irls(information, informed(rows * inside[:, None]), weights)
+    left = y - A @ found.value
+    assert np.abs(A.T @ left).max() < 1e-9
+
+    def moments(parts, phases=None):
+        hold = [9.0 * A[part][inside[part]].T @ A[part][inside[part]] for part in parts]
+        pull = [9.0 * A[part].T @ left[part] for part in parts]
+        return Moments(np.array(hold), np.array(pull), np.zeros(len(parts)), phases)
+
+    by_phase = moments([slice(k, None, 12) for k in range(12)])
+    by_time = moments([slice(k, k + 12) for k in range(0, 120, 12)], by_phase)
+    wanted, dof = jackknife(by_time)
+    np.testing.assert_allclose(found.covariance, wanted, rtol=1e-9)
+    assert found.dof == pytest.approx(dof) and found.method is Method.IRLS
+    assert not np.allclose(wanted, jackknife(Moments(by_time.A, by_time.g, by_time.recording))[0], rtol=0.1)
 
 
 def test_moments_of_blocks_are_sums_over_their_rows():

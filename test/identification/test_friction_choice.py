@@ -22,13 +22,20 @@ from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.friction_law import with_law
 from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
-from ros2_dynid.identification.estimators.identified_terms import changed_exponent, identified_terms, speed_ratio
+from ros2_dynid.identification.estimators.identified_terms import (
+    STEP,
+    changed_exponent,
+    friction_covariance,
+    identified_terms,
+    speed_ratio,
+)
 from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.friction.laws import (
     POWERS,
     STRIBECK_SHARES,
     candidates,
+    check_law,
     given_terms,
     near_standstill,
     top_speeds,
@@ -242,6 +249,8 @@ def test_terms_are_chosen_by_what_they_gain_on_rows_left_out(terms, recordings, 
     (5.2, 0.5, (0,)),  # a little worse
     (4.8, 8.0, (0,)),  # a little better, but half of the folds contradict it
     (1.0, 0.5, (1,)),
+    (2.0, 9.9, (0,)),  # no evidence of its own, and better by a standard error only
+    (-3.2, 16.0, (1,)),  # by one and a half
 ])  # fmt: skip
 def test_of_two_laws_alike_the_better_is_taken_if_each_stands_for_itself(monkeypatch, cubic, scatter, chosen):
     zigzag = np.array([1.0, -1.0] * 5)
@@ -261,6 +270,24 @@ def test_of_two_laws_alike_the_better_is_taken_if_each_stands_for_itself(monkeyp
     assert [trial.gain for trial in trials] == pytest.approx([0.5, 1.0 - 0.1 * cubic])
 
 
+def test_a_shape_is_no_further_term(monkeypatch):
+    """A law with one term more than a Stribeck term with its shape must gain what chance gives to one."""
+    zigzag = np.array([1.0, -1.0] * 5)
+    errors = {(0, 1): 5.0 + 0.1 * zigzag, (0, 1, 2): 4.0 + 0.5 * zigzag}
+    terms = (FrictionTerm(1, STRIBECK, speed=0.1), FrictionTerm(1, STRIBECK, speed=0.1, of_shape=True),
+             FrictionTerm(1, LOAD))  # fmt: skip
+
+    def tried(given, laws):
+        return np.array([errors.get(one, np.full(10, 20.0)) for one in laws.sets]), np.ones(len(laws.sets), dtype=bool)
+
+    monkeypatch.setattr(friction_selection, "_tried", tried)
+    judge = friction_selection._Judge(np.zeros((10, 1, 1)), 1e6, (9.0, 1e4, 1e4), 10)
+    given = SimpleNamespace(e=10.0 + 0.5 * zigzag, own=lambda squares, law: 100.0)
+    law, trials = friction_selection._law(given, judge, terms, force=False)
+    assert law == (0, 1, 2) and [trial.chosen for trial in trials] == [True, True]
+    assert [trial.terms for trial in trials] == [terms[:1], (terms[0], terms[2])]
+
+
 def test_what_so_many_further_terms_must_gain():
     for folds, tests in ((10, 6), (5, 54)):
         Q = [d * scipy.stats.f.isf(0.1 / tests, d, folds - 1) for d in (1, 2, 3)]
@@ -271,6 +298,148 @@ def test_what_so_many_further_terms_must_gain():
             for d, q in zip((1, 2, 3), Q, strict=True):
                 assert judge.scatters(d) == pytest.approx((q - 2 * d) / (2 * np.sqrt(q)))
                 assert judge.share(d) == pytest.approx(max(0.07 * d, (q - 2 * d) / rows))
+
+
+def test_a_joint_is_judged_by_its_independent_rows_and_by_all_terms_that_are_tried(monkeypatch):
+    W = rows_of(3)
+    tau = np.einsum("b,bjt->jt", TRUTH, W) + np.array([[0.1], [0.02]]) * np.random.default_rng(0).normal(size=(2, 300))
+    judges = []
+
+    def law(given, judge, terms, *, force):
+        judges.append(judge)
+        return (), []
+
+    monkeypatch.setattr(friction_selection, "_law", law)
+    for independent, rows in ((0.8, 0.8 * BLOCKS * COUNTS), (1e-9, np.ones(2))):
+        judges.clear()
+        assert select_terms(informed(W, tau, 2), TERMS, np.array([0.1, 0.02]), independent=independent).chosen == ()
+        assert [judge.rows for judge in judges] == pytest.approx(list(rows)) and {j.parts for j in judges} == {10}
+        for judge, sigma, j in zip(judges, (0.1, 0.02), (0, 1), strict=True):
+            assert judge.chance == pytest.approx([friction_selection._chance(d, 10, 6) for d in range(1, 10)])
+            own = W[FEELS[j], j, 30:60] / sigma
+            np.testing.assert_allclose(judge.own[1][np.ix_(FEELS[j], FEELS[j])], own @ own.T, rtol=1e-9, atol=1e-6)
+
+
+def test_joints_are_gone_through_again_until_no_law_changes_four_times_at_most(monkeypatch):
+    """With each law the weights are those of its own errors, and the other joints' terms are held."""
+    W = rows_of(3)
+    tau = np.einsum("b,bjt->jt", TRUTH, W) + np.array([[0.1], [0.02]]) * np.random.default_rng(0).normal(size=(2, 300))
+    information = informed(W, tau)
+    real, held, weights = friction_selection._Reduced.without, [], []
+    monkeypatch.setattr(friction_selection._Reduced, "without",
+                        lambda self, others, own: held.append(list(others)) or real(self, others, own))  # fmt: skip
+
+    def laws(chosen):
+        told = iter(chosen)
+
+        def law(given, judge, terms, *, force):
+            weights.append(judge.own[:, -1, -1].sum())
+            return next(told), []
+
+        return law
+
+    for chosen, sweeps, found in (
+        ([(1,), ()] * 2, 2, (1,)),
+        ([(1,), (0,), (2,), (0,), (2,), (0,)], 3, (2, 3)),
+        ([(1,), (), (2,), ()] * 2, 4, (2,)),  # never settles
+    ):
+        held.clear(), weights.clear()
+        monkeypatch.setattr(friction_selection, "_law", laws(chosen))
+        assert select_terms(information, TERMS, np.array([0.1, 0.02])).chosen == found
+        assert len(weights) == 2 * sweeps
+    assert held == [[], [1], [], [2], [], [1], [], [2]]
+    hand = ByHand(W, tau, np.array([100.0, 2500.0]), 1)
+    always = hand.always()
+    squares = np.sum(tau**2, axis=1)
+    for sweep, term in enumerate((None, 1, 2, 1)):
+        if term is not None:
+            hand.weights = hand.reweighted([*always, 5 + term])
+        np.testing.assert_allclose(weights[2 * sweep : 2 * sweep + 2], hand.weights * squares, rtol=1e-6)
+
+
+@pytest.mark.parametrize("held", [[], [1], [0, 6, 7]])
+def test_held_out_errors_of_laws_are_those_of_fits_to_the_rows(held):
+    """Of a law alone and beside terms that other joints hold, for parts and for whole recordings left out.
+
+    Torques have the norm 1 there.
+    """
+    W, sigma = rows_of(3), np.array([0.1, 0.02])
+    tau = np.einsum("b,bjt->jt", TRUTH, W) + sigma[:, None] * np.random.default_rng(0).normal(size=(2, 300))
+    tau[0] += 0.3 * W[6, 0] + 0.2 * W[5, 0]
+    information = informed(W, tau, 2)
+    hand = ByHand(W, tau, sigma**-2.0, 2)
+    always = hand.always()
+    folds = [*friction_selection.block_folds(information, 10), *friction_selection._recordings(information)]
+    squares = friction_selection._normal_equations(information, folds)
+    reduced = friction_selection._reduced(squares, sigma**-2.0, information, len(TERMS), np.array(always), 10)
+    size = np.sum(sigma**-2.0 * np.sum(tau**2, axis=1))
+    kept = [2, 3, 4, 5]
+    given = reduced.without(held, kept)
+    columns = [*always, *(5 + k for k in held)]
+    np.testing.assert_allclose(size * given.e, hand.held_out(columns).sum(axis=1), rtol=1e-6)
+    for law in ([0], [1], [2, 3], [0, 2, 3]):
+        errors, coefficients, apart = given.laws(np.array([law]))
+        wanted = hand.held_out([*columns, *(5 + kept[k] for k in law)])
+        np.testing.assert_allclose(size * errors[0], wanted.sum(axis=1), rtol=1e-6)
+        fit = hand.fit([*columns, *(5 + kept[k] for k in law)], np.ones(300, dtype=bool))
+        value = np.sqrt(size) * coefficients[0, -1] / given.norm[law]
+        np.testing.assert_allclose(value, fit[len(columns) :], rtol=1e-5)
+        assert apart.all()
+        for j in range(2):
+            own = given.own(sigma[j] ** -2.0 * squares[:10, j], law)
+            assert size * own == pytest.approx(wanted[:10, j].sum(), rel=1e-6)
+
+
+def test_an_effort_without_error_does_not_outweigh_the_rest():
+    np.testing.assert_allclose(friction_selection._finite_weights(np.array([4.0, 0.0, 1.0])), [0.25, 2.5e15, 1.0])
+    np.testing.assert_allclose(friction_selection._finite_weights(np.zeros(2)), [1e200, 1e200])
+
+
+def test_laws_of_a_size_have_three_cold_terms_at_most_and_any_warm_ones():
+    names = ("ASYMMETRIC", "CUBIC", "ROOT", "LOAD", "TEMPERATURE", "TEMPERATURE_VISCOUS")
+    kinds = [FrictionKind[name] for name in names]
+    columns = tuple((kind, False) for kind in kinds)
+    for size in range(1, 7):
+        groups = [one for one in itertools.combinations(range(6), size) if sum(k < 4 for k in one) <= 3]
+        found = friction_selection._laws_of_size(columns, size, False)
+        assert list(found.sets) == groups
+        for one, evidence in zip(found.sets, found.evidence, strict=True):
+            assert evidence.tolist() == [{0: 4.0, 1: 2.5}.get(k, 0.0) if k in one else 0.0 for k in range(6)]
+        every = friction_selection._laws_of_size(columns, size, True).sets
+        assert list(every) == list(itertools.combinations(range(6), size)), "asked for, any number"
+    (width,) = friction_selection._laws_of_size(columns, 2, False).by_width
+    np.testing.assert_array_equal(width[2], [[k not in (0, 4, 5) for k in one] for one in width[1]])
+
+
+@pytest.mark.parametrize(("cold", "warm", "sizes"), [(2, 0, [1, 2]), (5, 0, [1, 2, 3]), (5, 2, [1, 2, 3, 4, 5]),
+                                                     (2, 2, [1, 2, 3, 4])])  # fmt: skip
+def test_laws_grow_to_three_cold_terms_and_all_warm_ones(monkeypatch, cold, warm, sizes):
+    names = ("ASYMMETRIC", "CUBIC", "ROOT", "LOAD", "LOAD_VISCOUS")[:cold]
+    terms = [FrictionTerm(1, FrictionKind[name]) for name in names]
+    terms += [FrictionTerm(1, kind, reference=20.0) for kind in list(FrictionKind)[-2:][:warm]]
+    asked = []
+
+    def tried(given, laws):
+        asked.append(len(laws.sets[0]))
+        return np.zeros((len(laws.sets), 10)), np.zeros(len(laws.sets), dtype=bool)
+
+    monkeypatch.setattr(friction_selection, "_tried", tried)
+    judge = friction_selection._Judge(np.zeros((10, 1, 1)), 1000.0, [5.0] * 9, 10)
+    given = SimpleNamespace(e=np.full(10, 10.0), own=lambda squares, law: 100.0)
+    assert friction_selection._law(given, judge, terms, force=False) == ((), []) and asked == sizes
+
+
+@pytest.mark.parametrize(("gains", "parts", "scatter"), [
+    ([1.0, 1.2, 20.0], 3, np.std([1.0, 1.2, 20.0], ddof=1) * np.sqrt(3)),  # too few to leave one out
+    ([1.0, 1.2, 1.1, 20.0], 4, np.std([1.0, 1.2, 1.1], ddof=1) * np.sqrt(3) * 23.3 / 3.3),
+    ([-1.0, -1.2, 1.1, 20.0], 4, np.std([-1.0, -1.2, 1.1, 20.0], ddof=1) * 2.0),  # the others lose
+    ([1.0, 3.0, 2.0, 3.0], 4, np.std([1.0, 3.0, 2.0, 3.0], ddof=1) * 2.0),  # the smaller of both
+])  # fmt: skip
+def test_the_scatter_of_a_gain(gains, parts, scatter):
+    gain, found, everywhere = friction_selection._gain(np.array(gains), parts)
+    assert gain == pytest.approx(sum(gains)) and found == pytest.approx(scatter) and everywhere
+    more = [friction_selection._gain(np.array([*gains, *rest]), parts)[2] for rest in ([2.0, -1.0], [1.0, -2.0])]
+    assert more == [True, False]
 
 
 def test_a_law_that_one_recording_contradicts_is_not_taken():
@@ -309,6 +478,26 @@ def test_columns_that_are_not_told_apart_and_few_blocks_give_no_term():
     assert found.chosen == (1,) and not any(ROOT in {term.kind for term in trial.terms} for trial in found.trials)
     assert select_terms(information.take([0, 1]), TERMS, sigma).trials == ()
     assert select_terms(information, (), sigma).chosen == ()
+
+
+@pytest.mark.parametrize(("apart", "possible"), [(1e-4, False), (1e-2, True)])
+def test_terms_that_are_not_told_from_each_other_are_not_in_one_law(apart, possible):
+    """Each alone may be: of the squared norm of a column a millionth must be its own."""
+    rng = np.random.default_rng(8)
+    sigma, W = np.array([0.1, 0.02]), rows_of(6)
+    W[7, 0] = W[6, 0] + apart * np.linalg.norm(W[6, 0]) * np.linalg.qr(rng.normal(size=(300, 1)))[0][:, 0]
+    tau = np.einsum("b,bjt->jt", TRUTH, W) + sigma[:, None] * rng.normal(size=W.shape[1:])
+    tau[0] += 0.5 * W[6, 0]
+    information = informed(W, tau)
+    squares = friction_selection._normal_equations(information, friction_selection.block_folds(information, 10))
+    always = ByHand(W, tau, sigma**-2.0, 1).always()
+    reduced = friction_selection._reduced(squares, sigma**-2.0, information, len(TERMS), np.array(always), 10)
+    _, _, told = reduced.laws(np.array([[1, 2], [0, 1]]))
+    assert told.tolist() == [possible, True] and reduced.laws(np.array([[1], [2]]))[2].all()
+    found = select_terms(information, TERMS, sigma)
+    if not possible:
+        laws = [{term.kind for term in trial.terms} for trial in found.trials if trial.joint == 1]
+        assert laws and not any({CUBIC, ROOT} <= law for law in laws)
 
 
 # --- what is done with the terms that were chosen
@@ -387,6 +576,27 @@ def test_terms_that_the_whole_law_does_not_need_leave_it(extra, left):
     np.testing.assert_allclose(wls(law).value, by_hand, rtol=0.1, atol=0.02)
 
 
+@pytest.mark.parametrize(("certain", "left"), [
+    ({0: 3.0, 1: 9.0, 3: 4.0}, LAW),
+    ({0: 2.9, 1: 9.0, 3: 2.8}, LAW[1:3]),
+    ({0: 4.0, 1: -9.0, 3: 2.9}, LAW[:1]),
+    ({0: 9.0, 1: 0.0, 3: 9.0}, (LAW[0], LAW[3])),
+])  # fmt: skip
+def test_terms_of_less_than_three_deviations_leave_one_by_one_the_weakest_first(monkeypatch, certain, left):
+    asked = []
+
+    def told(terms, k, value, covariance):
+        asked.append(terms)
+        return certain.get(LAW.index(terms[k]), np.inf)
+
+    monkeypatch.setattr(friction_law, "_certain", told)
+    information, *_ = law_information(2, {0: 1.0, 1: 0.4, 3: -0.5})
+    law, terms = friction_law._significant(information, LAW)
+    assert terms == left and law.layout.n_friction == len(left)
+    if certain[3] == 2.8:
+        assert [one for one, _ in itertools.groupby(asked)] == [LAW, LAW[:3], LAW[1:3]]
+
+
 def test_terms_whose_sign_cannot_be_leave_with_their_shape():
     information, *_ = law_information(3, {0: 1.0, 1: -0.4, 3: -0.5})
     terms, value = friction_law._of_possible_sign(information, LAW, (0, 1, 2, 3))
@@ -394,6 +604,10 @@ def test_terms_whose_sign_cannot_be_leave_with_their_shape():
     assert value[5] == pytest.approx(1.0, abs=0.1) and value[6] == pytest.approx(-0.5, abs=0.1) and len(value) == 8
     terms, value = friction_law._of_possible_sign(information, LAW, (1, 2))
     assert terms == () and value.shape == (0,)
+    terms, value = friction_law._of_possible_sign(information, LAW, (1, 2, 3))
+    assert terms == LAW[3:] and len(value) == 7
+    terms, value = friction_law._of_possible_sign(information, LAW, (3,))
+    assert terms == LAW[3:] and value[5] < 0.0, "of either sign"
     every = friction_law._with_terms(information, [0, 3])
     np.testing.assert_array_equal(every.columns[0], [0, 1, 2, 5, 6, 7])
     np.testing.assert_array_equal(every.columns[1], [2, 3, 4, 7])
@@ -442,6 +656,29 @@ def test_shapes_follow_the_column_of_their_change(terms, value, expected, fixed)
     for one, wanted in zip(found, expected, strict=True):
         assert (one.speed, one.exponent) == pytest.approx((wanted.speed, wanted.exponent))
     assert gone == fixed
+
+
+def test_top_speeds_are_those_of_active_joints():
+    robot = SimpleNamespace(active=(2, 5))
+    terms = (*stribeck(0.85, 5), *stribeck(0.85, 2))
+    found = friction_law._with_shapes(robot, terms, np.array([2.0, 1.0, 2.0, 1.0]), np.array([9.0, 2.0]), gone := set())
+    assert gone == {5} and [term.speed for term in found] == pytest.approx([0.9, *[0.85 * np.exp(0.47)] * 2])
+
+
+def test_shapes_that_are_fixed_stay_without_a_column():
+    for fixed in ({2}, set()):
+        found = friction_law._with_shapes(ROBOT, stribeck(0.2), np.array([2.0, 0.0]), TOP, fixed)
+        assert found == (stribeck(0.2)[:1] if fixed else stribeck(0.2))
+
+
+def test_columns_of_a_load_stay_where_terms_leave():
+    rng = np.random.default_rng(0)
+    R = rng.normal(size=(9, 8))
+    information = Information((Block((R,), np.array([9]), 0.0, 1.0),), (np.arange(7),), ColumnLayout(1, 1, 2, 3))
+    found = friction_law._with_terms(information, [0, 2])
+    assert found.layout == ColumnLayout(1, 1, 2, 2)
+    kept = R[:, [0, 1, 3, 4, 5, 6, 7]]
+    np.testing.assert_allclose(found.triangle(0).T @ found.triangle(0), kept.T @ kept, atol=1e-9)
 
 
 def test_the_same_torque_is_carried():
@@ -511,6 +748,118 @@ def test_the_law_of_exact_data_is_found_with_its_shape(true, friction):
     np.testing.assert_allclose(estimate.base, value, atol=0.02 * np.abs(value).max())
 
 
+def traced(monkeypatch, name):
+    """Return what the law asks of a function, and what it gets."""
+    real, calls = getattr(friction_law, name), []
+
+    def told(*args, **more):
+        found = real(*args, **more)
+        calls.append((args, more, found))
+        return found
+
+    monkeypatch.setattr(friction_law, name, told)
+    return calls
+
+
+@pytest.mark.parametrize(("rows", "every"), [(180 * 400, 3), (119 * 400 + 1, 2), (119 * 400, 1)])
+def test_terms_are_chosen_from_a_part_of_the_rows_and_fitted_to_all(monkeypatch, rows, every):
+    """Of every sixty chunks of 400 rows; here they are but three, whatever is said of them."""
+    monkeypatch.setattr(friction_law, "row_count", lambda prepared: rows)
+    informs, chosen = traced(monkeypatch, "inform"), traced(monkeypatch, "select_terms")
+    law = law_of([FrictionTerm(2, LOAD, 0.3)], "auto")
+    parts = [more.get("every", 1) for _, more, _ in informs]
+    assert parts[:2] == [every, every] and set(parts[2:]) <= {1} and (every == 1 or len(parts) > 2)
+    assert list(law.information.rows) == [900] * 3 and [term.kind for term in law.terms] == [LOAD]
+    first, second = (more["terms"] for _, more, _ in informs[:2])
+    assert [(term.joint, term.kind) for term in first] == [(j, LOAD) for j in (1, 2, 3)]
+    (((tried, terms, sigma), asked, _),) = chosen
+    assert tried is informs[1][2] and second[: len(terms)] == terms and asked == {"force": False, "independent": 1.0}
+    np.testing.assert_allclose(1.0 / sigma, friction_law.weighted(informs[0][2])[1], rtol=1e-9)
+    memories = {id(more["memory"]) for _, more, _ in informs}
+    assert len(memories) == 1, "rows are made once"
+
+
+def test_the_slowest_filter_of_several_recordings_decides(monkeypatch):
+    parts = [exact_motion(ROBOT, seed, 400) for seed in (1, 2)]
+    parts = [replace(p, filter=replace(p.filter, slow=slow, row_cutoff=cutoff, row_rate=50.0))
+             for p, slow, cutoff in zip(parts, (0.03, 0.01), (20.0, 5.0), strict=True)]  # fmt: skip
+    near, chosen = traced(monkeypatch, "near_standstill"), traced(monkeypatch, "select_terms")
+    information = inform(ROBOT, BASE, parts, delay=False)
+    for order in (parts, parts[::-1]):
+        near.clear(), chosen.clear()
+        with_law(ROBOT, BASE, order, information, "auto", Method.WLS)
+        ((_, _, top, slow), _, _), (args, asked, _) = *near, *chosen
+        assert slow == 0.03 and asked["independent"] == pytest.approx(0.2)
+        np.testing.assert_array_equal(top, np.maximum(*(p.top_speed for p in parts)))
+        assert args[0].layout.n_friction == len(args[1]) + 3, "what each joint lacks near standstill beside them"
+    near.clear(), chosen.clear()
+    with_law(ROBOT, BASE, parts, information, "load", Method.WLS)
+    assert not near and chosen[0][1]["force"] and chosen[0][0][0].layout.n_friction == 3
+
+
+@pytest.mark.parametrize("law", ["auto", "temperature"])
+def test_speeds_and_temperatures_of_all_recordings_say_what_may_be_tried(monkeypatch, law):
+    """20 to 21 degrees in one and 24 to 25 in the other are a change of 5 K."""
+    parts = [
+        replace(p, temperature=np.tile(np.linspace(low, low + 1.0, 300)[:, None], 3), top_speed=speed * p.top_speed,
+                temperatures=np.array([[low] * 3, [low + 1.0] * 3]))
+        for p, low, speed in zip([exact_motion(ROBOT, k, 300) for k in (1, 2)], (20.0, 24.0), (0.5, 1.0), strict=True)
+    ]  # fmt: skip
+    asked = traced(monkeypatch, "candidates" if law == "auto" else "given_terms")
+    with_law(ROBOT, BASE, parts, inform(ROBOT, BASE, parts, delay=False), law, Method.WLS)
+    ((args, _, terms),) = asked
+    np.testing.assert_array_equal(args[-1], [[20.0] * 3, [25.0] * 3])
+    np.testing.assert_array_equal(args[-2], np.maximum(*(p.top_speed for p in parts)))
+    assert {term.reference for term in terms if "temperature" in str(term.kind)} == {22.5}
+
+
+def test_a_law_of_which_nothing_is_left_is_plain_friction_with_what_was_tried(monkeypatch):
+    """Also where its terms are not significant in the fit with all of them."""
+    monkeypatch.setattr(friction_law, "_significant", lambda law, terms: (law, ()))
+    chosen = traced(monkeypatch, "select_terms")
+    prepared = [exact_motion(with_terms(FrictionTerm(2, LOAD, 0.3)))]
+    information = inform(ROBOT, BASE, prepared, delay=False)
+    none = with_law(ROBOT, BASE, prepared, information, "auto", Method.WLS)
+    assert none.terms == () and none.information is information and none.prepared == tuple(prepared)
+    trials = chosen[0][2].trials
+    assert any(trial.chosen for trial in trials) and none.tried == tuple(replace(t, chosen=False) for t in trials)
+    monkeypatch.setattr(friction_law, "_of_possible_sign", lambda *_: ((), np.empty(0)))
+    none = with_law(ROBOT, BASE, prepared, information, "load", Method.WLS)
+    assert none.terms == () and none.information is information and not any(trial.chosen for trial in none.tried)
+
+
+def test_the_torque_carried_is_that_of_the_law_that_was_found(monkeypatch):
+    """Rounds go on until neither shapes nor torques carried change, three at most."""
+    loaded = f"{ROBOT.active_names[1]}=load"
+    law = law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
+    estimate = wls(law.information)
+    wanted = with_carried(ROBOT, BASE, estimate.base, law.prepared[0]).carried
+    size = np.sqrt(np.mean(wanted**2, axis=0))
+    assert np.all(np.sqrt(np.mean((law.prepared[0].carried - wanted) ** 2, axis=0)) < 0.02 * size)
+    informs, shapes = traced(monkeypatch, "inform"), traced(monkeypatch, "_with_shapes")
+    monkeypatch.setattr(friction_law, "_same", lambda *_: False)
+    law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
+    assert len(informs) == 2 + 3
+    assert len(shapes) == 3 and len({id(args[-1]) for args, _, _ in shapes}) == 1, "a shape that is fixed stays so"
+    informs.clear()
+    compared = []
+    monkeypatch.setattr(friction_law, "_same", lambda *args: compared.append(args) or len(compared) == 3)
+    law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
+    for (_, _, carries, _, _), (args, _, _) in zip(compared, informs[1:], strict=True):
+        last = args[2][0]  # what the last fit was made with
+        np.testing.assert_allclose(with_carried(ROBOT, BASE, carries, last).carried, last.carried, atol=1e-9)
+    informs.clear()
+    monkeypatch.setattr(friction_law, "_same", lambda *_: True)
+    law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
+    assert len(informs) == 2
+    informs.clear()
+    true = FrictionTerm(3, STRIBECK, 2.0, speed=0.25)
+    law = law_of([true], f"{ROBOT.active_names[2]}=stribeck")
+    assert len(informs) >= 2, "a shape that changes is fitted again, whatever is carried"
+    (found,) = identified_terms(law.terms, wls(law.information))
+    assert found.speed == pytest.approx(0.25, rel=0.01)
+
+
 def test_plain_friction_stays_plain_and_the_energy_model_has_no_terms():
     law = law_of([], "auto")
     assert law.terms == () and law.tried and law.information.layout.n_friction == 0
@@ -520,6 +869,7 @@ def test_plain_friction_stays_plain_and_the_energy_model_has_no_terms():
     assert energy.terms == () and energy.information.layout.n_friction == 0
     with pytest.raises(InputError, match="energy model has no friction terms"):
         law_of([], "load", Method.ENERGY)
+    assert law_of([], "viscous+coulomb", Method.ENERGY).terms == ()
 
 
 # --- terms with what was estimated
@@ -551,6 +901,28 @@ def test_terms_with_what_was_estimated():
     assert unknown[0].speed == pytest.approx(0.2 * np.exp(0.2)) and unknown[0].speed_std is None
 
 
+def test_the_covariance_of_a_law_is_that_of_its_own_columns_with_base_parameters_and_each_other():
+    """Where a shape is known its column counts too; where a term has left the order is that of the law."""
+    terms = (FrictionTerm(1, ROOT), *stribeck(0.2), FrictionTerm(3, CUBIC))
+    layout = ColumnLayout(2, 1, 0, 4)
+    S = np.random.default_rng(0).normal(size=(7, 7))
+    C, value = S @ S.T, np.array([5.0, 6.0, 0.3, 2.0, 0.5, 0.7, 0.01])
+
+    def found(identified, value=value, C=C):
+        return Estimate(layout, value, C, np.array(identified), np.ones(1), 1.0, 7, Method.WLS)
+
+    every = [True] * 7
+    np.testing.assert_array_equal(friction_covariance(terms, found(every)), C[2:6][:, [0, 1, 2, 3, 4, 5]])
+    no_shape = [True, True, True, True, False, True, True]
+    np.testing.assert_array_equal(friction_covariance(terms, found(no_shape)), C[np.ix_([2, 3, 5], [0, 1, 2, 3, 5])])
+    driving = value * np.where(np.arange(7) == 3, -1.0, 1.0)  # without a coefficient there is no shape
+    assert friction_covariance(terms, found(every, driving)).shape == (3, 5)
+    assert friction_covariance(terms, found([True, True, False, True, True, True, True])) is None
+    assert friction_covariance(terms, found(every, C=np.where(np.eye(7) > 0, np.nan, C))) is None
+    bare = Estimate(ColumnLayout(2), value[:2], C[:2, :2], np.array([True] * 2), np.ones(1), 1.0, 2, Method.WLS)
+    assert friction_covariance((), bare) is None
+
+
 @pytest.mark.parametrize(("change", "ratio"), [(0.3, np.exp(0.3)), (-0.3, np.exp(-0.3)), (2.0, np.exp(0.47)),
                                                (-2.0, np.exp(-0.47))])  # fmt: skip
 def test_a_shape_changes_by_a_step_of_the_grid_at_most(change, ratio):
@@ -575,11 +947,22 @@ def test_every_term_that_a_joint_may_have():
     warm = candidates(ROBOT, TOP, np.array([[20.0, 30.0, np.nan], [21.9, 32.5, np.nan]]))
     more = [(term.joint, str(term.kind), term.reference) for term in warm if "temperature" in str(term.kind)]
     assert more == [(2, "temperature", 31.2), (2, "temperature_viscous", 31.2)], "2 K at least"
+    edge = candidates(ROBOT, TOP, np.array([[20.0, 20.0, 20.0], [22.0, 21.9, 22.1]]))
+    assert {term.joint for term in edge if "temperature" in str(term.kind)} == {1, 3}
     joints = [replace(joint, felt=()) if k == 1 else joint for k, joint in enumerate(ROBOT.joints)]
     at_link = replace(ROBOT, joints=tuple(joints), parameters={})
     assert {term.joint for term in candidates(at_link, TOP)} == {1, 3}
     still = candidates(ROBOT, np.array([0.0, 2.0, 4.0]))
     assert STRIBECK not in {term.kind for term in still if term.joint == 1}
+
+
+def test_shapes_that_are_tried_are_a_step_of_the_grid_apart():
+    assert STRIBECK_SHARES[0] == pytest.approx(0.04) and len(STRIBECK_SHARES) == 4
+    np.testing.assert_allclose(np.diff(np.log(STRIBECK_SHARES)), STEP, atol=0.02)
+    for lowest, highest, farthest in ((0.2, 0.9, 0.26), (1.1, 3.8, friction_selection.FARTHEST + 1e-9)):
+        near = [p for p in POWERS if (p < 1.0) == (highest < 1.0)]
+        assert all(min(abs(p - x) for p in near) <= farthest for x in np.linspace(lowest, highest, 200))
+    assert len(POWERS) == 5 and tuple(sorted(POWERS)) == POWERS, "on either side of viscous friction"
 
 
 def test_what_friction_lacks_near_standstill():
@@ -589,6 +972,14 @@ def test_what_friction_lacks_near_standstill():
         (1, STRIBECK, pytest.approx(0.01)), (3, STRIBECK, pytest.approx(0.04)),
     ]  # fmt: skip
     assert near_standstill(ROBOT, terms, TOP, 0.0) == ()
+
+
+def test_laws_that_can_be_asked_for():
+    for law in ("auto", "load", "viscous+coulomb", "elbow=load,wrist=cubic+load", "elbow=stribeck"):
+        check_law(law)
+    for law, word in (("auto+load", "auto"), ("elbow=load,wrist=glue", "glue"), ("load,", ""), ("a=b=load", "b=load")):
+        with pytest.raises(InputError, match=f"unknown term '{word}'; write auto, or terms from viscous"):
+            check_law(law)
 
 
 def test_terms_of_a_law_by_name():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
@@ -16,6 +17,7 @@ from ros2_dynid.identification.estimators.information import (
     Block,
     Information,
     _stretches,
+    block_folds,
     coarser,
     combine,
     compressed,
@@ -126,6 +128,23 @@ def test_blocks_of_phase(sizes):
     assert other.blocks == found.phases and other.phases == ()
     few = gather(in_chunks(rows_of(20), (20,)), FELT, 20, n_blocks=10, period=4.13)
     assert len(few.phases) == len(np.unique(phase_of(rows_of(20).t, 4.13, 10))), "phases that were met"
+
+
+@pytest.mark.parametrize("sizes", [(130,), (1,) * 130, (21, 9, 100), (15, 15, 100), (12, 118), (40, 5, 85)])
+def test_of_a_pause_of_the_whole_robot_the_first_row_counts_wherever_chunks_end(sizes):
+    """All stand still from 10 to 20, from 30 to 45 and at 60 and 61; the second joint alone at 22 and from 46 to 59."""
+    rows = rows_of()
+    still = np.zeros((2, 130), dtype=bool)
+    still[:, 10:21] = still[:, 30:46] = still[:, 60:62] = True
+    still[1, 22] = still[1, 46:60] = True
+    rows = replace(rows, keep=~still, still=still)
+    found = gather(in_chunks(rows, sizes), FELT, 130, n_blocks=10)
+    counts = [[10, 30, 60], [10, 22, 30, *range(46, 61)]]
+    for k, block in enumerate(found.still):
+        for j, own in enumerate(counts):
+            chosen = np.isin(np.arange(130), own) & (np.arange(130) // 13 == k)
+            assert block.rows[j] == np.count_nonzero(chosen)
+            np.testing.assert_allclose(block.R[j].T @ block.R[j], moment(rows, j, chosen), atol=1e-9)
 
 
 def test_recordings_are_numbered_through():
@@ -243,7 +262,7 @@ def filtered(count=900, step=6, cutoff=8.0):
         slope_kernel=kernels[1],
         step=step,
         segments=(slice(0, 300), slice(310, count)),
-        filter=replace(p.filter, row_cutoff=cutoff, slow=0.0),
+        filter=replace(p.filter, row_cutoff=cutoff, slow=0.0, row_rate=100.0 / step),
     )
 
 
@@ -333,6 +352,48 @@ def test_power_is_what_energy_grows_by_and_friction_takes():
         list(energy_rows(ROBOT, replace(p, kernel=None), everything))
 
 
+@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr"])
+def test_power_of_coupled_motors_and_of_joints_that_others_move(name):
+    """Columns of Coulomb friction hold the filtered signs, those of every speed of the tree and of every motor."""
+    robot = load_robot(name)
+    n, count = len(robot.active), 300
+    t = np.arange(count) / 100.0
+    w = np.linspace(2.0, 5.0, n)
+    q, dq, ddq = (0.4 * w**k * np.sin(np.outer(t, w) + k * np.pi / 2) for k in range(3))
+    names = standard_names(robot)
+    chi = np.linspace(1.0, 2.0, len(names))
+    coulomb = [k for k, one in enumerate(names) if one.startswith("Fc")]
+    chi[coulomb] = 0.0
+    p = as_prepared(robot, q, dq, ddq, inverse_dynamics(robot, chi, q, dq, ddq), t)
+    kernels = [lowpass_kernel(8.0, 100.0, k) for k in (0, 1)]
+    sign = np.sin(np.outer(t, np.arange(1.0, 1.0 + p.sign.shape[1])))
+    p = replace(p, kernel=kernels[0], slope_kernel=kernels[1], step=6, sign=sign)
+    (rows,) = energy_rows(robot, p, list(range(len(names))))
+    W, power = rows.W[:, 0], rows.tau[0]
+    assert np.abs(chi @ W - power).max() < 2e-3 * np.abs(power).max()
+    G, _ = constraint(robot)
+    every = dq @ G.T
+    motors = [sum(c * every[:, j - 1] for j, c in coupling.weights.items()) for coupling in robot.coupling]
+    speeds = np.column_stack([every, *motors])
+    passed = row_filter(p.kernel, p.step)
+    places = [names.index(f"Fc{j + 1}") for j in range(robot.n)]
+    places += [names.index(f"Fcm{coupling.motor}") for coupling in robot.coupling]
+    assert sorted(places) == coulomb
+    np.testing.assert_allclose(W[places], passed((sign * speeds).T, W.shape[1]), atol=1e-9)
+
+
+def test_power_is_compared_where_any_joint_moves():
+    p = filtered()
+    moves = np.column_stack((p.t < 4.0, (p.t > 2.0) & (p.t < 6.0), np.zeros(len(p.t)))) > 0.0
+    some = replace(p, dq=np.where(moves, 3.0, 0.0), top_speed=np.full(3, 3.0), filter=replace(p.filter, slow=0.1))
+    chunks = list(energy_rows(ROBOT, some, BASE.columns(ROBOT), n_rows=20))
+    t = np.concatenate([chunk.t for chunk in chunks])
+    keep = np.concatenate([chunk.keep for chunk in chunks], axis=1)
+    assert keep.shape == (1, len(t)) and keep[0, t < 5.7].all() and not keep[0, t > 6.3].any()
+    with pytest.raises(InputError, match="needs a filter"):
+        list(energy_rows(ROBOT, replace(p, slope_kernel=None), BASE.columns(ROBOT)))
+
+
 def test_columns_of_friction_terms_without_a_filter_are_those_of_each_sample():
     rng = np.random.default_rng(0)
     q, dq, ddq, tau, carried = rng.normal(size=(5, 50, 3))
@@ -379,3 +440,59 @@ def test_blocks_are_put_together_from_few_stretches(numbers, stretches):
     found = _stretches(list(numbers))
     assert found == stretches
     assert [k for level, at in found for k in range(at * 8**level, (at + 1) * 8**level)] == list(numbers)
+
+
+def test_blocks_may_be_taken_twice_and_in_any_order():
+    whole = gather([rows_of(200)], FELT, 200, n_blocks=20)
+    for numbers in ([0, 1, 1, 3, 4, 5, 6, 7], [8, 10, 9, 11, 12, 13, 14, 15, 2], [7, 6, 5, 4, 3, 2, 1, 0]):
+        part = whole.take(numbers)
+        np.testing.assert_array_equal(part.block_rows, whole.block_rows[numbers])
+        for j in range(2):
+            wanted = sum(whole.blocks[k].R[j].T @ whole.blocks[k].R[j] for k in numbers)
+            np.testing.assert_allclose(part.triangle(j).T @ part.triangle(j), wanted, atol=1e-9)
+        inner = part.take([1, 2, 3])
+        assert inner.blocks == tuple(whole.blocks[numbers[k]] for k in (1, 2, 3))
+        np.testing.assert_array_equal(inner.rows, whole.block_rows[[numbers[k] for k in (1, 2, 3)]].sum(axis=0))
+
+
+def test_recordings_with_others_are_another_whole():
+    first, second, third = (gather([rows_of(40, seed)], FELT, 40, n_blocks=4) for seed in range(3))
+    both = combine([first, second])
+    other = combine([first, third])
+    assert other is not both and other.blocks[5].R is third.blocks[1].R and both.blocks[5].R is second.blocks[1].R
+    some = both.of_joints([1, 0])
+    assert [block.recording for block in some.blocks] == [0] * 4 + [1] * 4
+    assert [(block.start, block.end) for block in some.blocks] == [(block.start, block.end) for block in both.blocks]
+    np.testing.assert_array_equal(some.block_rows, both.block_rows[:, [1, 0]])
+
+
+def test_rows_at_rest_and_those_in_motion_stay_with_their_blocks_and_phases():
+    """One recording repeats, the other does not: its blocks of time stand where the other has phases."""
+    plain = gather([rows_of(40, 1, still=True)], FELT, 40, n_blocks=4)
+    phased = gather([rows_of(60, 2, still=True)], FELT, 60, n_blocks=6, period=2.0)
+    for parts in ([plain, phased], [phased, plain]):
+        both = combine(parts)
+        assert len(both.still) == len(both.blocks) + len(both.phases) == 20
+        wanted = [one for part in parts for one in part.still[: len(part.blocks)]]
+        wanted += [one for part in parts for one in (part.still[6:] if part.phases else part.still)]
+        assert all(a.R is b.R for a, b in zip(both.still, wanted, strict=True))
+    motion = tuple(replace(block, start=-1.0 - k) for k, block in enumerate((*phased.blocks, *phased.phases)))
+    moved = Information(phased.blocks, phased.columns, phased.layout, phased.phases, motion=motion)
+    assert different_motion(moved).in_motion().blocks == motion[6:]
+    assert moved.in_motion().blocks == motion[:6]
+    small = restrict(moved, [3, 1])
+    assert [block.start for block in small.motion] == [block.start for block in motion]
+    a, b = small.motion[7].R[0], motion[7].R[0][:, [1, 2, 3]]
+    np.testing.assert_allclose(a.T @ a, b.T @ b, atol=1e-9)
+    assert coarser(moved, 2).phases == phased.phases
+    rested = replace(plain, blocks=tuple(replace(block, resting=k + 1) for k, block in enumerate(plain.blocks)))
+    assert [block.resting for block in combine([phased, rested]).blocks] == [0] * 6 + [1, 2, 3, 4]
+
+
+def test_folds_have_about_the_same_number_of_rows_in_motion():
+    R = tuple(np.ones((1, len(columns) + 1)) for columns in COLUMNS)
+    blocks = [Block(R, np.array([50, 50]), float(k), k + 1.0, 0, 90 if k < 4 else 0) for k in range(8)]
+    information = Information(tuple(blocks), COLUMNS, ColumnLayout(4))
+    assert block_folds(information, 2) == [[0, 1, 2, 3, 4, 5], [6, 7]]
+    still = replace(information, blocks=tuple(replace(block, resting=100) for block in blocks))
+    assert block_folds(still, 2) == []

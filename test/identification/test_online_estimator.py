@@ -192,6 +192,20 @@ def test_short_blocks_are_joined_and_many_are_made_longer():
     assert len(full.blocks) == 60 and full.blocks[0].start == 2.0
 
 
+def test_blocks_from_before_a_clock_was_set_back_are_the_older_ones():
+    estimator = OnlineEstimator(ROBOT, 100.0, memory=20.0, block=1.0)
+    for start, end in ((100.0, 101.0), (101.0, 102.0), (102.0, 102.3)):
+        estimator._add(block_of(start, end, 100))
+    for start, end in ((0.2, 1.0), (1.0, 2.0), (2.0, 3.0)):
+        estimator._add(block_of(start, end, 100))
+    times = [(block.start, block.end) for block in estimator.blocks]
+    np.testing.assert_allclose(times, [(-2.1, -1.1), (-1.1, -0.1), (-0.1, 1.0), (1.0, 2.0), (2.0, 3.0)], atol=1e-9)
+    found = estimator.information()
+    shares = np.exp(-(3.0 - np.array([-1.1, -0.1])) / 20.0)
+    for block, share in zip(found.blocks, shares, strict=False):
+        assert list(block.rows) == [round(share * k) for k in (100, 200, 300)]
+
+
 def test_what_is_asked_for_since_a_time_fades_from_its_own_end():
     estimator = OnlineEstimator(ROBOT, 100.0, memory=20.0)
     assert estimator.information() is None and estimator.estimate() is None
@@ -225,7 +239,7 @@ def test_blocks_of_a_motion_that_repeats_are_put_together_by_phase():
     estimator._history.extend(np.column_stack((t, q)))
     blocks = tuple(block_of(float(k), k + 1.0, seed=k) for k in range(80))
     found = estimator._phases(blocks)
-    assert len(found) == 8 and [block.start for block in found] == list(range(8))
+    assert len(found) == 8 and [(block.start, block.end) for block in found] == [(k, k + 1) for k in range(8)]
     for k, block in enumerate(found):
         same = blocks[k::8]
         assert list(block.rows) == [100, 200, 300]
@@ -297,6 +311,7 @@ def test_filters_of_a_stream(rate, row_rate, cutoff, step, row_step):
     assert found.filter.row_cutoff == pytest.approx(position / 2.2)
     assert (found.cutoffs.step, found.cutoffs.row_step) == (step, row_step)
     assert found.filter.inner_rate == pytest.approx(rate / step) and found.known.rate == rate
+    assert found.filter.velocity == ("position",) * 3 and found.filter.slow == 0.02
     assert found.filter.row_rate == pytest.approx(rate / step / row_step)
     kernels = lowpass_kernel(position, rate), lowpass_kernel(position / 2.2, rate / step)
     assert found.filter.dropped == pytest.approx((len(kernels[0]) // 2 + step * (len(kernels[1]) // 2)) / rate)
@@ -424,3 +439,149 @@ def test_a_stamp_that_steps_back_a_little_is_no_clock_that_was_set(back, anew):
         within.take(np.zeros(3), np.ones(3), stamp)
     within.work()
     assert np.isinf(within.newest) == anew
+
+
+# --- what a stream leaves behind
+
+
+def fed(estimator, t, q, tau, reference=None, piece=100):
+    """Return the rows that a stream gave, worked on in pieces."""
+    used = 0
+    for first in range(0, len(t), piece):
+        for k in range(first, min(first + piece, len(t))):
+            estimator.take(q[k], tau[k], float(t[k]))
+        used += estimator.work(reference)
+    return used
+
+
+def test_a_caller_may_use_its_arrays_again():
+    estimator, q, tau = OnlineEstimator(ROBOT, 100.0), np.zeros(3), np.zeros(3)
+    for k in range(5):
+        q[:], tau[:] = k, 10.0 + k
+        estimator.take(q, tau)
+    estimator.work()
+    (rows,) = estimator._waiting
+    np.testing.assert_allclose(rows, [[k / 100.0, k, k, k, 10.0 + k, 10.0 + k, 10.0 + k] for k in range(5)])
+
+
+@pytest.mark.parametrize("end", ["a value that is missing", "a clock that was set"])
+def test_after_a_break_the_stream_gives_the_rows_of_a_new_one(end):
+    t, q, tau, _ = stream(8.0)
+    model = reference_of((0.5, 1.0, 0.1), (2.0, 0.5, 0.2))
+    fresh, again = OnlineEstimator(ROBOT, 100.0), OnlineEstimator(ROBOT, 100.0)
+    fed(again, t + 100.0, q, tau, model)
+    fresh._top_speed = again._top_speed.copy()
+    wanted = fed(fresh, t, q, tau, model)
+    assert len(again._tail) > 0
+    if end == "a value that is missing":
+        again.take(q[0], np.array([1.0, np.nan, 1.0]), 109.0)
+    else:
+        again.take(q[0], tau[0], 0.0)
+    assert again.work(model) == 0 and len(again._tail) == 0 and again.newest == -np.inf
+    before = len(again.blocks)
+    assert fed(again, t, q, tau, model) == wanted > 0
+    np.testing.assert_allclose([block.end for block in again.blocks[before:]], [block.end for block in fresh.blocks])
+
+
+def test_rows_are_slow_against_the_top_speed_of_all_that_was_seen():
+    """A joint that crawls after it ran: its rows are left out, although it is fast against the last second."""
+    t, q, tau, _ = stream(16.0)
+    slowed = np.where(t < 8.0, t, 8.0 + 0.01 * (t - 8.0))
+    q = np.column_stack([np.interp(slowed, t, column) for column in q.T])
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    before = fed(estimator, t[:800], q[:800], tau[:800])
+    top = estimator._top_speed.copy()
+    after = fed(estimator, t[800:], q[800:], tau[800:])
+    assert np.all(estimator._top_speed >= top) and np.all(top > 0.5)
+    assert before > 0 and after < 0.4 * before
+
+
+def test_a_robot_that_stands_still_gives_no_rows():
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    t = np.arange(600) / 100.0
+    assert fed(estimator, t, np.full((600, 3), 0.4), np.ones((600, 3))) == 0 and estimator.blocks == []
+    lost = np.concatenate((t[:20], t[20:40] + 3.0))
+    assert fed(OnlineEstimator(ROBOT, 100.0), lost, np.outer(lost, np.ones(3)), np.ones((40, 3))) == 0
+
+
+def test_friction_terms_are_those_of_the_reference_and_stay_in_the_estimate():
+    t, q, tau, chi = stream(20.0)
+    speed = np.gradient(q[:, 1], t)
+    rubbing = tau + np.column_stack((0 * speed, 3.0 * speed**3, 0 * speed))
+    law = (FrictionTerm(2, FrictionKind.CUBIC, 3.0),)
+    base = base_parameters(ROBOT)
+    size = len(base)
+    model = model_of(replace(ROBOT, friction=law), base, base.values(ROBOT, chi), np.ones(size), np.eye(size))
+    wanted = base.values(ROBOT, chi)
+    for robot, served, terms, right in (
+        (ROBOT, model, law, True),
+        (ROBOT, None, (), False),
+        (replace(ROBOT, friction=law), None, law, False),
+    ):
+        estimator = OnlineEstimator(robot, 100.0)
+        assert estimator.robot.friction == ()
+        fed(estimator, t, q, rubbing, served)
+        found = estimator.estimate()
+        assert found.robot.friction == terms
+        off = np.abs(found.value - wanted)[list(base.leaders).index("Fv2")]
+        assert (off < 0.1) == right
+
+
+@pytest.mark.parametrize(("speed", "judged"), [(0.018, False), (0.022, True), (-0.018, False), (-0.022, True)])
+def test_torque_errors_count_from_a_speed_on(speed, judged):
+    estimator = OnlineEstimator(ROBOT, 200.0)
+    t = np.arange(400) / 200.0
+    model = reference_of((0.5, 1.0, 0.1), (2.0, 0.5, 0.2), std=0.1)
+    q = speed * t[:, None] * np.array([1.0, 0.0, -1.0])
+    estimator._watch(np.column_stack((t, q, np.full((400, 3), 50.0))), model)
+    assert (estimator._error > 0.0).tolist() == [judged, False, judged]
+    assert (estimator._variance > 0.0).tolist() == [judged, False, judged]
+
+
+def test_what_the_data_did_not_determine_adds_no_variance():
+    model = reference_of((0.5, 1.0, 0.1), (2.0, 0.5, 0.2), std=0.1)
+    std = model.std.copy()
+    std[model.leaders.index("Fv1")] = np.inf
+    t = np.arange(400) / 200.0
+    w = np.array([2.0, 3.0, 2.5])
+    rows = np.column_stack((t, np.sin(w * t[:, None]), np.zeros((400, 3))))
+    known, unknown = OnlineEstimator(ROBOT, 200.0), OnlineEstimator(ROBOT, 200.0)
+    known._watch(rows, model)
+    unknown._watch(rows, replace(model, std=std))
+    assert unknown._variance[0] == 0.0 and np.all(known._variance > 0.0)
+    np.testing.assert_allclose(unknown._variance[1:], known._variance[1:])
+    np.testing.assert_allclose(unknown._error, known._error)
+    wider = OnlineEstimator(ROBOT, 200.0)
+    wider._watch(rows, reference_of((0.5, 1.0, 0.1), (2.0, 0.5, 0.2), std=0.2))
+    np.testing.assert_allclose(wider._variance, 4.0 * known._variance)
+
+
+def test_drift_of_a_joint_whose_model_allows_for_nothing():
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    estimator._error = np.array([4.0, 0.0, 0.0])
+    found = estimator.drift(reference_of((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)), 1.5)
+    assert found.ratio.tolist() == [2.0, 0.0, 0.0] and found.drifting and found.joint == ROBOT.active_names[0]
+
+
+def test_nothing_is_said_before_every_parameter_is_determined():
+    t, q, tau, _ = stream(20.0)
+    one = q * np.array([1.0, 0.0, 1.0]) + np.array([0.0, 0.3, 0.0])  # joint 2 is held
+    one[:, 1] += 1e-9 * np.sin(t)
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    fed(estimator, t, one, tau)
+    assert len(estimator.blocks) > 3 and estimator.estimate() is None
+
+
+@pytest.mark.parametrize("length", [1.0, 2.5])
+def test_rows_are_made_a_block_at_a_time(length):
+    """The first when a block and the ends that filters take on either side are there, others a block later each."""
+    t, q, tau, _ = stream(12.0)
+    estimator, told = OnlineEstimator(ROBOT, 100.0, block=length), []
+    for first in range(0, len(t), 10):
+        if fed(estimator, *(x[first : first + 10] for x in (t, q, tau))):
+            told.append(t[first + 9])
+    ends = 2.0 * estimator._like.filter.dropped
+    kept = ends + 2.0 / estimator._like.filter.row_rate
+    assert told[0] == pytest.approx(length + ends, abs=0.11)
+    np.testing.assert_allclose(np.diff(told), length + ends - kept, atol=0.11)
+    assert all(block.end - block.start > 0.8 * (length - 0.2) for block in estimator.blocks)

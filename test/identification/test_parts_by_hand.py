@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators import sequential
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Block, Information, block_folds
-from ros2_dynid.identification.estimators.least_squares import check_rows, solve
+from ros2_dynid.identification.estimators.least_squares import (
+    check_rows,
+    error_levels,
+    own_errors,
+    solve,
+    upper_solved,
+    wls,
+)
 from ros2_dynid.identification.loads.joint_agreement import _between
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.identification.preparation.clock import _even_times, gap_edges, period_of
@@ -134,6 +144,15 @@ def test_what_the_data_leave_open_stays_with_the_prior():
     assert few.rank == 2 and not few.identified.all()
 
 
+@pytest.mark.parametrize(("share", "identified"), [(0.3, [False] * 3), (0.05, [True, False, False])])
+def test_what_hardly_matters_in_a_direction_that_is_open_is_known(share, identified):
+    """The third column is made of the first two: more than 99 % of a value must be told by the data."""
+    A = np.linalg.qr(np.random.default_rng(0).normal(size=(40, 2)))[0]
+    A = np.column_stack((A, share * A[:, 0] + np.sqrt(1.0 - share**2) * A[:, 1]))
+    found = solve(np.column_stack((A, A @ [1.0, 2.0, 3.0])))
+    assert found.rank == 2 and found.identified.tolist() == identified
+
+
 def information(rows):
     """Return two joints with two blocks of these numbers of rows each, three parameters."""
     rng = np.random.default_rng(0)
@@ -150,6 +169,61 @@ def test_there_must_be_more_rows_than_parameters_and_some_of_every_joint():
         check_rows(information([(1, 1), (0, 1)]))
     with pytest.raises(InputError, match="no row of joint number 2 is left"):
         check_rows(information([(5, 0), (5, 0)]))
+
+
+@pytest.mark.parametrize("rows", [3, 4, 5, 9])
+def test_every_row_counts_where_there_are_hardly_more_than_parameters(rows):
+    """As many rows as parameters, one more, two more: rows that are no triangle yet."""
+    rng = np.random.default_rng(rows)
+    R = rng.normal(size=(rows, 4))
+    wanted = np.linalg.lstsq(R[:, :3], R[:, 3], rcond=None)[0]
+    np.testing.assert_allclose(solve(R).value, wanted, rtol=1e-8)
+    state = sequential.start(3)
+    for row in R:
+        state = sequential.update(state, row[None])
+    np.testing.assert_allclose(state.solution.value, wanted, rtol=1e-8)
+    few = Information((Block((R,), np.array([rows]), 0.0, 1.0),), (np.arange(3),), ColumnLayout(3))
+    left = np.linalg.norm(R[:, 3] - R[:, :3] @ wanted) / np.sqrt(max(rows - 3, 1))
+    if rows > 3:
+        np.testing.assert_allclose(error_levels(few, wanted, np.array([2.0])), [left], rtol=1e-7)
+        np.testing.assert_allclose(own_errors(few), [left], rtol=1e-7)
+        np.testing.assert_allclose(wls(few).value, wanted, rtol=1e-7)
+
+
+@pytest.mark.parametrize(("ratio", "rank"), [(0.8e-8, 1), (1.3e-8, 2)])
+def test_directions_below_a_hundred_millionth_are_not_excited(ratio, rank):
+    """Two columns of unit norm at an angle of which half is the ratio of their singular values."""
+    u, v = np.linalg.qr(np.random.default_rng(0).normal(size=(40, 2)))[0].T
+    A = np.column_stack((u, np.cos(2.0 * ratio) * u + np.sin(2.0 * ratio) * v))
+    assert solve(np.column_stack((7.0 * A, A @ [1.0, 2.0]))).rank == rank
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        upper_solved(np.triu(np.ones((3, 3)), 1), np.ones(3))
+
+
+def test_parts_of_an_estimate_by_name():
+    layout = ColumnLayout(2, 1, 10, 3, 2)
+    rng = np.random.default_rng(0)
+    S = rng.normal(size=(18, 18))
+    C, value, known = S @ S.T, np.arange(18.0), np.arange(18) % 5 != 0
+    found = Estimate(layout, value, C, known, np.ones(1), 1.0, 18, Method.WLS)
+    std = np.where(known, np.sqrt(np.diag(C)), np.inf)
+    for name, part in (("base", slice(0, 2)), ("friction", slice(2, 5))):
+        np.testing.assert_array_equal(getattr(found, name), value[part])
+        np.testing.assert_array_equal(getattr(found, f"{name}_std"), std[part])
+    np.testing.assert_array_equal(found.base_covariance, C[:2, :2])
+    np.testing.assert_array_equal(found.base_identified, known[:2])
+    assert found.dof == np.inf and np.isinf(found.std[[0, 5, 10, 15]]).all()
+    assert (found.delay, found.delay_std) == (5.0, np.inf)
+    late = replace(found, identified=np.ones(18, dtype=bool))
+    assert late.delay_std == pytest.approx(np.sqrt(C[5, 5]))
+    np.testing.assert_array_equal(found.load, value[6:16])
+    np.testing.assert_array_equal(found.load_covariance, C[6:16, 6:16])
+    np.testing.assert_array_equal(found.load_identified, known[6:16])
+    other = found.with_base(np.array([-1.0, -2.0]))
+    np.testing.assert_array_equal(other.value, [-1.0, -2.0, *range(2, 18)])
+    np.testing.assert_array_equal(found.value, np.arange(18.0))
+    bare = Estimate(ColumnLayout(2), value[:2], -np.eye(2), known[1:3], np.ones(1), 1.0, 2, Method.WLS)
+    assert (bare.delay, bare.delay_std, bare.load.shape) == (0.0, 0.0, (0,)) and bare.std.tolist() == [0.0, 0.0]
 
 
 # --- errors
@@ -177,7 +251,7 @@ def test_folds_are_stretches_of_about_the_same_number_of_rows():
 
 
 @pytest.mark.parametrize(("correlation", "probability", "coloured"), [
-    (0.3, 0.001, True), (-0.3, 0.001, True), (0.19, 0.001, False), (0.3, 0.02, False), (0.21, 0.009, True),
+    (0.3, 0.001, True), (-0.3, 0.001, True), (0.19, 0.001, False), (0.3, 0.011, False), (0.21, 0.009, True),
 ])  # fmt: skip
 def test_what_counts_as_coloured(correlation, probability, coloured):
     assert Whiteness(correlation, probability).coloured == coloured
@@ -203,6 +277,8 @@ def by_dersimonian_and_laird(x, s):
     ((1.0, 1.5), (0.02, 0.02), (0, 1)),
     ((1.0, np.nan, 1.5), (0.02, np.nan, 0.02), (0, 2)),
     ((1.0, np.nan, np.nan), (0.02, np.nan, np.nan), ()),
+    ((np.nan, 1.0, 1.02, np.nan, 1.5), (np.nan, 0.03, 0.03, np.nan, 0.03), (4,)),
+    ((np.nan, 1.9, 1.0, 1.02, 1.01, 0.4), (np.nan, 0.03, 0.03, 0.03, 0.03, 0.03), (1, 5)),
     ((1.0, 1.07), (0.02, 0.02), ()),  # 2.5 sigma: once in a hundred
     ((1.0, 1.08), (0.02, 0.02), (0, 1)),
 ])  # fmt: skip

@@ -210,6 +210,7 @@ def test_a_description_without_masses_is_no_prior():
     assert prior_sources.has_masses(ROBOT)
     bare = replace(ROBOT, parameters={})
     assert not prior_sources.has_masses(bare)
+    assert prior_sources.has_masses(replace(ROBOT, parameters={"M2": 1.0})), "one link is enough"
     with pytest.raises(InputError, match="no masses"):
         prior_sources.described_prior(replace(problem_of(), robot=bare))
 
@@ -561,6 +562,8 @@ def test_the_elimination_drops_what_is_least_known_and_refits():
     assert first.statistic == pytest.approx(grown / essential_module._inflation(R, full) / per_row)
     one = essential_module.essential(information, full, most=1)
     assert sum(step.dropped for step in one.steps) == 1
+    last = one.steps[-1]
+    assert not last.dropped and last.statistic <= last.limit, "the step that went too far is told, too"
     loose = essential_module.essential(information, full, folds=0, relative_std=1e9)
     assert loose.steps == () and loose.kept == tuple(range(len(BASE)))
 

@@ -125,6 +125,10 @@ def test_what_does_not_count_as_repeated():
     some[lost] = some[lost - 1]
     np.testing.assert_array_equal(np.flatnonzero(repeated(some)), lost)
     assert not repeated(np.zeros((50, 2))).any() and not repeated(x[:1]).any()
+    stops = np.concatenate((x[:900], np.repeat(x[899:900], 15, axis=0)))
+    assert not repeated(stops).any(), "it stops at the end"
+    often = np.concatenate((x[:800:4].repeat(4, axis=0), np.repeat(x[796:797], 2, axis=0)))
+    assert repeated(often)[-5:].all(), "as before"
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -170,6 +174,18 @@ def test_steps_that_are_off_the_grid(off, share, found):
     steps[chosen] += off * rng.choice([-1.0, 1.0], len(chosen))
     q = np.concatenate(([0.0], np.cumsum(steps)))[:, None]
     assert quantum_of(q)[0] == pytest.approx(1.0 if found else 0.0)
+
+
+def test_steps_of_rounding_are_no_steps():
+    """Numbers that differ in their last digit only: an encoder's step is larger, and no joint moves by that."""
+    k = np.arange(4000)
+    q = np.round(np.sin(k / 500) / 2.5e-3) * 2.5e-3
+    wiggle = 1e-15 * (k % 2)
+    np.testing.assert_allclose(quantum_of((q + wiggle)[:, None]), [2.5e-3], rtol=1e-6)
+    slow = np.round(np.sin(k / 500) * 200) / 200
+    goes_on = np.diff(slow, prepend=slow[0]) != 0.0
+    rests = 1e-15 * np.cumsum(goes_on * (1 + k % 7)) + np.where(k > 3900, 0.01 * (k - 3900), 0.0)
+    assert not repeated(np.column_stack((slow, rests))).any()
 
 
 # --- what can be used
@@ -340,7 +356,8 @@ CUTOFFS = Cutoffs(position=20.0, row=4.0, step=1, row_step=1)
         ({"noise": 3.3e-3}, True, ""), ({"noise": 4e-3}, False, ""), ({"noise": 0.3}, False, ""),
         ({"gain": 1.18}, False, ""), ({"gain": 1.22}, False, "gain 1.22"),
         ({"gain": 1.4}, False, "gain 1.40"), ({"gain": -1.0}, False, "gain -1.00"),
-        ({"delay": 0.1}, False, "late by"),
+        ({"delay": 0.05}, False, "(gain 0.98, late by 50."), ({"delay": -0.05}, False, "(gain 0.98, late by -50."),
+        ({"delay": 0.05, "gain": 2.0}, False, "(gain 1.95, late by 50."), ({"delay": 0.1}, False, "late by 10"),
     ],
 )  # fmt: skip
 def test_measured_velocities_are_used_where_they_agree_and_are_quieter(what, used, told):

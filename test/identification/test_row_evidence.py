@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -99,11 +101,17 @@ def test_only_the_first_rows_count_and_exact_rows_are_not_judged():
     late = errors.copy()
     late[:, FIRST:] += 50.0
     both = [collected(*made(one)).successive for one in (errors, late)]
-    assert both[0].rows == FIRST and all(np.array_equal(a, b) for a, b in zip(both[0].C, both[1].C, strict=True))
+    assert (
+        both[0].rows == FIRST == 4000
+        and LAGS == 4
+        and all(np.array_equal(a, b) for a, b in zip(both[0].C, both[1].C, strict=True))
+    )
     exact = collected(*made(np.zeros((3, 500)))).successive
     assert not any(one.coloured for one in whiteness(("a", "b", "c"), exact, COLUMNS, VALUE).values())
-    short = collected(*made(errors[:, :20])).successive
-    assert whiteness(("a", "b", "c"), short, COLUMNS, VALUE)["a"].probability == 1.0
+    for rows, told in ((20, False), (21, True)):  # four lags of five rows each
+        short = collected(*made(errors[:, :rows])).successive
+        found = whiteness(("a", "b", "c"), short, COLUMNS, VALUE)["a"]
+        assert (found.probability < 1.0) == (found.correlation != 0.0) == told
 
 
 def test_rows_of_a_longer_stride_are_some_of_those_of_a_shorter():
@@ -112,12 +120,18 @@ def test_rows_of_a_longer_stride_are_some_of_those_of_a_shorter():
     thin = many.thinned(16)
     for name in ("t", "q", "dq", "ddq", "tau"):
         np.testing.assert_array_equal(getattr(thin, name), getattr(few, name))
-    assert np.array_equal(few.t, rows.t[::16]) and np.isnan(few.tau).any()
+    assert np.array_equal(few.t, rows.t[::16]) and np.isnan(few.tau).any() and thin.stride == few.stride == 16
+    np.testing.assert_allclose(thin.predicted(COLUMNS, VALUE), few.predicted(COLUMNS, VALUE), rtol=1e-12)
+    warm = replace(prepared, temperature=prepared.q + 40.0)
+    many_warm = collected(warm, rows, 4).pictured
+    np.testing.assert_array_equal(many_warm.temperature, warm.temperature[::4])
+    np.testing.assert_array_equal(many_warm.thinned(16).temperature, warm.temperature[::16])
     np.testing.assert_allclose(
         many.predicted(COLUMNS, VALUE), np.einsum("b,bjt->tj", VALUE, rows.W[:, :, ::4]), atol=1e-12
     )
     motions = [motion_samples(stride, prepared, (prepared,)) for stride in (8, 2)]
-    assert np.array_equal(motions[1].thinned(8).tau, motions[0].tau)
+    for name in ("q", "dq", "ddq", "tau", "stride"):
+        assert np.array_equal(getattr(motions[1].thinned(8), name), getattr(motions[0], name))
 
 
 def test_strides():

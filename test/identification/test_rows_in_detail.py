@@ -77,6 +77,27 @@ def test_columns_of_terms_are_made_finer_and_filtered_as_the_torque_was(rate):
         assert not np.delete(found[k], joint, axis=0).any()
 
 
+def test_columns_of_terms_do_not_depend_on_their_order():
+    p, columns = prepared(100.0), base_parameters(ROBOT).columns(ROBOT)
+    stribeck, power = TERMS[1], FrictionTerm(2, FrictionKind.POWER, exponent=1.4)
+    terms = (
+        stribeck,
+        replace(stribeck, of_shape=True),
+        power,
+        replace(power, of_shape=True),
+        FrictionTerm(2, FrictionKind.CUBIC),
+    )
+    b = len(columns)
+
+    def made(chosen):
+        return np.concatenate([c.W[b:] for c in row_chunks(ROBOT, p, columns, terms=chosen)], axis=2)[:, 1]
+
+    wanted = made(terms)
+    assert len({tuple(np.round(column, 6)) for column in wanted}) == 5
+    for order in ((4, 3, 2, 1, 0), (0, 4, 1, 2, 3), (2, 1, 0, 3, 4), (1, 3, 0, 2, 4)):
+        np.testing.assert_allclose(made([terms[k] for k in order]), wanted[list(order)], atol=1e-12)
+
+
 def members_of(coupling):
     return [j - 1 for j in coupling.weights]
 
@@ -91,7 +112,7 @@ def test_slow_joints_and_motors_that_couple_into_them(filtered):
         q, dq, ddq, tau = np.random.default_rng(0).normal(size=(4, 300, 6))
         p = as_prepared(robot, q, dq, ddq, tau)
     bridged, dq = np.zeros(len(p.t)), p.dq.copy()
-    bridged[100:106] = 1.0
+    bridged[100:106] = bridged[215:221] = 1.0
     dq[130:230, 2] = 0.0
     dq[200:270, members_of(coupling)] *= 0.01
     p = replace(p, dq=dq)

@@ -21,7 +21,7 @@ from ros2_dynid.identification.torque_data import TorqueData, load_torque_data, 
 from ros2_dynid.identification.torque_std import TorqueScatter
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
-from ros2_dynid.model.robot import PRISMATIC, Limits
+from ros2_dynid.model.robot import PRISMATIC, Coupling, Limits
 
 
 @pytest.mark.parametrize("limited", [True, False])
@@ -65,9 +65,12 @@ def test_a_band_holds_95_percent(dof):
     assert np.isinf(unknown.std(W)).tolist() == [[True, True], [True, False]]
 
 
-@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr", "demo3"])
+@pytest.mark.parametrize("name", ["tx40", "hitachi_hpr", "demo3", "geared"])
 def test_signs_are_those_of_every_speed_and_stand_in_the_columns_of_coulomb(name):
-    robot = load_robot(name)
+    robot = load_robot("tx40" if name == "geared" else name)
+    if name == "geared":  # motors that feel several joints, each by a ratio of its own
+        coupling = (Coupling(6, {5: 0.5, 6: -2.0}), Coupling(3, {2: 3.0, 3: 1.0, 4: 0.25}))
+        robot = replace(robot, coupling=coupling, parameters={})
     rng = np.random.default_rng(1)
     q, dq, ddq = rng.normal(size=(3, 6, len(robot.active)))
     sign = signs(robot, dq)

@@ -181,3 +181,56 @@ def test_rows_at_rest_that_are_no_more_than_the_parameters_say_nothing(resting, 
     found = with_standstill(gathered)
     assert found.rows.tolist() == [100 + (resting if used else 0), 100]
     assert np.array_equal(found.in_motion().rows, [100, 100])
+
+
+def test_blocks_of_the_period_have_their_rows_at_rest_too():
+    rows, _ = rows_at_rest((400, 400), (400, 2))
+    felt = np.kron(np.eye(2), np.ones((1, 2))).astype(bool)
+    N = len(rows.t)
+    gathered = gather([rows], felt, N, ColumnLayout(4), n_blocks=6, period=N / 3.0)
+    found = with_standstill(gathered)
+    weight = weight_of(rows, gathered, found, 0)
+    assert weight == pytest.approx(0.1, rel=0.15) and len(found.phases) == len(gathered.phases) == 6
+    assert len(found.motion) == 12 and found.motion[6:] == gathered.phases and found.still == ()
+    for after, before, still in zip(found.phases, gathered.phases, gathered.still[6:], strict=True):
+        for j, share in enumerate((weight, 0.0)):
+            squares = [block.R[j].T @ block.R[j] for block in (after, before, still)]
+            np.testing.assert_allclose(squares[0], squares[1] + share**2 * squares[2], atol=1e-6)
+        assert after.rows.tolist() == [before.rows[0] + still.rows[0], before.rows[1]]
+        assert after.resting == still.rows[0]
+
+
+def test_a_joint_with_as_few_rows_in_motion_keeps_those_at_rest():
+    """Two rows in motion and two at rest for its two parameters: all there is; with three in motion, those decide."""
+    for moving, used in ((2, True), (3, False)):
+        _, gathered = rows_at_rest((200, moving), (100, 2))
+        found = with_standstill(gathered)
+        assert found.rows.tolist() == [300, moving + (2 if used else 0)]
+    alone = rows_at_rest((200, 200), (2, 1))[1]
+    found = with_standstill(alone)
+    assert found.blocks == alone.blocks and found.still == found.motion == () and found.in_motion() is found
+
+
+def test_what_rows_at_rest_say_is_weighed_against_all_rows():
+    """The error at rest is rms by the parameters that both kinds of rows lead to, from a tenth on in three rounds."""
+    rows, gathered = rows_at_rest((8, 300), (300, 300), seed=4, noise=(0.3, 1.0))
+    found = with_standstill(gathered)
+    for j in (0, 1):
+        A = rows.W[2 * j : 2 * j + 2, j].T
+        moving, resting = rows.keep[j], rows.still[j]
+        weight, told = 0.1, []
+        for _ in range(3):
+            w = np.where(moving, 1.0, np.where(resting, weight, 0.0))
+            x = np.linalg.lstsq(A * w[:, None], rows.tau[j] * w, rcond=None)[0]
+            left = rows.tau[j] - A @ x
+            level = np.sqrt(np.sum(left[moving] ** 2) / (np.count_nonzero(moving) - 2))
+            weight = min(level / np.sqrt(np.mean(left[resting] ** 2)), 1.0)
+            told.append(weight)
+        assert weight_of(rows, gathered, found, j) == pytest.approx(weight, rel=1e-6)
+        assert j or abs(told[1] - told[0]) > 1e-3 * weight, "one round is not enough"
+
+
+def test_too_few_rows_are_left_to_whoever_fits():
+    """No row of the second joint, or no more rows than parameters: the rows are joined, and nothing is refused here."""
+    assert with_standstill(rows_at_rest((50, 0), (50, 0))[1]).rows.tolist() == [100, 0]
+    assert with_standstill(rows_at_rest((1, 1), (1, 1))[1]).rows.tolist() == [2, 2]

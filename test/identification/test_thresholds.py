@@ -211,6 +211,28 @@ def test_a_drive_that_certainly_has_friction_needs_no_comparison(monkeypatch, de
         assert laws == ([("Fc",), ("Fv", "Fc"), DRIVE] if deviations > 2.0 else [("Fc",)])
 
 
+def test_a_joint_is_judged_by_its_own_terms_and_by_none_where_it_never_moves(monkeypatch):
+    """Joint b has a term that is certain, joint a has not; the column of b's viscous friction is zero."""
+    value = np.array([0.1, 3.0, 0.1, 3.0, 0.0, 9.0])
+    std = np.array([0.1, 0.1, np.inf, 0.1, 0.1, 0.1])
+    found = SimpleNamespace(value=value, std=std, base=value[:4], base_std=std[:4])
+    R = np.diag([1.0, 2.0, 3.0, 4.0])
+    other = R.copy()
+    other[:, 0] = 0.0
+    columns = (np.array([0, 1, 4]), np.array([2, 3, 5]))
+    information = Information((Block((R, other), np.array([4, 4]), 0.0, 1.0),), columns, ColumnLayout(4, 0, 0, 2))
+    robot = SimpleNamespace(active=(1, 2), active_names=("a", "b"), joints=(SimpleNamespace(felt=DRIVE),) * 2)
+    base = SimpleNamespace(leaders=("Fv1", "Fc1", "Fv2", "Fc2"))
+    terms = (FrictionTerm(1, FrictionKind.ROOT), FrictionTerm(2, FrictionKind.ROOT))
+    problem = SimpleNamespace(robot=robot, information=information, base=base, terms=terms)
+    asked = []
+    monkeypatch.setattr(sensor_side, "_folds", lambda *_: [])
+    monkeypatch.setattr(sensor_side, "_compared", lambda folds, columns, laws, share: asked.append(columns))
+    sides = sensor_side.sensor_sides(problem, found)
+    assert asked == [{"Fv": [0, 4], "Fc": [1]}]
+    assert sides["b"] == sensor_side.SensorSide(DRIVE, True, np.inf), "its own term is certain, its share is not known"
+
+
 @pytest.mark.parametrize(
     ("rotor", "viscous", "dry", "laws"),
     [
@@ -236,6 +258,23 @@ def test_laws_of_a_sensor_have_the_parts_that_may_be_there(monkeypatch, rotor, v
     monkeypatch.setattr(sensor_side, "_compared", lambda folds, columns, laws, share: asked.append(list(laws)))
     sensor_side.sensor_sides(problem, found)
     assert asked == [laws]
+
+
+def test_a_rotor_that_is_no_parameter_of_its_own_may_be_there(monkeypatch):
+    """Where its inertia is part of a link's, nothing says that there is none."""
+    value = np.array([0.3, 0.3])
+    found = SimpleNamespace(value=value, std=np.full(2, 0.1), base=value, base_std=np.full(2, 0.1))
+    block = Block((np.diag([2.0, 3.0, 5.0]),), np.array([5]), 0.0, 1.0)
+    information = Information((block,), (np.arange(2),), ColumnLayout(2))
+    robot = SimpleNamespace(active=(1,), active_names=("a",), joints=(SimpleNamespace(felt=DRIVE),))
+    problem = SimpleNamespace(
+        robot=robot, information=information, base=SimpleNamespace(leaders=("Fv1", "Fc1")), terms=()
+    )
+    asked = []
+    monkeypatch.setattr(sensor_side, "_folds", lambda *_: [])
+    monkeypatch.setattr(sensor_side, "_compared", lambda folds, columns, laws, share: asked.append(list(laws)))
+    sensor_side.sensor_sides(problem, found)
+    assert asked == [[(), ("Fc",), ("Fv", "Fc"), DRIVE]]
 
 
 def test_folds_of_a_comparison_are_weighted_rows_left_out_and_all_others():

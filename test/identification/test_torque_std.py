@@ -16,14 +16,17 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification import torque_std as module
 from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.error_bars import bars_of, error_bars
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.model_file import model_of, save_model
+from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.torque_std import TorqueScatter, band_level, torque_std
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.pipeline import identify
 
 MOTION = np.random.default_rng(3).uniform(-1, 1, (3, 60, 6)) * np.array([1.5, 1.5, 3.0])[:, None, None]
@@ -114,16 +117,52 @@ def test_torque_of_a_parameter_that_is_not_known_has_no_bound(models):
     assert np.all(np.isinf(spread[:, 2])) and np.all(np.isfinite(np.delete(spread, 2, axis=1)))
 
 
+def test_friction_terms_have_bars_only_where_friction_is_asked_for(models):
+    """A term of joint 3 with a covariance of its own, beside a base parameter that is not known."""
+    model = models[0]
+    robot = replace(model.robot, friction=(FrictionTerm(3, FrictionKind.CUBIC, 0.1, 0.2),))
+    b = len(model.names)
+    rubbing = replace(model, robot=robot, friction_covariance=np.append(np.zeros(b), 0.04)[None])
+    plain = torque_std(model, *MOTION)
+    wanted = plain.copy()
+    wanted[:, 2] = np.hypot(plain[:, 2], 0.2 * np.abs(MOTION[1][:, 2]) ** 3)
+    np.testing.assert_allclose(torque_std(rubbing, *MOTION), wanted)
+    links = torque_std(model, *MOTION, friction=False)
+    np.testing.assert_allclose(torque_std(rubbing, *MOTION, friction=False), links)
+    std = model.std.copy()
+    std[model.leaders.index("Fv5")] = np.inf
+    spread = torque_std(replace(rubbing, std=std), *MOTION)
+    assert np.isinf(spread[:, 4]).all()
+    np.testing.assert_allclose(np.delete(spread, 4, axis=1), np.delete(wanted, 4, axis=1))
+
+
+@pytest.mark.parametrize(
+    "shapes", [((5, 6), (5, 6), (4, 6)), ((5, 6), (5, 5), (5, 6)), ((6,), (6,), (6,)), ((5, 5),) * 3]
+)
+def test_motion_of_other_shapes_is_refused(models, shapes):
+    with pytest.raises(InputError, match=r"differ in shape.*\(N, 6\)"):
+        torque_std(models[0], *(np.zeros(shape) for shape in shapes))
+
+
 def test_band_holds_held_out_rows_and_counts_those_outside():
     robot, _ = simulated_truth()
-    found = identify(robot, [simulated()], validate=[simulated(seed=5, seed_motion=104)]).outcome
+    quick = IdentifyOptions(friction="viscous+coulomb", checks=False, prior="none", cross_validate=0)
+    other = simulated(seed=5, seed_motion=104)
+    found = identify(robot, [simulated()], validate=[other], options=quick).outcome
     assert set(found.band_coverage) == {*robot.active_names, "all"}
     assert 0.90 <= found.band_coverage["all"] <= 0.99
-    louder = simulated(seed=5, seed_motion=104)
-    noise = np.random.default_rng(0).standard_normal(louder.tau.shape) * 3.0
-    found = identify(robot, [simulated()], validate=[replace(louder, tau=louder.tau + noise)]).outcome
+    noise = np.random.default_rng(0).standard_normal(other.tau.shape) * 3.0
+    found = identify(robot, [simulated()], validate=[replace(other, tau=other.tau + noise)], options=quick).outcome
     assert found.band_coverage["all"] < 0.8
-    assert identify(robot, [simulated()]).outcome.band_coverage == {}
+    assert identify(robot, [simulated()], options=quick).outcome.band_coverage == {}
+
+
+def test_bars_of_a_model_are_those_of_its_file(models):
+    model = replace(models[0], obtained={"sigma": [1.0, 2.0, 3.0, 4.0, 5.0, 0.0]})
+    found, wanted = error_bars(model), bars_of(model.robot, model.leaders, module.spread_of(model))
+    np.testing.assert_array_equal(found.sigma, [1.0, 2.0, 3.0, 4.0, 5.0, np.nan])
+    np.testing.assert_array_equal(found.torque_std, wanted.torque_std)
+    assert np.all(found.torque_std > 0.0)
 
 
 def test_spread_of_rows():

@@ -140,6 +140,23 @@ def test_poorly_known_friction_is_named_where_it_matters(parameter, cure):
     assert not any("record longer" in remark.text for remark in found)
 
 
+@pytest.mark.parametrize(("value", "std", "relative"), [
+    (2.0, 0.1, 0.05), (-2.0, 0.1, 0.05), (-2.0, None, np.inf), (2.0, 0.0, np.inf),
+])  # fmt: skip
+def test_a_parameter_is_known_relative_to_its_size(value, std, relative):
+    assert replace(Fv, value=value, std=std).relative_std == pytest.approx(relative)
+
+
+def test_a_joint_is_named_once_with_all_that_is_poorly_known_of_it():
+    few = (replace(Fv, std=0.4), replace(Ia, std=0.4), replace(Fv, name="Fc1", joint="elbow", std=0.4))
+    found = said(replace(FINE, parameters=few, seconds=70.0), "poorly known")
+    assert [remark.text for remark in found] == [
+        "wrist: Fv2, Ia2 poorly known; accelerate it more and vary its speed more",
+        "elbow: Fc1 poorly known; vary its speed more",
+    ]
+    assert {remark.level for remark in found} == {Level.WARNING}
+
+
 @pytest.mark.parametrize(
     ("parameter", "named"),
     [
@@ -167,6 +184,12 @@ def test_what_was_not_excited_is_a_problem_and_counts_are_right():
     (remark,) = said(evidence, "not excited")
     assert remark.level is Level.PROBLEM and "b; move wrist" in remark.text
     assert said(evidence, "1 of 3 base parameters are known to 5 % or better, 2 to 10 %")
+    more = [
+        replace(Fv, name=name, joint=joint, std=None)
+        for name, joint in (("x", "wrist"), ("y", "elbow"), ("z", "wrist"))
+    ]
+    (remark,) = said(replace(FINE, parameters=(Fv, *more)), "not excited")
+    assert "not excited: x, y, z; move elbow, wrist more," in remark.text, "each joint once"
 
 
 @pytest.mark.parametrize(
@@ -216,11 +239,12 @@ def test_evidence_of_a_simulation_has_the_joints_own_numbers():
 
 def test_cross_validation_is_the_default_and_says_so():
     robot, _ = simulated_truth()
-    outcome = identify(robot, [simulated()]).outcome
+    quick = IdentifyOptions(friction="viscous+coulomb", checks=False, prior="none")
+    outcome = identify(robot, [simulated()], options=quick).outcome
     assert (outcome.validated_by, outcome.folds) == (ValidatedBy.CROSS_VALIDATION, 5)
     assert set(outcome.validation) == set(outcome.fit)
     assert outcome.fit["all"].relative < outcome.validation["all"].relative < 0.02
-    none = identify(robot, [simulated()], options=IdentifyOptions(cross_validate=0)).outcome
+    none = identify(robot, [simulated()], options=replace(quick, cross_validate=0)).outcome
     assert (none.validated_by, none.folds, dict(none.validation)) == (ValidatedBy.NOTHING, 0, {})
 
 
@@ -292,6 +316,7 @@ def test_a_motion_that_repeats_is_left_out_by_parts_of_its_period():
         ({"torque": 45.67, "held_out": 0.516}, "52 % of its torque (46 rms)"),
         ({"torque": 20.0, "held_out": None, "fit": 0.3}, "30 % of its torque (20 rms) is not predicted;"),
         ({"torque": 20.0, "noise": 0.5, "fit": 0.3, "held_out": 0.4}, "its rows alone fit to 2.5 %"),
+        ({"torque": 1.0, "noise": 1.234, "fit": 2.0, "held_out": 3.0}, "its rows alone fit to 123 %"),
         ({"torque": 20.0, "noise": 0.5, "fit": 0.1, "held_out": 0.4}, "in the fit it is 10 %"),
         ({"torque": 20.0, "noise": 5.0, "fit": 0.3, "held_out": 0.4}, "its noise is 5 rms"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.account import second_sensors
 from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators import two_sensors as two_sensors_module
 from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.estimators.two_sensors import drive_values, second_errors, two_sensors
@@ -176,6 +178,86 @@ def test_each_stream_has_a_delay_of_its_own():
     np.testing.assert_allclose(sensor[1:], BIAS, atol=0.02)
     truth = BASE.values(ROBOT, CHI)
     np.testing.assert_allclose(found.fit(None).base, truth, atol=0.02 * np.abs(truth).max())
+
+
+def streams(robot, first, second, seed=30, count=600, noise=1e-3):
+    """Return a recording whose two efforts are those of these parameters, a bias in the second."""
+    q, dq, ddq = motion(seed, count)
+    rng = np.random.default_rng(seed)
+    tau, other = (np.column_stack([inverse_dynamics(ROBOT, chi, q, dq, ddq)[:, j] for j, chi in enumerate(some)])
+                  for some in (first, second))  # fmt: skip
+    tau, other = tau + noise * rng.normal(size=q.shape), other + BIAS + noise * rng.normal(size=q.shape)
+    return replace(as_prepared(robot, q, dq, ddq, tau), second=other)
+
+
+def test_where_the_first_effort_is_that_of_the_link_the_second_is_the_motors():
+    """Joint 1 has its sensor at the link and its motor's effort beside it; joints 2 and 3 the other way round."""
+    joints = (replace(ROBOT.joints[0], felt=()), *ROBOT.joints[1:])
+    robot = replace(ROBOT, joints=joints, parameters={})
+    base = base_parameters(robot)
+    prepared = (streams(robot, (LINKS, CHI, CHI), (CHI, LINKS, LINKS)),)
+    information = inform(robot, base, prepared, delay=False)
+    found = two_sensors(robot, base, prepared, information.layout, ())
+    estimate = found.estimate()
+    for error, _, rows in second_errors(found, estimate):
+        assert error / np.sqrt(rows) == pytest.approx(1e-3, rel=0.15)
+    np.testing.assert_allclose(estimate.sigma, np.full(6, 1e-3), rtol=0.15)
+    drive = drive_values(found, estimate, 0)
+    for part, truth in zip(("Ia", "Fv", "Fc"), by_joint(ROBOT, CHI)[0, 10:13], strict=True):
+        assert drive[part][0] == pytest.approx(truth, abs=5 * drive[part][1])
+    fit = found.fit(None)
+    truth = CHI.copy()
+    by_joint(ROBOT, truth)[0, 13] = 0.0  # the offset of its first effort
+    np.testing.assert_allclose(fit.base, base.values(robot, truth), atol=6 * fit.base_std.max())
+
+
+def test_a_sensor_at_the_link_may_feel_a_part_of_the_drive():
+    dry = LINKS.copy()
+    by_joint(ROBOT, dry)[:, 12] = by_joint(ROBOT, CHI)[:, 12]
+    prepared = (streams(ROBOT, (CHI,) * 3, (dry,) * 3),)
+    layout = inform(ROBOT, BASE, prepared, delay=False).layout
+    for felt, level in ((("Fc",), 1e-3), ((), 0.05)):
+        found = two_sensors(ROBOT, BASE, prepared, layout, (), felt)
+        errors = [error / np.sqrt(rows) for error, _, rows in second_errors(found, found.estimate())]
+        assert np.allclose(errors, level, rtol=0.15) if felt else min(errors) > level
+
+
+def test_what_neither_stream_shows_is_not_identified_and_stays_with_the_description():
+    prepared = streams(ROBOT, (CHI,) * 3, (LINKS,) * 3)
+    q, dq, ddq = (x * [1.0, 1.0, 0.0] for x in (prepared.q, prepared.dq, prepared.ddq))
+    tau, link = (inverse_dynamics(ROBOT, chi, q, dq, ddq) for chi in (CHI, LINKS))
+    rng = np.random.default_rng(1)
+    tau, link = tau + 1e-3 * rng.normal(size=tau.shape), link + 1e-3 * rng.normal(size=tau.shape)
+    still = (replace(as_prepared(ROBOT, q, dq, ddq, tau), second=link),)
+    found = two(still)[1]
+    known = found.base.values(ROBOT, standard_vector(ROBOT))
+    np.testing.assert_allclose(found.prior, [*known, 0.0, 0.0, 0.0])
+    for fit in (found.fit(None), found.fit(range(25))):
+        for k, name in enumerate(BASE.leaders):
+            if name in ("Fv3", "Fv1", "Fc2"):
+                assert fit.identified[k] == (name != "Fv3")
+        at = BASE.leaders.index("Fv3")
+        assert fit.base[at] == pytest.approx(BASE.values(ROBOT, standard_vector(ROBOT))[at]) and fit.base[at] != 0.0
+    estimate = found.estimate()
+    assert set(drive_values(found, estimate, 0)) == {"Ia", "Fv", "Fc"} and "Fv" not in drive_values(found, estimate, 2)
+
+
+def test_a_second_stream_with_holes_is_not_used_and_one_that_repeats_is_kept_by_phase(monkeypatch):
+    one, other = both()
+    holes = one.second.copy()
+    holes[7, 2] = np.nan
+    assert two((replace(one, second=holes),))[1].joints == (0,)
+    found = two((replace(one, second=holes), other))[1]
+    assert found.joints == (0, 2) and list(found.information.rows[3:]) == [1200, 600], "of the other recording"
+    assert [rows for _, _, rows in second_errors(found, found.estimate())] == [1200, 600]
+    found = two((replace(one, second=None), other))[1]
+    assert found.joints == (0, 2) and list(found.information.rows[3:]) == [600, 600] and found.base.gap > 1e6
+    monkeypatch.setattr(two_sensors_module, "repetition", lambda prepared: 150.0)
+    assert len(two((other,))[1].information.phases) == 30
+    doubtful = SimpleNamespace(doubt="two columns are nearly the same")
+    monkeypatch.setattr(two_sensors_module, "by_qr", lambda rows: doubtful)
+    with pytest.raises(InputError, match="both sensors together: two columns are nearly the same"):
+        two((other,))
 
 
 # --- loads and gains where friction grows with the load

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import yaml
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -23,7 +24,7 @@ from ros2_dynid.identification.estimators.robust import irls
 from ros2_dynid.identification.estimators.total_least_squares import disturbed
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.parameter_sets import imposed_on, set_fits
-from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, effort_later, prepare
+from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, effort_later, prepare, prepare_pieces
 from ros2_dynid.identification.read_problem import all_prepared, pieces_read_once, pieces_read_twice, read_problem
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
@@ -136,6 +137,19 @@ def test_of_a_clock_that_was_set_back_the_longest_stretch_is_read(tmp_path):
     assert len({note.text for note in found.notes}) == len(found.notes), "each once"
 
 
+@pytest.mark.parametrize("off", [0, 1])
+def test_a_piece_without_any_effort_is_left_out(off):
+    """As of a robot whose drives were off at the end of a long recording, or at its beginning."""
+    samples = recorded(0)
+    pieces = [samples.take(slice(0, 500)), samples.take(slice(500, None))]
+    pieces[off] = replace(pieces[off], tau=None)
+    found = prepare_pieces(ROBOT, iter(pieces), PLAIN.preparation)
+    alone = prepare(ROBOT, pieces[1 - off], PLAIN.preparation)
+    np.testing.assert_array_equal(found.tau, alone.tau)
+    (note,) = [note.text for note in found.notes if "left out" in note.text]
+    assert "has no effort" in note
+
+
 def test_a_problem_is_what_the_rows_say(monkeypatch):
     told = Told()
     problem = read_problem(ROBOT, [recorded(0), recorded(1)], PLAIN, told)
@@ -173,6 +187,52 @@ def test_a_lower_cut_off_is_asked_for_only_where_none_is_given(monkeypatch, aske
     else:
         assert calls == [1] and problem.prepared[0].filter.row_cutoff == 3.0
         assert any("rows are filtered at 3 Hz instead" in text for text in told)
+
+
+def test_a_problem_has_the_controller_the_law_and_the_second_sensor_asked_for(tmp_path):
+    gains = {name: {"p": 100.0 * (k + 1), "d": 10.0 * (k + 1)} for k, name in enumerate(ROBOT.active_names)}
+    path = tmp_path / "controller.yaml"
+    path.write_text(yaml.safe_dump({"c": {"ros__parameters": {"gains": dict(reversed(gains.items()))}}}))
+    samples = recorded(0)
+    speed = np.gradient(samples.q[:, 1], samples.t)
+    both = replace(samples, tau=samples.tau + np.outer(speed**3, [0.0, 3.0, 0.0]), tau_l=samples.tau + 1.0)
+    options = replace(PLAIN, controller=str(path), friction=f"{ROBOT.active_names[1]}=cubic", torque_sensor="link+Fc")
+    problem = read_problem(ROBOT, [both], options, Told())
+    assert problem.controller.Kp.tolist() == [100.0, 200.0, 300.0]
+    assert [(term.joint, term.kind) for term in problem.terms] == [(2, FrictionKind.CUBIC)]
+    assert problem.information.layout.n_friction == 1 and problem.prior[problem.information.layout.friction] == [0.0]
+    assert [joint.felt for joint in problem.second.robot.joints] == [("Fc",)] * 3
+    other = read_problem(ROBOT, [both], PLAIN, Told())
+    assert [joint.felt for joint in other.second.robot.joints] == [()] * 3 and other.controller is None
+    assert other.terms == (), "plain friction, whatever the data say"
+
+
+def test_after_a_lower_cut_off_the_rows_are_those_filtered_by_it(monkeypatch):
+    monkeypatch.setattr(reading, "lower_cutoff", lambda prepared, information, inform: 3.0)
+    options = replace(PLAIN, preparation=PreparationOptions())
+    problem = read_problem(ROBOT, [recorded(0), recorded(1)], options, Told())
+    direct = [prepare(ROBOT, recorded(k), PreparationOptions(row_cutoff=3.0)) for k in range(2)]
+    wanted = inform(ROBOT, BASE, direct, delay=True)
+    for j in range(3):
+        A, B = problem.information.triangle(j), wanted.triangle(j)
+        np.testing.assert_allclose(A.T @ A, B.T @ B, rtol=1e-6, atol=1e-6 * np.abs(B.T @ B).max())
+    for part, same in zip(problem.prepared, direct, strict=True):
+        assert part.filter == same.filter and len(part.notes) == len(same.notes) + 1
+
+
+def test_a_file_read_twice_comes_in_pieces_too(monkeypatch):
+    samples = recorded(0)
+
+    def chunks(path, robot, reading, notes):
+        for first in range(0, len(samples), 100):
+            yield samples.take(slice(first, first + 100))
+
+    monkeypatch.setattr(reading, "iter_samples", chunks)
+    monkeypatch.setattr(reading, "PIECE", 450)
+    parts = list(pieces_read_twice(ROBOT, "run", Reading(), []))
+    assert all(450 <= len(part) < 650 for part in parts[:-1]) and len(parts) == 5
+    for field in ("t", "q", "tau"):
+        np.testing.assert_array_equal(np.concatenate([getattr(part, field) for part in parts]), getattr(samples, field))
 
 
 # --- problems

@@ -150,25 +150,13 @@ def _scatter(
         some = slice(first, first + AT_ONCE)
         E = np.eye(b) - (moments.A[some] / np.outer(scale, scale)) @ inverse
         moves[some] = _corrected(E, g[some], half) @ inverse.T
-    order = _fixed_order(moments)
-    factor, dof = _slow_share(moves[order], moments.recording[order])
+    factor, dof = _slow_share(moves, moments.recording)
     covariance = moves.T @ moves * np.sqrt(np.outer(factor, factor))
     covariance = covariance / np.outer(scale, scale)
     if identified is not None:
         covariance[~identified] = 0.0
         covariance[:, ~identified] = 0.0
     return covariance, dof
-
-
-def _fixed_order(moments: Moments) -> NDArray[np.intp]:
-    """Return the numbers of the blocks with the recordings in an order that is not that in which they were given.
-
-    Bars must not depend on that. The order is that of how much a recording tells, which its errors do not change.
-    """
-    size = np.einsum("kaa->k", moments.A)
-    numbers = np.unique(moments.recording)
-    told = {number: float(size[moments.recording == number].sum()) for number in numbers.tolist()}
-    return np.array(sorted(range(len(size)), key=lambda k: told[float(moments.recording[k])]), dtype=np.intp)
 
 
 def _slow_share(moves: Array, recording: Array) -> tuple[Array, float]:

@@ -79,19 +79,20 @@ def refuse_other_motion(prepared: Prepared, simulated: Prepared, names: tuple[st
     band, step = motion_band(prepared), simulated.step // prepared.step
     usable = simulated.bridged == 0.0
     off, led, size = (np.zeros(len(names)) for _ in range(3))
+    samples = 0
     for coarse, fine in zip(prepared.segments, simulated.segments, strict=True):
         good = usable[fine][::step] & (prepared.bridged[coarse] == 0.0)
         moved_, was, meant = (
             in_band(x, band, prepared.filter.inner_rate)[good]
             for x in (simulated.q[fine][::step], prepared.q[coarse], prepared.reference[coarse])
         )
+        samples += len(was)
         off += np.sum((moved_ - was) ** 2, axis=0)
         led += np.sum((meant - was) ** 2, axis=0)
         size += np.sum((was - was.mean(axis=0)) ** 2, axis=0) if len(was) else 0.0
     wrong = (off > EXPLAINED**2 * led) & (off > MATTERS**2 * size)
     if wrong.any():
         k = int(np.argmax(np.where(wrong, off / np.maximum(size, 1e-300), 0.0)))
-        samples = max(int(np.count_nonzero(usable[::step])), 1)
         far, apart = (float(np.sqrt(x[k] / samples)) for x in (off, led))
         what = (
             f"joint {names[k]!r}: the simulated robot is {far:.2g} rad or m away from the recorded one, which is "

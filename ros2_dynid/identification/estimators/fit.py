@@ -316,9 +316,6 @@ def _moments(problem: Problem, instruments: Callable[[Prepared], Iterable[Rows]]
 
 
 def _by_simulated_instruments(problem: Problem) -> Fit:
-    for prepared in problem.prepared:
-        refuse_shared_noise(prepared, problem.robot.active_names)
-
     simulation = _Simulation(problem)
 
     def instruments(found: Estimate) -> CrossMoments:

@@ -247,7 +247,7 @@ def _law(
             enough = gain > scatters * scatter and gain > judge.share(further) * left
             if law != smaller:  # that there is such a law is known: the doubtful one must be the better of the two
                 more, spread, there = _gain(errors - tried[best], parts)
-                enough, elsewhere = more > (0.0 if enough else ALIKE * spread), elsewhere and there
+                enough, elsewhere = more > (0.0 if enough else ALIKE * spread), there
             join = force or (enough and elsewhere)
             own_terms = tuple(terms[k] for k in sets[best] if not terms[k].of_shape)
             trials.append(Trial(own_terms, own_terms[0].joint, gain / left, scatter / left, join))

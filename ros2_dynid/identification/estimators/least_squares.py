@@ -65,9 +65,10 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
     prior = np.zeros(A.shape[1]) if prior is None else prior
     k = A.shape[1]
     if len(A) >= k and not unseen.any():
-        triangle = compressed(R / np.append(scale, 1.0))[:k] if len(R) > k else R / np.append(scale, 1.0)
+        triangle = compressed(R / np.append(scale, 1.0))
         if np.any(np.tril(triangle[:, :-1], -1)):
             triangle = np.asarray(np.linalg.qr(triangle, mode="r"))
+        triangle = triangle[:k]
         reciprocal, _ = dtrcon(triangle[:, :-1])
         if reciprocal > 100.0 * tolerance:  # no need to look closer
             value = upper_solved(triangle[:, :-1], triangle[:, -1]) / scale
@@ -76,8 +77,7 @@ def solve(R: Array, prior: Array | None = None, tolerance: float = TOLERANCE) ->
     rank = int(np.count_nonzero(s > tolerance * s[0])) if len(s) and s[0] > 0 else 0
     V = Vt[:rank].T
     change = V @ ((U[:, :rank].T @ (y - A @ prior)) / s[:rank])
-    resolved = np.sum(V**2, axis=1) > 0.99
-    return Solution(prior + change / scale, resolved & ~unseen, rank, A / scale)
+    return Solution(prior + change / scale, np.sum(V**2, axis=1) > 0.99, rank, A / scale)
 
 
 def upper_solved(T: Array, y: Array) -> Array:
@@ -186,10 +186,9 @@ def error_levels(information: Information, value: Array, weights: Array) -> Arra
 def _error_levels(information: Information, value: Array, weights: Array, triangle: Triangle) -> Array:
     """Return the same; triangle: that of these weights."""
     sigma, shown = np.empty(information.n), np.empty(information.n, dtype=bool)
-    total = triangle.W[: information.size]
-    size = np.linalg.norm(total, axis=0)
+    size = np.linalg.norm(triangle.W, axis=0)
     scale = np.where(size > 0, size, 1.0)
-    inverse = _inverse(total / scale)
+    inverse = _inverse(triangle.W / scale)
     for j, columns in _each(information):
         R = information.triangle(j)
         own = weights[j] * R[:, :-1] / scale[columns]
@@ -205,9 +204,10 @@ def _error_levels(information: Information, value: Array, weights: Array, triang
 
 
 def _inverse(A: Array) -> Array:
-    """Return A^+ of a triangular A."""
-    if A.shape[0] == A.shape[1] and dtrcon(A)[0] > 100.0 * TOLERANCE:
-        return upper_solved(A, np.eye(len(A)))
+    """Return A^+ of a triangle, with or without rows of zeros below it, or of few rows as they are."""
+    k = A.shape[1]
+    if len(A) >= k and not np.any(np.tril(A, -1)) and dtrcon(A[:k])[0] > 100.0 * TOLERANCE:
+        return upper_solved(A[:k], np.eye(k))
     return np.asarray(np.linalg.pinv(A, rcond=TOLERANCE))
 
 

@@ -45,13 +45,19 @@ def noise_moment(differences: Information, weights: Array) -> Array:
 
 
 def tls(information: Information, D_of: Information, prior: Array | None = None) -> Estimate:
-    """Return the total least-squares estimate; D_of: the differences that the encoders' noise makes, as information."""
+    """Return the total least-squares estimate; D_of: the differences that the encoders' noise makes, as information.
+
+    What the data do not determine stays as ordinary least squares leaves it.
+    """
     ordinary = wls(information, prior)
     weights = 1.0 / ordinary.sigma
-    R = weighted_triangle(information, weights).R
+    known = ordinary.identified
+    triangle = weighted_triangle(information, weights)
+    left = triangle.tau - triangle.W[:, ~known] @ ordinary.value[~known]
+    R = np.column_stack((triangle.W[:, known], left))
     S = R.T @ R
     rows = float(np.sum(information.rows))
-    D = noise_moment(D_of, weights)
+    D = noise_moment(D_of, weights)[np.ix_(known, known)]
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     C = np.zeros_like(S)
     C[:-1, :-1] = D
@@ -61,12 +67,15 @@ def tls(information: Information, D_of: Information, prior: Array | None = None)
     ratio = scipy.linalg.eigh(C / np.outer(scale, scale), scaled + 1e-15 * np.eye(len(S)), eigvals_only=True)[-1]
     A = S[:-1, :-1] - D / ratio
     small = scale[:-1]
-    value = np.linalg.solve(A / np.outer(small, small), S[:-1, -1] / small) / small
+    value = ordinary.value.copy()
+    value[known] = np.linalg.solve(A / np.outer(small, small), S[:-1, -1] / small) / small
+    noise = np.zeros((information.size, information.size))
+    noise[np.ix_(known, known)] = D / ratio
     moments = block_moments(information, value, weights)
-    corrected = _less_noise(moments, D / ratio, value)
+    corrected = _less_noise(moments, noise, value)
     if moments.phases is not None:
-        corrected = replace(corrected, phases=_less_noise(moments.phases, D / ratio, value))
-    covariance, dof = jackknife(corrected, ordinary.identified)
+        corrected = replace(corrected, phases=_less_noise(moments.phases, noise, value))
+    covariance, dof = jackknife(corrected, known)
     sigma = error_levels(information, value, weights)
     return replace(ordinary, value=value, covariance=covariance, sigma=sigma, method=Method.TLS, dof=dof)
 

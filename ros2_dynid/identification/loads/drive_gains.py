@@ -99,11 +99,7 @@ def gains_at_once(together: Information, load: Array) -> Gains:
     found = solve(np.vstack(parts))
     each = [solve(np.vstack([part for m, part in enumerate(parts) if m != k])).value[first:] for k in range(len(parts))]
     B = len(each)
-    std = (
-        np.sqrt((B - 1) / B * np.sum((np.array(each) - np.mean(each, axis=0)) ** 2, axis=0))
-        if B > 1
-        else np.full(n, np.nan)
-    )
+    std = np.sqrt((B - 1) / B * np.sum((np.array(each) - np.mean(each, axis=0)) ** 2, axis=0))
     value = np.where(found.identified[first:], found.value[first:], np.nan)
     good = std < GOOD * np.abs(value)
     return Gains(np.where(good, value, np.nan), np.where(good, std, np.nan), (True,) * n)

@@ -74,7 +74,7 @@ def quick_load(
     X = triangle.W[:, full.layout.n_base :]
     inverse = np.linalg.inv(X.T @ X + P)
     G = inverse @ X.T @ triangle.base
-    known = np.where(np.isfinite(model.std), model.std, 0.0) > 0.0
+    known = np.isfinite(model.std)
     C = np.where(np.outer(known, known), model.covariance, 0.0)
     covariance = covariance + inverse @ P @ inverse + G @ C @ G.T
     if not np.sqrt(covariance[-1, -1]) < HEAVIEST / 10.0:

@@ -46,7 +46,7 @@ def period_of(t: Array, source: str = "") -> float:
     if not period > 0:
         raise InputError("the time stamps do not advance", "record with a running clock", source)
     usual = steps[steps <= GAP * period]
-    turns = np.maximum(np.round(usual / period), 1.0)
+    turns = np.round(usual / period)
     if np.mean(np.abs(usual - turns * period) <= NEAR * period) > REGULAR:
         return float(np.sum(usual) / np.sum(turns))
     period = float(np.mean(steps))

@@ -129,5 +129,5 @@ def _by_fft(x: Array, kernel: Array, step: int, count: int) -> Array:
 def output_index(n_samples: int, kernel_length: int, step: int) -> Array:
     """Return the places of the outputs of `filtered` among its n_samples inputs."""
     first = -(-(kernel_length - 1) // step)
-    m = np.arange(first, (n_samples - 1) // step + 1) if n_samples >= kernel_length else np.empty(0)
+    m = np.arange(first, (n_samples - 1) // step + 1)
     return np.asarray(m * step - (kernel_length - 1) // 2, dtype=float)

@@ -93,7 +93,7 @@ def prepare(
         what = f"the recording has no stretch of {needed:.2g} s without a gap, which its filters need"
         raise InputError(what, "record longer, or raise the cut-offs", samples.source)
     t, q, dq, ddq, tau, sign, bridged = (np.concatenate(arrays) for arrays in zip(*columns, strict=True))
-    temperature = np.concatenate(temperatures) if len(temperatures) == len(segments) else None
+    temperature = np.concatenate(temperatures) if temperatures else None
     dropped = (len(kernels[0]) // 2 + step * (len(row_kernel) // 2)) / rate
     return Prepared(
         t,
@@ -126,7 +126,7 @@ def prepare(
         known=grid.known,
         reference=np.concatenate(references) if len(references) == len(segments) else None,
         temperature=temperature,
-        second=np.concatenate(seconds) if len(seconds) == len(segments) else None,
+        second=np.concatenate(seconds) if seconds else None,
         temperatures=None if temperature is None else np.array((temperature.min(axis=0), temperature.max(axis=0))),
         commands=np.concatenate(commands) if len(commands) == len(segments) else None,
     )

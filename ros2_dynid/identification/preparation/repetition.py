@@ -23,7 +23,7 @@ LOOKED_AT = 50.0
 
 def repetition(prepared: Prepared) -> float | None:
     """Return the period [s] of the motion, or None if it does not repeat at least FEWEST times."""
-    if prepared.elsewhere is not None or not len(prepared.q):
+    if prepared.elsewhere is not None:
         return None
     segment = max(prepared.segments, key=lambda part: part.stop - part.start)
     step = max(1, int(prepared.filter.inner_rate / LOOKED_AT))

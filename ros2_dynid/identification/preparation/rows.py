@@ -366,7 +366,7 @@ class _TermColumns:
             temperature = None if prepared.temperature is None else value(prepared.temperature, joint)
             last: FrictionTerm | None = None
             for _, term in own:
-                if term.of_shape and last is not None and replace(last, of_shape=True) == term:
+                if term.of_shape and last == replace(term, of_shape=False):
                     columns.append(shape_column(term, v, columns[-1]))
                 else:
                     columns.append(term_column(term, v, sign, carried, temperature))

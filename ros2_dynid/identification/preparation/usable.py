@@ -36,7 +36,8 @@ def check_signals(samples: Samples) -> None:
 
 def finite(samples: Samples) -> Samples:
     """Return the samples in which position and effort of every joint are finite."""
-    assert samples.tau is not None
+    if samples.tau is None:  # of a piece: others of the recording have it
+        raise InputError("it has no effort (torque)", "record sensor_msgs/JointState.effort", samples.source)
     good = np.isfinite(samples.t) & np.isfinite(samples.q).all(axis=1) & np.isfinite(samples.tau).all(axis=1)
     if good.all():
         return samples

@@ -50,7 +50,8 @@ def method_choice(problem: Problem, found: Estimate, fit: Fit | None = None) -> 
         return _nothing_to_correct(problem, found, fit, noise)
     if noise is None or noise < NOISY or found.method in UNBIASED:
         return MethodChoice(found.method, noise)
-    share = f"encoder noise makes {100 * noise:.2g} % of the power of a joint's accelerations"
+    percent = f"{100 * noise:.0f}" if noise >= 1.0 else f"{100 * noise:.2g}"
+    share = f"encoder noise makes {percent} % of the power of a joint's accelerations"
     try:
         unbiased = _best(problem)
     except RankError:

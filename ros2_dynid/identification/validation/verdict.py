@@ -117,7 +117,7 @@ def _cure(joint: JointEvidence) -> str:
     """Return why a joint is predicted badly, and what would help."""
     if joint.error * joint.torque > NOISY * joint.noise:
         if joint.held_out is None or joint.held_out <= OVERFIT * joint.fit:
-            alone = f"its rows alone fit to {100 * joint.noise / joint.torque:.2g} %"
+            alone = f"its rows alone fit to {_size(100 * joint.noise / joint.torque)} %"
             return f"{alone}: what it shares with other joints is not right: a coupling, a spring, a gain that is off"
         return f"in the fit it is {100 * joint.fit:.0f} %: record longer, and more varied motion of all joints"
     if joint.coloured:
