@@ -15,9 +15,10 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ros2_dynid import commands
 from ros2_dynid.blas import one_blas_thread
@@ -35,7 +36,12 @@ class _UsageError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line that says what to do."""
+    """An argument parser whose errors are one line that says what to do, and to which -9.81,0,0 is no option."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take lists of numbers for values, as argparse does with single numbers."""
+        super().__init__(**options)
+        self._negative_number_matcher = re.compile(r"-\.?\d|-inf\b")
 
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""

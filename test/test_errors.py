@@ -11,7 +11,16 @@ import pytest
 import yaml
 
 from ros2_dynid.commands.shared.flags import as_flag
-from ros2_dynid.errors import InputError, Option, RankError, Text, as_field
+from ros2_dynid.errors import (
+    DynidError,
+    InputError,
+    MissingPackageError,
+    Option,
+    RankError,
+    Text,
+    as_field,
+    scalar_text,
+)
 
 PACKAGE = Path(__file__).parents[1] / "ros2_dynid"
 SPEAKS_THE_COMMAND_LINE = {"commands", "cli.py", "nodes", "demo.py", "jobs.py", "processes.py"}
@@ -41,12 +50,37 @@ def test_each_caller_writes_an_option_in_its_own_way(option, flag, field):
 
 def test_an_error_renders_what_and_cure():
     error = InputError("efforts point the wrong way", Text("invert: ", Option("gains", {"elbow": -1})), "a.mcap")
+    assert (error.source, error.what) == ("a.mcap", "efforts point the wrong way")
     assert str(error) == "a.mcap: efforts point the wrong way; invert: gains: {elbow: -1}"
     assert error.render(as_flag) == "a.mcap: efforts point the wrong way; invert: --gains elbow=-1"
     again = InputError(error.what, error.cure, "b.yaml")  # a reader adds its own source
     assert again.render(as_flag) == "b.yaml: efforts point the wrong way; invert: --gains elbow=-1"
     rank = RankError("W", Text("use ", Option("method", "wls")), rank=3, expected=4, tolerance=1e-9)
     assert rank.render(as_flag).endswith("; use --method wls")
+
+
+def test_every_error_carries_its_data():
+    rank = RankError("W", "excite more", rank=3, expected=4, tolerance=2e-9)
+    assert str(rank) == "W (rank 3 of 4 at tolerance 2.0e-09); excite more"
+    assert (rank.rank, rank.expected, rank.tolerance) == (3, 4, 2e-9)
+    missing = MissingPackageError("mujoco", "the simulated robot")
+    assert missing.package == "mujoco"
+    assert str(missing) == "the simulated robot needs the Python package mujoco; install it: pip install mujoco"
+    plain = InputError("what", "cure")
+    assert (plain.what, plain.cure, plain.source, str(plain)) == ("what", "cure", None, "what; cure")
+    assert all(isinstance(error, DynidError) for error in (rank, missing, plain))
+    assert str(DynidError("two\nlines")) == "two lines" and str(DynidError()) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "true"), (False, "false"), (0.5, "0.5"), (12.34567, "12.35"), (1e-9, "1e-09"), (3, "3"), ("rad", "rad")],
+)
+def test_a_value_is_written_as_a_person_writes_it(value, text):
+    assert scalar_text(value) == text
+    assert as_field(Option("key", value)) == f"key: {text}"
+    assert as_field(Option("key", {"a": value})) == f"key: {{a: {text}}}"
+    assert as_field(Option("key", [value, 1])) == f"key: [{text}, 1]"
 
 
 def test_a_name_from_a_file_cannot_break_the_line():

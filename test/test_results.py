@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from motions import recorded_motion
-from ros2_dynid.atomic import put_in_place, replacing, unsynced, write_text
+from ros2_dynid.atomic import put_in_place, replacing, unsynced, write_bytes, write_text
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.results import PREFIX, check_digests, committed, digest
+from ros2_dynid.results import PREFIX, check_digests, check_place, committed, digest
 
 WRITER = """
 import itertools, json, sys
@@ -139,6 +139,123 @@ def test_the_mask_of_other_threads_files_is_left_alone(tmp_path):
         os.umask(before)
     assert modes == {0o600}
     assert (tmp_path / "ours").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_takes_its_place_when_it_is_whole_or_not_at_all(tmp_path):
+    place = tmp_path / "a.yaml"
+    place.write_text("old")
+    with pytest.raises(RuntimeError), replacing(place) as file:
+        file.write(b"half")
+        (begun,) = [path for path in tmp_path.iterdir() if path != place]
+        assert begun.name.startswith(".a.yaml.") and begun.suffix == ".yaml" and place.read_text() == "old"
+        raise RuntimeError
+    assert [path.name for path in tmp_path.iterdir()] == ["a.yaml"] and place.read_text() == "old"
+    refused = pytest.raises(InputError, match="this exists already; choose another name")
+    with refused as caught, replacing(place, overwrite=False) as file:
+        file.write(b"new")
+    assert caught.value.source == str(place) and place.read_text() == "old"
+    with replacing(tmp_path / "b", overwrite=False) as file:
+        file.write(b"first")
+    write_bytes(place, b"new")
+    write_text(tmp_path / "c", "µ")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "a.yaml": b"new", "b": b"first", "c": b"\xc2\xb5",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_two_may_write_a_file_at_once_and_its_mode_is_what_the_mask_leaves(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        with replacing(tmp_path / "a") as one, replacing(tmp_path / "a") as other:
+            one.write(b"one")
+            other.write(b"other")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").read_bytes() == b"one", "who is done last"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == mode and len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(os.fstat(handle).st_size))
+    put = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda new, path: done.append("renamed") or put(new, path))
+    write_text(tmp_path / "a", "12345")
+    assert done == [5, "renamed"]
+    with pytest.raises(RuntimeError), unsynced():
+        raise RuntimeError
+    write_text(tmp_path / "a", "1")
+    assert done[2:] == [1, "renamed"], "it is waited for again"
+
+
+def test_results_are_never_written_over_an_input_or_what_is_to_stay(tmp_path):
+    (tmp_path / "data.npz").write_text("recording")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/link.npz").symlink_to(tmp_path / "data.npz")
+    (tmp_path / "model.yaml").write_text("old")
+    (tmp_path / "file").touch()
+    names = ["model.yaml", "data.npz"]
+    for source in (tmp_path / "data.npz", str(tmp_path / "sub/link.npz")):
+        for overwrite in (True, False):
+            with pytest.raises(InputError, match="would replace a recording") as caught:
+                check_place(tmp_path, ["data.npz"], inputs=["gone", source], overwrite=overwrite)
+            assert caught.value.source == str(tmp_path / "data.npz")
+    with pytest.raises(InputError, match=r"this exists already; .*overwrite: true") as caught:
+        check_place(tmp_path, names, inputs=[], overwrite=False)
+    assert caught.value.source == str(tmp_path / "model.yaml")
+    check_place(tmp_path, names, inputs=[tmp_path / "sub/other.npz"], overwrite=True)
+    check_place(tmp_path, ["new.yaml"], inputs=[tmp_path / "data.npz"], overwrite=False)
+    check_place(tmp_path / "none", names, inputs=[tmp_path / "data.npz"], overwrite=False)
+    with pytest.raises(InputError, match="the output is a file; name a folder"):
+        check_place(tmp_path / "file", names, inputs=[], overwrite=True)
+
+
+def test_the_file_that_vouches_for_the_others_is_put_in_place_last(tmp_path, monkeypatch):
+    order = []
+    put = Path.replace
+    where = tmp_path.resolve()
+    monkeypatch.setattr(
+        Path, "replace", lambda new, path: order.append(path.relative_to(where).as_posix()) or put(new, path)
+    )
+    with committed(where, last="m.json") as new:
+        for name in ("a", "m.json", "z"):
+            (new / name).write_text(name)
+        (new / "deep/er").mkdir(parents=True)
+        (new / "deep/er/m.json").write_text("another of its name")
+    assert order[-1] == "m.json" and sorted(order) == ["a", "deep/er/m.json", "m.json", "z"]
+    assert (tmp_path / "m.json").read_text() == "m.json"
+    assert (tmp_path / "deep/er/m.json").read_text() == "another of its name"
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "m.json", "z", "deep"}
+
+
+def test_a_folder_that_somebody_makes_meanwhile_gets_the_files_too(tmp_path):
+    with committed(tmp_path / "r", last="m.json") as new:
+        (new / "m.json").write_text("ours")
+        (tmp_path / "r").mkdir()
+        (tmp_path / "r/theirs").touch()
+    assert {path.name for path in (tmp_path / "r").iterdir()} == {"m.json", "theirs"}
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_what_another_run_is_writing_is_not_swept_away(tmp_path):
+    with committed(tmp_path / "one", last="m") as first:
+        (first / "m").write_text("1")
+        (tmp_path / f"{PREFIX}left").mkdir()  # of a run that was killed
+        with committed(tmp_path / "two", last="m") as second:
+            (second / "m").write_text("2")
+            assert first.is_dir() and not (tmp_path / f"{PREFIX}left").exists()
+    assert [(tmp_path / name / "m").read_text() for name in ("one", "two")] == ["1", "2"]
+
+
+def test_digests_are_those_of_the_bytes_and_a_missing_file_is_no_harm(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    wanted = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, B.1
+    assert digest(tmp_path / "a") == wanted
+    check_digests(tmp_path, {"a": wanted, "gone": "x"}, "model.yaml")
+    with pytest.raises(InputError, match=r"a does not belong to model\.yaml; .*overwrite: true") as caught:
+        check_digests(tmp_path, {"gone": "x", "a": wanted[::-1]}, "model.yaml")
+    assert caught.value.source == str(tmp_path)
 
 
 def test_without_links_a_name_that_is_taken_is_left_alone(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.files import read_yaml
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.robot import Robot, check_gravity, with_gravity
+from ros2_dynid.model.robot import Robot, with_gravity
 
 ON_R_FACTORS = (Method.WLS, Method.OLS, Method.SEQUENTIAL, Method.RECURSIVE)
 """Estimators that need nothing of a recording but its R factors."""
@@ -160,7 +160,4 @@ def _loaded(entry: Entry, home: Path) -> Robot:
         tip_link=entry.tip_link,
         hold=dict(entry.hold),
     )
-    if entry.gravity is None:
-        return robot
-    check_gravity(entry.gravity)
-    return with_gravity(robot, entry.gravity)
+    return robot if entry.gravity is None else with_gravity(robot, entry.gravity)

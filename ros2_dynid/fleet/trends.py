@@ -214,13 +214,13 @@ def _trend(joint: str, time: Array, torque: Array, std: Array) -> Trend:
 
 
 def _slope(days: Array, torque: Array, centre: float) -> tuple[float | None, float | None]:
-    """Return the change a day as a share of the first friction, by least squares, with its std."""
+    """Return the change a day as a share of the first friction, by least squares, with its std; at least 3 points."""
     spread = float(np.sum((days - days.mean()) ** 2))
-    if spread <= 0.0 or centre == 0.0 or len(days) < 3:
+    if spread <= 0.0 or centre == 0.0:
         return None, None
     slope = float(np.sum((days - days.mean()) * (torque - torque.mean())) / spread)
     left = torque - torque.mean() - slope * (days - days.mean())
-    std = float(np.sqrt(np.sum(left**2) / max(len(days) - 2, 1) / spread))
+    std = float(np.sqrt(np.sum(left**2) / (len(days) - 2) / spread))
     return slope / abs(centre), std / abs(centre)
 
 

@@ -452,6 +452,7 @@ def start(folder: Path, command: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in the background of a script
     )
 
 
@@ -500,6 +501,7 @@ def test_a_second_start_waits_for_the_first(tmp_path: Path) -> None:
 
 FAKE = """#!/bin/sh
 echo "begin $2 $3" >> trace
+[ "$2 $3" = "pytest test/nodes" ] && echo "marked $*" >> trace
 if [ "$2" = mypy ]; then while ! grep -q "end pytest" trace; do sleep 0.02; done; echo "types do not fit"; fi
 echo "end $2 $3" >> trace
 case "$2 $3" in $FAILS) exit 1;; esac
@@ -533,6 +535,9 @@ def test_lint_types_and_tests_all_run_whatever_fails(
     assert {line for line in trace if line.startswith("end ruff")} == {"end ruff check", "end ruff format"}
     assert trace.index("end mypy ") > trace.index("end pytest -q"), "it runs beside the tests"
     assert trace.index("begin pytest test/nodes") > trace.index("end mypy "), "nodes have the machine to themselves"
+    marked = [line for line in trace if line.startswith("marked")]
+    assert len(marked) == 2 and marked[0].endswith("-n 2 --dist worksteal -m not alone")
+    assert marked[1].endswith("test/nodes -m alone"), "one at a time"
     told = capfd.readouterr().err
     assert "types do not fit" in told and (f"FAILED: {named}" in told) == bool(named) == ("FAILED" in told)
 

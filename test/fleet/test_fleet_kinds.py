@@ -15,7 +15,7 @@ from ros2_dynid.fleet.kinds import Own, _distances, _mean_and_spread, compare_ki
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.robot_folder import RecordingRow, RobotResult
 from ros2_dynid.fleet.summary import FailedRecording, summarise
-from ros2_dynid.fleet.trends import FrictionPoint, trends
+from ros2_dynid.fleet.trends import FrictionPoint, _point, trends
 
 SPREAD = np.array([0.1, 0.02, 0.3, 0.0])
 MEAN = np.array([2.0, -1.0, 0.0, 5.0])
@@ -115,6 +115,17 @@ def test_each_robot_is_compared_with_the_others_and_the_limit_is_students():
     np.testing.assert_allclose(limit, student.isf(1e-3, 59))
 
 
+@pytest.mark.parametrize("count", [40, 41])
+def test_up_to_forty_robots_each_is_compared_with_the_others_and_of_more_with_all(count):
+    rng = np.random.default_rng(count)
+    x, s = 1.0 + 0.3 * rng.standard_normal(count), rng.uniform(0.05, 0.2, count)
+    z, _ = _distances(x, s, np.ones(count, dtype=bool), 1e-3)
+    for i in range(count):
+        who = np.arange(count) != i if count == 40 else np.ones(count, dtype=bool)
+        mean, mean_std, spread = _mean_and_spread(x[who], s[who])
+        assert z[i] == pytest.approx((x[i] - mean) / np.sqrt(mean_std**2 + spread**2 + s[i] ** 2), rel=1e-9)
+
+
 def test_the_first_guess_of_who_is_usual_is_by_medians(monkeypatch):
     """|x - median| within Student's quantile of the spread that the median deviation leaves beside the errors."""
     monkeypatch.setattr(kinds, "ROUNDS", 0)
@@ -130,11 +141,25 @@ def test_the_first_guess_of_who_is_usual_is_by_medians(monkeypatch):
                 wanted = np.abs(y) <= student.isf(chance, 5) * np.sqrt(spread2 + s**2)
                 assert wanted[k] == (share < 1.0)
                 np.testing.assert_array_equal(kinds._inside(y, s, chance), wanted)
+    s3, deviation = np.full(3, 0.05), 1.4826 * 0.1
+    bound = student.isf(1e-2, 1) * np.sqrt(deviation**2 - 0.05**2 + 0.05**2)  # of three: one degree of freedom
+    for share in (0.97, 1.03):
+        three = kinds._inside(np.array([0.0, 0.1, 0.1 + share * bound]), s3, 1e-2)
+        assert three.tolist() == [True, True, share < 1.0]
     calm = kinds._inside(np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.full(5, 0.2), 1e-3)
     assert calm.all(), "their errors explain it, although the others agree"
     alike = kinds._inside(np.array([1.0, 1.0, 1.0, 1.0, 9.0]), np.full(5, 0.2), 1e-3)
     np.testing.assert_array_equal(alike, [True] * 4 + [student.isf(1e-3, 3) * 0.2 >= 8.0])
     assert kinds._inside(np.array([0.0, 99.0]), np.array([0.1, 0.1]), 1e-3).all(), "of two, nobody is usual"
+
+
+def test_two_that_agree_are_usual_beside_one_that_is_far_off_and_all_are_if_nobody_is():
+    two = kinds._inside(np.array([0.0, 0.01, 1e6]), np.full(3, 0.1), 1e-3)
+    assert two.tolist() == [True, True, False]
+    by_turns = kinds._inside(np.array([0.0, 0.1, -0.1, 0.05, 40.0, 1e4]), np.full(6, 0.1), 1e-3)
+    assert by_turns.tolist() == [True, True, True, True, False, False]
+    divided = np.array([0.0, 0.0, 10.0, 10.0])  # none is near the middle, by a limit that leaves few inside
+    assert kinds._inside(divided, np.full(4, 0.01), 0.4).all()
 
 
 def test_the_chance_of_naming_anybody_is_shared_by_all_robots_and_parameters():
@@ -197,6 +222,34 @@ def test_a_trend_in_figures():
     assert found.slope_std == pytest.approx(fit.stderr / first.mean())
 
 
+def test_a_friction_of_the_other_sign_has_the_same_trend_turned_round():
+    time = list(1.7e9 + 86400.0 * np.arange(12))
+    torque = 2.0 + 0.5 * (np.arange(12) >= 6) + 0.001 * np.random.default_rng(4).standard_normal(12)
+    (up,), (down,) = (trends(["elbow"], time, points(sign * torque, 1e-3)) for sign in (1.0, -1.0))
+    assert (down.low, down.high) == pytest.approx((-up.high, -up.low)) and down.left == up.left == time[6]
+    assert down.slope == pytest.approx(-up.slope) and up.slope > 0.0
+    assert down.slope_std == pytest.approx(up.slope_std) and up.slope_std > 0.0
+    assert up.high == pytest.approx(1.1 * torque[:4].mean(), rel=0.02), "a tenth of it, which is more than chance"
+
+
+def test_friction_that_is_known_in_part_only_is_not_known():
+    own, place = [[4, 6, 7], [9, None, 3], [1, 2, None]], {4: 0, 6: 1, 7: 2, 9: 3, 3: 4, 1: 5, 2: 6}
+    value, top = np.arange(1.0, 8.0), np.array([2.0, 4.0, 6.0])
+    half = np.random.default_rng(0).normal(size=(7, 7))
+    C = half @ half.T
+    for missing in (None, 0, 1, 2, 5, 6):
+        identified = np.arange(7) != missing
+        found = _point(own, place, value, C, identified, top)
+        for j, at in ((0, [0, 1]), (2, [5, 6])):
+            g = np.array([0.5 * top[j], 1.0])
+            if missing in at:
+                assert np.isnan(found.torque[j]) and np.isnan(found.std[j])
+            else:
+                assert found.torque[j] == pytest.approx(g @ value[at])
+                assert found.std[j] == pytest.approx(np.sqrt(g @ C[np.ix_(at, at)] @ g))
+        assert np.isnan(found.torque[1]), "without Coulomb friction of its own"
+
+
 def test_when_a_band_is_left():
     day, high = 86400.0, 5.0
     base = np.array([3.0, 3.01, 2.99, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0])
@@ -238,6 +291,63 @@ def test_a_robot_that_stands_out_in_one_parameter_does_not_count_for_the_usual_v
     without = compare_kind([own for k, own in enumerate(several) if k != 3])
     np.testing.assert_allclose(found.mean, without.mean, rtol=1e-12)
     np.testing.assert_allclose(found.spread, without.spread, rtol=1e-12)
+
+
+@pytest.mark.parametrize("change", [30.0, -30.0])
+def test_two_that_are_far_off_together_do_not_hide_each_other(change):
+    several = robots(9, 5)
+    for k in (2, 7):
+        several[k] = moved(several[k], 1, change)
+    found = compare_kind(several)
+    assert np.argwhere(found.stands_out).tolist() == [[2, 1], [7, 1]]
+    assert found.mean[1] == pytest.approx(MEAN[1], abs=0.1)
+
+
+@pytest.mark.parametrize("count", [4, 5, 9])
+def test_three_usual_robots_are_enough_for_what_is_usual(count):
+    """One stands out by far in the first parameter: of the second, the others alone say what is usual."""
+    several = robots(count, 6, std=0.001)
+    several[1] = Own(several[1].value + np.array([1e4, 0.04, 0.0, 0.0]), several[1].covariance, several[1].identified)
+    found = compare_kind(several)
+    assert np.argwhere(found.stands_out).tolist() == [[1, 0]]
+    rest = np.array([own.value for k, own in enumerate(several) if k != 1])
+    std = np.sqrt(np.diag(several[0].covariance))
+    for k in range(4):
+        wanted = by_hand(rest[:, k], np.full(count - 1, std[k]))
+        assert (found.mean[k], found.spread[k]) == pytest.approx((wanted[0], wanted[2]), rel=1e-3, abs=1e-4)
+        mean, mean_std, spread = wanted
+        others = (several[1].value[k] - mean) / np.sqrt(mean_std**2 + spread**2 + std[k] ** 2)
+        assert found.z[1, k] == pytest.approx(others, rel=1e-2, abs=1e-2)
+
+
+def test_a_parameter_whose_error_is_not_known_says_nothing():
+    several = robots(6, 8)
+    for strange in (np.inf, np.nan):
+        C = several[2].covariance.copy()
+        C[1, 1] = strange
+        C[0, 1] = C[1, 0] = 0.0
+        far = several[2].value + np.array([0.0, 50.0, 0.0, 0.0])
+        found = compare_kind([*several[:2], Own(far, C, np.ones(4, dtype=bool)), *several[3:]])
+        without = compare_kind([*several[:2], *several[3:]])
+        assert found.mean[1] == pytest.approx(without.mean[1]) and np.isnan(found.z[2, 1])
+        assert found.shrunk[2, 1] == found.mean[1] and found.shrunk_std[2, 1] == found.spread[1]
+        assert np.isfinite(np.delete(found.z, 2, axis=0)).all()
+
+
+def test_two_robots_share_their_mean_and_one_keeps_its_own():
+    pair = [
+        Own(np.array([x, 5.0]), np.diag([s**2, 0.01]), np.array([True, k == 0]))
+        for k, (x, s) in enumerate(((1.0, 0.1), (2.0, 0.3)))
+    ]
+    found = compare_kind(pair)
+    wanted = by_hand(np.array([1.0, 2.0]), np.array([0.1, 0.3]))
+    assert (found.mean[0], found.mean_std[0], found.spread[0]) == pytest.approx(wanted, rel=1e-3)
+    assert found.mean[1] == 5.0 and found.mean_std[1] == pytest.approx(0.1) and np.isnan(found.spread[1])
+    C, T = np.array([0.01, 0.09]), found.spread[0] ** 2
+    np.testing.assert_allclose(found.shrunk[:, 0], (np.array([1.0, 2.0]) / C + found.mean[0] / T) / (1 / C + 1 / T))
+    assert np.isnan(found.shrunk[0, 1]), "its spread is not known: nothing draws it anywhere"
+    assert found.shrunk[1, 1] == 5.0 and np.isnan(found.shrunk_std[1, 1])
+    assert np.isnan(found.z).all() and np.isinf(found.limit).all() and not found.stands_out.any()
 
 
 def result(robot: str, own: Own, rows: int) -> RobotResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import multiprocessing
 import os
 import re
 import subprocess
@@ -23,8 +24,8 @@ import pytest
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.fleet import forking, parts, run, workers
 from ros2_dynid.fleet import page as page_module
-from ros2_dynid.fleet import parts, run, workers
 from ros2_dynid.fleet.distant import Recordings
 from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import MOST_ROBOTS, Member, load_fleet
@@ -33,7 +34,7 @@ from ros2_dynid.fleet.lock import locked
 from ros2_dynid.fleet.map_recording import Failed, Question, failed, identities, reason
 from ros2_dynid.fleet.page import fleet_page
 from ros2_dynid.fleet.parts import Change, Parts, Source
-from ros2_dynid.fleet.recordings import Identity, find, identity, is_url, readable, stamp_of
+from ros2_dynid.fleet.recordings import Identity, _files, find, identity, is_url, readable, stamp_of
 from ros2_dynid.fleet.reduce_robot import Reduced, reduce_robot
 from ros2_dynid.fleet.robot_folder import (
     OWN,
@@ -316,6 +317,46 @@ def test_recordings_are_found_by_path_glob_and_folder(tmp_path):
     assert is_url("s3://a/b") and not is_url("a/b:c")
 
 
+def test_recordings_of_every_format_are_found_below_a_folder_and_in_the_home_folder(tmp_path, monkeypatch):
+    names = ["a.mcap", "b.db3", "c.bag", "d.csv", "e.npz", "f.mcap.zstd", "g.db3.zstd", "h.mcap.zst", "i.db3.zst"]
+    for name in (*names, "j.txt", "k.mcap.part", "l.zstd"):
+        (tmp_path / name).touch()
+    below = find(member(folder=tmp_path), tmp_path)
+    assert [Path(place).name for place in below.recordings] == names and not below.validate
+    (tmp_path / "to_validate").mkdir()
+    for name in ("validate.mcap", "revalidate_9.mcap"):
+        (tmp_path / "to_validate" / name).touch()
+    named = find(member(folder=tmp_path / "to_validate"), tmp_path)
+    assert len(named.recordings) == 2 and not named.validate, "only a folder of that name below the robot's is held out"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = find(member("~/a.mcap", "~/*.csv"), Path("/elsewhere"))
+    assert found.recordings == (str(tmp_path / "a.mcap"), str(tmp_path / "d.csv")) and not found.missing
+
+
+def test_a_file_that_was_replaced_by_another_of_its_size_and_time_has_another_stamp(tmp_path):
+    file, other = tmp_path / "a.mcap", tmp_path / "new"
+    for path, text in ((file, "one"), (other, "two")):
+        path.write_text(text)
+        os.utime(path, ns=(7, 7))
+    before = stamp_of(str(file))
+    other.replace(file)
+    assert stamp_of(str(file)) != before and stamp_of(str(file))[0] == before[0] == 3
+    os.utime(file, ns=(7, 8))
+    later = stamp_of(str(file))
+    with file.open("a") as stream:
+        stream.write("!")
+    os.utime(file, ns=(7, 8))
+    assert stamp_of(str(file)) != later
+    bag = tmp_path / "bag"
+    bag.mkdir()
+    (bag / "metadata.yaml").write_text("abc")
+    (bag / "bag_0.mcap").write_text("de")
+    whole = identity(str(bag)).content
+    (bag / "metadata.yaml").write_text("abcd")
+    (bag / "bag_0.mcap").write_text("e")
+    assert identity(str(bag)).content != whole, "where one file ends and the next begins counts"
+
+
 def test_a_recording_is_what_its_bytes_are(tmp_path):
     one, same, other = (tmp_path / name for name in ("a.mcap", "b.mcap", "c.csv"))
     for path in (one, same, other):
@@ -355,6 +396,91 @@ def test_a_recording_that_grows_while_it_is_hashed_is_refused(tmp_path, monkeypa
     monkeypatch.setattr(Path, "open", growing)
     with pytest.raises(InputError, match="changes while it is read"):
         identity(str(file))
+
+
+@pytest.mark.parametrize(
+    ("written", "refused"),
+    [(None, False), (b"y" * 100, True), (b"x" * 99, True)],
+    ids=["left alone", "same size", "cut"],
+)
+def test_a_recording_that_is_written_while_it_is_hashed_is_refused_whatever_its_size(
+    tmp_path, monkeypatch, written, refused
+):
+    file = tmp_path / "a.mcap"
+    file.write_bytes(b"x" * 100)
+    os.utime(file, ns=(7, 7))  # whatever is written is later than this
+    opened = Path.open
+
+    def changing(path, mode="r"):
+        stream = opened(path, mode)
+        if written is not None:
+            with opened(path, "wb") as other:
+                other.write(written)
+        return stream
+
+    monkeypatch.setattr(Path, "open", changing)
+    if refused:
+        with pytest.raises(InputError, match="changes while it is read"):
+            identity(str(file))
+    else:
+        assert identity(str(file)).size == 100
+
+
+def test_storage_that_refuses_is_said_in_one_line(tmp_path, monkeypatch):
+    memory = pytest.importorskip("fsspec.implementations.memory").MemoryFileSystem
+
+    def refuses(*arguments, **options):
+        raise RuntimeError("the token has expired " + 300 * "x")
+
+    memory().pipe_file("/refusing/a.csv", b"1")
+    monkeypatch.setattr(memory, "glob", refuses)
+    ((name, why),) = find(member("memory://refusing/*.csv"), tmp_path).missing
+    assert name == "memory://refusing/*.csv" and len(why) < 300
+    assert "it cannot be listed (the token has expired" in why and "check the URL" in why
+    monkeypatch.setattr(memory, "ukey", refuses)
+    with pytest.raises(InputError, match=r"it cannot be reached \(the token has expired") as caught:
+        stamp_of("memory://refusing/a.csv")
+    assert caught.value.source == "memory://refusing/a.csv" and len(str(caught.value)) < 350
+    monkeypatch.setattr(memory, "get", refuses)
+    with (
+        pytest.raises(InputError, match=r"it cannot be copied \(the token has expired"),
+        readable("memory://refusing/a.csv"),
+    ):
+        pass
+
+
+def test_storage_that_does_not_tell_a_size_is_no_error(monkeypatch):
+    memory = pytest.importorskip("fsspec.implementations.memory").MemoryFileSystem
+    memory().pipe_file("/silent/unknown.mcap", b"12345")
+    with readable("memory://silent/unknown.mcap") as known:
+        assert known.size == 5
+    monkeypatch.setattr(memory, "size", lambda self, path: None)
+    assert identity("memory://silent/unknown.mcap").size == 0
+    with readable("memory://silent/unknown.mcap") as unknown:
+        assert unknown.size == 0
+
+
+def test_recordings_elsewhere_are_not_read_to_be_known(tmp_path, monkeypatch):
+    """So any number of them goes into one task, whatever their size."""
+    system = pytest.importorskip("fsspec").filesystem("memory")
+    monkeypatch.setattr(run, "BATCH_BYTES", 3)
+    places = []
+    for k in range(2):
+        system.pipe_file(f"/large/{k}.csv", b"12345")
+        (tmp_path / f"{k}.csv").write_text("12345")
+        places += [f"memory://large/{k}.csv", str(tmp_path / f"{k}.csv")]
+    tasks = []
+
+    class Watched(ThisProcess):
+        def run(self, next_task):
+            for done in super().run(next_task):
+                tasks.append(done.task.arguments[0])
+                yield done
+
+    found = {"arm": SimpleNamespace(recordings=tuple(sorted(places, reverse=True)), validate=())}
+    known, unread, _ = run._identities(found, tmp_path / "stamps.json", Watched(), lambda stage, done: None)
+    assert sorted(map(len, tasks)) == [1, 1, 2] and len(known) == 4 and not unread
+    assert [known[place].size for place in places] == [5, 5, 5, 5]
 
 
 def test_errors_become_one_line():
@@ -431,6 +557,56 @@ assert found["b"] == "1", found["b"]
     subprocess.run([sys.executable, "-c", code], check=True, env=user, timeout=60)
 
 
+@pytest.fixture
+def fork_server(monkeypatch):
+    """Let no process be started; return the environments that it would have had, and what it would have loaded."""
+    started = []
+    context = multiprocessing.get_context("forkserver")
+    monkeypatch.setattr(context, "set_forkserver_preload", lambda names: started.append(names))
+    monkeypatch.setattr(forking.forkserver, "ensure_running", lambda: started.append(dict(os.environ)))
+    monkeypatch.delitem(sys.modules, "distributed", raising=False)
+    for name in forking.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    return started
+
+
+@pytest.mark.parametrize("paths", [None, "/some/where"])
+def test_the_process_that_workers_are_forked_from_finds_our_modules_and_has_one_thread(fork_server, monkeypatch, paths):
+    dask = pytest.importorskip("dask")
+    if paths is None:
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONPATH", paths)
+    monkeypatch.setattr(sys, "path", ["/a", "", "/b", *sys.path])
+    before = dict(os.environ)
+    with dask.config.set({forking.METHOD: None}):
+        forking.begin_to_start()
+        assert dask.config.get(forking.METHOD) == "forkserver"
+    names, theirs = fork_server
+    assert names == ["distributed.nanny", "ros2_dynid.fleet.reduce_robot", "ros2_dynid.fleet.map_recording"]
+    assert theirs["PYTHONPATH"].split(os.pathsep) == [path for path in sys.path if path]
+    assert {theirs[name] for name in forking.VARIABLES} == {"1"} and len(forking.VARIABLES) >= 3
+    assert dict(os.environ) == before, "our own stays as it was"
+
+
+def test_what_the_user_has_chosen_for_threads_and_for_the_start_of_workers_holds(fork_server, monkeypatch):
+    dask = pytest.importorskip("dask")
+    first, *others = forking.VARIABLES
+    monkeypatch.setenv(first, "4")
+    with dask.config.set({forking.METHOD: "spawn"}):
+        forking.begin_to_start()
+        assert dask.config.get(forking.METHOD) == "spawn"
+    assert fork_server[1][first] == "4" == os.environ[first] and not set(others) & set(fork_server[1])
+    fork_server.clear()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "dask", None)
+        forking.begin_to_start()  # whoever needs it says so
+    fork_server.clear()
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace())
+    forking.begin_to_start()
+    assert not fork_server, "Dask is loaded, and has chosen"
+
+
 # --- the order of work
 
 
@@ -477,6 +653,7 @@ def test_a_robot_comes_as_soon_as_its_recordings_are_mapped(tmp_path):
     assert [source.place for source in job.sources] == ["l1", "l2", "s2"] and job.outcomes[2] == packed(3)
     assert [source.place for source in job.validation] == ["l1"]
     assert (job.folder, job.command, job.id) == ("robots/large", "again", "large")
+    assert job.target is None, "who does not reach our files hands them back"
     assert tasks.next_task() is None and tasks.mapped == 4 and tasks.mapping == 4.0
     stage, done = tasks.take(workers.Done(robot, Reduced(reduced("large"), {"model.yaml": b"a", "t/b.csv": b"c"}), 2.0))
     assert stage == "identifying robots (1 of 4)" and done == pytest.approx(0.9 * 4 / 5 + 0.1 * 1 / 4)
@@ -522,7 +699,7 @@ def test_workers_of_this_machine_store_what_they_find_themselves(tmp_path):
     recording = tasks.next_task()
     assert recording.arguments == (((source, 1.0),), (store.path("k"),))
     store.save("k", packed(1))  # as the worker does
-    tasks.take(workers.Done(recording, (None,), 1.0))
+    assert tasks.take(workers.Done(recording, (None,), 1.0)) == ("reading recordings (1 of 1)", pytest.approx(0.9))
     robot = tasks.next_task()
     job = robot.arguments[0]
     assert job.outcomes == (store.path("k"),) and job.target == tmp_path / "robots" / "arm"
@@ -543,13 +720,17 @@ def test_workers_of_this_machine_store_what_they_find_themselves(tmp_path):
     assert caught.value.source == "k"
 
 
-def test_a_robots_folder_is_known_by_the_digests_of_its_files(tmp_path):
+def test_a_robots_folder_is_known_by_the_digests_of_its_files(tmp_path, monkeypatch):
     folder = tmp_path / "arm"
     files = {"model.yaml": b"m", "report.html": b"r", "tables/a.csv": b"t"}
     written = store_robot(folder, "key", reduced("arm"), lambda new: put(files, new))
     assert {name: (folder / name).read_bytes() for name in files} == files
     assert written.files == {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     assert file_names(folder) == [*sorted(files)[:2], OWN, "tables/a.csv"]
+    order, rename = [], Path.replace
+    monkeypatch.setattr(Path, "replace", lambda new, path: order.append(path.name) or rename(new, path))
+    store_robot(folder, "key", reduced("arm"), lambda new: put(files, new))
+    assert order[-2:] == ["model.yaml", OWN], "the model after what it vouches for, and the key last"
     found = stored_robot(folder)
     assert (found.key, found.files, found.result.names) == ("key", written.files, written.result.names)
     (folder / "tables/a.csv").write_bytes(b"T")
@@ -610,6 +791,9 @@ def test_short_recordings_are_mapped_several_at_a_time_and_each_by_itself_after_
     assert tasks.mapped == 0 and not tasks.broken
     again = [tasks.next_task() for _ in range(3)]
     assert [task.subject for task in again] == ["k3", "k4", "k5"] and tasks.next_task() is None
+    early = run._Tasks(members, found, known, sources, keys, Store(tmp_path), tmp_path, "", hands(1))
+    early.take(workers.Done([early.next_task() for _ in range(2)][1], Failed("lost", "more memory"), 0.0))
+    assert [early.next_task().subject for _ in range(3)] == ["k1", "k2", "k3 k4 k5"], "many others are left, and yet"
     tasks.take(workers.Done(again[1], Failed("lost", "more memory"), 0.0))
     assert tasks.broken == {"k4": "lost; more memory"} and tasks.mapped == 1
     tasks.take(workers.Done(order[1], (packed(1), Failed("torn", "mend it")), 0.0))
@@ -641,11 +825,11 @@ def test_workers_of_dask_take_tasks_as_they_become_ready():
         most = max(most, len(open_tasks))
         return waiting.pop(0)
 
-    inside = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    inside = {"n_workers": 3, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with dask.config.set(workers.SETTINGS), distributed.Client(**inside) as client, warnings.catch_warnings():
         warnings.simplefilter("error")
         hands = workers.DaskWorkers(client, share_files=True)
-        assert hands.count == 2
+        assert hands.count == 3
         for done in hands.run(next_task):
             open_tasks.discard(done.task.subject)
             returned.append((done.task.subject, done.result))
@@ -654,7 +838,7 @@ def test_workers_of_dask_take_tasks_as_they_become_ready():
         "asks",
         (7, [3, 4]),
     )
-    assert most == workers.AHEAD * 2, "some ahead, and no more"
+    assert most == 2 * 3, "some ahead, and no more"
 
 
 def test_a_task_on_a_worker_has_one_thread_and_its_time_is_taken():
@@ -668,6 +852,63 @@ def test_a_task_on_a_worker_has_one_thread_and_its_time_is_taken():
     assert before != 1
     result, seconds = workers._timed(work, (3,))
     assert result == (3, 1) and 0.02 <= seconds < 1.0 and most_threads.get() == before
+
+
+def test_the_time_of_a_task_that_asks_is_its_own_and_that_of_all_its_questions(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+
+    class Everywhere:
+        """A cluster whose workers take 10 s for each question."""
+
+        def __enter__(self):
+            opened.append(self)
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def map(self, timed, questions, arguments, pure):
+            return [(timed(question, one)[0], 10.0) for question, one in zip(questions, arguments, strict=True)]
+
+        def gather(self, found):
+            return found
+
+    opened = []
+    monkeypatch.setattr(distributed, "worker_client", Everywhere)
+    (found, seconds) = workers._asking(lambda a, ask: [a, ask(abs, [-1, 2]), ask(abs, [-3])], (7,))
+    assert found == [7, [1, 2], [3]] and 30.0 <= seconds < 31.0 and len(opened) == 1
+    assert workers._asking(lambda a, ask: a, (7,))[0] == 7 and len(opened) == 1, "who asks nothing needs no client"
+
+
+@pytest.mark.parametrize(("names", "count"), [((), 1), (("a",), 1), (("a", "b", "c"), 3)])
+def test_a_cluster_says_how_many_workers_it_has_and_where_its_dashboard_is(names, count):
+    asked = []
+
+    def client(link):
+        def info(n_workers):
+            asked.append(n_workers)
+            return {"workers": dict.fromkeys(names)}
+
+        return SimpleNamespace(scheduler_info=info, dashboard_link=link)
+
+    hands = workers.DaskWorkers(client("http://x:8787"), share_files=True)
+    assert (hands.count, hands.dashboard, hands.share_files) == (count, "http://x:8787", True)
+    assert workers.DaskWorkers(client(None), share_files=False).dashboard == "" and asked == [-1, -1], "all of them"
+
+
+def test_workers_that_do_not_start_in_time_are_one_line(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    in_threads(monkeypatch)
+
+    def late(self, n_workers, timeout):
+        raise TimeoutError(f"only 0 of {n_workers} after {timeout} s")
+
+    monkeypatch.setattr(distributed.Client, "wait_for_workers", late)
+    with (
+        pytest.raises(InputError, match=r"the workers do not start \(only 0 of 2 after 120 s\)"),
+        workers.workers(None, 2),
+    ):
+        pass
 
 
 def test_a_task_that_kills_its_workers_has_failed_and_a_lost_scheduler_ends_the_run():
@@ -714,34 +955,44 @@ def in_threads(monkeypatch):
 
 def test_a_cluster_has_a_process_of_one_thread_for_each_core_or_as_many_as_asked(monkeypatch):
     started = in_threads(monkeypatch)
-    for count, wanted in ((3, 3), (None, len(os.sched_getaffinity(0)))):
+    dask = pytest.importorskip("dask")
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda process: {0, 5, 7})  # the cores that are ours
+    for count, wanted in ((2, 2), (None, 3)):
         with workers.workers(None, count) as hands:
             waiting = [Task(abs, (-k,), "") for k in range(5)]
             found = [done.result for done in hands.run(lambda rest=waiting: rest.pop() if rest else None)]
-            assert hands.count == wanted and sorted(found) == [0, 1, 2, 3, 4]
+            assert hands.count == wanted and sorted(found) == [0, 1, 2, 3, 4] and hands.share_files
+            assert dask.config.get("distributed.scheduler.allowed-failures") == 3
+            assert dask.config.get("distributed.worker.daemon") is True
         settings = started.pop()
         assert settings["n_workers"] == wanted and settings["threads_per_worker"] == 1 and settings["processes"]
         assert settings["dashboard_address"] == "127.0.0.1:0", "for this machine only"
+        assert settings["silence_logs"] == logging.CRITICAL
 
 
 def test_a_scheduler_is_used_where_it_is_and_refused_where_it_has_no_workers(monkeypatch):
     distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(workers, "CONNECT", 1.0)
-    monkeypatch.setattr(workers, "quiet_logs", lambda: None)
+    quiet = []
+    monkeypatch.setattr(workers, "quiet_logs", lambda: quiet.append(True))
     options = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(n_workers=1, **options) as cluster:
         with workers.workers(cluster.scheduler_address, None) as hands:
             assert hands.count == 1 and isinstance(hands, workers.DaskWorkers)
+            assert not hands.share_files, "its workers may be on other machines"
         assert cluster.scheduler.workers, "it is not ours to end"
     with distributed.LocalCluster(n_workers=0, **options) as empty:
         address = empty.scheduler_address
         with pytest.raises(InputError, match="the scheduler has no workers"), workers.workers(address, None):
             pass
-    with (
-        pytest.raises(InputError, match="there is no scheduler at this address"),
-        workers.workers("tcp://127.0.0.1:9", None),
-    ):
-        pass
+    for address in ("tcp://127.0.0.1:9", "nosuch://127.0.0.1:9"):
+        with (
+            pytest.raises(InputError, match="there is no scheduler at this address") as caught,
+            workers.workers(address, None),
+        ):
+            pass
+        assert caught.value.source == address
+    assert len(quiet) == 4, "what Dask would log of it is said in one line"
 
 
 def test_wrong_numbers_of_workers_are_refused():
@@ -975,6 +1226,7 @@ def test_a_long_verdict_names_the_worst_and_counts_the_rest():
     assert re.fullmatch(r"stands out in p6 \(-[0-9.]+ sigma\)", found.robots["odd"].reason)
     assert found.robots["cell1"].reason == "good: fine" and found.robots["cell1"].remarks == ("good: fine",)
     none = summarise({"arm": ["a"], "leg": ["b"]}, {"b": own("b", far, verdict=())}, [], {})
+    assert none.robots["b"].shrunk == {}, "of one robot nobody knows what the others would be"
     assert none.robots["b"].reason == "" and [kind.name for kind in none.kinds] == ["leg"]
     assert none.kinds[0].parameters[0].spread is None and none.kinds[0].parameters[0].mean == 2.0
     blind = summarise({"leg": ["b"]}, {"b": replace(own("b", far), identified=np.zeros(7, dtype=bool))}, [], {})
@@ -1038,6 +1290,10 @@ def test_answers_come_back_in_order_and_the_first_error_is_raised():
     found = recordings.prepare(ROBOT, recordings.distant("abc"), OPTIONS.preparation, OPTIONS.reading, None)
     assert [one.name for one in found] == ["a", "outline of b", "c"] and asked == [["a", "c"]]
     assert [one.elsewhere.source.place for one in found] == ["a", "b", "c"]
+    slower = replace(OPTIONS.preparation, row_cutoff=5.0)
+    found = recordings.prepare(ROBOT, recordings.distant("abc"), slower, OPTIONS.reading, None)
+    assert [one.name for one in found] == ["a", "b", "c"] and asked.pop() == ["a", "b", "c"], "prepared in another way"
+    assert {one.elsewhere.source.options.row_cutoff for one in found} == {5.0}
     later = found[0].elsewhere.later(abs, same_rows=True).later(len, same_rows=False)
     assert [(one.function, one.same_rows) for one in later.changes] == [(abs, True), (len, False)]
     bad = "c"
@@ -1077,6 +1333,13 @@ def test_recordings_elsewhere_are_listed_and_copies_go_away(tmp_path):
         stamp_of("memory://listed/gone.csv")
     system.pipe_file("/listed/bag/metadata.yaml", b"1")
     system.pipe_file("/listed/bag/bag_0.db3", b"23")
-    assert identity("memory://listed/bag").size == 3
+    whole = identity("memory://listed/bag")
+    assert whole.size == 3
+    for name, same in (("metadata.yaml", b"2"), ("bag_0.db3", b"45")):
+        system.pipe_file(f"/listed/bag/{name}", same)
+        assert identity("memory://listed/bag").stamp != whole.stamp, "every file of it counts"
+        whole = identity("memory://listed/bag")
+    unsorted = SimpleNamespace(isdir=lambda path: True, find=lambda path: ["b", "c", "a"])
+    assert _files(unsorted, "x") == ["a", "b", "c"]
     with readable("memory://listed/bag") as copy:
         assert sorted(path.name for path in copy.rglob("*") if path.is_file()) == ["bag_0.db3", "metadata.yaml"]

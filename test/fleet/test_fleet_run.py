@@ -26,6 +26,8 @@ from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.fleet import parts
+from ros2_dynid.fleet import reduce_robot as reduction
+from ros2_dynid.fleet import run as run_module
 from ros2_dynid.fleet.distant import Recordings
 from ros2_dynid.fleet.fleet_file import load_fleet
 from ros2_dynid.fleet.lock import LOCK
@@ -33,6 +35,7 @@ from ros2_dynid.fleet.map_recording import KINDS, Failed, Outcome, map_packed, m
 from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.recordings import identity
 from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
+from ros2_dynid.fleet.robot_folder import stored_robot
 from ros2_dynid.fleet.run import run_fleet
 from ros2_dynid.fleet.store import Store, packed, unpacked
 from ros2_dynid.fleet.trends import friction_of, frictions_of
@@ -46,7 +49,9 @@ from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.read_problem import all_prepared
 from ros2_dynid.identification.validation.row_evidence import picture_stride
 from ros2_dynid.identification.validation.sampled_motion import motion_stride, sample_count
-from ros2_dynid.model.parameters import by_joint, standard_names
+from ros2_dynid.identification.validation.verdict import Level, Remark
+from ros2_dynid.model.parameters import by_joint, standard_names, standard_vector
+from ros2_dynid.notes import remark
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
@@ -58,8 +63,9 @@ def test_models_are_those_of_identify(site):
     folder = file.parent
     assert run.work.mapped == run.work.recordings == 4 and run.work.reduced == run.work.robots == 2
     (kind,) = run.fleet.kinds
-    assert kind.name.startswith("demo3 ") and kind.robots == ("cell1", "cell2")
+    assert kind.name == f"demo3 {run_module._geometry(ROBOT)}" and kind.robots == ("cell1", "cell2")
     data = json.loads(run.result.read_text())
+    assert run.result.read_text() == json.dumps(data, indent=1, sort_keys=True), "equal fleets give equal files"
     assert set(data) == {"robots", "outliers", "failed", "kinds"} and data["kinds"][0]["name"] == kind.name
     assert data["robots"]["cell1"]["recordings"] == 2 and data["robots"]["cell1"]["kind"] == kind.name
     assert not run.fleet.failed
@@ -75,6 +81,7 @@ def test_models_are_those_of_identify(site):
             if check:
                 assert ours.validation["all"].relative == pytest.approx(theirs.validation["all"].relative, rel=1e-9)
         assert (folder / "out" / run.fleet.robots[robot].report).is_file()
+        assert run.fleet.robots[robot].fit == ours.fit and run.fleet.robots[robot].validation == ours.validation
 
 
 def test_late_efforts_and_asked_friction_take_the_same_choices(tmp_path):
@@ -132,6 +139,7 @@ def test_a_second_run_computes_only_what_is_new(site, tmp_path):
     before = (tmp_path / "copy/out/fleet.json").read_bytes()
     again = run_fleet(file, tmp_path / "copy/out", count=0)
     assert (again.work.mapped, again.work.reduced) == (0, 0)
+    assert again.work.after == again.work.seconds, "no recording was mapped: all of it is what comes after"
     assert (tmp_path / "copy/out/fleet.json").read_bytes() == before
     stored = sorted((tmp_path / "copy/out/outcomes").rglob("*.fleet"))
     record(tmp_path / "copy/bags/cell2/night5.mcap", 2, 5)
@@ -155,11 +163,13 @@ def test_recordings_that_cannot_be_used_are_listed_and_the_rest_goes_on(tmp_path
     (tmp_path / "b/arm/cut.db3").write_bytes(b"SQLite format 3\0" + bytes(50))
     (tmp_path / "b/arm/gone.mcap").symlink_to(tmp_path / "nowhere.mcap")
     (tmp_path / "b/arm/same.mcap").write_bytes(good.read_bytes())  # counts once
+    (tmp_path / "b/arm/validate").mkdir()
+    (tmp_path / "b/arm/validate/lost.mcap").symlink_to(tmp_path / "nowhere.mcap")
     (tmp_path / "b/idle").mkdir()
     file = write_fleet(tmp_path, "defaults: {robot: demo3, recordings: ['b/none/*.mcap']}\nfolders: b\n")
     run = run_fleet(file, tmp_path / "out", count=0)
     listed = {(one.robot, Path(one.recording).name) for one in run.fleet.failed}
-    bad = ("empty.mcap", "foreign.mcap", "cut.db3", "gone.mcap", "*.mcap")
+    bad = ("empty.mcap", "foreign.mcap", "cut.db3", "gone.mcap", "lost.mcap", "*.mcap")
     assert listed == {*(("arm", name) for name in bad), ("idle", "idle"), ("idle", "*.mcap")}
     assert all("\n" not in one.reason and one.reason for one in run.fleet.failed)
     assert run.fleet.robots["arm"].model and run.fleet.robots["arm"].recordings == 1
@@ -199,7 +209,7 @@ def test_what_a_run_tells_while_it_goes_on_and_at_its_end(tmp_path):
     assert 0.5 * used < work.mapping + work.identifying + work.comparing <= used
 
 
-def test_a_recording_that_vanishes_after_it_was_found_is_listed(tmp_path):
+def test_a_recording_that_vanishes_after_it_was_found_is_listed(tmp_path, monkeypatch):
     for k in range(2):
         record(tmp_path / f"b/arm/n{k}.mcap", 3, k)
     file = write_fleet(tmp_path, "defaults: {robot: demo3, options: {friction: viscous+coulomb}}\nfolders: b\n")
@@ -208,7 +218,15 @@ def test_a_recording_that_vanishes_after_it_was_found_is_listed(tmp_path):
         if stage.startswith("hashing"):
             (tmp_path / "b/arm/n1.mcap").unlink(missing_ok=True)
 
+    hashed = run_module._identities
+
+    def long(*arguments):
+        known, unread, seconds = hashed(*arguments)
+        return known, unread, seconds + 1000.0
+
+    monkeypatch.setattr(run_module, "_identities", long)
     run = run_fleet(file, tmp_path / "out", count=0, progress=remove)
+    assert 1000.0 < run.work.mapping < 1500.0, "the time of hashing counts"
     (one,) = run.fleet.failed
     assert (one.robot, Path(one.recording).name) == ("arm", "n1.mcap") and "no such file" in one.reason
     assert run.fleet.robots["arm"].recordings == 1 and run.work.mapped == 2
@@ -335,6 +353,9 @@ def test_a_robot_with_what_each_recording_says_in_figures(tmp_path):
             torque = [own.triangle(j)[:, -1] for j in range(own.n)]
             assert error == pytest.approx(np.linalg.norm(np.hstack(left)) / np.linalg.norm(np.hstack(torque)), rel=0.02)
         assert row.seconds == pytest.approx(p.t[-1] - p.t[0]) and row.time == pytest.approx(1.7e9 + 86400.0 * k)
+        by_itself = friction_of(ROBOT, base, own, every, top)
+        np.testing.assert_allclose(row.friction.torque, by_itself.torque, rtol=1e-6)
+        np.testing.assert_allclose(row.friction.std, by_itself.std, rtol=1e-4)
         for j, number in enumerate(ROBOT.active):
             friction = true[f"Fc{number}"] + 0.5 * top[j] * true[f"Fv{number}"]
             assert abs(row.friction.torque[j] - friction) < 5.0 * row.friction.std[j] + 0.01 * friction
@@ -344,6 +365,7 @@ def test_a_robot_with_what_each_recording_says_in_figures(tmp_path):
     assert set(found.files) >= {"model.yaml", "report.html", "summary.json", "data.npz"}
     model = yaml.safe_load(found.files["model.yaml"])
     assert model["obtained"]["created"] == "2023-11-16T22:13:20+00:00", "of the newest recording"
+    assert model["obtained"]["command"] == "dynid fleet x"
     summary = json.loads(found.files["summary.json"])
     assert summary["model"] == "robots/arm/model.yaml" and summary["seconds"] == 0.0
 
@@ -365,6 +387,12 @@ def test_friction_of_all_recordings_at_once_is_that_of_each_by_itself(tmp_path):
     one = replace(next(block for block in information.blocks if block.recording == 1), rows=np.array([5, 0, 5]))
     points = frictions_of(ROBOT, base, Information((*few, one), information.columns, information.layout), found, top)
     assert [point is None for point in points] == [False, False, True], "no row of a joint, no friction"
+    for rows, too_few in (([3, 3, 3], True), ([4, 3, 3], False)):  # nine friction parameters
+        one = replace(one, rows=np.array(rows))
+        points = frictions_of(
+            ROBOT, base, Information((*few, one), information.columns, information.layout), found, top
+        )
+        assert (points[2] is None) == too_few
     # A joint that feels another one's friction: then the weights of the joints count.
     other = base.leaders.index("Fv1")
     coupled = (information.columns[0], np.append(other, information.columns[1][1:]), information.columns[2])
@@ -372,6 +400,81 @@ def test_friction_of_all_recordings_at_once_is_that_of_each_by_itself(tmp_path):
     points = frictions_of(ROBOT, base, shared, found, top)
     expected = [friction_of(ROBOT, base, own, found, top) for own in shared.recordings.values()]
     np.testing.assert_array_equal([p.torque for p in points], [p.torque for p in expected])
+
+
+def test_recordings_of_one_time_are_in_the_order_of_their_content_and_the_result_is_written_where_told(tmp_path):
+    bags = [record(tmp_path / f"n{k}.mcap", 7, 0, seconds=6.0 + k) for k in range(2)]
+    job = job_of(bags, IdentifyOptions(friction="viscous+coulomb"))
+    wanted = [one.place for one in sorted(job.sources, key=lambda one: one.content)]
+    notes = tuple(remark(f"note {k}") for k in range(7))
+    full = []
+    for data in job.outcomes:
+        outcome = unpacked(data, Outcome, KINDS)
+        full.append(packed(replace(outcome, outline=replace(outcome.outline, notes=notes))))
+    target = tmp_path / "out"
+    models = []
+    for order in (slice(None), slice(None, None, -1)):
+        given = replace(job, sources=job.sources[order], outcomes=tuple(full)[order], key="k", target=target)
+        found = reduce_robot(given)
+        assert [row.place for row in found.result.rows] == wanted
+        assert found.result.rows[0].notes == tuple(f"note {k}" for k in range(5)), "a few say enough"
+        models.append((target / "model.yaml").read_bytes())
+        stored = stored_robot(target)
+        assert stored.key == found.stored.key == "k" and not found.files and set(stored.files) >= {"model.yaml"}
+    assert models[0] == models[1], "whoever is done first"
+    refused = reduce_robot(replace(given, options=IdentifyOptions(friction="knee=load"), key="j"))
+    assert stored_robot(target).key == "j" and "knee" in refused.stored.result.problem
+    assert not (target / "model.yaml").exists()
+
+
+def test_rows_at_rest_count_for_the_plain_estimate_too(tmp_path):
+    rng = np.random.default_rng(3)
+    t, q, _, _ = (one[::4] for one in study().fourier(rng, 3, 10.0))
+    grown = np.clip((t - 4.0) / 2.0, 0.0, 1.0)[:, None]  # it stands still for 4 s
+    q = q[0] + (q - q[0]) * grown**3 * (10.0 - 15.0 * grown + 6.0 * grown**2)
+    dq = np.gradient(q, t, axis=0)
+    chi = true_parameters(ROBOT, 1)
+    tau = inverse_dynamics(ROBOT, chi, q, dq, np.gradient(dq, t, axis=0))
+    tau += 0.02 * tau.std(axis=0) * rng.standard_normal(tau.shape)
+    save_samples(Samples(t, ROBOT.active_names, q, tau=tau, start_ns=1), tmp_path / "rest.mcap")
+    options = IdentifyOptions(friction="viscous+coulomb")
+    job = job_of([tmp_path / "rest.mcap"], options)
+    assert unpacked(job.outcomes[0], Outcome, KINDS).information.still
+    found = reduce_robot(job).result
+    prepared = all_prepared(ROBOT, [tmp_path / "rest.mcap"], options, lambda stage, done: None, (0.0, 0.0))
+    every = wls(inform(ROBOT, base_parameters(ROBOT, method="closed-form"), prepared))
+    np.testing.assert_allclose(found.value, every.base, rtol=1e-9, atol=1e-12)
+
+
+def test_a_robot_is_as_good_as_the_most_serious_remark_on_its_model(tmp_path, monkeypatch):
+    job = job_of([record(tmp_path / "n.mcap", 7, 0, seconds=6.0)], IdentifyOptions(friction="viscous+coulomb"))
+    outcome = unpacked(job.outcomes[0], Outcome, KINDS)
+    job = replace(job, outcomes=(packed(replace(outcome, long=True, twice=True)),))
+    identify, asked, weighted, once = pipeline.identify, [], [], []
+
+    def remarked(robot, recordings, **options):
+        asked.append(recordings[0].place._sources[recordings[0].name])
+        found = once[0] if once else identify(robot, recordings, **options)
+        once.append(found)
+        return replace(found, outcome=replace(found.outcome, verdict=tuple(Remark(Level(one), one) for one in levels)))
+
+    def watched(information, prior):
+        weighted.append((information.layout, prior))
+        return wls(information, prior)
+
+    monkeypatch.setattr(pipeline, "identify", remarked)
+    monkeypatch.setattr(reduction, "wls", watched)
+    monkeypatch.setattr(pipeline, "write_files", lambda folder, **files: None)
+    for levels, level in (
+        (("good", "note", "warning"), "warning"), (("warning", "problem", "note"), "problem"),
+        (("good", "note"), "note"), ((), "good"),
+    ):  # fmt: skip
+        found = reduce_robot(job).result
+        assert found.level == level and found.verdict == tuple(f"{one}: {one}" for one in levels)
+    assert asked[0].long and asked[0].twice, "what is known of a recording is not found out again"
+    base = base_parameters(ROBOT, method="closed-form")
+    layout, prior = weighted[0]
+    np.testing.assert_array_equal(prior, layout.vector(base.values(ROBOT, standard_vector(ROBOT))))
 
 
 def test_robots_that_cannot_be_identified_say_why(tmp_path):

@@ -133,6 +133,8 @@ def test_commands_go_to_one_place_and_say_how_long_they_are(panel):
             lines += [] if length is None else [f"Content-Length: {length}"]
             line.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
             assert line.recv(100).startswith(b"HTTP/1.1 413")
+            while line.recv(1000):  # until the server hangs up: what follows is no request
+                pass
     assert panel.done == []
     exact = json.dumps({"action": "start"}).encode()
     assert post(panel, exact + b" " * (MOST_BYTES - len(exact)))[0] == 200 and panel.done == ["start"]
@@ -271,3 +273,85 @@ def test_a_stream_without_news_says_each_second_that_it_is_there(panel, monkeypa
     assert status == 200 and data == b'data: {"k":1}\n\n: still here\n\n'
     assert asked == [(0, 1.0), (3, 1.0), (3, 1.0)], "news after the last, within a second"
     assert headers["Content-Type"] == "text/event-stream" and headers["Cache-Control"] == "no-store"
+
+
+class Spy:
+    """A lock that counts how often it was held."""
+
+    def __init__(self):
+        self.held, self._lock = 0, threading.Lock()
+
+    def __enter__(self):
+        self.held += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
+
+
+def test_whoever_looks_at_the_commander_holds_the_lock_but_a_stop_never_waits():
+    desk = Desk("secret")
+    desk._lock = spy = Spy()
+    asked = [
+        lambda: desk.check("start", "one", "secret"),
+        lambda: desk.check("alive", "one", "secret"),
+        lambda: desk.check("take_over", "two", "secret"),
+        desk.silent,
+        lambda: desk.leave("two"),
+    ]
+    for count, ask in enumerate(asked, start=1):
+        ask()
+        assert spy.held == count
+    with spy:
+        desk.check("stop", "anybody", "")
+    assert spy.held == len(asked) + 1
+
+
+@pytest.mark.parametrize("ends", ["publish", "close"])
+def test_whoever_waits_for_news_is_woken(panel, ends):
+    found = []
+    waiting = [threading.Thread(target=lambda: found.append(panel.next_state(0, 100.0)), daemon=True) for _ in range(2)]
+    for thread in waiting:
+        thread.start()
+    if ends == "publish":
+        panel.publish({"k": 1})
+    else:
+        panel.close()
+    for thread in waiting:
+        thread.join(20.0)
+    assert found == [(1, b'{"k":1}') if ends == "publish" else None] * 2
+
+
+def test_nobody_is_told_of_tabs_that_go_because_the_server_closes():
+    gone = []
+    desk = Desk("secret")
+    server = PanelServer("127.0.0.1", 0, desk, Doors(lambda: "", lambda: "", lambda *_: "", gone.append))
+    assert server.join("one")
+    desk.check("start", "one", "secret")
+    server.close()
+    server.part("one")
+    assert gone == [] and desk.commander == "one" and server.watched == 0
+
+
+def test_names_of_tabs_are_cut_and_faults_of_an_action_are_its_answer(panel):
+    assert post(panel, {"action": "start"}, client="x" * 100)[0] == 200 and panel.desk.commander == "x" * 64
+    joined = []
+    panel.join = lambda client: joined.append(client)  # and so not let in
+    assert get(panel, f"/events?client={'y' * 100}")[0] == 503 and get(panel, "/events")[0] == 503
+    assert joined[0] == "y" * 64 and len(joined[1]) == 16 and joined[1] != "y" * 16
+
+    def full(action, request):
+        raise OSError("the disk is full")
+
+    panel.doors = replace(panel.doors, act=full)
+    status, text = post(panel, {"action": "record"}, client="x" * 64)
+    assert status == 409 and json.loads(text) == {"ok": False, "line": "the disk is full"}
+
+
+def test_connections_that_broke_are_no_error_and_others_are(panel, capsys):
+    for error, told in ((BrokenPipeError("gone"), False), (ValueError("a fault of ours"), True)):
+        try:
+            raise error
+        except (OSError, ValueError):
+            panel._server.handle_error(None, None)
+        assert (str(error) in capsys.readouterr().err) == told

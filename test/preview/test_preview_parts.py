@@ -10,12 +10,13 @@ import pytest
 
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.excitation.limits import bounds_of, use_by_joint
+from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.limits import Caps, bounds_of, use_by_joint
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
+from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
 from ros2_dynid.preview.bodies import Body, _affordable, _colour, _named_colours, _notes, _Problem, _rgba, sticks
 from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, _is_text, _up, indexed, read_meshes
 from ros2_dynid.preview.scene import (
@@ -179,6 +180,36 @@ def test_samples_of_a_motion_are_those_of_the_planner():
     shown = scene(ROBOT, move, look)
     assert any("no collision shapes" in str(note) for note in shown.notes)
     assert not any("no masses" in str(note) for note in shown.notes)
+
+
+def test_limits_of_a_loop_are_those_of_its_active_joints_with_the_caps_asked_for():
+    own = [Limits(-2.0 - k, 2.0 + k, 1.0 + k, 4.0 + k, 50.0 + k) for k in range(3)]
+    joints = tuple(replace(joint, limits=limits) for joint, limits in zip(ROBOT.joints, own, strict=True))
+    loop = replace(ROBOT, joints=joints, passive=(Passive(2, {1: 0.5}, 0.1),))
+    move = approach(loop, [0.0, 0.0], [0.3, -0.2])
+    look = appearance(loop)
+    caps = Caps(velocity=0.9, acceleration=3.5, effort=20.0)
+    for given, velocity, acceleration, effort in (
+        (None, [1.0, 3.0], [4.0, 6.0], [50.0, 52.0]),
+        (caps, [0.9, 0.9], [3.5, 3.5], [20.0, 20.0]),
+    ):
+        found = motion_data(loop, move, look, given)
+        assert (found.velocity.tolist(), found.acceleration.tolist()) == (velocity, acceleration)
+        assert (found.lower.tolist(), found.upper.tolist()) == ([-2.0, -4.0], [2.0, 4.0])
+        assert found.effort.tolist() == effort and found.tau.shape == found.q.shape == (len(found.q), 2)
+        assert {len(used) for used in found.use.values()} == {2}
+        assert found.use["velocity"] == pytest.approx(np.abs(found.dq).max(axis=0) / velocity, rel=0.02)
+        assert found.use["effort"] == pytest.approx(np.abs(found.tau).max(axis=0) / effort, rel=0.02)
+    free = replace(loop, joints=tuple(replace(j, limits=Limits(effort=7.0 + k)) for k, j in enumerate(joints)))
+    assert motion_data(free, move, appearance(free)).effort.tolist() == [7.0, 9.0]
+
+
+def test_a_joint_that_only_robot_or_trajectory_has_is_named():
+    move = approach(ROBOT, [0.0, -0.5, 0.0], [0.6, 0.3, -0.4])
+    names = ROBOT.active_names
+    for own, told in (((*names[:2], "zz"), names[2]), ((names[0], "zz", names[2]), names[1]), (("0", *names[1:]), "0")):
+        with pytest.raises(InputError, match=f"joint '{told}' is in the trajectory or in the robot, but not in both"):
+            scene(ROBOT, Trajectory(own, move.curve), appearance(ROBOT))
 
 
 def test_robots_without_masses_limits_or_gravity():

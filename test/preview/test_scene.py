@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from ros2_dynid.excitation.collision import clearance, nearest
 from ros2_dynid.excitation.limits import bounds_of, known_parameters, use_of
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory
+from ros2_dynid.model.from_urdf import robot_from_urdf_string
+from ros2_dynid.preview import bodies
 from ros2_dynid.preview.bodies import TRIANGLES, urdf_bodies
-from ros2_dynid.preview.meshes import Mesh, MeshError, decimated, indexed, read_meshes
+from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, decimated, indexed, read_meshes
 from ros2_dynid.preview.page import preview_page
 from ros2_dynid.preview.scene import appearance, moment_of_least, scene
 from ros2_dynid.usecases.plan import Surroundings
@@ -83,6 +86,65 @@ def test_bodies_lie_where_pinocchio_has_them(path, chain):
             assert min(np.abs(ours - other).max() for other in placed[body.link]) < 1e-6, body.link
             checked += 1
     assert checked > 5
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+def test_shapes_of_a_follower_stand_on_its_frame_whatever_its_offset(kind, tmp_path):
+    shape = '<visual><origin xyz="0.1 0.2 0.3" rpy="0.4 0.5 0.6"/><geometry><sphere radius="0.1"/></geometry></visual>'
+    found = []
+    for inside in ("", '<mimic joint="j1" multiplier="2" offset="0.7"/>'):
+        arms = [link(name, np.random.default_rng(3)).replace("</link>", shape + "</link>") for name in ("a", "b")]
+        second = joint("j2", "a", "b", xyz="0.3 0 0.1", rpy="0.2 0 0.3", axis="0 1 0", type=kind, inside=inside)
+        file = tmp_path / "r.urdf"
+        file.write_text(urdf(link("base"), *arms, joint("j1", "base", "a", axis="0 1 0"), second))
+        robot = robot_from_urdf_string(file.read_bytes())
+        assert bool(robot.passive) == bool(inside)
+        found.append(urdf_bodies(robot, file)[0])
+    for free, follower in zip(*found, strict=True):
+        assert (free.link, free.joint) == (follower.link, follower.joint)
+        np.testing.assert_allclose(free.pose, follower.pose, atol=1e-12)
+
+
+def with_meshes(tmp_path, material=""):
+    """Return the URDF of two links that share a mesh, the second twice as large, and its robot."""
+    (tmp_path / "m.dae").write_text("")
+    visual = '<visual><geometry><mesh filename="m.dae" scale="{0} {0} {0}"/></geometry>' + material + "</visual>"
+    parts = [
+        link(name, np.random.default_rng(3)).replace("</link>", visual.format(size) + "</link>")
+        for name, size in (("a", 1), ("b", 2))
+    ]
+    file = tmp_path / "r.urdf"
+    file.write_text(urdf(link("base"), *parts, joint("j1", "base", "a"), joint("j2", "a", "b", xyz="0 0 1")))
+    return file, robot_from_urdf_string(file.read_bytes())
+
+
+def test_a_mesh_has_its_own_colour_before_the_urdfs_and_is_read_once(tmp_path, monkeypatch):
+    triangle = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    red, read = (1.0, 0.0, 0.0, 1.0), []
+    meshes = [replace(indexed(triangle), colour=red), indexed(triangle)]
+    monkeypatch.setattr(bodies, "read_meshes", lambda file: read.append(file) or meshes)
+    blue = '<material name="x"><color rgba="0 0 1 1"/></material>'
+    for material, other in ((blue, (0.0, 0.0, 1.0, 1.0)), ("", GREY)):
+        read.clear()
+        file, robot = with_meshes(tmp_path, material)
+        found, notes = urdf_bodies(robot, file)
+        assert [(b.link, b.colour) for b in found] == [("a", red), ("a", other), ("b", red), ("b", other)]
+        assert [np.abs(b.mesh.vertices).max() for b in found] == [1.0, 1.0, 2.0, 2.0]
+        assert notes == () and read == [tmp_path / "m.dae"]
+
+
+@pytest.mark.parametrize("error", [MeshError("it is broken"), PermissionError("it is locked")])
+def test_a_mesh_that_cannot_be_read_is_noted_for_all_its_links(tmp_path, monkeypatch, error):
+    read = []
+
+    def fail(file):
+        read.append(file)
+        raise error
+
+    monkeypatch.setattr(bodies, "read_meshes", fail)
+    file, robot = with_meshes(tmp_path)
+    found, notes = urdf_bodies(robot, file)
+    assert found == [] and notes == (f"not drawn as its mesh says: a, b: {error}",) and len(read) == 1
 
 
 def test_the_tip_path_is_pinocchios():

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,7 @@ from ros2_dynid.identification.model_file import TorqueError, model_of, save_mod
 from ros2_dynid.identification.torque_data import TorqueData, save_torque_data
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import standard_vector, unit_of
 from ros2_dynid.model.robot import PRISMATIC
 from ros2_dynid.report import figures
 from ros2_dynid.report.build import _label, _laws_tried, model_path, write_comparison, write_page, write_report
@@ -31,7 +32,7 @@ from ros2_dynid.report.figures import (
     torque_figure,
     write_figures,
 )
-from ros2_dynid.report.page import definitions, escape, listing
+from ros2_dynid.report.page import definitions, document, escape, listing, page
 from ros2_dynid.report.page_data import (
     BaseTableRow,
     FrictionPicture,
@@ -77,6 +78,7 @@ def test_a_page_says_all_that_is_known_of_the_model(tmp_path):
         {"joint": "elbow", "term": "load", "gain": 0.31, "scatter": 0.04, "chosen": True},
         {"joint": "elbow", "term": "cubic", "gain": -0.02, "scatter": 0.1, "chosen": False},
         {"joint": "wrist", "term": "none", "gain": 0.0, "scatter": 0.1},
+        {"joint": "wrist", "term": "stribeck", "gain": 0.2, "scatter": 0.3, "chosen": False},
         {"joint": "lost", "term": "x", "gain": "much", "scatter": 0.1},
         {"joint": "lost", "term": "y", "gain": 1.0},
         "lost",
@@ -89,6 +91,7 @@ def test_a_page_says_all_that_is_known_of_the_model(tmp_path):
         ("elbow: load", "lowers the squared error by 31.0 ± 4.0 %, taken"),
         ("elbow: cubic", "raises the squared error by 2.0 ± 10.0 %, not taken"),
         ("wrist: none", "lowers the squared error by 0.0 ± 10.0 %, not taken"),
+        ("wrist: stribeck", "lowers the squared error by 20.0 ± 30.0 %, not taken"),
     ]
     assert _laws_tried(replace(model, obtained={"friction_tried": "no"})) == []
     errors = SimpleNamespace(fit={"all": TorqueError(1.0, 0.01)}, validation={})
@@ -100,6 +103,8 @@ def test_a_page_says_all_that_is_known_of_the_model(tmp_path):
     assert path == tmp_path / "report.html" and not (tmp_path / "figures").exists()
     assert re.findall(r'<h2 id="(s-[a-z0-9]+)">', text)[-5:] == ["s-trial0", "s-trial1", "s-sets", "s-laws", "s-how"]
     assert "<td>method</td><td class='text'>wls</td>" in text and "a secret" not in text
+    for elsewhere in ("verdict", "singular_values", "friction_tried", "used"):
+        assert f"<td>{elsewhere}</td>" not in text, "shown in its own way"
     assert "<pre>dynid identify &lt;x&gt;</pre>" in text and "preview.html" not in text
     data = data_of(text)
     assert data["cond"] == 31.0 and data["singular_values"] == [9.0, 3.0]
@@ -118,6 +123,38 @@ def test_a_page_says_all_that_is_known_of_the_model(tmp_path):
     assert escape("\"'<&") == "&quot;&#x27;&lt;&amp;"
 
 
+def test_pictures_are_of_the_data_fitted_to_and_torques_of_all(tmp_path):
+    model = identified()
+    sets = {"fit": rows_of(model), "validation": rows_of(model, 70)}
+    sets["validation"].dq[3] = 20.0
+    text = write_page(tmp_path, model, sets, figures=False).read_text()
+    data = data_of(text)
+    assert {row["speed"] for row in data["coverage"]} == {9.0}
+    assert {len(one["x"]) for one in data["friction"]} == {50} and {
+        one["curve"]["x"][-1] for one in data["friction"]
+    } == {9.0}
+    assert {name: len(one["t"]) for name, one in data["torque"].items()} == {"fit": 50, "validation": 70}
+    held_out = write_page(tmp_path, model, {"validation": sets["validation"]}, figures=False).read_text()
+    assert data_of(held_out)["coverage"] == data_of(held_out)["friction"] == []
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    assert f'content="{policy}"' in text, "it can neither load nor send anything"
+    verdict = replace(model, obtained={"verdict": [{"level": "problem", "text": "<b>far off</b>"}]})
+    hostile = replace(verdict, robot=replace(ROBOT, name="<i>arm</i>"), fit={"<u>x": TorqueError(1.0, 0.1)})
+    text = write_page(tmp_path, hostile, {}, figures=False).read_text()
+    assert '<li class="bad">&lt;b&gt;far off&lt;/b&gt;</li>' in text
+    for tag in ("<b>", "<i>", "<u>"):
+        assert tag not in text.split("<script")[0]
+
+
+def test_links_and_a_further_script_are_in_the_page():
+    data = PageData([], {}, None, [], [], [], [])
+    text = page("t", [], [], data, "", [('a"b.html', "<3D>")])
+    assert '<a href="a&quot;b.html">&lt;3D&gt;</a>' in text and '<a href="#s-how">' in text
+    for key in ("torque", "parameters", "excitation", "friction", "consistency"):
+        assert f'<a href="#s-{key}">' in text and f'<h2 id="s-{key}">' in text and f'<div id="{key}"></div>' in text
+    assert document("t", [], [], "", "", {}, "further();").rstrip().endswith("further();</script>\n</body>\n</html>")
+
+
 def test_a_folder_whose_files_were_changed_is_refused(tmp_path):
     model = identified()
     save_torque_data(tmp_path / "data.npz", {"fit": rows_of(model)})
@@ -133,12 +170,13 @@ def test_a_folder_whose_files_were_changed_is_refused(tmp_path):
         model_path(tmp_path / "empty")
 
 
-def test_a_comparison_says_in_which_parameters_each_model_differs(tmp_path):
+def test_a_comparison_says_in_which_parameters_each_model_differs(tmp_path, monkeypatch):
     first = identified(relative_std=0.01)
     k = int(np.argmax(np.abs(first.value)))
     moved = first.value.copy()
     moved[k] *= 0.8
-    models = {"x/same": first, "y/same": replace(first, value=moved), "equal": first}
+    wider = np.where(np.arange(len(first.std)) == k, 1.5, 1.0) * first.std
+    models = {"x/same": first, "y/same": replace(first, value=moved, std=wider), "equal": first}
     folders = []
     for name, model in models.items():
         folders.append(tmp_path / name)
@@ -146,6 +184,9 @@ def test_a_comparison_says_in_which_parameters_each_model_differs(tmp_path):
         save_model(model, folders[-1] / "model.yaml")
     labels = [_label(folder, folders) for folder in folders]
     assert labels == [str(folders[0]), str(folders[1]), "equal"], "as much of the path as tells them apart"
+    monkeypatch.chdir(folders[0])
+    assert [_label(one, [Path(), folders[1]]) for one in (Path(), folders[1])] == [".", str(folders[1])]
+    assert _label(Path(), [Path(), folders[2]]) == "same"
     found = write_comparison(folders, tmp_path / "page.html")
     assert found.report == str(tmp_path / "page.html") and found.models == tuple(labels)
     assert found.changed == {labels[1]: (first.names[k],), "equal": ()}
@@ -157,8 +198,11 @@ def test_a_comparison_says_in_which_parameters_each_model_differs(tmp_path):
     std = first.std[k]
     assert (row["name"], row["z0"], row["changed0"]) == (first.names[k], None, "no")
     assert [row[f"value{i}"] for i in range(3)] == pytest.approx([first.value[k], moved[k], first.value[k]])
-    assert [row[f"std{i}"] for i in range(3)] == pytest.approx([std] * 3)
-    assert row["z1"] == pytest.approx((moved[k] - first.value[k]) / (std * np.sqrt(2.0)))
+    assert [row[f"std{i}"] for i in range(3)] == pytest.approx([std, 1.5 * std, std])
+    assert row["z1"] == pytest.approx((moved[k] - first.value[k]) / (std * np.sqrt(1.0 + 1.5**2)))
+    units = {one["name"]: one["unit"] for one in data_of(text)["comparison"]}
+    assert units == {name: unit_of(ROBOT, leader) for name, leader in zip(first.names, first.leaders, strict=True)}
+    assert len(set(units.values())) > 2
     assert (row["changed1"], row["changed2"], row["z2"]) == ("yes", "no", 0.0)
 
 
@@ -228,6 +272,7 @@ def test_a_body_on_the_edge_and_one_without_mass_cannot_be():
     model = replace(identified(robot=ROBOT), robot=robot, standard=point, consistent=dict(ROBOT.parameters))
     rows = consistency_rows(model)
     assert [row.set for row in rows] == ["identified"] * 3 + ["made consistent"] * 3
+    assert [row.mass for row in rows[3:]] == [ROBOT.parameters[f"M{j}"] for j in (1, 2, 3)]
     assert [row.verdict for row in rows[:3]] == ["no"] * 3 and rows[0].mass == 2.0
     assert rows[0].smallest == 0.0 and rows[1].smallest is None and rows[0].pseudo == 0.0
 
@@ -290,6 +335,7 @@ def test_figures_share_their_size_axes_titles_and_places():
     names = made["deviation"][0].axes[0].get_xticklabels()
     assert {label.get_rotation() for label in names} == {90.0} and {label.get_fontsize() for label in names} == {6.0}
     colours = [line.get_color() for line in made["torque"][0].axes[0].lines]
+    assert colours == ["0.55", "tab:red", "tab:blue"], "grey, red and blue as in the page"
     assert len(set(colours)) == 3 and made["friction"][0].axes[0].lines[0].get_color() == colours[1]
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -17,7 +18,7 @@ from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.torque_std import torque_std
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC
 from ros2_dynid.report.build import _facts, _sets, _text, verdict_of
 from ros2_dynid.report.compare import compare
@@ -94,8 +95,8 @@ def test_torques_with_their_bands_and_histograms():
         np.testing.assert_allclose(floats(joint.measured), rows.tau[:, j], rtol=1e-4)
         np.testing.assert_allclose(floats(joint.predicted), rows.predicted[:, j], rtol=1e-4)
         np.testing.assert_allclose(floats(joint.prior), 0.8 * rows.predicted[:, j], rtol=1e-4)
-        np.testing.assert_allclose(floats(joint.upper) - rows.predicted[:, j], half[:, j], rtol=0.05, atol=1e-3)
-        np.testing.assert_allclose(rows.predicted[:, j] - floats(joint.lower), half[:, j], rtol=0.05, atol=1e-3)
+        np.testing.assert_allclose(floats(joint.upper), rows.predicted[:, j] + half[:, j], rtol=1e-4)
+        np.testing.assert_allclose(floats(joint.lower), rows.predicted[:, j] - half[:, j], rtol=1e-4)
         counts = np.array(joint.histogram.counts)
         assert len(counts) == 41 and counts.sum() == np.isfinite(residual).sum()
         np.testing.assert_allclose(joint.histogram.edges, np.linspace(-4 * rms, 4 * rms, 42), rtol=1e-4, atol=1e-9)
@@ -105,13 +106,34 @@ def test_torques_with_their_bands_and_histograms():
         ]
         assert np.abs(np.array(inside) - counts[5:35]).max() <= 1
         assert joint.histogram.sigma == joint.rms
-    bare = replace(model, robot=replace(ROBOT, parameters={}))
-    assert torque_sets(bare, {"fit": rows})["fit"].joints[0].prior is None
+    for parameters in ({}, {"M1": 0.0, "Fv2": 0.0}):
+        bare = replace(model, robot=replace(ROBOT, parameters=parameters))
+        assert torque_sets(bare, {"fit": rows})["fit"].joints[0].prior is None
+        assert {row.prior for row in base_rows(bare)} == {None}, "zeros are no knowledge"
+    far = rows.tau.copy()
+    far[3:5] += 1e3
+    far[5] -= 1e3
+    for j, joint in enumerate(torque_sets(model, {"fit": replace(rows, tau=far)})["fit"].joints):
+        assert joint.histogram.edges[-1] < 900.0 and sum(joint.histogram.counts) == np.isfinite(far[:, j]).sum()
+        assert (joint.histogram.counts[0], joint.histogram.counts[-1]) == (1, 2), (
+            "what is further off counts at the end"
+        )
     exact = replace(rows, tau=rows.predicted)
     (perfect, *_) = torque_sets(model, {"fit": exact})["fit"].joints
     assert perfect.rms == 0.0 and perfect.histogram.sigma is None and sum(perfect.histogram.counts) == 900
     nothing = torque_sets(model, {"fit": replace(rows, tau=np.full_like(rows.tau, np.nan))})["fit"].joints[0]
     assert nothing.rms == 0.0 and sum(nothing.histogram.counts) == 0
+
+
+def test_a_band_holds_what_measurements_scatter_by():
+    """The prediction's own error and the level of each joint's errors, as wide as few degrees of freedom ask for."""
+    sigma = np.array([1.0, 2.0, 0.5])
+    model = replace(identified(), obtained={"sigma": sigma.tolist(), "dof": 7})
+    rows = rows_of(model, n=30)
+    half = student.ppf(0.975, 7) * np.hypot(torque_std(model, rows.q, rows.dq, rows.ddq), sigma)
+    for j, joint in enumerate(torque_sets(model, {"fit": rows})["fit"].joints):
+        np.testing.assert_allclose(floats(joint.upper), rows.predicted[:, j] + half[:, j], rtol=1e-4)
+        np.testing.assert_allclose(floats(joint.lower), rows.predicted[:, j] - half[:, j], rtol=1e-4)
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
@@ -183,6 +205,65 @@ def test_friction_over_speed_load_and_position():
         np.testing.assert_allclose(joint.band, 2 * np.sqrt(variance), rtol=1e-3)
 
 
+def test_what_a_joint_that_follows_others_does_is_no_row_of_its_own():
+    """Joints are counted as the columns of the data are, names and limits are the joint's own."""
+    robot = load_robot("hitachi_hpr")
+    limited = tuple(
+        replace(joint, limits=replace(joint.limits, lower=-1.0 - k, upper=1.0 + k, velocity=2.0 + k, effort=3.0 + k))
+        for k, joint in enumerate(robot.joints)
+    )
+    names = ("Fv4", "Fc4", "off4", "Fv7", "Fc7")
+    friction = dict(zip(names, (2.0, 3.0, 0.5, 7.0, 9.0), strict=True))
+    robot = replace(robot, joints=limited, parameters={**robot.parameters, **friction})
+    model = identified(robot=robot)
+    rng = np.random.default_rng(1)
+    q, dq, ddq = rng.normal(size=(3, 40, 5))
+    zero = np.zeros((40, 5))
+    rows = TorqueData(np.arange(40.0), q, dq, ddq, rng.normal(size=(40, 5)), zero, zero, np.full((40, 5), np.nan))
+    assert robot.active == (1, 3, 4, 6, 7)
+    covered = coverage(robot, rows)
+    assert [row.joint for row in covered] == ["j1", "j3", "j4", "j6", "j7"]
+    for k, (number, row) in enumerate(zip(robot.active, covered, strict=True)):
+        assert row.speed_use == pytest.approx(100 * np.abs(dq[:, k]).max() / (1.0 + number))
+        assert row.range == pytest.approx(100 * np.ptp(q[:, k]) / (2.0 * number))
+        assert row.effort_use == pytest.approx(100 * np.abs(rows.tau[:, k]).max() / (2.0 + number))
+    pictures = friction_pictures(model, rows)
+    assert [one.name for one in pictures] == ["j1", "j3", "j4", "j6", "j7"]
+    value = dict(zip(standard_names(robot), model.chi, strict=True))
+    for k, (number, one) in enumerate(zip(robot.active, pictures, strict=True)):
+        np.testing.assert_allclose(one.x, dq[:, k], rtol=1e-4)
+        np.testing.assert_allclose(one.position, q[:, k], rtol=1e-4)
+        x = np.array(one.curve.x)
+        wanted = value[f"Fv{number}"] * x + value[f"Fc{number}"] * np.sign(x) + value[f"off{number}"]
+        np.testing.assert_allclose(one.curve.y, wanted, rtol=1e-4, atol=1e-6)
+    assert np.abs(pictures[2].curve.y).max() > 3.0 and np.abs(pictures[4].curve.y).max() > 9.0
+    curves = torque_sets(model, {"fit": rows})["fit"].joints
+    assert [one.name for one in curves] == ["j1", "j3", "j4", "j6", "j7"]
+    np.testing.assert_allclose(floats(curves[3].measured), rows.tau[:, 3], rtol=1e-4)
+
+
+def test_temperatures_that_are_known_in_part_are_drawn_as_far():
+    model = identified()
+    rows = rows_of(model, n=20)
+    rows.temperature[::2, 0] = 30.0
+    found = [one.temperature for one in friction_pictures(model, rows)]
+    assert found == [[30.0, None] * 10, [], []]
+
+
+def test_the_band_of_a_friction_curve_takes_what_its_parameters_share():
+    model = identified()
+    place = {leader: k for k, leader in enumerate(model.leaders)}
+    half = np.random.default_rng(3).normal(size=(len(model.std), len(model.std)))
+    C = half @ half.T
+    model = replace(model, covariance=C, std=np.sqrt(np.diag(C)))
+    for number, one in enumerate(friction_pictures(model, rows_of(model, n=30)), start=1):
+        x = np.array(one.curve.x)
+        at = [place[f"{kind}{number}"] for kind in ("Fv", "Fc", "off")]
+        g = np.vstack((x, np.sign(x), np.ones_like(x)))
+        variance = np.array([column @ C[np.ix_(at, at)] @ column for column in g.T])
+        np.testing.assert_allclose(one.band, 2.0 * np.sqrt(variance), rtol=1e-3)
+
+
 def test_base_parameters_with_their_a_priori_values_and_what_is_essential():
     model = identified(scale=1.1, relative_std=0.02)
     rows = base_rows(model)
@@ -247,6 +328,15 @@ def test_changes_are_differences_over_their_common_std():
     assert changes["other"].z == changes[first.names[0]].z == (None, None) and changes["other"].unit
     exact = replace(first, std=np.zeros_like(first.std))
     assert compare({"a": exact, "b": exact})[0].z == (None, None)
+    for pair in ((exact, second), (second, exact)):  # one of them is known exactly
+        for k, change in enumerate(compare(dict(zip("ab", pair, strict=True)))):
+            assert change.z[1] == pytest.approx((pair[1].value[k] - pair[0].value[k]) / second.std[k])
+    turn = np.arange(len(first.names))[::-1]
+    other = replace(
+        second, names=tuple(second.names[k] for k in turn), leaders=tuple(second.leaders[k] for k in turn),
+        value=second.value[turn], std=second.std[turn],
+    )  # fmt: skip
+    assert compare({"a": first, "b": other}) == compare({"a": first, "b": second}), "by name, whatever the order"
     with pytest.raises(InputError, match="only one model"):
         compare({"a": first})
 
@@ -270,6 +360,10 @@ def test_tables_say_every_number():
     ]  # fmt: skip
     assert lines[6] == r"$\mathit{ZZR}_{1}$ & $1.235$ & $0.0123$ & $1$ & $\mathit{ZZ}_{1}$ + 2\,$\mathit{MX}_{2}$ \\"
     assert lines[7] == r"x\_y\% & $-2\cdot 10^{-7}$ & -- & -- & a\textasciicircum{}b \\"
+    fine = latex_table([replace(rows[0], value=1.234567, std=0.01234567, percent=1.234567)], "c").splitlines()[6]
+    assert " & $1.235$ & $0.01235$ & $1.23$ & " in fine
+    odd = latex_table([replace(rows[1], name=r"a&b~c#d\e$", expression="{x}")], "c").splitlines()[6]
+    assert odd.startswith(r"a\&b\textasciitilde{}c\#d\textbackslash{}e\$ & ") and odd.endswith(r"\{x\} \\")
     assert lines[8:] == [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
 
 
@@ -342,6 +436,8 @@ def test_friction_figures_draw_dots_curves_and_band():
     assert [line.get_linewidth() for line in axes.lines][:2] == [0.8, 0.8]
     plain = friction_figure(replace(PICTURE, band=[], light=None, heavy=None, load=[])).axes[0]
     assert len(plain.collections) == 1 and len(plain.lines) == 1
+    (pushed,) = friction_load_figure(replace(PICTURE, y=[-3.0, 4.0, 0.1])).axes
+    assert data_of(pushed.lines[0])[1] == [-3.0, -4.0, 0.1], "what drives the joint is negative"
     (load,) = friction_load_figure(PICTURE).axes
     assert data_of(load.lines[0]) == [[10.0, 20.0, 30.0], [3.0, 4.0, 0.1]], "against the motion"
     above, below = temperature_figure(replace(PICTURE, temperature=[20.0, None, 40.0])).axes
@@ -423,10 +519,15 @@ def test_a_verdict_where_the_file_has_none(validation, fit, level, words):
     facts = _facts(model)
     assert facts[0] == f"{len(model.names)} base parameters of 3 joints."
     assert len(facts) == 1 + (fit is not None) + (validation is not None)
+    if validation is not None:
+        assert facts[-1] == f"Relative torque error, validation: all {100 * validation:.1f} %."
     if fit is not None:
         assert facts[1] == f"Relative torque error, fit: all {100 * fit:.1f} %."
     told = replace(model, obtained={"verdict": [{"level": "x", "text": "so it is"}, "no remark"]})
     assert verdict_of(told) == [("warn", "so it is")]
+    levels = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}
+    told = replace(model, obtained={"verdict": [{"level": one, "text": one} for one in levels]})
+    assert verdict_of(told) == [(style, one) for one, style in levels.items()]
 
 
 def test_values_of_any_kind_as_text():

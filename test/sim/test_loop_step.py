@@ -20,11 +20,11 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import pseudo_inertia
-from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Robot
+from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, with_gravity
 from ros2_dynid.sim.controller import TrajectoryController, _led_in
 from ros2_dynid.sim.controller_file import load_controller
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
-from ros2_dynid.sim.mjcf import mjcf
+from ros2_dynid.sim.mjcf import mjcf, rest_poses
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 from ros2_dynid.sim.tracking_loop import (
     Command,
@@ -183,6 +183,11 @@ def test_the_joint_that_is_lost_is_named_at_half_the_span(joint, side):
     with pytest.raises(InputError, match=f"joint '{ROBOT.active_names[joint]}'"):
         _refuse_lost(MODEL, command, q)
     _refuse_lost(MODEL, replace(command, segments=(slice(0, 200), slice(330, 500))), q)
+    wide = command.q.copy()
+    wide[210:220] += 1e3  # between the segments nothing is followed
+    apart = replace(command, q=wide, segments=(slice(0, 200), slice(230, 500)))
+    with pytest.raises(InputError, match=f"joint '{ROBOT.active_names[joint]}'"):
+        _refuse_lost(MODEL, apart, q)
     q[321, joint] = np.nan
     with pytest.raises(InputError, match=f"joint '{ROBOT.active_names[joint]}'"):
         _refuse_lost(MODEL, command, q)
@@ -206,9 +211,10 @@ def parts_of_friction(robot, chi):
             yield chi[k] * columns(name), S, chi[names.index("Fc" + name[2:])]
 
 
-@pytest.mark.parametrize("name", ["demo3", "tx40"])  # tx40: a coupled motor
+@pytest.mark.parametrize("name", ["demo3", "tx40", "geared"])  # tx40: a coupled motor
 def test_friction_near_standstill_is_smooth_and_its_chord_bounds_it(name):
-    robot = load_robot(name)
+    geared = replace(ROBOT, coupling=(Coupling(3, {2: 0.5, 3: -2.0}),), parameters={**ROBOT.parameters, "Fcm3": 3.0})
+    robot = geared if name == "geared" else load_robot(name)
     chi = true_parameters(robot, 2)
     chi[13 : 14 * robot.n : 14] = np.linspace(-1.0, 2.0, robot.n)  # offsets
     v0 = np.linspace(0.05, 0.2, robot.n)
@@ -249,6 +255,21 @@ def test_terms_of_friction_are_damped_by_their_chord():
     assert np.all(chord[:, 2] > 0.0) and not chord[:, :2].any()
 
 
+def test_friction_that_grows_with_the_load_is_smooth_near_standstill():
+    terms = (FrictionTerm(2, FrictionKind.LOAD, 0.3), FrictionTerm(3, FrictionKind.STRIBECK, 4.0, speed=0.3))
+    robot = replace(ROBOT, friction=terms)
+    model = ForwardDynamics(robot, CHI, V0)
+    q, dq, tau = np.random.default_rng(4).normal(size=(3, 20, 3)) * np.array([1.0, 0.05, 30.0])[:, None, None]
+    sign = np.tanh(dq / V0)
+    Fv, Fc, off = (CHI[k:42:14] for k in (11, 12, 13))
+    found = model.accelerations(q, dq, tau)
+    np.testing.assert_allclose(found.carried, carried_torque(robot, tau - Fv * dq - Fc * sign - off, dq, sign))
+    rigid = CHI.reshape(3, 14).copy()
+    rigid[:, 11:] = 0.0
+    moved = inverse_dynamics(ROBOT, rigid.ravel(), q, dq, found.ddq)
+    np.testing.assert_allclose(moved, found.carried, rtol=1e-8, atol=1e-8)
+
+
 def test_many_states_are_those_of_one():
     """A batch longer than a block of the generated code, and one state alone."""
     q, dq, tau = np.random.default_rng(3).normal(size=(3, 700, 3))
@@ -257,6 +278,12 @@ def test_many_states_are_those_of_one():
         one = MODEL.accelerations(q[k : k + 1], dq[k : k + 1], tau[k : k + 1])
         np.testing.assert_allclose(found.ddq[k], one.ddq[0], rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(found.M[k], one.M[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("chi", [CHI[:-1], np.append(CHI, 1.0), CHI.reshape(3, 14)])
+def test_parameters_that_do_not_fit_are_refused(chi):
+    with pytest.raises(InputError):
+        ForwardDynamics(ROBOT, chi, V0)
 
 
 @pytest.mark.parametrize("v0", [np.full(2, 0.1), np.full((1, 3), 0.1), np.array([0.1, 0.0, 0.1]), -V0])
@@ -270,7 +297,11 @@ def test_speeds_that_do_not_fit_are_refused(v0):
 
 SPRUNG = replace(
     ROBOT,
-    friction=(FrictionTerm(2, FrictionKind.LOAD, 0.1), FrictionTerm(3, FrictionKind.STRIBECK, 2.0, speed=0.3)),
+    friction=(
+        FrictionTerm(1, FrictionKind.TEMPERATURE, -0.5, reference=20.0),
+        FrictionTerm(2, FrictionKind.LOAD, 0.1),
+        FrictionTerm(3, FrictionKind.STRIBECK, 2.0, speed=0.3),
+    ),
     forces=(Force("balance", ForceKind.SPRING, (1,), {1: 1.0, 2: -0.5}, rest=0.2),),
 )
 
@@ -320,10 +351,22 @@ def test_what_mujoco_cannot_have_is_refused():
         robot = load_robot(name)
         with pytest.raises(InputError, match="closed loops and coupled motors"):
             mjcf(robot, standard_vector(robot), 1e-3)
-    thin = CHI.reshape(3, 14).copy()
-    thin[1, 0] = -1.0
-    with pytest.raises(InputError, match="physically consistent"):
-        SimulatedRobot(ROBOT, thin.ravel())
+    for place, change in ((0, -1.0), (0, 50.0), (3, 50.0), (5, 50.0)):  # none, and more than the other two together
+        thin = CHI.reshape(3, 14).copy()
+        thin[1, place] += change
+        with pytest.raises(InputError, match="physically consistent"):
+            SimulatedRobot(ROBOT, thin.ravel())
+
+
+def test_bodies_lie_as_at_zero_and_gravity_is_the_robots_own():
+    tilted = with_gravity(ROBOT, (1.0, -2.0, 9.0))
+    sim = SimulatedRobot(tilted, CHI, imperfections=Imperfections(torque_noise=0.0))
+    assert sim._model.opt.gravity.tolist() == [1.0, -2.0, 9.0]
+    sim._mujoco.mj_inverse(sim._model, sim._data)
+    np.testing.assert_allclose(sim._data.qfrc_inverse, gravity_torque(tilted, CHI, np.zeros((1, 3)))[0], atol=1e-9)
+    tied = replace(ROBOT, passive=(Passive(2, {1: 0.5}, 0.3),))
+    for mine, free in zip(rest_poses(tied), rest_poses(ROBOT), strict=True):
+        np.testing.assert_allclose(mine, free, atol=1e-12)
 
 
 def quiet_robot(**more):

@@ -41,6 +41,18 @@ def test_it_holds_by_pd_until_a_trajectory_comes():
     np.testing.assert_allclose(controller.torque(seen(START), 6.0), Kp)
 
 
+def test_what_is_held_is_a_position_of_its_own():
+    q = START.copy()
+    controller = TrajectoryController(Kp, Kd, q)
+    q += 1.0  # whoever gave it goes on with it
+    np.testing.assert_allclose(controller.torque(seen(START), 5.0), 0.0)
+    controller.hold(q)
+    q += 1.0
+    np.testing.assert_allclose(controller.torque(seen(START), 5.0), Kp)
+    np.testing.assert_array_equal(controller.desired[0], START + 1.0)
+    assert not controller.desired[1].any()
+
+
 def test_it_follows_from_the_state_it_desired_with_the_points_effort():
     controller = TrajectoryController(Kp, Kd, START)
     controller.torque(seen(START), 9.0)
@@ -78,6 +90,8 @@ def test_gains_give_the_frequency_and_damping_asked_for():
     w = 2 * np.pi
     np.testing.assert_allclose(P, inertia * w**2)
     np.testing.assert_allclose(D, inertia * w)
+    for mine, usual in zip(pd_gains(ROBOT, chi), pd_gains(ROBOT, chi, 5.0, 0.7), strict=True):
+        np.testing.assert_array_equal(mine, usual)
     P, D = pd_gains(ROBOT, chi, 60.0, 0.7)
     M = inertia_matrix(ROBOT, chi, q)
     lightest = 1 / np.einsum("tjj->tj", np.linalg.inv(M)).max(axis=0)
@@ -162,10 +176,13 @@ def test_brakes_stop_it_with_their_time_constant_and_hold():
         found = sim.step(np.zeros(3))
     held = found.q.copy()
     np.testing.assert_allclose(sim.step(np.zeros(3)).q, held, atol=1e-8)
-    assert sim.steps == 252
+    assert sim.steps == 252 and sim.measure().t == pytest.approx(0.252), "time goes on"
 
 
-@pytest.mark.parametrize(("period", "substeps"), [(1e-3, 1), (2e-4, 1), (1.5e-3, 2), (4e-3, 4)])
+@pytest.mark.parametrize(
+    ("period", "substeps"),
+    [(1e-3, 1), (2e-4, 1), (1.5e-3, 2), (4e-3, 4), (1.000000000001e-3, 1), (3.000000000001e-3, 3)],
+)
 def test_no_step_of_the_integration_is_longer_than_a_millisecond(period, substeps):
     sim = SimulatedRobot(ROBOT, true_parameters(ROBOT, 1), period=period, imperfections=QUIET, start=START)
     assert sim._model.opt.timestep == pytest.approx(period / substeps)
@@ -342,6 +359,51 @@ def test_after_torques_a_trajectory_begins_where_the_robot_is_and_else_where_it_
             later.push(bad)
 
 
+def test_torques_replace_each_other_and_are_finite():
+    plant = made_plant()
+    for torque in ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]):
+        plant.push(np.array(torque))
+        np.testing.assert_allclose(plant.step().tau, torque)
+    for bad in ([np.inf, 0.0, 0.0], [0.0, 0.0, -np.inf]):
+        with pytest.raises(InputError, match="give 3 finite ones"):
+            plant.push(np.array(bad))
+    np.testing.assert_allclose(plant.step().tau, [4.0, 5.0, 6.0])
+    assert plant.time == pytest.approx(3e-3) == pytest.approx(plant.measured.t)
+
+
+def test_the_noise_of_a_plant_is_that_of_its_seed():
+    noisy = replace(QUIET, torque_noise=0.01)
+    plant = Plant(ROBOT, seed=5, spread=0.1, period=1e-3, imperfections=noisy, start=START, stiffness=5.0)
+    alone = SimulatedRobot(ROBOT, true_parameters(ROBOT, 5, 0.1), imperfections=noisy, start=START, seed=5)
+    plant.push(np.zeros(3))
+    for _ in range(3):
+        np.testing.assert_array_equal(plant.step().tau, alone.step(np.zeros(3)).tau)
+
+
+def test_what_a_simulated_robot_was_given_may_change_afterwards():
+    chi, force, at = true_parameters(ROBOT, 1), np.array([30.0, -20.0, 40.0]), np.array([0.1, 0.2, -0.1])
+
+    def speeds(spoil):
+        mine = chi.copy()
+        sim = SimulatedRobot(ROBOT, mine, imperfections=QUIET, start=START)
+        pushed, point = force.copy(), at.copy()
+        sim.press(pushed, point)
+        if spoil:
+            mine *= 2.0
+            pushed *= 2.0
+            point += 1.0
+        sim.attach(1.0, np.array([0.0, 0.1, 0.0]), 0.01 * np.eye(3))
+        for _ in range(3):
+            found = sim.step(np.zeros(3))
+        again = sim.measure()
+        assert np.array_equal(again.dq, found.dq) and np.array_equal(again.q, found.q) and found.dq.any()
+        again.dq[:] = again.q[:] = 99.0  # what was measured is a copy
+        assert np.array_equal(sim.measure().dq, found.dq) and np.array_equal(sim.measure().q, found.q)
+        return found.dq
+
+    np.testing.assert_array_equal(speeds(False), speeds(True))
+
+
 def test_brakes_drop_what_was_asked_for_and_hold_where_the_robot_is():
     plant = made_plant()
     plant.push(np.array([30.0, -60.0, 20.0]))
@@ -362,6 +424,9 @@ def test_gains_come_from_what_is_known_and_the_drives_own_rotor():
     rotors = np.arange(len(known)) % 14 == 10
     chi = np.where(rotors & (known == 0.0), truth, known)
     np.testing.assert_allclose(plant._controller.Kp, pd_gains(ROBOT, chi, 5.0)[0])
+    stiff = Plant(ROBOT, seed=1, spread=0.1, period=1e-3, imperfections=QUIET, start=START, stiffness=2.0)
+    np.testing.assert_allclose(stiff._controller.Kp, pd_gains(ROBOT, chi, 2.0)[0])
+    np.testing.assert_allclose(stiff._controller.Kd, pd_gains(ROBOT, chi, 2.0)[1])
     bare = replace(ROBOT, parameters={})
     plain = Plant(bare, seed=1, spread=0.1, period=1e-3, imperfections=QUIET, start=START, stiffness=5.0)
     np.testing.assert_allclose(plain._controller.Kp, pd_gains(bare, true_parameters(bare, 1, 0.1), 5.0)[0])

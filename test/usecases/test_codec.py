@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ros2_dynid.codec import decode, encode
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method, VelocitySource
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions
@@ -118,5 +121,105 @@ def test_arrays_become_lists_and_what_is_not_finite_null():
             decode(Arrays, {**data, "pair": pair})
     with pytest.raises(InputError, match="x is"):
         decode(Arrays, {**data, "x": [[1.0, "a"]]})
+    for x in (3.0, "12", None, {"a": 1.0}):
+        with pytest.raises(InputError, match=f"x is {x!r}; give a list"):
+            decode(Arrays, {**data, "x": x})
     with pytest.raises(TypeError):
         encode(object())
+
+
+class Colour(Enum):
+    RED = "rot"
+    BLUE = 7
+
+
+@dataclass(frozen=True)
+class Inner:
+    with_: float
+    from_: int = 3
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    place: Path
+    colour: Colour
+    flag: bool
+    scale: float
+    pair: tuple[str, int]
+    names: list[str]
+    by_name: Mapping[str, float]
+    either: float | str
+    maybe: Inner | None = None
+    many: tuple[Inner, ...] = field(default_factory=tuple)
+
+
+OUTER = Outer(
+    Inner(0.5), Path("a/b"), Colour.BLUE, True, 2.0, ("x", 1), ("n",), {"k": 1.5}, "text", Inner(1.0, 4), (Inner(2.0),)
+)  # fmt: skip
+PLAIN = {
+    "inner": {"with": 0.5, "from": 3}, "place": "a/b", "colour": 7, "flag": True, "scale": 2.0, "pair": ["x", 1],
+    "names": ["n"], "by_name": {"k": 1.5}, "either": "text", "maybe": {"with": 1.0, "from": 4},
+    "many": [{"with": 2.0, "from": 3}],
+}  # fmt: skip
+
+
+def test_fields_that_are_keywords_enums_paths_and_unions_go_both_ways():
+    assert encode(OUTER) == PLAIN and decode(Outer, PLAIN) == OUTER
+    assert decode(Outer, {**PLAIN, "either": 1, "colour": "rot", "scale": 3}) == replace(
+        OUTER, either=1.0, colour=Colour.RED, scale=3.0
+    )
+    assert type(decode(Outer, {**PLAIN, "scale": 3}).scale) is float
+    short = {key: value for key, value in PLAIN.items() if key not in ("maybe", "many")}
+    assert decode(Outer, short) == replace(OUTER, maybe=None, many=())
+    assert decode(Outer, {**PLAIN, "maybe": None}).maybe is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"inner": {"with_": 0.5}}, "unknown field 'inner.with_'; choose from with, from"),
+        ({"inner": {}}, "the field 'inner.with' is missing; give it"),
+        ({"inner": {"with": True}}, "inner.with is True; give a number"),
+        ({"inner": {"with": float("nan")}}, "inner.with is nan; give a number"),
+        ({"inner": {"with": 1.0, "from": 2.0}}, "inner.from is 2.0; give a whole number"),
+        ({"inner": None}, "inner is None; give a mapping of fields"),
+        ({"place": 3}, "place is 3; give a path"),
+        ({"colour": "RED"}, "colour is 'RED'; choose from rot, 7"),
+        ({"flag": 1}, "flag is 1; give true or false"),
+        ({"pair": ["x", 1, 2]}, "pair is ['x', 1, 2]; give a list of 2"),
+        ({"pair": ["x", True]}, "pair[1] is True; give a whole number"),
+        ({"pair": {"x": 1}}, "pair is {'x': 1}; give a list"),
+        ({"names": "abc"}, "names is 'abc'; give a list"),
+        ({"names": ["a", b"b"]}, "names[1] is b'b'; give a text"),
+        ({"by_name": {3: 1.0}}, "by_name is {3: 1.0}; give a mapping of names"),
+        ({"by_name": {"k": "1"}}, "by_name.k is '1'; give a number"),
+        ({"either": None}, "either is None; give a text"),
+        ({"either": [1.0]}, "either is [1.0]; give a text"),
+        ({"maybe": {"with": "x"}}, "maybe.with is 'x'; give a number"),
+        ({"many": [{"with": 1.0}, {"with": "x"}]}, "many[1].with is 'x'; give a number"),
+        ({"scale": "x" * 80}, f"scale is '{'x' * 59}...; give a number"),
+    ],
+)
+def test_a_refusal_says_where_what_and_what_to_give(change, words):
+    with pytest.raises(InputError) as caught:
+        decode(Outer, {**PLAIN, **change})
+    assert str(caught.value) == words
+    with pytest.raises(InputError) as caught:
+        decode(Outer, {**PLAIN, **change}, "here")
+    assert "here." in str(caught.value)
+
+
+def test_numbers_in_rows_and_names_of_any_kind_become_plain():
+    odd = [1.0, float("nan"), float("inf"), None]
+    assert encode(odd) == [1.0, None, None, None] and encode((1.0, float("-inf"))) == [1.0, None]
+    assert encode([1.0, None]) == [1.0, None] and encode([]) == [] and encode([1, 2.5, "a"]) == [1, 2.5, "a"]
+    assert encode(np.array([1.0, np.nan])) == [1.0, None] and encode(np.float64(2.0)) == 2.0
+    assert encode(np.int64(3)) == 3 and encode(np.bool_(True)) is True and encode(float("nan")) is None
+    assert encode({Colour.RED: 1, 2: Path("x")}) == {"rot": 1, "2": "x"} and encode(Colour.BLUE) == 7
+    with pytest.raises(TypeError, match="set has no plain form"):
+        encode({1, 2})
+    with pytest.raises(TypeError, match="type has no plain form"):
+        encode(Outer)
+    text = Text("see ", Option("topic"))
+    assert encode([text])[0].render(lambda option: option.key.upper()) == "see TOPIC"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,6 +73,8 @@ def test_joints_have_their_drives_ranges_and_followers():
     assert [(x.get("joint"), float(x.get("coef"))) for x in tendon] == [("j5", 1.0), ("j1", -1.0), ("j3", 2.0)]
     assert root.find("option").get("integrator") == "implicitfast"
     assert any("soft constraints" in str(note) for note in made.notes)
+    chi[3, 13] = 0.25
+    assert any("off4 0.25" in str(note) for note in mjcf_files(robot, chi.ravel()).notes), "what MJCF cannot say"
     plain = mjcf_files(DEMO3, standard_vector(DEMO3))
     assert not any("soft constraints" in str(note) for note in plain.notes)
     assert ET.fromstring(next(iter(plain.files.values()))).find("equality") is None
@@ -101,8 +104,9 @@ def test_shapes_keep_their_size_and_meshes_become_files():
     faces = np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
     mesh, flat = Mesh(corners, faces), Mesh(corners, faces[:3])
     colour = (0.1, 0.2, 0.3, 1.0)
+    turned = np.array([[0.0, 0.0, 1.0, 0.4], [1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.0, 0.6], [0.0, 0.0, 0.0, 1.0]])
     bodies = [
-        Body("a", 1, np.eye(4), "box", (0.2, 0.4, 0.6), colour), Body("b", 2, np.eye(4), "sphere", (0.3,), colour),
+        Body("a", 1, turned, "box", (0.2, 0.4, 0.6), colour), Body("b", 2, np.eye(4), "sphere", (0.3,), colour),
         Body("c", 3, np.eye(4), "cylinder", (0.1, 0.8), colour), Body("d", 0, np.eye(4), "capsule", (0.2, 0.6), colour),
         Body("e f", 1, np.eye(4), "mesh", (), colour, mesh), Body("g", 1, np.eye(4), "mesh", (), colour, flat),
     ]  # fmt: skip
@@ -112,16 +116,40 @@ def test_shapes_keep_their_size_and_meshes_become_files():
     sizes = {x.get("type"): numbers(x.get("size")) for x in geoms if x.get("size")}
     assert sizes == {"box": [0.1, 0.2, 0.3], "sphere": [0.3], "cylinder": [0.1, 0.4], "capsule": [0.2, 0.3]}
     assert all(numbers(x.get("rgba")) == list(colour) for x in geoms) and len(geoms) == 5
+    for geom in geoms:
+        assert [geom.get(key) for key in ("contype", "conaffinity", "group", "density")] == ["0", "0", "2", "0"]
+    under = [[x.get("type") for x in body.findall("geom") if x.get("rgba")] for body in tree.bodies]
+    assert under == [["capsule"], ["box", "mesh"], ["sphere"], ["cylinder"]], "each on the body of its joint"
+    box = geoms[[x.get("type") for x in geoms].index("box")]
+    assert numbers(box.get("pos")) == [0.4, 0.5, 0.6] and numbers(box.get("xyaxes")) == [0, 1, 0, 0, 0, 1]
     (path,) = files
     (asset,) = tree.root.find("asset")
     (drawn,) = [x for x in geoms if x.get("type") == "mesh"]
     assert asset.get("file") == path and asset.get("name") == drawn.get("mesh")
-    assert [x.tag for x in tree.root][2] == "asset"
+    assert [x.tag for x in tree.root][2] == "asset" and asset.get("inertia") == "shell"
     data = files[path]
     assert data == _stl(mesh) and len(data) == 84 + 4 * 50 and struct.unpack("<I", data[80:84]) == (4,)
     for k in range(4):
         row = struct.unpack("<12fH", data[84 + 50 * k : 134 + 50 * k])
         assert np.array_equal(np.reshape(row[3:12], (3, 3)), corners[faces[k]]) and row[12] == 0
+
+
+def test_shapes_and_what_is_missing_of_them_come_from_the_urdf_of_the_chain(monkeypatch):
+    asked = []
+
+    def bodies(robot, file, **chain):
+        asked.append((robot, file, chain))
+        return [Body("a", 1, np.eye(4), "box", (0.2, 0.4, 0.6), (1.0, 1.0, 1.0, 1.0))], ["a mesh is missing"]
+
+    monkeypatch.setattr("ros2_dynid.usecases.mjcf.urdf_bodies", bodies)
+    chain = {"base_link": "b", "tip_link": "t", "hold": {"x": 1.0}}
+    made = mjcf_files(DEMO3, standard_vector(DEMO3), urdf=Path("a.urdf"), chain=chain)
+    assert asked == [(DEMO3, Path("a.urdf"), chain)] and "a mesh is missing" in made.notes
+    assert list(made.files) == ["demo3.xml"] and b'type="box"' in made.files["demo3.xml"]
+    mjcf_files(DEMO3, standard_vector(DEMO3), urdf=Path("a.urdf"))
+    assert asked[1][2] == {"base_link": None, "tip_link": None, "hold": {}}
+    assert list(mjcf_files(DEMO3, standard_vector(DEMO3), name="mine").files) == ["mine.xml"]
+    assert len(asked) == 2, "without a URDF there are no shapes"
 
 
 # --- plans
@@ -132,11 +160,11 @@ def test_shapes_keep_their_size_and_meshes_become_files():
     [
         ({"seed": -1}, "seed is -1"),
         ({"rate": 0.0}, "rate is 0.0 Hz"),
-        ({"rate": -5.0}, "rate"),
-        ({"rate": np.inf}, "rate"),
-        ({"rate": np.nan}, "rate"),
+        ({"rate": -5.0}, "the rate is -5.0 Hz"),
+        ({"rate": np.inf}, "the rate is inf Hz"),
+        ({"rate": np.nan}, "the rate is nan Hz"),
         ({"time_budget": 0.0}, "time budget is 0.0 s"),
-        ({"time_budget": -1.0}, "time budget"),
+        ({"time_budget": -1.0}, "the time budget is -1.0 s"),
         ({"output": "no/such/folder/p.yaml"}, "no folder"),
         ({"csv": "no/such/folder/p.csv"}, "no folder"),
         ({"rehearsal": "no/such/folder/p.csv"}, "no folder"),

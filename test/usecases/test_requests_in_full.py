@@ -12,6 +12,7 @@ import pytest
 from ros2_dynid import pipeline
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
+from ros2_dynid.excitation.limits import Caps
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
@@ -26,27 +27,28 @@ from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.model.load import find_robot_file, load_robot
 from ros2_dynid.notes import remark
 from ros2_dynid.recording.checks import RED, YELLOW, RecordingProblem
+from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.report.build import PREVIEW
-from ros2_dynid.usecases.check import CheckRequest, check_recording
+from ros2_dynid.usecases.check import CheckRequest, check, check_recording
 from ros2_dynid.usecases.fleet import FleetRequest, fleet
 from ros2_dynid.usecases.gains import GainsRequest, gains
 from ros2_dynid.usecases.identify import IdentifyRequest, identify
 from ros2_dynid.usecases.payload import HalfWidths, JointMass, PayloadRequest, has_names, payload, payloads
 from ros2_dynid.usecases.plan import (
-    EXACT_POSES,
-    EXACT_RATE_HZ,
     PlanMethod,
     PlanRequest,
+    PredictedRow,
     Surroundings,
     _exact_clearance,
     _searched,
     _slow,
+    _worth,
     plan,
     robot_and_shapes,
 )
 from ros2_dynid.usecases.plan import _outcome as plan_outcome
-from ros2_dynid.usecases.preview import PreviewRequest, preview
+from ros2_dynid.usecases.preview import PreviewRequest, preview, scene_of
 from ros2_dynid.usecases.preview import _outcome as preview_outcome
 from ros2_dynid.usecases.report import ReportOutcome, ReportRequest, report
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -128,7 +130,8 @@ def test_a_model_stands_for_the_recordings_without_the_load(asked, monkeypatch):
     assert options == {
         "link": "flange", "free": False, "options": OPTIONS, "progress": progress, "cancelled": cancelled,
     }  # fmt: skip
-    assert found.mass == 1.0 and set(found.joint_mass) == {NAMES[0], NAMES[2]}
+    assert found.mass == 1.0
+    assert found.joint_mass == {NAMES[0]: JointMass(1.1, 0.1), NAMES[2]: JointMass(1.3, 0.3)}
     with pytest.raises(InputError, match="a model and recordings without the load are given"):
         payload(PayloadRequest(RobotSource("model.yaml"), ("empty.mcap",), ("one.mcap",)))
     with pytest.raises(InputError, match="no recording without the load"):
@@ -205,6 +208,10 @@ def test_identify_passes_all_on_and_keeps_the_preview(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="no such file"):
         identify(replace(request, preview=str(tmp_path / "none.html")))
     assert len(calls) == 3, "refused before anything is identified"
+    monkeypatch.setattr("ros2_dynid.usecases.identify.MAX_PREVIEW_BYTES", 5)
+    with pytest.raises(InputError, match="it has more than"):
+        identify(request)
+    assert len(calls) == 3
 
 
 def test_a_tool_with_all_its_figures(monkeypatch):
@@ -252,7 +259,9 @@ def test_a_search_gets_every_wish(monkeypatch, method):
         start=(0.1, 0.2, 0.3), rate=50.0,
     )  # fmt: skip
     robot = load_robot("demo3")
-    assert _searched(request, robot, None, 0.25, progress) == ("other" if method is PlanMethod.VALIDATION else "plan")
+    assert _searched(request, robot, "shapes", 0.25, progress) == (
+        "other" if method is PlanMethod.VALIDATION else "plan"
+    )
     ((given, wish), _) = (other if method is PlanMethod.VALIDATION else mine)[0]
     assert given is robot and len(mine) + len(other) == 1
     assert wish.method == ("points" if method is PlanMethod.POINTS else "fourier")
@@ -260,7 +269,7 @@ def test_a_search_gets_every_wish(monkeypatch, method):
     assert (wish.harmonics, wish.periods, wish.margin, wish.start) == (4, 2, 0.2, (0.1, 0.2, 0.3))
     assert (wish.time_budget_s, wish.spent_s, wish.rate_hz) == (9.0, 0.25, 50.0)
     assert (wish.criterion, wish.weights, wish.equilibrium_weight) == ("cond", (1.0, 2.0), 0.5)
-    assert (wish.optimiser, wish.measure, wish.shapes, wish.progress) == ("powell", "frobenius", None, progress)
+    assert (wish.optimiser, wish.measure, wish.shapes, wish.progress) == ("powell", "frobenius", "shapes", progress)
     assert wish.caps == request.caps
 
 
@@ -328,7 +337,112 @@ def test_reports_of_one_folder_and_of_several(monkeypatch):
         report(ReportRequest(()))
 
 
+def test_a_sub_chain_of_a_file_and_of_a_text():
+    file = find_robot_file("demo6").with_suffix(".urdf")
+    names = load_robot("demo6").active_names
+    for source in ({"path": str(file)}, {"urdf": file.read_text()}):
+        whole, tip, base = (
+            RobotSource(**source, **chain).load().active_names
+            for chain in ({}, {"tip_link": "forearm"}, {"base_link": "upper_arm"})
+        )
+        assert (whole, tip, base) == (names, names[:3], names[2:])
+
+
+def test_what_a_robot_looks_like_is_asked_for_with_its_chain_and_what_is_around(monkeypatch):
+    drawn = spied(monkeypatch, "ros2_dynid.usecases.preview.urdf_bodies", (["body"], ("no mesh",)))
+    shown = spied(monkeypatch, "ros2_dynid.usecases.preview.appearance", "look")
+    around = spied(monkeypatch, "ros2_dynid.usecases.preview.robot_and_shapes", ("robot", "shapes"))
+    made = spied(monkeypatch, "ros2_dynid.usecases.preview.scene", "scene")
+    place = Surroundings(floor=-0.5, box=(-1.0, 1.0, -2.0, 2.0, 0.0, 3.0))
+    file = find_robot_file("demo6").with_suffix(".urdf")
+    caps = Caps(1.0, 2.0, 3.0, 4.0)
+    chain = {"base_link": "base_link", "tip_link": "forearm", "hold": {"elbow": 0.5}}
+    source = RobotSource(str(file), **chain)
+    assert scene_of("trajectory", source, place, caps) == "scene"
+    assert made == [(("robot", "trajectory", "look", caps), {})]
+    assert around == [((source, place), {"planning": False})]
+    assert drawn == [(("robot", file), chain)]
+    options = {"floor": -0.5, "box": place.box, "notes": ("no mesh",)}
+    assert shown == [(("robot", ["body"], "shapes"), options)]
+    scene_of("trajectory", RobotSource(urdf="<robot/>", **chain), place)
+    ((_, written), given) = drawn[1]
+    assert written.name == "robot.urdf" and not written.exists() and given == chain and made[1][0][3] is None
+    scene_of("trajectory", DEMO, place)
+    assert len(drawn) == 2 and shown[-1][0][1] == [], "a robot without a URDF has no shapes"
+
+
+# --- what a plan is worth
+
+
+def test_a_plan_with_all_its_figures(monkeypatch, tmp_path):
+    robot = replace(load_robot("demo3"), notes=("robot",))
+    move = approach(robot, [0.1, 0, 0], [0.5, 0, 0])
+
+    class Base:
+        names = ("a", "b")
+
+        def __len__(self):
+            return 2
+
+    found = SimpleNamespace(
+        trajectory=move, rows=77, use={"velocity": 0.5}, cond=12.0, S=3.0, cond_normalised=4.0, base=Base(),
+        seconds=1.5, clearance_m=0.25, notes=("found",),
+    )  # fmt: skip
+    predicted = spied(monkeypatch, "ros2_dynid.usecases.plan.predicted_std", ([0.1, np.inf], [np.nan, 20.0]))
+    drawn = spied(monkeypatch, "ros2_dynid.usecases.plan.save_figures", [Path("p.png"), Path("q.png")])
+    request = PlanRequest(DEMO, "x.yaml", noise=0.7)
+    told = _worth(request, robot, found)
+    assert predicted == [((robot, found, 0.7), {})] and not drawn and told.pictures == ()
+    assert (told.cond, told.S, told.cond_normalised, told.n_base, told.rows) == (12.0, 3.0, 4.0, 2, 77)
+    assert (told.search_seconds, told.clearance, told.noise, told.use) == (1.5, 0.25, 0.7, {"velocity": 0.5})
+    assert told.parameters == (PredictedRow("a", 0.1, None), PredictedRow("b", None, 20.0))
+    assert told.notes == ("robot", "found") and told.start == (0.1, 0.0, 0.0) and told.duration == move.duration
+    assert (told.robot, told.method, told.file, told.joints) == ("demo3", PlanMethod.FOURIER, "x.yaml", NAMES)
+    told = _worth(replace(request, figures=str(tmp_path / "f")), robot, found)
+    assert drawn == [((str(tmp_path / "f"), robot, found, 0.7), {})] and told.pictures == ("p.png", "q.png")
+    assert plan_outcome(request, robot, move).rows == 3 * len(move.t)
+
+
+@pytest.mark.parametrize(
+    ("method", "maker"),
+    [(PlanMethod.STATIC, "static_poses"), (PlanMethod.RAMPS, "ramps"), (PlanMethod.FRICTION, "friction_sweeps")],
+)
+def test_slow_trajectories_get_every_wish_and_are_checked_with_the_same(monkeypatch, tmp_path, method, maker):
+    robot = load_robot("demo3")
+    move = approach(robot, [0, 0, 0], [0.5, 0, 0])
+    made = {name: spied(monkeypatch, f"ros2_dynid.usecases.plan.{name}", move) for name in (
+        "static_poses", "ramps", "friction_sweeps",
+    )}  # fmt: skip
+    checked = spied(monkeypatch, "ros2_dynid.usecases.plan.check_trajectory", [])
+    used = spied(monkeypatch, "ros2_dynid.usecases.plan.use_of", {"effort": 0.3})
+    bounds = spied(monkeypatch, "ros2_dynid.usecases.plan.bounds_of", SimpleNamespace(notes=("bound",)))
+    spied(monkeypatch, "ros2_dynid.usecases.plan.robot_and_shapes", (robot, None))
+    request = PlanRequest(
+        DEMO, str(tmp_path / "p.yaml"), method, poses=7, hold_time=0.5, margin=0.25, start=(0.0, 0.0, 0.0), seed=4,
+        max_velocity=0.9,
+    )  # fmt: skip
+    found = plan(request)
+    ((args, options),) = made.pop(maker)
+    assert not any(made.values()) and args == (robot,)
+    wishes = {"margin": 0.25, "caps": request.caps, "start": request.start, "shapes": None, "seed": 4}
+    assert options == (wishes | {"poses": 7, "hold_s": 0.5} if method is PlanMethod.STATIC else wishes)
+    assert checked == [((robot, move), {"margin": 0.25, "caps": request.caps})]
+    assert bounds == [((robot, 0.0, request.caps), {})], "use is a share of the limits themselves"
+    assert used[0][0][:2] == (robot, move.curve) and found.use == {"effort": 0.3} and "bound" in found.notes
+    assert found.exact_clearance is None and found.cond is None and found.method is method
+
+
 # --- is a recording usable?
+
+
+def test_a_check_reads_as_asked_in_the_order_of_the_recording(monkeypatch):
+    read = spied(monkeypatch, "ros2_dynid.usecases.check.read_samples", "samples")
+    looked = spied(monkeypatch, "ros2_dynid.usecases.check.check_recording", "found")
+    reading, preparation = Reading(start=1.0), PreparationOptions(row_cutoff=4.0)
+    assert check(CheckRequest(DEMO, "run", reading, preparation)) == "found"
+    (((recording, robot, how), options),) = read
+    assert (recording, how, options) == ("run", reading, {"in_order": False}) and robot.active_names == NAMES
+    assert looked == [(("samples", robot, preparation), {})]
 
 
 def recorded():
@@ -401,6 +515,18 @@ def test_a_check_has_the_evidence_of_identification(monkeypatch):
     ]
 
 
+def test_samples_that_came_late_are_checked_as_recorded_and_judged_in_order(monkeypatch):
+    late = recorded()
+    order = np.arange(len(late.t))
+    order[[100, 101]] = 101, 100
+    mixed = replace(late, t=late.t[order], q=late.q[order], tau=late.tau[order])
+    monkeypatch.setitem(checked.__globals__, "recorded", lambda: mixed)
+    _, seen, asked = checked(monkeypatch)
+    np.testing.assert_array_equal(seen[0][0][0].t, mixed.t)
+    np.testing.assert_array_equal(asked[0][0][0].t, late.t)
+    np.testing.assert_array_equal(asked[0][0][0].tau, late.tau)
+
+
 def test_a_check_ends_where_identification_would(monkeypatch):
     red = RecordingProblem("gap", RED, "a", "b")
     found, _, asked = checked(monkeypatch, problems=[red])
@@ -464,10 +590,10 @@ def test_close_links_are_measured_where_the_library_is_there(monkeypatch):
     assert _exact_clearance(robot, shapes, move) == 0.03
     ((given, solids, q), options) = measured[0]
     assert given is robot and solids == ("s",) and options == {"only": ("c",)}
-    assert 20 < len(q) <= 2 + max(EXACT_RATE_HZ * move.duration, 1) and len(q) <= EXACT_POSES + 2
-    long = Trajectory(NAMES, through_points(np.array([0.0, 9.0 * EXACT_POSES]), np.eye(3)[:2], np.zeros((2, 3))))
+    assert abs(len(q) - 20.0 * move.duration) <= 2, "20 poses a second"
+    long = Trajectory(NAMES, through_points(np.array([0.0, 3600.0]), np.eye(3)[:2], np.zeros((2, 3))))
     _exact_clearance(robot, shapes, long)
-    assert EXACT_POSES <= len(measured[1][0][2]) <= EXACT_POSES + 2, "of a long motion no more poses"
+    assert 400 <= len(measured[1][0][2]) <= 402, "of a long motion no more poses"
     assert _exact_clearance(robot, SimpleNamespace(solids=(), close=()), move) is None
     monkeypatch.setattr("ros2_dynid.usecases.plan.available", lambda: False)
     assert _exact_clearance(robot, shapes, move) is None and len(measured) == 2
@@ -572,7 +698,9 @@ def test_what_a_plan_writes_and_how_long_it_took(monkeypatch, tmp_path):
     )
     spied(monkeypatch, "ros2_dynid.usecases.plan._worth", plan_outcome(request, robot, move))
     written = spied(monkeypatch, "ros2_dynid.usecases.plan.save_trajectory", None)
+    measured = spied(monkeypatch, "ros2_dynid.usecases.plan._exact_clearance", 0.042)
     found = plan(request)
+    assert found.exact_clearance == 0.042 and measured == [((robot, None, move), {})]
     files = [(str(args[0]), args[2]) for args, _ in written]
     assert files == [(request.output, 40.0), (str(tmp_path / "q.csv"), 40.0), (request.rehearsal, 20.0)]
     assert written[2][0][1].duration == pytest.approx(2.0 * move.duration)
