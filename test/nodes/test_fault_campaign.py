@@ -25,6 +25,7 @@ MOSTLY = 0.3
 """Share of the missions that must come to their end: a suite that never moves would pass everything else."""
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_no_fault_passes_a_limit_and_every_run_ends_at_rest_with_its_recording(tmp_path):
     runs = campaign({kind: plan_of(kind, count, SEED) for kind, count in RUNS.items()}, SEED, tmp_path)

@@ -78,7 +78,7 @@ def test_lifecycle_descriptions_and_namespaces(tmp_path):
     ("option", "reason"), [({"method": "nonsense"}, "choose from ols"), ({"drift_ratio": 3}, "drift_ratio")]
 )
 def test_a_parameter_without_meaning_ends_the_start_with_one_line(tmp_path, option, reason):
-    with graph(tmp_path) as made:
+    with graph(tmp_path, forked=False) as made:
         node = made.start("identification", **option)
         assert node.wait(30.0) == 2
         said = made.log("identification").strip()

@@ -49,6 +49,7 @@ def stops(made, page):
     return took
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 def test_a_person_plans_starts_and_stops(tmp_path):
     need_browser()

@@ -15,6 +15,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import GetState
 from std_srvs.srv import Trigger
 
+from node_zygote import ForkedNodes
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.client import Client
@@ -103,14 +104,17 @@ class Graph:
 
 
 @contextlib.contextmanager
-def graph(folder: Path, robot: str = "demo3") -> Iterator[Graph]:
-    """Yield a graph in a domain of its own; on leaving, every process is gone."""
+def graph(folder: Path, robot: str = "demo3", *, forked: bool = True) -> Iterator[Graph]:
+    """Yield a graph in a domain of its own; on leaving, every process is gone.
+
+    Nodes are forked from a process that has imported what they need. Not `forked`, they start as on a robot.
+    """
     with own_domain() as environment:
         saved = {key: os.environ.get(key) for key in environment}
         os.environ.update(environment)
         rclpy.init()
         try:
-            with Processes(folder, {"OMP_NUM_THREADS": "1"}) as processes:
+            with (ForkedNodes if forked else Processes)(folder, {"OMP_NUM_THREADS": "1"}) as processes:
                 made = Graph(processes, folder, robot)
                 try:
                     yield made

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 
 IMPORTED = (
     "ros2_dynid.pipeline",
@@ -57,8 +58,8 @@ def serve(address: str) -> None:
 
 def run(connection: socket.socket) -> None:
     """Run a command in this process and end it."""
-    code = 1
-    try:
+
+    def command() -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         message, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
         asked = json.loads(message)
@@ -69,16 +70,25 @@ def run(connection: socket.socket) -> None:
         os.environ.update(asked["environment"])
         from ros2_dynid.cli import main
 
-        code = int(main(asked["words"]) or 0)
+        return main(asked["words"])
+
+    code = exit_code(command)
+    connection.sendall(str(code).encode())
+    os._exit(code)
+
+
+def exit_code(program: Callable[[], int]) -> int:
+    """Return what a program would end with, once it has ended and all that it said is out."""
+    code = 1
+    try:
+        code = program()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except BaseException:
         traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        connection.sendall(str(code).encode())
-        os._exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
 
 
 if __name__ == "__main__":
