@@ -63,9 +63,17 @@ def test_limits_hold_on_a_grid_ten_times_finer(start):
         np.testing.assert_allclose(s.q[[0, -1]], [start, start], atol=1e-10)
 
 
-def test_better_than_random_series():
+@pytest.fixture
+def few_steps(monkeypatch):
+    """Searches of few steps and more time than they need: what they find does not depend on the machine."""
+    monkeypatch.setattr(fourier_trajectory, "ITERATIONS", 10)
+    monkeypatch.setattr(planning, "_starts", lambda clock, method: 2)
+    return 1000.0
+
+
+def test_better_than_random_series(few_steps):
     robot = three_dof()
-    found = plan(robot, PlanOptions(seed=0, time_budget_s=2.0, margin=0.0))
+    found = plan(robot, PlanOptions(seed=0, time_budget_s=few_steps, margin=0.0))
     pb = problem("normalised")
     rng = np.random.default_rng(0)
     randoms = []
@@ -75,14 +83,14 @@ def test_better_than_random_series():
     assert found.cond_normalised < min(randoms)
 
 
-def test_six_joints_with_friction_and_every_limit():
+def test_six_joints_with_friction_and_every_limit(few_steps):
     robot = load_robot(example_urdf("ur_description/urdf/ur5_robot.urdf"))
     caps = Caps(position=np.pi, acceleration=8.0)
-    found = plan(robot, PlanOptions(seed=1, time_budget_s=5.0, caps=caps))
+    found = plan(robot, PlanOptions(seed=1, time_budget_s=few_steps, caps=caps))
     assert len(found.base) == 58
     assert check_trajectory(robot, found.trajectory, margin=0.05, caps=caps) == []
     assert max(found.use.values()) <= 0.95 + 1e-9
-    assert found.cond_normalised < 40.0  # random feasible ones: about 60
+    assert found.cond_normalised < 20.0  # random feasible ones: about 60; the full search: about 5
 
 
 def test_torque_limits_bend_the_trajectory():
@@ -91,11 +99,9 @@ def test_torque_limits_bend_the_trajectory():
     assert found.use["effort"] <= 0.95 + 1e-9 and check_trajectory(robot, found.trajectory, margin=0.05) == []
 
 
-def test_same_seed_same_trajectory_and_other_seed_another(monkeypatch):
-    monkeypatch.setattr(fourier_trajectory, "ITERATIONS", 2)
-    monkeypatch.setattr(planning, "_starts", lambda clock, method: 2)
+def test_same_seed_same_trajectory_and_other_seed_another(few_steps):
     robot = Robot("one", (Joint("a", 0, alpha=1.0, limits=Limits(-2, 2, 2, 9)),))
-    one, two, other = (plan(robot, PlanOptions(seed=seed, time_budget_s=1000.0, harmonics=3)) for seed in (4, 4, 5))
+    one, two, other = (plan(robot, PlanOptions(seed=seed, time_budget_s=few_steps, harmonics=3)) for seed in (4, 4, 5))
     np.testing.assert_array_equal(one.trajectory.q, two.trajectory.q)
     assert np.abs(one.trajectory.q - other.trajectory.q).max() > 0.1
 
