@@ -22,8 +22,8 @@ const takeOver = html("button", { id: "take_over" }, who, "Take over");
 takeOver.addEventListener("click", () => ask("take_over"));
 const stop = html("button", { class: "stop", id: "stop", title: "stops the robot within its limits (space bar)" }, top_, "STOP");
 stop.addEventListener("click", stopNow);
-// The space bar stops wherever the focus is; a space is typed only in a text field, and only while the robot rests.
-const typed = (e) => e.key === " " && e.target.matches("input[type=text], input[type=password]") && !(state && state.moving);
+// The space bar stops wherever the focus is; a space is typed only in a text field, and only while the robot is known to rest.
+const typed = (e) => e.key === " " && e.target.matches("input[type=text], input[type=password]") && state && !state.moving && lost.hidden;
 document.addEventListener("keydown", (e) => {
   if (e.key !== " " || typed(e)) return;
   e.preventDefault();

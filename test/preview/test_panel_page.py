@@ -165,6 +165,8 @@ def test_a_lost_connection_is_said(panel, chromium):
         page.context.set_offline(True)
         page.click("#stop")
         until(page, "document.getElementById('log').textContent.includes('does not answer')")
+        page.locator("#path").press(" ")
+        assert page.input_value("#path") == "", "nobody knows whether the robot rests: a space is no text"
 
 
 def test_what_nodes_say_stays_text_and_refusals_are_shown(panel, chromium):
