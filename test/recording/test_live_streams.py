@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording import live_points
 from ros2_dynid.recording.bag.message_layout import parse
-from ros2_dynid.recording.bag.writer import BagWriter
+from ros2_dynid.recording.bag.writer import BagWriter, WriteError
 from ros2_dynid.recording.live import LiveStates, LiveStatistics, StampClock, stamp_ns
 from ros2_dynid.recording.live_points import LivePoints
 from ros2_dynid.recording.read import load_samples
@@ -333,3 +334,37 @@ def test_whatever_reads_or_writes_the_session_holds_its_lock(tmp_path, monkeypat
     seen.clear()
     session.save(tmp_path / "saved")
     assert ("buffer", True) in seen and ("buffer", False) not in seen
+
+
+def test_nothing_of_a_session_changes_outside_its_lock(tmp_path, monkeypatch):
+    """A message that comes while a bag begins is in it once: it is neither forgotten nor taken twice."""
+    session, used = Session("/joint_states", 50), []
+
+    def state():
+        return session.buffered, session.path, len(session._stamps), id(session.statistics), session.failure
+
+    class Watched:
+        def __init__(self):
+            self.held, self.left = False, state()
+
+        def __enter__(self):
+            assert not self.held and state() == self.left
+            self.held = True
+            used.append(1)
+
+        def __exit__(self, *_):
+            self.held, self.left = False, state()
+
+    session._lock = lock = Watched()
+    session.take(message(("a",), [0.1]), 1)
+    session.begin(tmp_path / "bag", 0)
+    session.take(message(("a",), [0.2], stamp=2 * 10**9), 2)
+    session.poll()
+    assert session.end().samples == 2 and session.save(tmp_path / "saved") == 2
+    session.begin(tmp_path / "full", 3)
+    writer, full = session._writer, WriteError(session.path, "the disk is full", 0)
+    monkeypatch.setattr(writer, "write", Mock(side_effect=full))
+    session.take(message(("a",), [0.3]), 3)
+    assert session.failure is full and session.poll() is full and session.poll() is None
+    assert state() == lock.left and len(used) == 10
+    writer.close()
