@@ -1,0 +1,435 @@
+"""Commands on identified models and on pages, as a whole: files and figures are those of the model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.base_parameters.expressions import align
+from ros2_dynid.cli import main
+from ros2_dynid.codegen.runtime_export import runtime_bytes
+from ros2_dynid.commands import base, excite, export, preview
+from ros2_dynid.commands.shared import terminal
+from ros2_dynid.commands.shared.flags import as_flag, with_flags
+from ros2_dynid.dynamics.nearest_friction import nearest_plain
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import Option, Text
+from ros2_dynid.excitation.limits import Caps
+from ros2_dynid.identification.error_bars import error_bars
+from ros2_dynid.identification.model_file import TorqueError, load_model, model_of, save_model
+from ros2_dynid.identification.torque_std import torque_std
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
+from ros2_dynid.usecases.mjcf import mjcf_files
+from ros2_dynid.usecases.plan import Surroundings
+from ros2_dynid.usecases.preview import PreviewRequest
+from ros2_dynid.usecases.robot_source import RobotSource
+from urdf_text import joint, link, urdf
+
+NAMES = ("waist", "shoulder", "elbow")
+TABLE = ("gamma", "b", "alpha", "d", "theta", "r")
+KINDS = ("position", "velocity", "acceleration")
+LAW = (
+    FrictionTerm(1, FrictionKind.CUBIC, 0.01),
+    FrictionTerm(2, FrictionKind.TEMPERATURE, -0.05, reference=31.0),
+    FrictionTerm(3, FrictionKind.STRIBECK, 0.8, speed=0.2),
+)
+
+
+def result(capsys, *words):
+    assert main([*map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys, *words):
+    """Return the one line of a refusal."""
+    assert main(list(map(str, words))) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    return err
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return load_robot("demo3")
+
+
+def values_of(robot, seed):
+    """Return standard parameters of their own for each link and drive, as a mapping."""
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(0.8, 1.2, len(standard_names(robot)))
+    return dict(zip(standard_names(robot), (standard_vector(robot) * scale).tolist(), strict=True))
+
+
+def made(robot, path, **more):
+    """Return a model that is stored at path: base values of parameters that are not the a priori ones."""
+    base_ = base_parameters(robot, method="closed-form")
+    value = base_.values(robot, standard_vector(robot, values_of(robot, 1)))
+    A = np.random.default_rng(2).standard_normal((len(base_), len(base_)))
+    covariance = 1e-4 * (A @ A.T)
+    save_model(model_of(robot, base_, value, np.sqrt(np.diag(covariance)), covariance, **more), path)
+    return load_model(path)
+
+
+def motions(path, robot, *, warmth=None):
+    """Write a table of motions with its columns in any order, and return q, dq and ddq."""
+    rng = np.random.default_rng(5)
+    motion = rng.uniform(-1, 1, (3, 6, 3))
+    columns = {f"{n}.{kind}": motion[k][:, j] for k, kind in enumerate(KINDS) for j, n in enumerate(robot.active_names)}
+    for name, values in (warmth or {}).items():
+        columns[f"{name}.temperature"] = values
+    order = rng.permutation(len(columns))
+    names = [list(columns)[k] for k in order]
+    with path.open("w", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["time", *names])
+        for row in range(6):
+            table.writerow([0.25 * row, *("" if np.isnan(x := columns[n][row]) else repr(float(x)) for n in names)])
+    return motion
+
+
+def read(path):
+    with Path(path).open(newline="") as stream:
+        header, *rows = csv.reader(stream)
+    return header, np.array(rows, dtype=float)
+
+
+# --- torques of a model
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-friction"]])
+def test_torques_of_a_model_and_their_deviations_stand_below_their_titles(tmp_path, capsys, robot, flags):
+    model = made(robot, tmp_path / "model.yaml")
+    motion = motions(tmp_path / "m.csv", robot)
+    friction = not flags
+    told = result(capsys, "torque", tmp_path / "model.yaml", tmp_path / "m.csv", tmp_path / "t.csv", "--std", *flags)
+    header, found = read(tmp_path / "t.csv")
+    assert header == ["time", *(f"{n}.effort" for n in NAMES), *(f"{n}.effort_std" for n in NAMES)]
+    tau, std = model.torque(*motion, friction=friction), torque_std(model, *motion, friction=friction)
+    np.testing.assert_allclose(found, np.column_stack((0.25 * np.arange(6), tau, std)), rtol=1e-9)
+    for j, name in enumerate(NAMES):
+        assert told["effort"][name]["rms"] == pytest.approx(np.linalg.norm(tau[:, j]) / np.sqrt(6))
+        assert told["effort"][name]["max"] == pytest.approx(np.abs(tau[:, j]).max())
+    assert any(tau[:, j].max() < -tau[:, j].min() for j in range(3)), "the largest may be negative"
+
+
+def test_each_set_of_a_model_has_torques_of_its_own(tmp_path, capsys, robot):
+    sets = {"standard": values_of(robot, 3), "consistent": values_of(robot, 4)}
+    model = made(robot, tmp_path / "model.yaml", **sets, serve="consistent")
+    motion = motions(tmp_path / "m.csv", robot)
+    chi = {name: standard_vector(robot, values) for name, values in sets.items()}
+    chi |= {"base": model.chi_of(model.value), "served": chi["consistent"]}
+    line = ["torque", tmp_path / "model.yaml", tmp_path / "m.csv", tmp_path / "t.csv"]
+    for use, values in chi.items():
+        result(capsys, *line, "--use", use)
+        np.testing.assert_allclose(read(line[-1])[1][:, 1:], inverse_dynamics(robot, values, *motion), rtol=1e-9)
+    made(robot, tmp_path / "model.yaml")
+    assert "no standard parameters; identify with --standard" in refused(capsys, *line, "--use", "standard")
+    assert "identified with gravity" in refused(capsys, *line, "--gravity", "0,0,9.81")
+
+
+def test_temperatures_no_drive_has_are_refused_and_missing_ones_told(tmp_path, capsys, robot):
+    made(replace(robot, friction=LAW), tmp_path / "model.yaml")
+    line = ["torque", tmp_path / "model.yaml", tmp_path / "m.csv", tmp_path / "t.csv"]
+    warm = np.array([-60.0, 0.0, 31.0, 50.0, 100.0, 200.0])
+    motions(tmp_path / "m.csv", robot, warmth={"shoulder": warm, "elbow": np.full(6, np.nan)})
+    assert result(capsys, *line)["reference"] == {}, "known wherever it counts"
+    whole = read(tmp_path / "t.csv")[1]
+    motions(tmp_path / "m.csv", robot, warmth={"shoulder": np.where(np.arange(6) == 3, np.nan, warm)})
+    assert result(capsys, *line)["reference"] == {"shoulder": 31.0}
+    part = read(tmp_path / "t.csv")[1]
+    assert np.flatnonzero(np.any(part != whole, axis=1)).tolist() == [3]
+    motions(tmp_path / "m.csv", robot)
+    assert result(capsys, *line)["reference"] == {"shoulder": 31.0}
+    for wrong in (-60.5, 200.5):
+        motions(tmp_path / "m.csv", robot, warmth={"shoulder": np.where(np.arange(6) == 2, wrong, warm)})
+        said = refused(capsys, *line)
+        assert f"shoulder.temperature is {wrong:g} deg C in row 3; give degrees Celsius from -60 to 200" in said
+        result(capsys, *line, "--no-friction")  # which does not ask for it
+
+
+# --- a model in other forms
+
+
+def test_the_runtime_gets_what_the_model_serves_with_its_bars(tmp_path, capsys, robot):
+    model = made(robot, tmp_path / "model.yaml", consistent=values_of(robot, 4), serve="consistent")
+    told = result(capsys, "export", tmp_path / "model.yaml", "--to", "runtime", "-o", tmp_path / "out")
+    assert told == {"files": [str(tmp_path / "out" / "demo3.dynid")], "error_bars": True}
+    data = (tmp_path / "out" / "demo3.dynid").read_bytes()
+    assert data == runtime_bytes(robot, model.chi, error_bars(model))
+    assert data != runtime_bytes(robot, standard_vector(robot), error_bars(model))
+    result(capsys, "export", "demo3", "--to", "runtime", "-o", tmp_path / "out")
+    assert (tmp_path / "out" / "demo3.dynid").read_bytes() == runtime_bytes(robot, standard_vector(robot), None)
+
+
+@pytest.mark.parametrize("serve", ["base", "consistent"])
+def test_code_has_the_essential_parameters_unless_bodies_are_served(tmp_path, capsys, robot, serve):
+    names = base_parameters(robot, method="closed-form").names
+    more = {"essential": tuple(names[::2]), "consistent": values_of(robot, 4), "serve": serve}
+    errors = {"all": TorqueError(1.0, 0.0321)}
+    obtained = {"created": "2026-01-02", "method": "wls"}
+    model = made(robot, tmp_path / "model.yaml", **more, fit=errors, obtained=obtained)
+    line = ["export", tmp_path / "model.yaml", "--to", "numpy", "--effort", 1, "-o", tmp_path]
+    told = result(capsys, *line)
+    kept = [k for k, name in enumerate(names) if serve == "consistent" or name in names[::2]]
+    assert list(told["parameters"]) == [model.leaders[k] for k in kept]
+    assert list(told["parameters"].values()) == pytest.approx([model.served[k] for k in kept])
+    text = Path(told["files"][0]).read_text()
+    assert f"identified ({serve} set), 2026-01-02, method wls." in text and "Fit: 3.21 % of the torque." in text
+    missing = next(k for k in range(1, len(names), 2) if names[k] == model.leaders[k])
+    if serve == "base":
+        assert "--only leaves no parameter" in refused(capsys, *line, "--only", names[missing])
+
+
+def test_code_without_friction_has_none_of_the_law(tmp_path, capsys, robot):
+    made(replace(robot, friction=LAW[:1]), tmp_path / "model.yaml")
+    line = ["export", tmp_path / "model.yaml", "--to", "numpy", "--effort", 1, "-o", tmp_path]
+    for only, there in (("inertial,rotor", False), ("inertial,friction", True)):
+        told = result(capsys, *line, "--only", only)
+        assert ("Friction term" in Path(told["files"][0]).read_text()) is there
+        groups = {group_of(name) for name in told["parameters"]}
+        assert groups == set(only.split(","))
+
+
+def test_code_that_cannot_be_is_refused(tmp_path, capsys):
+    assert "--float goes with C only" in refused(capsys, "export", "demo3", "--to", "numpy", "--float", "-o", tmp_path)
+    assert "--effort 0 is less than 1" in refused(capsys, "export", "demo3", "--effort", "0", "-o", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+ARM = urdf(
+    link("base"),
+    *(link(name, np.random.default_rng(k)) for k, name in enumerate(("one", "two", "three"))),
+    joint("waist", "base", "one"),
+    joint("elbow", "one", "two", xyz="0.1 0 0.3", axis="0 1 0"),
+    joint("wrist", "two", "three", xyz="0 0.1 0.2", axis="1 0 0"),
+    name="arm",
+)
+
+
+@pytest.fixture
+def arm(tmp_path):
+    (tmp_path / "arm.urdf").write_text(ARM)
+    return tmp_path / "arm.urdf"
+
+
+def drives(robot, values):
+    return {name: values[name] for name in values if group_of(name) in ("friction", "rotor", "offset")}
+
+
+def test_a_urdf_gets_the_standard_parameters_and_the_drives_of_the_base_ones(tmp_path, capsys, arm):
+    robot = load_robot(arm)
+    found = values_of(robot, 3)
+    inertial = {name: value for name, value in found.items() if group_of(name) == "inertial"} | {"Fv2": 0.625}
+    model = made(robot, tmp_path / "model.yaml", standard=inertial)
+    known = drives(robot, dict(zip(model.leaders, model.value, strict=True)))
+    assert known and "Fv2" in known
+    line = ["export", tmp_path / "model.yaml", "--to", "urdf", "-o", tmp_path / "out"]
+    told = result(capsys, *line, "--urdf", arm)
+    assert told["parameters"] == pytest.approx({**known, **inertial})
+    assert told["parameters"]["Fv2"] == 0.625, "what is standard comes first"
+    again = load_robot(tmp_path / "out" / "arm.urdf")
+    for name, value in inertial.items():
+        assert again.parameters.get(name, 0.0) == pytest.approx(value, abs=1e-9), name
+    assert "a model does not hold the URDF; give it: --urdf FILE" in refused(capsys, *line)
+    (tmp_path / "arm.xacro").write_text(ARM)
+    assert "only a URDF can be updated" in refused(capsys, *line, "--urdf", tmp_path / "arm.xacro")
+    made(robot, tmp_path / "model.yaml")
+    assert "no standard parameters; identify with --standard" in refused(capsys, *line, "--urdf", arm)
+    made(robot, tmp_path / "model.yaml", consistent=found)
+    assert result(capsys, *line, "--urdf", arm)["parameters"] == pytest.approx({**known, **found})
+
+
+def test_mjcf_is_that_of_the_chain_asked_for(tmp_path, capsys, arm):
+    chain = {"base_link": "one", "tip_link": "three", "hold": {"wrist": 0.5}}
+    robot = load_robot(arm, **chain)
+    flags = ["--base-link", "one", "--tip-link", "three", "--hold", "wrist=0.5"]
+    told = result(capsys, "export", arm, "--to", "mjcf", "-o", tmp_path / "out", "--name", "my arm", *flags)
+    made_ = mjcf_files(robot, standard_vector(robot), name="my arm", urdf=arm, chain=chain)
+    assert told["files"] == [str(tmp_path / "out" / name) for name in made_.files] and "my_arm.xml" in told["files"][0]
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in made_.files} == dict(made_.files)
+    assert told["notes"] == list(made_.notes) and told["parameters"] == pytest.approx(dict(robot.parameters))
+    model = made(robot, tmp_path / "model.yaml", standard=values_of(robot, 3))
+    told = result(capsys, "export", tmp_path / "model.yaml", "--to", "mjcf", "-o", tmp_path / "out")
+    expected = mjcf_files(model.robot, standard_vector(robot, values_of(robot, 3)))
+    assert (tmp_path / "out" / "arm.xml").read_bytes() == expected.files["arm.xml"]
+
+
+def test_a_law_that_a_form_does_not_know_becomes_the_nearest_plain_one(tmp_path, robot):
+    bent = replace(robot, friction=(LAW[0], LAW[2]))
+    values = values_of(robot, 3)
+    used = {name: {"speed": 1.0 + k, "load": 5.0 - k} for k, name in enumerate(NAMES)}
+    model = made(bent, tmp_path / "model.yaml", obtained={"used": used})
+    plain, found, said = export._with_plain_friction(bent, model, values, "MJCF")
+    chi = nearest_plain(bent, standard_vector(bent, values), np.array([1.0, 2.0, 3.0]), np.array([5.0, 4.0, 3.0]))
+    expected = dict(zip(standard_names(robot), chi.tolist(), strict=True))
+    assert plain.friction == () and found == expected
+    assert {name for name in values if found[name] != values[name]} == {"Fv1", "Fc1", "Fv3", "Fc3"}
+    assert len(said) == 1 and said[0].startswith("MJCF has plain friction only") and bent.friction[0].name in said[0]
+    for other in ({}, {"used": "x"}, {"used": {"waist": used["waist"]}}):
+        kept = replace(model, obtained=other)
+        assert export._with_plain_friction(bent, kept, values, "MJCF") == (bent, values, [])
+    assert export._with_plain_friction(robot, model, values, "MJCF") == (robot, values, [])
+    assert export._with_plain_friction(bent, None, values, "MJCF") == (bent, values, [])
+
+
+# --- the table of a robot
+
+
+@pytest.mark.parametrize("name", ["hitachi_hpr", "stanford", "demo6"])
+def test_mdh_tells_every_field_of_every_joint(capsys, name):
+    robot = load_robot(name)
+    told = result(capsys, "mdh", name)
+    follows = {one.joint: one for one in robot.passive}
+    for number, (row, own) in enumerate(zip(told["joints"], robot.joints, strict=True), start=1):
+        limits, passive = row.pop("limits"), row.pop("passive")
+        assert row.pop("type") == ("prismatic" if own.sigma else "revolute")
+        assert row == {name: getattr(own, name) for name in row} and set(row) >= {"name", "parent", "sigma", *TABLE}
+        for kind in ("lower", "upper", "velocity", "acceleration", "effort"):
+            bound = getattr(own.limits, kind)
+            assert limits[kind] == (bound if np.isfinite(bound) else None), kind
+        if number not in follows:
+            assert passive is None
+            continue
+        terms = {robot.joints[k - 1].name: factor for k, factor in follows[number].terms.items()}
+        assert passive == {"terms": terms, "offset": follows[number].offset}
+    assert told["base"] == robot.base.tolist() and told["gravity"] == robot.gravity.tolist()
+    assert told["tools"] == {link_: pose.tolist() for link_, (_, pose) in robot.tools.items()}
+    assert told["tool_joints"] == {link_: number for link_, (number, _) in robot.tools.items()}
+    assert told["parameters"] == dict(robot.parameters) and told["notes"] == list(robot.notes)
+
+
+# --- base
+
+
+def test_base_as_latex_and_what_it_refuses(capsys):
+    told = result(capsys, "base", "demo3", "--latex", "--method", "closed-form")
+    assert told["latex"] == align(entry["latex"] for entry in told["base"])
+    assert all(entry["latex"] != entry["expression"] for entry in told["base"])
+    assert main(["base", "demo3", "--latex", "--method", "closed-form"]) == 0
+    assert capsys.readouterr().out == told["latex"]
+    assert "--seed -1 is negative" in refused(capsys, "base", "demo3", "--seed", "-1")
+    assert "--only names no group" in refused(capsys, "base", "demo3", "--only", " , ")
+
+
+def test_base_prints_the_set_of_the_paper():
+    rows = (base.PaperCombination("K1", {"ZZ1": 1.0, "YY2": -2.0}, 1.0),)
+    outcome = base.BaseOutcome("arm", 28, 0, (), (), (), None, None, None, "torque", "qr", (), (), (), paper_set=rows)
+    out = io.StringIO()
+    base.show(outcome, Console(file=out, width=120, highlight=False))
+    lines = [" ".join(line.replace("│", " ").split()) for line in out.getvalue().splitlines()]
+    assert "minimal linear combinations as in Lin's Theorem 2" in lines
+    assert "K1 ZZ1 - 2 YY2" in lines
+    assert lines[-1] == "by qr" and not any("not identifiable" in line for line in lines)
+
+
+# --- pages
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """Return the requests for pages that are made, and what is shown of them."""
+    seen = SimpleNamespace(requests=[], shown=[])
+
+    def previewed(request):
+        seen.requests.append(request)
+        return SimpleNamespace(), f"page {len(seen.requests)}"
+
+    monkeypatch.setattr("ros2_dynid.usecases.preview.previewed", previewed)
+    monkeypatch.setattr(
+        "ros2_dynid.preview.serve_page.serve_page",
+        lambda page, ready, *, browser: seen.shown.append((page, browser)) or ready("http://here"),
+    )
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked", "shown"),
+    [
+        ([], False, []),
+        (["--preview"], True, [("page 1", True)]),
+        (["--save-preview", "p.html"], True, []),
+        (["--preview", "--save-preview", "p.html"], True, [("page 1", True)]),
+    ],
+)
+def test_excite_shows_the_trajectory_with_the_limits_it_was_planned_for(monkeypatch, pages, flags, asked, shown):
+    monkeypatch.setattr("ros2_dynid.usecases.plan.plan", lambda request, progress: SimpleNamespace())
+    monkeypatch.setattr(excite, "show", lambda outcome, console: None)
+    line = (
+        "excite demo3 -o out.yaml --floor -0.25 --max-position 1 --max-velocity 2 --max-acceleration 3 --max-effort 4"
+    )
+    assert main([*line.split(), *flags]) == 0
+    save = "p.html" if "--save-preview" in flags else None
+    expected = PreviewRequest(
+        "out.yaml", RobotSource("demo3"), Surroundings(floor=-0.25), save=save, caps=Caps(1.0, 2.0, 3.0, 4.0)
+    )
+    assert pages.requests == ([expected] if asked else []) and pages.shown == shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        ([], [("page 1", True)]),
+        (["--no-browser"], [("page 1", False)]),
+        (["--save", "p.html"], []),
+        (["--screenshot", "p.png"], []),
+    ],
+)
+def test_preview_shows_the_page_unless_files_are_asked_for(monkeypatch, capsys, pages, flags, shown):
+    monkeypatch.setattr(preview, "show", lambda outcome, console: None)
+    assert main(["preview", "t.yaml", "demo3", *flags]) == 0
+    assert len(pages.requests) == 1 and pages.shown == shown
+    out, err = capsys.readouterr()
+    assert out == "" and err == ("preview: http://here (Ctrl-C ends it)\n" if shown else "")
+
+
+# --- flags and the terminal
+
+
+def test_options_are_written_as_they_are_typed():
+    for option, typed in (
+        (Option("hold"), "--hold"),
+        (Option("overwrite", True), "--overwrite"),
+        (Option("checks", False), "no --checks"),
+        (Option("angle_unit", "deg"), "--angle-unit deg"),
+        (Option("row_cutoff", 2.5), "--row-cutoff 2.5"),
+        (Option("gains", {"elbow": -1.0, "wrist": 0.5}), "--gains elbow=-1,wrist=0.5"),
+        (Option("groups", ("rotor", "friction")), "--only rotor,friction"),
+        (Option("gravity", (-9.81, 0.0, 0.0)), "--gravity=-9.81,0,0"),
+        (Option("source", "energy"), "--from energy"),
+    ):
+        assert as_flag(option) == typed
+    outcome = {"a": [Text("set ", Option("angle_unit", "deg"))], "b": (1.5, None, "set angle_unit: deg")}
+    assert with_flags(outcome) == {"a": ["set --angle-unit deg"], "b": (1.5, None, "set angle_unit: deg")}
+
+
+def test_progress_is_for_those_who_look(monkeypatch, capsys):
+    with terminal.progress_bar(no_color=False) as nothing:
+        assert nothing is None
+    monkeypatch.setattr(terminal.sys.stderr, "isatty", lambda: True, raising=False)
+    with terminal.progress_bar(no_color=True) as tell:
+        for stage, done in (("reading", 0.0), ("reading", 0.3), ("fitting", 0.756), ("reading", 1.0)):
+            tell(stage, done)
+    assert capsys.readouterr().err == "  0 %  reading\n 76 %  fitting\n100 %  reading\n"
+    with terminal.progress_bar(no_color=False) as tell:
+        tell("[bold]fitting", 0.5)
+
+
+def test_a_table_too_wide_for_the_terminal_is_told_in_lines():
+    columns = [terminal.Column("joint"), terminal.Column("effort\nrms", right=True), terminal.Column("")]
+    rows = [("shoulder_pan", "12.5", "x" * 20), ("elbow", "", "y")]
+    wide, narrow = io.StringIO(), io.StringIO()
+    terminal.print_table(Console(file=wide, width=60), columns, rows)
+    terminal.print_table(Console(file=narrow, width=30), columns, rows)
+    assert "shoulder_pan" in wide.getvalue() and "joint:" not in wide.getvalue()
+    assert narrow.getvalue().splitlines() == ["joint: shoulder_pan", "effort rms: 12.5", "x" * 20, "", "joint: elbow", "y", ""]  # noqa: E501  # fmt: skip
