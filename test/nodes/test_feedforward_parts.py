@@ -115,7 +115,8 @@ OPTIONS = {
     "output": "effort", "hold_gravity_on_activate": "false", "rate": 500.0, "split": "true", "gravity_only": "true",
     "friction": "false", "measured_gravity": "true", "smoothing": 0.03, "ramp_seconds": 0.4, "timeout": 0.06,
     "stale_seconds": 0.07, "temperature_stale_seconds": 8.0, "point_rate": 90.0,
-    "joint_order": "[elbow, waist, shoulder]", "effort_limits": "[10.0, 11.0, 12.0]", "effort_rates": "[500.0, 510.0, 520.0]", "background_rate": 40.0,
+    "joint_order": "[elbow, waist, shoulder]", "effort_limits": "[10.0, 11.0, 12.0]",
+    "effort_rates": "[500.0, 510.0, 520.0]", "background_rate": 40.0,
     "observer_bandwidth": 13.0, "contact_thresholds": "[14.0, 15.0, 16.0]", "wrench_link": "hand",
     "predicted_rate": 17.0, "priority": 0,
 }  # fmt: skip
