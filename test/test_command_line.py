@@ -9,6 +9,8 @@ import pty
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from rich.console import Console
 from rich.text import Text as RichText
 
 from ros2_dynid.cli import main
-from ros2_dynid.commands import identify
+from ros2_dynid.commands import identify, mdh
 from ros2_dynid.commands.shared.flags import with_flags
 from ros2_dynid.commands.shared.terminal import Column, console_of, print_table
 from ros2_dynid.errors import Option, Text
@@ -47,6 +49,37 @@ def test_without_json_an_error_is_on_stderr_only(capsys):
     assert main(["mdh", "there/is/no.urdf"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_command_that_says_no_ends_with_its_own_code(monkeypatch, capsys, flags):
+    @dataclass(frozen=True)
+    class Outcome:
+        exit_code: int
+
+    done = []
+    monkeypatch.setattr(mdh, "show", lambda outcome, console: print(f"code {outcome.exit_code}"))
+    monkeypatch.setattr(mdh, "finish", lambda args: done.append(capsys.readouterr().out), raising=False)
+    for code in (0, 1):
+        monkeypatch.setattr(mdh, "run", lambda args, code=code: Outcome(code))
+        assert main(["mdh", "demo3", *flags]) == code
+        said = done.pop()  # all of it before what stays after the outcome
+        assert json.loads(said) == {"exit_code": code} if flags else said == f"code {code}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "dynid: interrupted\n"),
+        (PermissionError(13, "Permission denied", "/a"), 2, "dynid mdh: /a: Permission denied; check the path, "),
+        (OSError(28, "No space left on device"), 2, "dynid mdh: No space left on device; check the path, "),
+    ],
+)
+def test_what_ends_a_command_early_is_one_line_and_a_code(monkeypatch, capsys, error, code, said):
+    monkeypatch.setattr(mdh, "run", Mock(side_effect=error))
+    assert main(["mdh", "demo3"]) == code
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(said) and err.count("\n") == 1
 
 
 def on_a_terminal(*arguments: str) -> str:

@@ -78,11 +78,12 @@ def test_a_result_cut_short_in_an_old_folder_is_recognised(tmp_path):
                 check_digests(folder, model["digests"], "model.json")
 
 
-def test_an_error_leaves_the_old_result(tmp_path):
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_error_leaves_the_old_result(tmp_path, error):
     (tmp_path / "model.json").write_text("old")
-    with pytest.raises(RuntimeError), committed(tmp_path, last="model.json") as new:
+    with pytest.raises(error), committed(tmp_path, last="model.json") as new:
         (new / "model.json").write_text("new")
-        raise RuntimeError
+        raise error
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
     assert (tmp_path / "model.json").read_text() == "old"
 
@@ -141,14 +142,15 @@ def test_the_mask_of_other_threads_files_is_left_alone(tmp_path):
     assert (tmp_path / "ours").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_takes_its_place_when_it_is_whole_or_not_at_all(tmp_path):
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_file_takes_its_place_when_it_is_whole_or_not_at_all(tmp_path, error):
     place = tmp_path / "a.yaml"
     place.write_text("old")
-    with pytest.raises(RuntimeError), replacing(place) as file:
+    with pytest.raises(error), replacing(place) as file:
         file.write(b"half")
         (begun,) = [path for path in tmp_path.iterdir() if path != place]
         assert begun.name.startswith(".a.yaml.") and begun.suffix == ".yaml" and place.read_text() == "old"
-        raise RuntimeError
+        raise error
     assert [path.name for path in tmp_path.iterdir()] == ["a.yaml"] and place.read_text() == "old"
     refused = pytest.raises(InputError, match="this exists already; choose another name")
     with refused as caught, replacing(place, overwrite=False) as file:
