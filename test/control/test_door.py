@@ -346,3 +346,25 @@ def test_of_a_curve_that_no_segment_fits_there_are_as_many_points_as_the_rate_al
     steps = np.diff(reference_by_knots(NAMES, wild, 3.3, LIMITS, most_hz).t)
     assert np.all(steps <= 1.5 / most_hz + 1e-9) and np.all(steps > 0.75 / most_hz - 1e-9)
     np.testing.assert_allclose(steps, steps[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["lower", "upper", "velocity", "acceleration"])
+def test_a_stop_is_judged_by_the_limits_of_each_joint(kind, seed):
+    """Joints of which one does a hundred times what another does: only the one that is beyond its own is named."""
+    rng = np.random.default_rng(seed)
+    names, size = ("a", "b", "c"), rng.permutation([0.1, 1.0, 10.0])
+    q = size * np.stack((0 * size, rng.uniform(0.2, 0.4, 3), -rng.uniform(0.2, 0.4, 3), 0 * size))
+    dq = size * np.concatenate((rng.uniform(-0.1, 0.1, (3, 3)), np.zeros((1, 3))))
+    expected = reference(names, np.array([0.0, 0.5, 1.0, 1.5]), q, dq)
+    points = reference(names, np.array([1.5]), q[-1:], 0 * q[-1:])
+    way, speed, push = expected.within(np.linspace(0.0, 1.0, 401))
+    room = {"lower": way.min(axis=0), "upper": way.max(axis=0), "velocity": np.abs(speed).max(axis=0)}
+    room |= dict.fromkeys(("acceleration", "deceleration"), np.abs(push).max(axis=0))
+    assert approve_stop(points, expected, MotionLimits(names, **room)).is_stop
+    for joint in range(3):
+        changed = (kind, "deceleration") if kind == "acceleration" else (kind,)
+        tight = room | {name: np.where(np.arange(3) == joint, 0.95, 1.0) * room[name] for name in changed}
+        what = "position" if kind in ("lower", "upper") else kind
+        with pytest.raises(InputError, match=f"the {what} of joint '{names[joint]}' would pass its limit"):
+            approve_stop(points, expected, MotionLimits(names, **tight))

@@ -118,6 +118,22 @@ def test_series_rests_at_its_ends(fixed):
         np.testing.assert_allclose(D @ c.T, x, atol=1e-11)
 
 
+def test_every_period_is_the_first_one_again_and_the_ends_are_held():
+    rng = np.random.default_rng(3)
+    curve = FourierSeries(4.0, rng.normal(size=2), *rng.normal(size=(2, 2, 5)), periods=3)
+    t = np.linspace(0.0, 4.0, 60, endpoint=False)
+    first = curve.evaluate(t)
+    assert min(np.ptp(x, axis=0).min() for x in first) > 0.5, "it moves"
+    for k in (1, 2):
+        for later, wanted in zip(curve.evaluate(t + 4.0 * k), first, strict=True):
+            np.testing.assert_allclose(later, wanted, rtol=1e-9, atol=1e-9)
+    points = through_points(np.array([0.0, 1.0, 3.0]), *rng.normal(size=(2, 3, 2)))
+    for held in (curve, points):
+        ends = np.array([0.0, held.duration])
+        for outside, wanted in zip(held.evaluate(ends + np.array([-0.7, 0.7])), held.evaluate(ends), strict=True):
+            np.testing.assert_array_equal(outside, wanted)
+
+
 def test_derivatives_are_derivatives():
     rng = np.random.default_rng(5)
     curve = FourierSeries(5.0, rng.normal(size=2), *rng.normal(size=(2, 2, 4)))
@@ -132,6 +148,7 @@ def test_slowed_and_mapped():
     rng = np.random.default_rng(6)
     curves = (
         FourierSeries(5.0, rng.normal(size=2), *rng.normal(size=(2, 2, 4))),
+        FourierSeries(2.0, rng.normal(size=2), *rng.normal(size=(2, 2, 4)), periods=3),
         through_points(np.array([0.0, 1.0, 3.0]), *rng.normal(size=(2, 3, 2))),
     )
     G, offset = rng.normal(size=(3, 2)), rng.normal(size=3)
