@@ -354,6 +354,7 @@ def test_demo_passes_its_choices_on_and_refuses_others_first(monkeypatch, tmp_pa
         raise DynidError("enough")
 
     monkeypatch.setattr("ros2_dynid.demo.demo", run)
+    monkeypatch.setattr(demo, "_check_installation", lambda: None)
     line = ["demo", "--robot", "demo3", "--seed", "4", "--duration", "5", "--payload", "2.5", "--panel"]
     assert "enough" in refused(capsys, *line, "-o", tmp_path / "new")
     (args, options) = given[0]
@@ -378,14 +379,11 @@ def test_demo_passes_its_choices_on_and_refuses_others_first(monkeypatch, tmp_pa
 
 
 def test_demo_says_what_is_not_installed(monkeypatch, capsys):
-    import importlib.util
-
-    found = importlib.util.find_spec
     for name, said in (("rclpy", "needs ROS 2"), ("ros2_dynid.msg", "needs ROS 2"), ("mujoco", "mujoco")):
-        monkeypatch.setattr(
-            "importlib.util.find_spec", lambda asked, name=name: None if asked == name else found(asked)
-        )
+        monkeypatch.setattr("importlib.util.find_spec", lambda asked, name=name: None if asked == name else object())
         assert said in refused(capsys, "demo", "-o", "there is no such folder")
+    monkeypatch.setattr("importlib.util.find_spec", lambda asked: object())
+    demo._check_installation()
 
 
 def test_demo_prints_errors_parameters_and_goals(monkeypatch):
