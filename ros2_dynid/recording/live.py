@@ -15,6 +15,8 @@ from ros2_dynid.recording.bag.message_layout import MessageLayout, parse
 
 GAP = 1.5
 """A gap is an interval longer than this many median ones."""
+STAMPED = 12
+"""Bytes of a message up to the end of its header's stamp; whatever is shorter is no joint state."""
 _STAMP = {"<": struct.Struct("<iI"), ">": struct.Struct(">iI")}
 _FEW = 16
 
@@ -30,7 +32,7 @@ class _StatePlaces:
 
 
 def stamp_ns(message: bytes) -> int:
-    """Return the header stamp [ns] of a serialized message with a header (CDR)."""
+    """Return the header stamp [ns] of a serialized message with a header (CDR), of at least STAMPED bytes."""
     seconds, nanoseconds = _STAMP["<" if message[1] else ">"].unpack_from(message, 4)
     return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
@@ -151,6 +153,7 @@ class LiveStatistics:
         self.jumps_back = 0
         self.with_nan = 0
         self.without_effort = 0
+        self.too_short = 0
         self._nan: dict[tuple[str, str], int] = {}
         self.first_ns = self.last_ns = 0
         self._intervals = np.zeros(4096)
@@ -209,6 +212,8 @@ class LiveStatistics:
         found += self._nan_problems()
         if self.without_effort:
             found.append(f"{self.without_effort} of {self.count} joint states have no effort")
+        if self.too_short:
+            found.append(f"{self.too_short} messages were too short for joint states and left out")
         return found
 
     def _nan_problems(self) -> list[str]:

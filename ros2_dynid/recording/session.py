@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag.writer import BagWriter, WriteError
-from ros2_dynid.recording.live import LiveStatistics, stamp_ns
+from ros2_dynid.recording.live import STAMPED, LiveStatistics, stamp_ns
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ class Session:
     def take(self, message: bytes, received_ns: int) -> None:
         """Take a message; a disk that is full ends the bag, keeps what is in it, and is told in `failure`."""
         with self._lock:
+            if len(message) < STAMPED:  # anybody on the network can send it
+                self.statistics.too_short += 1
+                return
             self._buffer.append((received_ns, message))
             if self._writer is None:
                 return

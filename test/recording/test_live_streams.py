@@ -368,3 +368,18 @@ def test_nothing_of_a_session_changes_outside_its_lock(tmp_path, monkeypatch):
     assert session.failure is full and session.poll() is full and session.poll() is None
     assert state() == lock.left and len(used) == 10
     writer.close()
+
+
+def test_a_message_too_short_for_a_stamp_ends_no_recording(tmp_path):
+    session, whole = Session("/joint_states", 50), message(("a",), [0.1])
+    cut = [whole[:k] for k in (0, 1, 2, 4, 11)]
+    for one in cut:
+        session.take(one, 1)
+    assert session.buffered == 0 and session.statistics.too_short == 5
+    session.begin(tmp_path / "bag", 0)
+    for one in (whole, *cut, whole[:12]):
+        session.take(one, 2)
+    summary = session.end()
+    assert summary.samples == 2 and session.statistics.count == 2
+    assert "5 messages were too short for joint states and left out" in summary.problems
+    assert np.array_equal(load_samples(summary.path).q, [[0.1]])
