@@ -213,7 +213,7 @@ def test_a_client_moves_within_the_limits_to_where_it_is_told(client):
         limits = [joint.limits for joint in ROBOT.joints]
         velocity = speed * np.array([min(limit.velocity, 3.0) for limit in limits])
         acceleration = speed * np.array([min(limit.acceleration, 5.0) for limit in limits])
-        _, dq, ddq, _ = points.sampled(np.linspace(points.t[0], points.duration, 500))
+        _, dq, ddq = points.sampled(np.linspace(points.t[0], points.duration, 500))
         use = max((np.abs(dq) / velocity).max(), (np.abs(ddq) / acceleration).max())
         assert 0.9 < use < 1.01, "one joint is at its limit, the others wait for it"
 
