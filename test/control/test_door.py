@@ -22,7 +22,7 @@ LIMITS = MotionLimits(
     np.array([2.0, 1.5]),
     np.array([1.0, 2.0]),
     np.array([5.0, 8.0]),
-    np.array([5.0, 8.0]),
+    np.array([4.0, 6.0]),
 )
 
 

@@ -31,7 +31,7 @@ LIMITS = MotionLimits(
     np.array([-3.0, -2.0, -1.0]),
     np.array([3.0, 2.0, 1.5]),
     np.array([3.0, 2.0, 4.0]),
-    np.array([5.0, 8.0, 3.0]),
+    np.array([6.0, 9.0, 3.5]),
     np.array([5.0, 8.0, 3.0]),
 )
 joints = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(np.array)
