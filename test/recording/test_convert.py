@@ -106,6 +106,18 @@ def test_a_folder_that_is_no_bag_is_not_replaced(tmp_path):
     assert (tmp_path / "more" / "x.mcap").is_dir() and (tmp_path / "file").read_text() == "x"
 
 
+@pytest.mark.parametrize("other", ["thesis.tex", "notes.mcap/inside", "metadata.yaml.old"])
+def test_a_bag_with_anything_else_beside_it_is_not_replaced(tmp_path, other):
+    save_samples(some(20), tmp_path / "bag")
+    (tmp_path / "bag" / other).parent.mkdir(exist_ok=True)
+    (tmp_path / "bag" / other).write_text("mine")
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="this is not a bag, or there is more in the folder"):
+        save_samples(some(), tmp_path / "bag", overwrite=True)
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
+    assert (tmp_path / "bag" / other).read_text() == "mine" and len(load_samples(tmp_path / "bag" / "bag_0.mcap")) == 20
+
+
 def test_a_failure_leaves_nothing_behind(tmp_path):
     broken = some(t=np.full(500, np.nan))
     with pytest.raises(InputError, match="not a number of seconds"):

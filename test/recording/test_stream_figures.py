@@ -269,3 +269,16 @@ def test_the_outline_of_samples():
     assert (found.joint_names, found.start_ns, found.source, found.notes) == (("a", "b"), 7, "x", ())
     none = outline_of(samples.take(slice(0, 0)))
     assert (none.first, none.last, none.count) == (0.0, 0.0, 0)
+
+
+def test_gaps_and_duration_of_a_bag_are_those_of_its_stamps_however_messages_arrive(tmp_path):
+    stamps = np.concatenate((np.arange(40), 60 + np.arange(40), 130 + np.arange(21))) * MS + 10**12
+    even, uneven = 2 * 10**12 + np.arange(101) * MS, 2 * 10**12 + np.arange(101) ** 3 * MS
+    for name, received in (("even", even), ("uneven", uneven)):
+        session = Session("/joint_states", 10)
+        session.begin(tmp_path / name, 0)
+        for message, at in zip(states_at(stamps), received, strict=True):
+            session.take(message, int(at))
+        summary = session.end()
+        assert (summary.samples, summary.gaps) == (101, 2)
+        assert (summary.longest_gap, summary.duration, summary.rate) == pytest.approx((0.031, 0.15, 1000.0))
