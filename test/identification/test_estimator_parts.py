@@ -739,6 +739,29 @@ def test_joint_by_joint_with_a_delay_and_a_column_that_does_not_show():
     np.testing.assert_allclose(found.sigma, error_levels(information, value, 1.0 / whole.sigma), rtol=1e-9)
 
 
+def test_a_joint_that_feels_nothing_new_has_no_say_joint_by_joint():
+    """The first and the second joint feel what the last one has told already, and the first one thing more."""
+    rng = np.random.default_rng(4)
+    columns = (np.array([0, 1, 2]), np.array([1, 2]), np.array([1, 2]))
+    truth = np.array([2.0, -1.0, 0.5])
+
+    def block(k, off):
+        R = []
+        for j, own in enumerate(columns):
+            W = rng.normal(size=(9, len(own)))
+            R.append(np.column_stack((W, W @ truth[own] + 0.1 * rng.normal(size=9) + off[j])))
+        return Block(tuple(R), np.array([9, 9, 9]), float(k), k + 1.0)
+
+    blocks = tuple(block(k, (0.0, 5.0, 0.0)) for k in range(8))  # the second joint's efforts are not to be trusted
+    found = recursive(Information(blocks, columns, ColumnLayout(3)))
+    first, last = (np.vstack([b.R[j] for b in blocks]) for j in (0, 2))
+    value = np.empty(3)
+    value[1:] = np.linalg.lstsq(last[:, :-1], last[:, -1], rcond=None)[0]
+    value[0] = first[:, 0] @ (first[:, -1] - first[:, 1:3] @ value[1:]) / (first[:, 0] @ first[:, 0])
+    np.testing.assert_allclose(found.value, value, rtol=1e-9)
+    assert found.rank == 3 and found.identified.all() and np.all(found.std < 0.1)
+
+
 def robust(information, prior=None):
     return irls(information, information, np.ones(2), prior)
 

@@ -106,6 +106,17 @@ def test_blocks_of_time_hold_their_rows_however_the_chunks_come(sizes):
         check(block, rows, number == k, factor)
 
 
+@pytest.mark.parametrize("size", [150, 900])
+def test_a_block_of_thousands_of_rows_is_factored_on_the_way(size):
+    rows = rows_of(9000, still=True)
+    found = gather(in_chunks(rows, (size,) * (9000 // size)), FELT, 9000, n_blocks=2, period=123.4)
+    number, place = np.arange(9000) // 4500, phase_of(rows.t, 123.4, 2)
+    for blocks, own in ((found.blocks, number), (found.phases, place)):
+        for k, block in enumerate(blocks):
+            check(block, rows, own == k)
+            assert all(len(R) == 4 for R in block.R) and min(block.rows) > 2500
+
+
 @pytest.mark.parametrize("sizes", [(130,), (1,) * 130, (50, 3, 77)])
 def test_blocks_of_phase(sizes):
     rows = rows_of(still=True)

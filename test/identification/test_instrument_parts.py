@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -340,6 +341,13 @@ def test_rounds_end_when_nothing_moves_and_are_refused_when_it_does(monkeypatch)
     monkeypatch.setattr(didim, "output_error", lambda information, prior: estimate([np.random.rand()], [1e-9]))
     with pytest.raises(InputError, match="still move after 10 simulations"):
         didim.didim(estimate([3.0], [1.0]), lambda e: None)
+    # the instruments of as many rounds are asked for, and then no more
+    swinging, asked = itertools.cycle((1.0, -1.0)), []
+    monkeypatch.setattr(idim_iv, "iv", lambda information, moments, prior: estimate([next(swinging)], [0.1]))
+    monkeypatch.setattr(idim_iv, "replace", lambda found, method: found)
+    with pytest.raises(InputError, match="the estimates of idim-iv still move after 10 simulations"):
+        idim_iv.idim_iv(None, estimate([3.0], [1.0]), asked.append)
+    assert len(asked) == 10
 
 
 # --- is the simulated loop that of the robot?

@@ -11,7 +11,7 @@ from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification import online
-from ros2_dynid.identification.estimators.information import Block
+from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.identification.model_file import TorqueError, model_of
 from ros2_dynid.identification.online import OnlineEstimator
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
@@ -570,6 +570,17 @@ def test_nothing_is_said_before_every_parameter_is_determined():
     estimator = OnlineEstimator(ROBOT, 100.0)
     fed(estimator, t, one, tau)
     assert len(estimator.blocks) > 3 and estimator.estimate() is None
+
+
+def test_nothing_is_said_of_too_few_blocks_or_rows():
+    t, q, tau, _ = stream(20.0)
+    estimator = OnlineEstimator(ROBOT, 100.0)
+    fed(estimator, t, q, tau)
+    whole = estimator.information()
+    assert estimator.estimate_of(whole.take(range(3))) is not None
+    assert estimator.estimate_of(whole.take(range(2))) is None and estimator.estimate_of(None) is None
+    short = tuple(replace(b, R=tuple(R[:1] for R in b.R), rows=np.ones(3, dtype=int)) for b in whole.blocks[:3])
+    assert estimator.estimate_of(Information(short, whole.columns, whole.layout)) is None
 
 
 @pytest.mark.parametrize("length", [1.0, 2.5])

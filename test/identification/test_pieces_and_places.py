@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import (
     PreparationOptions,
@@ -25,7 +27,7 @@ from ros2_dynid.identification.preparation.elsewhere import (
     over,
     range_of,
 )
-from ros2_dynid.identification.preparation.pieces import prepare_each
+from ros2_dynid.identification.preparation.pieces import joined_prepared, prepare_each
 from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.read_problem import all_prepared
 from ros2_dynid.model.load import load_robot
@@ -223,6 +225,27 @@ def test_a_change_that_is_made_now_gives_the_outline_after_it():
         assert sizes == [47] * len(parts), "and once, not twice, when it is used"
     direct = effort_later(outlines[0], 0.03)
     assert direct.segments == found[0].segments and repetition(outlines[0]) is None
+
+
+def test_what_recordings_elsewhere_say_is_what_they_say_here():
+    """In the same blocks, in motion and at rest, although their samples come in parts."""
+    _, kept, _ = stored()
+    kept = {
+        name: [replace(p, top_speed=np.full(3, 3.0), filter=replace(p.filter, slow=0.15)) for p in parts]
+        for name, parts in kept.items()
+    }
+    store = Store(kept, [])
+    base = base_parameters(ROBOT, method="closed-form")
+    outlines = [replace(outline_of(parts), elsewhere=store) for parts in kept.values()]
+    there = inform(ROBOT, base, outlines, delay=False)
+    here = inform(ROBOT, base, [joined_prepared(parts) for parts in kept.values()], delay=False)
+    assert len(there.blocks) == len(here.blocks) > 20 and sum(block.resting for block in here.blocks) > 50
+    for own, other in ((there.blocks, here.blocks), (there.motion, here.motion)):
+        for a, b in zip(own, other, strict=True):
+            assert (a.recording, a.resting, a.start, a.end) == (b.recording, b.resting, b.start, b.end)
+            np.testing.assert_array_equal(a.rows, b.rows)
+            for mine, its in zip(a.R, b.R, strict=True):
+                np.testing.assert_allclose(mine.T @ mine, its.T @ its, atol=1e-9)
 
 
 def test_of_what_is_emptied_no_signal_is_left():

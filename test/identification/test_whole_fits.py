@@ -354,6 +354,28 @@ def test_gains_are_exact_with_the_friction_of_the_load(whole):
         assert np.nanmax(np.abs(plain.value / scale - 1.0)) > 0.03
 
 
+def test_without_terms_gains_are_those_of_plain_friction(monkeypatch):
+    scale = (2.0, -0.5, 1.25)
+    empty, loaded = problem_with(0.0, 1, scale), problem_with(2.0, 2, scale)
+    asked = []
+
+    def none_found(robot, base, prepared, information, friction, method):
+        asked.append((friction, method, prepared[0].tau / empty.prepared[0].tau))
+        return SimpleNamespace(terms=(FrictionTerm(1, FrictionKind.STRIBECK, speed=0.1, of_shape=True),))
+
+    monkeypatch.setattr(loaded_friction, "with_law", none_found)
+    found, plain = (
+        loaded_friction.drive_gains_with_law(empty, loaded, law, Method.IV, 2.0, body(2.0))
+        for law in ("auto", "viscous+coulomb")
+    )
+    np.testing.assert_array_equal(found.value, plain.value)
+    np.testing.assert_array_equal(found.std, plain.std)
+    ((friction, method, gains),) = asked
+    assert (friction, method) == ("auto", Method.IV), "once, and of torques by these gains"
+    known = np.isfinite(plain.value)
+    np.testing.assert_allclose(gains, np.tile(np.where(known, plain.value, 1.0), (len(gains), 1)))
+
+
 # --- standard and consistent parameters
 
 
