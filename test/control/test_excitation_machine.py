@@ -69,6 +69,19 @@ def test_the_approach_takes_its_share_of_the_limits():
         assert 0.9 * share < use <= 1.01 * share
 
 
+def test_the_approach_speeds_up_by_its_share_though_a_stop_would_be_softer():
+    """Without an acceleration limit joints speed up as planning assumes and brake as the settings say: two numbers."""
+    bare = replace(ROBOT, joints=tuple(replace(j, limits=replace(j.limits, acceleration=np.inf)) for j in ROBOT.joints))
+    for share in (0.2, 0.5):
+        settings = MotionSettings(approach_speed=share, deceleration=1.0, tracking=0.02)
+        limits, start = motion_limits(bare, settings), np.array([0.0, -1.0, 0.0])
+        assert np.all(limits.acceleration > 2.0 * limits.deceleration)
+        run = quintic(bare.active_names, start + 0.1, start + 0.15, 1.0)
+        way = checked_motion("exciting", bare, run, start, settings, limits).way.points
+        hardest = np.abs(way.within(np.linspace(0.0, 1.0, 400))[2]).max(axis=0)
+        assert 0.98 < np.max(hardest / limits.acceleration) / share < 1.01
+
+
 def test_a_start_says_when_the_trajectory_begins():
     made = Follower(ROBOT, settings=MotionSettings(settle=0.7, tracking=0.1))
     said, begin = made.start().answer, made.now
@@ -428,6 +441,20 @@ def test_a_robot_that_cannot_be_stopped_or_seen_is_said_to_be():
     made.until(Phase.ABORTED)
     assert "not known whether the robot is at rest" in made.reason
     assert 1.99 <= made.now - ends <= 2.05, "joint states may come back, and then it is known"
+
+
+def test_a_robot_that_is_lost_sight_of_after_several_stops_has_the_time_of_the_last_one():
+    made = running()
+    made.lost, begin = (lambda k: True), made.now
+    made.tampered = lambda s: replace(s, q=s.q + 0.05 * (made.now - begin))
+    made.do(Stop(made.now))
+    made.run(4.0)
+    made.silent, last, ends = True, made.sent[-1], made.machine._until
+    assert last[0] > begin + 3.0 and ends >= last[0] + last[2].duration
+    made.until(Phase.ABORTED)
+    assert "not known whether the robot is at rest" in made.reason
+    ends = max(ends, made.sent[-1][0] + made.sent[-1][2].duration)
+    assert 1.99 <= made.now - ends <= 2.05
 
 
 def test_nothing_but_braking_leaves_after_a_stop():

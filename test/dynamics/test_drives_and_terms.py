@@ -70,8 +70,10 @@ def test_a_jacobian_is_the_motion_of_the_link(seed, loop):
 @pytest.mark.parametrize("seed", range(6))
 def test_momentum_is_inertia_times_speed_and_changes_with_the_torque(seed, loop):
     robot, chi, q, dq, ddq = made(seed, loop=loop)
+    rubbing = momentum(robot, chi, q, dq)
     robot, chi = frictionless(robot, chi)
     p, beta = momentum(robot, chi, q, dq)
+    np.testing.assert_allclose(rubbing, (p, beta), rtol=1e-12, atol=1e-12, err_msg="friction has no part in it")
     np.testing.assert_allclose(p, np.einsum("tij,tj->ti", inertia_matrix(robot, chi, q), dq), rtol=1e-9, atol=1e-9)
     h = 1e-5
     ahead, behind = (momentum(robot, chi, q + s * h * dq + 0.5 * h**2 * ddq, dq + s * h * ddq)[0] for s in (1, -1))

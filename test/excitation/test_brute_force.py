@@ -246,6 +246,8 @@ def test_torque_of_each_joint_is_held_to_its_own_limit():
     assert np.any(tau.max(axis=0) < peak), "for one joint at least the largest torque is negative"
     use = use_of(robot, curve, bounds_of(robot, 0.0), chi)["effort"]
     assert use == pytest.approx(np.max(peak / [40.0, 90.0, 15.0]), rel=1e-3)
+    each = use_by_joint(robot, curve, bounds_of(robot, 0.0), chi)["effort"]
+    np.testing.assert_allclose(each, peak / [40.0, 90.0, 15.0], rtol=1e-3)
     for over in range(3):
         own = [replace(x, effort=peak[j] * (0.98 if j == over else 1.02)) for j, x in enumerate(OWN)]
         problems = check_trajectory(uneven(own), Trajectory(robot.active_names, curve))
@@ -397,6 +399,36 @@ def test_where_segments_are_nearest():
     p, r = (x[:, None] + share[:, None] * (y - x)[:, None] for x, y in ((a, b), (c, d)))
     dense = np.array([np.linalg.norm(p[k][:, None] - r[k], axis=2).min() for k in range(300)])
     assert np.all(distance <= dense + 1e-12) and np.all(dense - distance < 0.03)
+
+
+@pytest.mark.parametrize(("off", "moves"), [(0.0, False), (2e-7, True), (1e-3, True)])
+def test_only_what_no_pose_changes_is_not_kept_apart(off, moves):
+    """A ball on the second axis keeps its distance from the base, and its height; beside it, by however little, not."""
+    limits = Limits(-3.0, 3.0, 1.0, 3.0)
+    robot = Robot("flat", (Joint("a", 0, limits=limits), Joint("b", 1, d=0.5, alpha=2 * off, limits=limits)))
+    balls = [("base", 0, np.zeros(3), np.zeros(3), 0.1), ("hand", 2, np.array([off, 0, 0]), np.array([off, 0, 0]), 0.1)]
+    shapes = make_shapes(robot, balls)
+    assert shapes.pairs.tolist() == ([[0, 1]] if moves else []) and shapes.close == ()
+    lying = replace(robot, joints=(replace(robot.joints[0], alpha=off), robot.joints[1]))
+    for height in (-1.0, 0.0):
+        assert make_shapes(lying, balls, planes=planes_of(height)).plane_shapes.tolist() == ([1] if moves else [])
+
+
+@pytest.mark.parametrize("angle", [1e-1, 1e-2, 1e-3, 1e-4, 1e-5])
+def test_segments_that_cross_at_a_small_angle(angle):
+    """They are nearest where they cross, wherever on them that is, and not at an end: 0.1 apart by construction."""
+    rng = np.random.default_rng(7)
+    frame = np.linalg.qr(rng.normal(size=(40, 3, 3)))[0]
+    u, across, up = (frame[:, :, k] for k in range(3))
+    v = np.cos(angle) * u + np.sin(angle) * across
+    here, there = rng.uniform(0.2, 0.8, (2, 40, 1))
+    a, b = -here * u, (1.0 - here) * u
+    c, d = 0.1 * up - 2.0 * there * v, 0.1 * up + 2.0 * (1.0 - there) * v
+    for ends in ((a, b, c, d), (b, a, c, d), (c, d, a, b)):
+        distance, s, t = segment_distance(*ends)
+        np.testing.assert_allclose(distance, 0.1, rtol=1e-9)
+        gap = ends[0] + s[:, None] * (ends[1] - ends[0]) - ends[2] - t[:, None] * (ends[3] - ends[2])
+        np.testing.assert_allclose(np.linalg.norm(gap, axis=1), 0.1, rtol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.03, 1e3])

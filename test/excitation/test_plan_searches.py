@@ -131,6 +131,10 @@ def test_torques_are_predicted_where_parameters_and_limits_are_known(asked):
     strong = replace(ROBOT, joints=tuple(replace(j, limits=replace(j.limits, effort=np.inf)) for j in ROBOT.joints))
     free = planning.plan(strong)
     assert seen[-1].penalty.chi is None and not [note for note in free.notes if "not predicted" in str(note)]
+    for known in range(3):  # the limit of one joint is enough to look at torques
+        joints = [a if k == known else b for k, (a, b) in enumerate(zip(ROBOT.joints, strong.joints, strict=True))]
+        planning.plan(replace(ROBOT, joints=tuple(joints)))
+        np.testing.assert_array_equal(seen[-1].penalty.chi, CHI)
 
 
 def test_a_plan_that_is_not_safe_or_shows_nothing_is_not_given(asked):

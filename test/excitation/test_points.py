@@ -43,6 +43,8 @@ def test_first_position_of_a_vertical_axis_does_not_matter():
     tilted = three_dof()
     tilted = Robot("tilted", tilted.joints, gravity=np.array([3.0, 0.0, -9.0]))
     assert positions_that_matter(model(tilted)).all()
+    hardly = Robot("hardly tilted", tilted.joints, gravity=np.array([1e-5, 0.0, -9.81]))
+    assert positions_that_matter(model(hardly)).all()
 
 
 def test_every_point_is_used_twice():

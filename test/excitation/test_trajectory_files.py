@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -46,6 +47,11 @@ def test_samples_start_at_zero_and_end_at_the_end():
     assert s.t[0] == 0.0 and s.t[-1] == 4.001 and np.all(np.diff(s.t) > 0)
     np.testing.assert_allclose(s.dq[[0, -1]], 0.0, atol=1e-12)
     assert len(fourier().sample(50.0).t) == 401
+    for rate in (0.1, 0.7, 3.0, 7.0, 24.9, 25.1, 400.0, 1000.0):  # as even as can be, whatever is left for the last one
+        for made in (quintic(), fourier()):
+            t = made.sample(rate).t
+            count = math.ceil(made.duration * rate - 1e-9)
+            np.testing.assert_allclose(t, [*(np.arange(count) / rate), made.duration], rtol=0.0, atol=1e-12)
 
 
 def test_file_has_the_fields_of_the_message_and_no_other(tmp_path):

@@ -246,10 +246,11 @@ def test_links_that_no_joint_names_are_no_roots():
 
 
 @pytest.mark.parametrize(("value", "taken"), [("1e29", True), ("1.1e30", False), ("1e200", False)])
-def test_numbers_that_overflow_in_products_are_refused(value, taken):
-    text = urdf(BASE, ARM, joint("j1", "base", "arm", xyz=f"0 0 {value}"))
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_numbers_that_overflow_in_products_are_refused(value, taken, sign):
+    text = urdf(BASE, ARM, joint("j1", "base", "arm", xyz=f"0 0 {sign}{value}"))
     if taken:
-        assert parse_urdf(text).joints["j1"].origin[2, 3] == 1e29
+        assert parse_urdf(text).joints["j1"].origin[2, 3] == float(sign + value)
         return
     with pytest.raises(InputError, match="not a finite number"):
         parse_urdf(text)
