@@ -21,6 +21,7 @@ from ros2_dynid.errors import (
     as_field,
     scalar_text,
 )
+from ros2_dynid.notes import NoteKind, damage, remark, repaired
 
 PACKAGE = Path(__file__).parents[1] / "ros2_dynid"
 SPEAKS_THE_COMMAND_LINE = {"commands", "cli.py", "nodes", "demo.py", "jobs.py", "processes.py"}
@@ -109,3 +110,10 @@ def test_no_text_of_the_core_names_a_flag():
             ):
                 named.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {node.value[:60]!r}")
     assert not named
+
+
+def test_a_note_is_of_the_kind_that_programs_match_on():
+    """What is damaged makes a recording doubtful, what was repaired or is remarked does not."""
+    for make, kind in ((damage, "damage"), (repaired, "repaired"), (remark, "remark")):
+        note = make("3 samples")
+        assert (note.kind, note.kind.value, note.text, str(note)) == (NoteKind(kind), kind, "3 samples", "3 samples")

@@ -116,6 +116,19 @@ def test_nothing_outlives_its_parent():
     assert (done.returncode, done.stdout) == (1, ""), "its parent had gone before it asked"
 
 
+def test_the_kernel_is_asked_before_the_parent_is_looked_for(monkeypatch):
+    """Else a parent that dies in between is never noticed."""
+    calls = []
+    monkeypatch.setattr(processes._libc, "prctl", lambda *args: calls.append(("prctl", *args)), raising=False)
+    monkeypatch.setattr(processes.os, "_exit", lambda code: calls.append(("exit", code)))
+    monkeypatch.setattr(processes.os, "getppid", lambda: calls.append("parent") or 5)
+    asked = ("prctl", 1, signal.SIGTERM)
+    for parent, expected in ((None, [asked]), (5, [asked, "parent"]), (6, [asked, "parent", ("exit", 1)])):
+        processes.end_with_parent(parent)
+        assert calls == expected
+        calls.clear()
+
+
 def test_an_end_that_nothing_holds_comes_with_its_code():
     code = TOP + "from ros2_dynid.processes import exit_after; import time; exit_after({}, 5); time.sleep({})"
     for seconds, sleeps, ends in ((0.05, 600, 5), (3600.5, 0, 0)):
@@ -187,7 +200,8 @@ def job(monkeypatch):
             monkeypatch.setattr(job_process, name, lambda *args, name=name: calls.append((name, *args)))
         monkeypatch.setattr(job_process.signal, "signal", lambda number, what: calls.append((number, what)))
         monkeypatch.setattr(job_process.faulthandler, "enable", lambda: calls.append(("faulthandler",)))
-        monkeypatch.setattr(job_process.os, "killpg", lambda *args: calls.append(("killpg", *args)))
+        for name in ("killpg", "kill", "_exit"):  # each of them would end the tests
+            monkeypatch.setattr(job_process.os, name, lambda *args, name=name: calls.append((name, *args)))
         monkeypatch.setattr("ros2_dynid.jobs.DOERS", {"odd": do})
         monkeypatch.setattr(sys, "stdin", io.StringIO(request if isinstance(request, str) else json.dumps(request)))
         reader, writer = os.pipe()

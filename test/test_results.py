@@ -277,6 +277,18 @@ def test_without_links_a_name_that_is_taken_is_left_alone(tmp_path, monkeypatch)
     assert (tmp_path / "free").read_text() == "new" and not (tmp_path / "new").exists()
 
 
+def test_a_name_is_taken_in_one_step_without_looking_first(tmp_path, monkeypatch):
+    """Two that end at once cannot both have it, and a link that leads nowhere has a name as well."""
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "taken").write_text("old")
+    monkeypatch.setattr(Path, "exists", lambda path, **_: False)  # as it was a moment before
+    for name in ("link", "taken"):
+        with pytest.raises(InputError, match="exists already"), replacing(tmp_path / name, overwrite=False) as file:
+            file.write(b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "taken").read_text() == "old"
+    assert {path.name for path in tmp_path.iterdir()} == {"link", "taken"}, "nothing else is left"
+
+
 def test_files_wait_for_the_disk_unless_their_digests_are_kept(tmp_path, monkeypatch):
     waited = []
     monkeypatch.setattr(os, "fsync", waited.append)

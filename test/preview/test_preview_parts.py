@@ -249,5 +249,6 @@ def test_parts_of_a_pair_in_words():
     class Named:
         links = ("arm", "hand")
 
-    assert names_of(Named, 0, 1) == ("arm", "hand") and names_of(Named, 1, -2) == ("hand", "plane 2")
+    assert names_of(Named, 0, 1) == ("arm", "hand") and names_of(Named, 1, 0) == ("hand", "arm")
+    assert names_of(Named, 1, -1) == ("hand", "plane 1") and names_of(Named, 1, -2) == ("hand", "plane 2")
     assert Mesh(np.zeros((1, 3)), np.zeros((0, 3), int)).colour is None

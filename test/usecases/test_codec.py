@@ -223,3 +223,30 @@ def test_numbers_in_rows_and_names_of_any_kind_become_plain():
         encode(Outer)
     text = Text("see ", Option("topic"))
     assert encode([text])[0].render(lambda option: option.key.upper()) == "see TOPIC"
+
+
+@dataclass(frozen=True)
+class Figure:
+    x: float
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_is_null_wherever_it_stands(odd):
+    places = (
+        (lambda x: x, lambda y: y),
+        (lambda x: {"a": x}, lambda y: {"a": y}),
+        (lambda x: [x], lambda y: [y]),
+        (lambda x: (x, 2.0), lambda y: [y, 2.0]),
+        (lambda x: [x, None], lambda y: [y, None]),
+        (lambda x: [x, "a", 1], lambda y: [y, "a", 1]),
+        (lambda x: [[1.0, x], (x,)], lambda y: [[1.0, y], [y]]),
+        (Figure, lambda y: {"x": y}),
+        (lambda x: [Figure(x)], lambda y: [{"x": y}]),
+        (np.float64, lambda y: y),
+        (lambda x: np.array([[x, 1.0]]), lambda y: [[y, 1.0]]),
+    )
+    for put, plain in places:
+        for value, expected in ((odd, None), (-0.5, -0.5), (1e300, 1e300)):
+            found = encode(put(value))
+            assert found == plain(expected)
+            json.dumps(found, allow_nan=False)
