@@ -52,7 +52,7 @@ def squares(W, tau, weights, kept, used, tested):
     return np.sum((weights[:, None] * left) ** 2), np.sum(left**2)
 
 
-@pytest.mark.parametrize(("seed", "lacking"), [(1, 0.0), (2, 0.6), (3, 1.2)])
+@pytest.mark.parametrize(("seed", "lacking"), [(1, 0.0), (2, 0.6), (3, 1.2), (4, 0.6), (10, 0.6)])
 def test_every_step_has_its_test_and_its_error_on_stretches_left_out(seed, lacking):
     W, tau, information = rows_of(seed, lacking)
     full = wls(information)
@@ -90,6 +90,21 @@ def test_every_step_has_its_test_and_its_error_on_stretches_left_out(seed, lacki
     assert found.kept == tuple(k for k in kept if k < 8) and dropped >= 1
     assert not found.estimate.value[[k for k in range(8) if k not in kept]].any()
     assert found.estimate.value[8] != 0.0 and found.estimate.value[9] != 0.0, "friction terms and delay stay"
+
+
+@pytest.mark.parametrize("seed", [4, 10, 11])
+def test_no_more_are_dropped_than_asked_for_whatever_fails_between(seed):
+    """A parameter that the first test keeps does not count as one that is dropped."""
+    _, _, information = rows_of(seed, 0.6)
+    full = wls(information)
+    every = essential_of(information, full, confidence=0.95, most=8).steps
+    went = [step.parameter for step in every if step.dropped]
+    failed = [k for k, step in enumerate(every) if not step.dropped]
+    assert len(went) == 3 and any(step.dropped for step in every[failed[0] :])
+    for most in range(5):
+        found = essential_of(information, full, confidence=0.95, most=most)
+        assert [step.parameter for step in found.steps if step.dropped] == went[:most]
+        assert found.kept == tuple(k for k in range(8) if k not in went[:most])
 
 
 def left_out_growth(W, tau, information, weights):
