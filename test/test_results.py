@@ -97,7 +97,12 @@ def test_identify_never_replaces_its_recording(tmp_path, monkeypatch, capsys):
         assert main(["identify", "demo3", "data.npz", "-o", ".", *more]) == 2
         assert "would replace a recording" in capsys.readouterr().err
     assert digest(tmp_path / "data.npz") == before
+    vouching = []
+    monkeypatch.setattr(
+        "ros2_dynid.pipeline.committed", lambda folder, *, last: vouching.append(last) or committed(folder, last=last)
+    )
     assert main(["identify", "demo3", "data.npz", "-o", "out"]) == 0
+    assert vouching == ["model.yaml"], "the one with the digests of the others"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "data.npz", "model.yaml", "report.html", "summary.json", "tables",
     }  # fmt: skip
