@@ -52,6 +52,7 @@ from ros2_dynid.identification.validation.sampled_motion import motion_stride, s
 from ros2_dynid.identification.validation.verdict import Level, Remark
 from ros2_dynid.model.parameters import by_joint, standard_names, standard_vector
 from ros2_dynid.notes import remark
+from ros2_dynid.recording import remote_file
 from ros2_dynid.recording.read import iter_samples, load_samples
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
@@ -494,7 +495,7 @@ def test_robots_that_cannot_be_identified_say_why(tmp_path):
     assert odd.result.level == "bad" and odd.result.identified.any() and len(odd.result.rows) == 1
 
 
-def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path):
+def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path, monkeypatch):
     fsspec = pytest.importorskip("fsspec")
     bag = record(tmp_path / "a.mcap", 4, 1)
     table = tmp_path / "a.csv"
@@ -510,23 +511,22 @@ def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path):
     file = write_fleet(tmp_path, "robots: [{id: arm, robot: demo3, recordings: ['memory://plant/*.mcap']}]\n")
     run = run_fleet(file, tmp_path / "out", count=0)
     assert run.fleet.robots["arm"].recordings == 1 and not run.fleet.failed
-    # a connection that breaks is an error, not the end of a damaged bag
-    known = source("memory://plant/a.mcap")
-    broken = system.store["/plant/a.mcap"].getvalue()
-    system.pipe_file("/plant/a.mcap", broken)
+    # a connection that breaks is an error, not the end of a damaged bag, wherever it breaks
+    whole = system.store["/plant/a.mcap"].getvalue()
+    monkeypatch.setattr(remote_file, "RANGE", 4096)
+    for first, last in ((len(whole) // 3, len(whole)), (len(whole) // 3, len(whole) // 2)):
 
-    def fails(path, start=None, end=None, **more):
-        if start > len(broken) // 3:
-            raise ConnectionError("reset by peer")
-        return broken[start:end]
+        def fails(path, start=None, end=None, first=first, last=last, **more):
+            if start < last and end > first:
+                raise ConnectionError("reset by peer")
+            return whole[start:end]
 
-    original, system.cat_file = system.cat_file, fails
-    try:
+        monkeypatch.setattr(system, "cat_file", fails)
         parts._kept.clear()
-        found = map_recording(known)
-    finally:
-        system.cat_file = original
-    assert isinstance(found, Failed) and "reset by peer" in found.what
+        found = map_recording(source("memory://plant/a.mcap"))
+        assert isinstance(found, Failed) and "reset by peer" in found.what
+    monkeypatch.undo()
+    assert isinstance(map_recording(source("memory://plant/a.mcap")), Outcome)
 
 
 def test_outcomes_are_the_same_after_a_trip_through_the_store(site, tmp_path):
