@@ -67,7 +67,14 @@ def test_check_knows_joint_names_in_any_order():
     order = [2, 0, 1]
     curve = move.curve.mapped(np.eye(3)[order], np.zeros(3))
     assert check_trajectory(robot, Trajectory(tuple(robot.active_names[k] for k in order), curve)) == []
-    assert "but not in both" in str(check_trajectory(robot, Trajectory(("a", "b", "c"), move.curve))[0])
+    for k, name in enumerate(robot.active_names):  # the one that is wrong is named, first or last
+        for other, told in (("a", "a"), ("z", name)):
+            names = [other if i == k else same for i, same in enumerate(robot.active_names)]
+            (found,) = check_trajectory(robot, Trajectory(tuple(names), move.curve))
+            assert (
+                found.joint == told
+                and str(found) == f"joint {told!r} is in the trajectory or in the robot, but not in both"
+            )
 
 
 def test_torque_and_rest_are_checked():
