@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -21,7 +22,7 @@ from ros2_dynid.cli import main
 from ros2_dynid.commands import identify, mdh
 from ros2_dynid.commands.shared.flags import with_flags
 from ros2_dynid.commands.shared.terminal import Column, console_of, print_table
-from ros2_dynid.errors import Option, Text
+from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.outcome import BaseRow, Delay, IdentifyOutcome, TorqueError
 from ros2_dynid.identification.preparation.prepared import Filter
@@ -80,6 +81,34 @@ def test_what_ends_a_command_early_is_one_line_and_a_code(monkeypatch, capsys, e
     assert main(["mdh", "demo3"]) == code
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(said) and err.count("\n") == 1
+
+
+def test_texts_of_what_a_command_found_name_flags(monkeypatch, capsys):
+    found = RecordingProblem("x", "red", "still", Text("hold it: ", Option("hold", {"j1": 0})))
+    monkeypatch.setattr(mdh, "run", lambda args: found)
+    monkeypatch.setattr(mdh, "show", lambda outcome, console: print(outcome.do))
+    assert main(["mdh", "demo3"]) == 0 and capsys.readouterr().out == "hold it: --hold j1=0\n"
+    assert main(["mdh", "demo3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["do"] == "hold it: --hold j1=0"
+    monkeypatch.setattr(mdh, "run", Mock(side_effect=InputError("it moved", found.do, "a.csv")))
+    assert main(["mdh", "demo3"]) == 2
+    assert capsys.readouterr().err == "dynid mdh: a.csv: it moved; hold it: --hold j1=0\n"
+
+
+def test_a_reader_that_goes_away_is_no_error_to_tell(monkeypatch, capsys):
+    moved = []
+    monkeypatch.setattr(os, "dup2", lambda *handles: moved.append(handles))
+    for gone in ("write", "flush"):
+        pipe = Mock(
+            fileno=lambda: 77, isatty=lambda: False, encoding="utf-8", **{f"{gone}.side_effect": BrokenPipeError}
+        )
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(["mdh", "demo3", "--json"]) == 141, "as a shell calls what SIGPIPE ended"
+        ((new, old),) = moved
+        assert old == 77 and Path(f"/proc/self/fd/{new}").readlink() == Path(os.devnull)
+        os.close(new)
+        moved.clear()
+    assert capsys.readouterr().err == ""
 
 
 def on_a_terminal(*arguments: str) -> str:

@@ -12,10 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from rich.console import Console
+from rosbags.rosbag2 import Reader as Rosbag2Reader
+from rosbags.typesys import Stores, get_typestore
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.expressions import align
 from ros2_dynid.cli import main
+from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters
 from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.commands import base, excite, export, preview
 from ros2_dynid.commands.shared import terminal
@@ -36,6 +39,7 @@ from ros2_dynid.usecases.preview import PreviewRequest
 from ros2_dynid.usecases.robot_source import RobotSource
 from urdf_text import joint, link, urdf
 
+STORE = get_typestore(Stores.ROS2_JAZZY)
 NAMES = ("waist", "shoulder", "elbow")
 TABLE = ("gamma", "b", "alpha", "d", "theta", "r")
 KINDS = ("position", "velocity", "acceleration")
@@ -283,6 +287,86 @@ def test_a_law_that_a_form_does_not_know_becomes_the_nearest_plain_one(tmp_path,
     assert export._with_plain_friction(bent, None, values, "MJCF") == (bent, values, [])
 
 
+class AskedError(Exception):
+    """What was asked for is known."""
+
+
+def asked(monkeypatch, place, *words):
+    """Return the arguments that a command line gives to a function."""
+    given = []
+
+    def stop(*args, **options):
+        given.append((args, options))
+        raise AskedError
+
+    monkeypatch.setattr(place, stop)
+    with pytest.raises(AskedError):
+        main(list(map(str, words)))
+    return given[0]
+
+
+@pytest.mark.parametrize(
+    "flag", ["", "--parameters-at-run-time", "--load", "--wrench", "--float", "--tool", "--effort"]
+)
+def test_each_choice_of_code_is_passed_on_by_itself(monkeypatch, tmp_path, robot, flag):
+    fields = {"--parameters-at-run-time": "runtime", "--float": "real"}
+    value = {"--tool": "hand", "--effort": 7, "--float": "float"}.get(flag, True)
+    words = [flag, *([value] if flag in ("--tool", "--effort") else [])] if flag else []
+    place = "ros2_dynid.codegen.program.program_of"
+    args, more = asked(monkeypatch, place, "export", "demo3", "-o", tmp_path, "--name", "my arm", *words)
+    expected = ProgramOptions(**({fields.get(flag, flag.removeprefix("--")): value} if flag else {}))
+    parameters, values = chosen_parameters(robot, None)
+    assert args[0].name == "demo3" and args[1] == parameters and np.array_equal(args[2], values)
+    assert args[3] == expected and more["name"] == "my_arm"
+    assert more["about"] == ["Parameters: a priori, from the description of the robot."]
+
+
+def test_a_urdf_says_what_it_cannot_hold_of_the_law(tmp_path, capsys, arm):
+    robot = replace(load_robot(arm), friction=(FrictionTerm(2, FrictionKind.CUBIC, 0.01),))
+    used = {name: {"speed": 2.0, "load": 1.0} for name in robot.active_names}
+    made(robot, tmp_path / "model.yaml", standard=values_of(robot, 3) | {"off1": 0.25}, obtained={"used": used})
+    told = result(capsys, "export", tmp_path / "model.yaml", "--to", "urdf", "--urdf", arm, "-o", tmp_path / "out")
+    assert sum("plain friction only: Fv and Fc come closest" in note for note in told["notes"]) == 1
+    assert sum("no constant torque: off1 0.25" in note for note in told["notes"]) == 1
+    assert not any("viscous and Coulomb friction only" in note for note in told["notes"]), "none is left out then"
+
+
+def test_torques_are_of_the_robot_and_the_rows_asked_for(monkeypatch, tmp_path, capsys, robot):
+    (tmp_path / "m.csv").write_text(
+        "time,waist.position,shoulder.position,elbow.position\n0.5,0,1,2\n0.25,1,0,-1\n0.25,0,0,0\n"
+    )
+    line = ["torque", "demo3", tmp_path / "m.csv", tmp_path / "t.csv", "--static"]
+    assert result(capsys, *line)["rows"] == 3
+    q = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
+    tau = inverse_dynamics(robot, standard_vector(robot), q, 0 * q, 0 * q)
+    found = read(tmp_path / "t.csv")[1]
+    np.testing.assert_allclose(found, np.column_stack(([0.5, 0.25, 0.25], tau)), atol=1e-9)
+    flags = "--base-link a --tip-link b --hold c=1 --joint-limits l.yaml --gravity 1,2,3 --use standard"
+    args, options = asked(monkeypatch, "ros2_dynid.pipeline.robot_or_model", *line, *flags.split())
+    assert args == ("demo3",) and options == {
+        "use": "standard", "base_link": "a", "tip_link": "b", "hold": {"c": 1.0}, "joint_limits": "l.yaml",
+        "gravity": (1.0, 2.0, 3.0),
+    }  # fmt: skip
+
+
+def test_convert_takes_the_robots_joints_in_its_order_and_units_and_names_the_topic(tmp_path, capsys, robot):
+    columns = ["time", "elbow.position", "lamp.position", "waist.position", "shoulder.position"]
+    rows = [[0.1 * k, 10.0 * k, 5.0, -20.0 * k, 30.0] for k in range(4)]
+    (tmp_path / "in.csv").write_text("\n".join(",".join(map(str, row)) for row in [columns, *rows]) + "\n")
+    line = ["convert", tmp_path / "in.csv", tmp_path / "bag", "--out-topic", "/arm/states", "--angle-unit", "deg"]
+    told = result(capsys, *line, "--robot", "demo3", "--start", "0.1")
+    assert told["joints"] == list(NAMES) and told["samples"] == 3
+    with Rosbag2Reader(tmp_path / "bag") as reader:
+        messages = [(c.topic, STORE.deserialize_cdr(data, c.msgtype)) for c, _, data in reader.messages()]
+    assert {topic for topic, _ in messages} == {"/arm/states"}
+    assert [list(m.name) for _, m in messages] == [list(NAMES)] * 3
+    degrees = [[row[3], row[4], row[1]] for row in rows[1:]]
+    np.testing.assert_allclose([m.position for _, m in messages], np.radians(degrees))
+    assert result(capsys, "convert", tmp_path / "in.csv", tmp_path / "all.csv")["joints"] == [
+        "elbow", "lamp", "waist", "shoulder",
+    ]  # fmt: skip
+
+
 # --- the table of a robot
 
 
@@ -320,6 +404,16 @@ def test_base_as_latex_and_what_it_refuses(capsys):
     assert capsys.readouterr().out == told["latex"]
     assert "--seed -1 is negative" in refused(capsys, "base", "demo3", "--seed", "-1")
     assert "--only names no group" in refused(capsys, "base", "demo3", "--only", " , ")
+
+
+def test_a_gap_that_is_not_finite_is_not_told(robot):
+    found = base_parameters(robot, method="closed-form")
+    for gap, told in ((1e6, ["gap at the rank 1e+06"]), (np.inf, [])):
+        outcome = base.base_outcome(robot, replace(found, gap=gap, cond=None, S=None))
+        assert outcome.gap == (gap if told else None)
+        out = io.StringIO()
+        base.show(outcome, Console(file=out, width=120, highlight=False))
+        assert out.getvalue().splitlines()[-1 - len(robot.notes)] == ": ".join(["by closed-form", *told])
 
 
 def test_base_prints_the_set_of_the_paper():
