@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from ros2_dynid import blas
 from ros2_dynid.blas import VARIABLES, _loaded, small_matrices
 
 
@@ -75,3 +77,20 @@ def test_the_libraries_of_numpy_and_scipy_are_found():
     env = os.environ | dict.fromkeys(VARIABLES, "1")
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert set(done.stdout.strip("[]\n").replace(" ", "").split(",")) <= {"1", ""}
+
+
+def test_a_process_of_ours_has_one_thread_unless_the_user_chose_or_numpy_is_loaded(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(blas, "sys", SimpleNamespace(modules={"numpy": None}))
+    blas.one_blas_thread()
+    assert not any(name in os.environ for name in VARIABLES), "too late"
+    monkeypatch.setattr(blas, "sys", SimpleNamespace(modules={}))
+    for chosen in VARIABLES:
+        monkeypatch.setenv(chosen, "3")
+        blas.one_blas_thread()
+        assert {name: os.environ.get(name) for name in VARIABLES} == {**dict.fromkeys(VARIABLES), chosen: "3"}
+        monkeypatch.delenv(chosen)
+    monkeypatch.setattr(os, "environ", {"HOME": "/home/me"})
+    blas.one_blas_thread()
+    assert os.environ == {"HOME": "/home/me", **dict.fromkeys(VARIABLES, "1")}

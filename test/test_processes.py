@@ -157,6 +157,36 @@ def test_interrupts_are_short_or_ignored_while_a_block_runs():
         assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_an_interrupt_that_is_short_says_so_and_ends_with_its_code(monkeypatch):
+    calls = []
+    monkeypatch.setattr(processes.os, "write", lambda handle, data: calls.append((handle, data)))
+    monkeypatch.setattr(processes.os, "_exit", lambda code: calls.append(code))
+    with short_interrupts("dynid"):
+        signal.raise_signal(signal.SIGINT)
+    assert calls == [(2, b"dynid: interrupted\n"), 130]
+
+
+def test_signals_that_pile_up_block_nobody(monkeypatch):
+    pipes, before = [], {number: signal.getsignal(number) for number in processes.ENDING}
+    make = os.pipe
+    monkeypatch.setattr(processes.os, "pipe", lambda: pipes.append(make()) or pipes[0])
+    try:
+        wait, end = processes.first_signal()
+        ((reader, writer),) = pipes
+        assert os.get_blocking(reader) and not os.get_blocking(writer)
+        for number in processes.ENDING:
+            signal.raise_signal(number)
+            wait()  # each of them is heard, and ends nothing by itself
+        end()
+        wait()
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for handle in pipes[0]:
+            os.close(handle)
+
+
 @pytest.mark.parametrize("number", ["signal.SIGINT", "signal.SIGTERM", "signal.SIGHUP", ""])
 def test_the_first_signal_ends_a_wait(number):
     code = TOP + "from ros2_dynid.processes import first_signal; import os, signal; wait, end = first_signal(); "
