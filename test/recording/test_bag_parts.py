@@ -246,6 +246,11 @@ def test_topics_are_known_by_the_joints_of_their_first_messages():
     assert choose_topics(bag, ("c", "d"), None) == ("/right",)
     assert bag.read == 100, "fifty messages of each are enough"
     assert choose_topics(Listed({"/left": ("a", "b"), "/right": ("c",)}, 40), ("a", "c"), None) == ("/left", "/right")
+    three = {"/left": ("a", "b"), "/gripper": ("g",), "/right": ("c",)}
+    assert choose_topics(Listed(three, 40), ("a", "c"), None) == ("/left", "/right"), (
+        "what has none of them is not read"
+    )
+    assert choose_topics(Listed(three, 40), ("x", "y"), None) == tuple(three), "who reads them says what is missing"
     one_sided = Listed({"/left": ("a", "b"), "/right": ("c", "d")}, 1000)
     one_sided.blocks = lambda topics, inner=one_sided.blocks: (x for x in inner(topics) if x[1][0].topic == "/left")
     assert choose_topics(one_sided, ("a", "b"), None) == ("/left",) and one_sided.read < 500, (

@@ -121,3 +121,15 @@ def test_samples_that_are_late_are_put_where_they_belong(size):
     assert _lateness(samples.t) == pytest.approx(late) and late > 0.01
     assert _lateness(t) == 0.0 and _lateness(np.empty(0)) == 0.0
     assert sum(len(piece) > 0 for piece in pieces) > 400 / size / 20, "it does not wait for the end"
+
+
+@pytest.mark.parametrize("first", (True, False))
+def test_a_clock_set_back_by_hours_does_not_make_all_samples_wait(first):
+    """A recording larger than memory must not be held because its clock was set: only what is late waits."""
+    short, long = 7200.0 + np.arange(100) * 0.01, np.arange(5000) * 0.01
+    long[10::50] -= 0.045  # late by as much
+    t = np.concatenate((short, long) if first else (long + 14400.0, short))
+    samples = Samples(t, ("a",), np.arange(len(t), dtype=float)[:, None])
+    pieces = list(streamed(in_pieces(samples, 200)).pieces)
+    assert np.array_equal(np.concatenate([piece.q for piece in pieces]), ordered(samples).q)
+    assert max(len(piece) for piece in pieces) <= 300 and sum(map(len, pieces)) == 5000
