@@ -738,16 +738,25 @@ def test_a_law_brakes_at_every_speed_recorded(kind, value, viscous, fv, fc):
 # --- where priors come from
 
 
-def test_a_sister_of_another_kind_is_refused_and_terms_are_those_of_its_speed():
+def test_a_sister_of_another_kind_is_refused_and_terms_are_those_of_its_shapes():
     problem, found = fitted()
     b = len(BASE)
     terms = (
         FrictionTerm(1, FrictionKind.STRIBECK, speed=0.2),
         FrictionTerm(1, FrictionKind.STRIBECK, speed=0.4),
+        FrictionTerm(1, FrictionKind.STRIBECK, speed=0.4, of_shape=True),
         FrictionTerm(2, FrictionKind.CUBIC),
+        FrictionTerm(2, FrictionKind.POWER, exponent=2.2),
+        FrictionTerm(3, FrictionKind.POWER, exponent=1.5),
+        FrictionTerm(3, FrictionKind.CUBIC),
     )
-    layout = ColumnLayout(b, 0, 0, 3)
-    law = (FrictionTerm(1, FrictionKind.STRIBECK, 0.7, speed=0.4), FrictionTerm(2, FrictionKind.CUBIC, 0.05))
+    layout = ColumnLayout(b, 0, 0, len(terms))
+    law = (
+        FrictionTerm(1, FrictionKind.STRIBECK, 0.7, speed=0.4),
+        FrictionTerm(2, FrictionKind.CUBIC, 0.05),
+        FrictionTerm(2, FrictionKind.POWER, 0.3, exponent=1.5),  # another force than that with 2.2
+        FrictionTerm(3, FrictionKind.POWER, 0.4, exponent=1.5),
+    )
     problem = replace(problem, information=replace(problem.information, layout=layout), terms=terms)
     model = SimpleNamespace(
         robot=replace(problem.robot, friction=law),
@@ -757,7 +766,7 @@ def test_a_sister_of_another_kind_is_refused_and_terms_are_those_of_its_speed():
         covariance=np.eye(b),
     )
     told = prior_sources.model_prior(problem, model, "sister.yaml")
-    np.testing.assert_array_equal(told.mean, [*(np.arange(b) + 1.0), 0.0, 0.7, 0.05])
+    np.testing.assert_array_equal(told.mean, [*(np.arange(b) + 1.0), 0.0, 0.7, 0.0, 0.05, 0.0, 0.4, 0.0])
     np.testing.assert_allclose(told.information[:b, :b], np.eye(b))
     other = SimpleNamespace(**{**vars(model), "robot": load_robot("demo6")})
     with pytest.raises(InputError, match=r"sister\.yaml"):

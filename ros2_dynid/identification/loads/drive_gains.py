@@ -68,8 +68,7 @@ def drive_gains(
     for k in np.flatnonzero(~np.isfinite(value)):
         share, error = _one_joint(together, int(k), load, free=False)
         shares = [_one_joint(together, int(k), draw, free=False, bar=False)[0] for draw in draws]
-        doubt = float(np.std(shares)) if shares else 0.0
-        _store(value, std, int(k), share, float(np.hypot(error, doubt)))
+        _store(value, std, int(k), share, float(np.hypot(error, np.std(shares))))
     return Gains(value, std, from_mass)
 
 

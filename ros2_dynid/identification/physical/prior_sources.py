@@ -100,9 +100,9 @@ def model_prior(problem: Problem, model: IdentifiedModel, source: str) -> Prior:
     L = np.zeros((len(base), len(base)))
     L[np.ix_(known, known)] = _inverse(model.covariance[np.ix_(known, known)])
     mean, information = embedded(layout, np.where(known, model.value, base.values(robot, standard_vector(robot))), L)
-    coefficients = {(term.name, term.speed): term.coefficient for term in model.robot.friction}
+    coefficients = {(term.name, term.shape): term.coefficient for term in model.robot.friction}
     for k, term in zip(range(layout.friction.start, layout.friction.stop), problem.terms, strict=True):
-        mean[k] = coefficients.get((term.name, term.speed), 0.0)
+        mean[k] = coefficients.get((term.name, term.shape), 0.0)
     return _with_drives(problem, Prior(mean, information, source), {})
 
 
