@@ -18,6 +18,7 @@ from rosbags.typesys import Stores, get_typestore
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.expressions import align
 from ros2_dynid.cli import main
+from ros2_dynid.codec import encode
 from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters
 from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.commands import base, excite, export, preview
@@ -367,6 +368,17 @@ def test_convert_takes_the_robots_joints_in_its_order_and_units_and_names_the_to
     ]  # fmt: skip
 
 
+def test_convert_tells_what_was_repaired_and_what_was_left_out(tmp_path, capsys):
+    rows = ["0.0,1,1", "0.2,2,2", "0.1,3,3", "0.2,4,4"]
+    (tmp_path / "in.csv").write_text("\n".join(["time,a.position,a.acceleration", *rows]) + "\n")
+    told = result(capsys, "convert", tmp_path / "in.csv", tmp_path / "bag")
+    assert told["notes"] == [
+        "1 late samples were sorted in",
+        "1 samples that repeat a stamp were dropped",
+        "JointState has no accelerations: they were left out",
+    ]
+
+
 # --- the table of a robot
 
 
@@ -404,6 +416,18 @@ def test_base_as_latex_and_what_it_refuses(capsys):
     assert capsys.readouterr().out == told["latex"]
     assert "--seed -1 is negative" in refused(capsys, "base", "demo3", "--seed", "-1")
     assert "--only names no group" in refused(capsys, "base", "demo3", "--only", " , ")
+
+
+@pytest.mark.parametrize("tilting", [True, False])
+def test_base_of_a_base_that_tilts_says_why_of_that(capsys, tilting):
+    robot = load_robot("puma3")
+    flags, order = ["--tilting-base"] if tilting else [], ("rotor", "3", "2", "1")
+    told = result(capsys, "base", "puma3", "--order", ",".join(order), *flags)
+    found = base_parameters(robot, order=order, tilting_base=tilting)
+    expected = encode(base.base_outcome(robot, found, order=order, tilting_base=tilting))
+    assert {**told, "seconds": 0.0} == {**expected, "seconds": 0.0}
+    other = encode(base.base_outcome(robot, found, order=order, tilting_base=not tilting))
+    assert other != expected, "it makes a difference"
 
 
 def test_a_gap_that_is_not_finite_is_not_told(robot):
