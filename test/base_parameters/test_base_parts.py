@@ -582,6 +582,14 @@ def test_the_reasons_given():
     wrist = Robot("w", (Joint("a", 0), Joint("b", 1, PRISMATIC, alpha=QUARTER), Joint("c", 2, alpha=QUARTER)))
     found = reasons(wrist)
     assert found["YY2"].endswith("link 2 turns with link 1") and found["YY2"].startswith("acts as ZZ1")
+    along = Robot(
+        "l", (Joint("a", 0, alpha=QUARTER), Joint("b", 1, PRISMATIC), Joint("c", 2, PRISMATIC, alpha=QUARTER))
+    )
+    found = {name: reason for name, reason in reasons(along).items() if reason.startswith("acts as")}
+    moved = {name for name in found if name[:2] in ("MX", "MY", "MZ")}
+    assert moved and len(moved) < len(found), "first moments are regrouped as well, for other reasons"
+    for name, reason in found.items():
+        assert (f"link {name[-1]} turns with link {int(name[-1]) - 1}" in reason) == (name not in moved)
 
 
 def test_the_reasons_given_for_loops_and_for_drives():

@@ -1,6 +1,7 @@
 """Exported C: no warnings in C99 and C++, right numbers, harmless names."""
 
 import ctypes
+import itertools
 import re
 import shutil
 import string
@@ -64,6 +65,16 @@ def test_exports_compile_without_warning_and_check_themselves(robot, options, tm
     program = program_of(robot, *chosen_parameters(robot, None), options)
     write(tmp_path, emit_c(program))
     build_and_run(tmp_path, program.name)
+
+
+def test_reference_samples_are_what_the_generated_code_is_given():
+    """Single precision numbers for single precision code, so that its check does not see the rounding of its inputs."""
+    robot = load_robot("demo3")
+    for real, rounded in (("float", True), ("double", False)):
+        options = ProgramOptions(effort=1, real=real, load=True, wrench=True)
+        program = program_of(robot, *chosen_parameters(robot, None), options)
+        for test, name in itertools.product(program.tests, ("q", "dq", "ddq", "load", "wrench")):
+            assert np.array_equal(test[name], test[name].astype(np.float32)) == rounded
 
 
 @cache

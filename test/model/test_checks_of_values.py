@@ -322,6 +322,9 @@ def test_units_and_groups_of_every_parameter():
     assert select_groups(robot, ["offset", "rotor"]) == tuple(n for n in names if group_of(n) in ("rotor", "offset"))
     felt = declared_sensors(Robot("r", joints), "link")
     assert not {"Ia1", "Fv1", "Fc1"} & set(select_groups(felt, None)) and "off1" in select_groups(felt, None)
+    for group in groups:  # what no effort holds is in no group either
+        kept = [name for name in standard_names(felt) if group_of(name) == group and name not in not_felt(felt)]
+        assert list(select_groups(felt, [group])) == kept
     for wrong, words in ((["spring"], "'spring'"), ([], "choose from"), (["rotor", "x"], "'x'")):
         with pytest.raises(InputError, match=words):
             select_groups(robot, wrong)

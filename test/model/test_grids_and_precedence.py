@@ -116,6 +116,12 @@ def test_tools_are_the_links_behind_the_last_joints():
     assert list(robot_from_urdf_string(arm(), tip_link="bracket").tools) == ["bracket"]
     assert robot_from_urdf_string(arm(), tip_link="bracket").tools["bracket"][0] == 1
     assert [j.name for j in robot_from_urdf_string(arm(), tip_link="bracket").joints] == ["j1"]
+    two = robot_from_urdf_string(
+        arm().replace("</robot>", joint("j4", "bracket", "finger") + link("finger") + "</robot>")
+    )
+    wanted = {name: two.active_names.index(carrier) + 1 for name, carrier in
+              (("l3", "j3"), ("flange", "j3"), ("finger", "j4"))}  # fmt: skip
+    assert {name: number for name, (number, _) in two.tools.items()} == wanted, "every branch has its own end"
 
 
 def test_the_shape_of_a_friction_term():
