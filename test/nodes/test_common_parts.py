@@ -895,6 +895,32 @@ def test_the_mission_plans_rehearses_and_records(monkeypatch, capsys):
         mission(operator)._accepted("start")
 
 
+def test_the_mission_validates_on_another_plan_and_tells_all_that_it_found(monkeypatch):
+    made, excited = mission(Operator()), []
+    made._client.position = lambda: None
+    made._request.open_loop_seconds = {"slow": 2.0}
+
+    def excite(what, seed, rehearse=True):
+        excited.append((seed, rehearse))
+        return f"way {seed}", f"bag {seed}"
+
+    def identify(bags, validation):
+        assert (bags, validation) == (["bag 5"], ["bag 6"])
+        own, held = (SimpleNamespace(joint="all", rms=rms, relative=rms / 2) for rms in (0.2, 0.4))
+        return "model.yaml", ("filters",), SimpleNamespace(fit=[own], validation=[held])
+
+    made._excite, made._identify, made._payload = excite, identify, lambda bag: f"payload of {bag}"
+    module = "ros2_dynid.nodes.mission.node"
+    monkeypatch.setattr(f"{module}.tracking", lambda client, way: f"tracking along {way}")
+    monkeypatch.setattr(f"{module}.open_loop", lambda client, seconds: dict(seconds))
+    found = made.run()
+    assert excited == [(5, True), (6, False)]
+    assert (found.bags, found.validation_bags, found.model) == (("bag 5",), ("bag 6",), "model.yaml")
+    assert (found.fit["all"].rms, found.fit["all"].relative, found.validation["all"].rms) == (0.2, 0.1, 0.4)
+    assert (found.tracking, found.payload) == ("tracking along way 5", "payload of bag 5")
+    assert found.open_loop == {"slow": 2.0} and found.stages == ("filters",)
+
+
 def test_the_mission_attaches_its_payload_and_takes_it_off(monkeypatch):
     operator, weighed = Operator(), []
 

@@ -344,7 +344,11 @@ def test_a_refusal_of_the_controller_is_that_of_its_command(excitation_of):
 def test_a_deactivated_node_has_stopped_and_listens_no_more(excitation_of):
     node = excitation_of()
     assert node._machine.phase is Phase.IDLE and node._stream is not None
+    assert time.monotonic() - node._activated_at < 60.0
+    cancelled = []
+    node._planner._job.cancel = lambda: cancelled.append(True)
     node.trigger_deactivate()
+    assert cancelled == [True], "a plan that is being made ends too"
     assert node._machine.phase is Phase.INACTIVE and node._stream is None
     assert "the node is inactive" in call(node, node._start).message
     node.trigger_activate()
@@ -437,10 +441,15 @@ def test_a_trajectory_beyond_a_limit_or_too_close_is_refused(excitation_of, tmp_
     node = excitation_of()
     planning = "ros2_dynid.nodes.excitation.planning"
     saved_motion(tmp_path / "plans", ROBOT)
-    margin, near = 0.02, [0.0]
+    margin, near, seconds = 0.02, [0.0], [6.0]
     shapes = SimpleNamespace(margin=margin)
     monkeypatch.setattr(f"{planning}.robot_and_shapes", lambda source, around, planning: (None, shapes))
-    monkeypatch.setattr(f"{planning}.clearance", lambda robot, shapes, q: (near[0], "arm and wall"))
+
+    def clearance(robot, shapes, q):
+        assert robot is node._machine.robot and len(q) >= 100 * seconds[0], "a hundred poses a second"
+        return near[0], "arm and wall"
+
+    monkeypatch.setattr(f"{planning}.clearance", clearance)
     for near[0], fits in ((0.0185, False), (0.0195, True), (-0.1, False), (0.5, True)):
         answer = plan(node, file="slow.yaml")
         assert answer.success is fits, answer.message
@@ -448,6 +457,7 @@ def test_a_trajectory_beyond_a_limit_or_too_close_is_refused(excitation_of, tmp_
     fast = np.array([(0.0, -1.0, 0.0), (1.0, -0.5, 1.0), (0.0, -1.0, 0.0)])
     curve = through_points(np.array([0.0, 0.1, 0.2]), fast, np.zeros((3, 3)))
     save_trajectory(tmp_path / "plans" / "fast.yaml", Trajectory(ROBOT.active_names, curve))
+    seconds[0] = 0.2
     assert "not safe" in plan(node, file="fast.yaml").message
 
 

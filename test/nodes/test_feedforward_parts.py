@@ -177,7 +177,15 @@ def test_a_change_is_tried_first_and_then_takes_effect(spied):
     assert node.owner.background_period == 1 / 20.0 and node._predicted.rate == 30.0
     assert node.external._feeling.bandwidth == 40.0
     asked.clear()
+    waited, wait = [], node.owner.wait_until
+
+    def wait_until(states, timeout):
+        waited.append(states)
+        return wait(states, timeout)
+
+    node.owner.wait_until = wait_until
     node.set_parameters([Parameter("output", value="effort")])
+    assert waited == [frozenset(FeedforwardState) - {FeedforwardState.ENDING}], "over before the change is answered"
     assert [type(event) for event in asked] == [OptionsChanged, OptionsChanged, OutputChanged]
     assert asked[-1].stream is True
     node.set_parameters([Parameter("output", value="trajectory")])
@@ -323,6 +331,19 @@ def test_a_streamed_point_is_read_by_name(quiet):
     (event,) = machine.events
     assert isinstance(event, StreamedPoint) and event.joint_names == NAMES
     np.testing.assert_array_equal((event.q, event.dq, event.ddq), np.arange(1.0, 10.0).reshape(3, 3))
+
+
+def test_other_joints_of_the_same_number_are_read_by_their_names(quiet, monkeypatch):
+    owner, machine, _ = quiet
+    machine.streaming = True
+    for names in (NAMES, NAMES[::-1]):
+        machine.joint_names = names
+        owner._references([single(0.0)])
+        assert machine.events[-1].joint_names == names
+        assert machine.events[-1].q.tolist() == [1.0 + NAMES.index(name) for name in names]
+        waiting(monkeypatch, *states(10))
+        owner._take_states("joint_states")
+        assert machine.events[-1].q.tolist() == [10.0 + NAMES.index(name) for name in names]
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -684,6 +705,18 @@ def test_joint_states_of_others_and_without_torque_are_passed_over(felt):
     blind = [State(SIX.active_names, POSE, np.zeros(6), np.full(6, np.nan), 10**9 + k * 10**6) for k in range(3)]
     external._feel(blind)
     assert external.status == external_effort.NO_MOTION and not node.made["~/external_effort"].sent
+
+
+def test_a_driver_that_does_not_stamp_is_felt_by_when_its_joint_states_come(felt, monkeypatch):
+    external, node, _ = felt
+    clock = iter(range(10**18, 2 * 10**18, 2_000_000))
+    monkeypatch.setattr(external_effort.time, "time_ns", lambda: next(clock))
+    push = np.array([1.0, -2.0, 3.0, -0.4, 0.5, -0.6])
+    external.use(Feeling(20.0, (0.0,), ""))
+    external._feel(resting(push, 31, begin=0, period=0))
+    sent = node.made["~/external_effort"].sent[-1]
+    np.testing.assert_allclose(sent.effort, push * (1 - np.exp(-20.0 * 30 * 0.002)), rtol=1e-6)
+    assert sent.header.stamp == Time(sec=10**9, nanosec=60_000_000)
 
 
 def test_parameters_that_do_not_fit_the_robot_are_refused_and_change_nothing(felt):

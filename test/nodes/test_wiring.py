@@ -1,0 +1,237 @@
+"""How nodes are connected: topics and how they are sent, services and what they may wait for, threads, timers."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("ros2_dynid.srv")
+
+import rclpy
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from in_process import joint_state, node_of, ros, soon
+from ros2_dynid.nodes.common.fast import Stream
+from ros2_dynid.nodes.common.inbox import Inbox
+from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES
+from ros2_dynid.nodes.replay.node import ReplayNode
+from ros2_dynid.processes import own_domain
+
+BRIDGES = (
+    "bridges:\n  arm: {type: ros2_dynid/srv/SetPayload, service: driver/set_payload, link: tool,"
+    " fields: {payload.m: mass}, success: success, message: message, limits: {mass: 5.0, com: 0.5}}\n"
+)
+CLASSES = {
+    "excitation": "Excitation", "feedforward": "FeedforwardNode", "identification": "Identification", "panel": "Panel",
+    "payload_bridge": "PayloadBridge", "recorder": "Recorder", "sim_robot": "SimRobot",
+}  # fmt: skip
+LATCHED, RELIABLE, LOSSY = "latched", "reliable", "best effort"
+PUBLISHED = {
+    "excitation": {
+        "/excitation/planned": (LATCHED, 1), "/excitation_state": (LATCHED, 1), "/exciting": (LATCHED, 1),
+        "/joint_trajectory": (RELIABLE, 10),
+    },
+    "feedforward": {
+        "/dynamic_coefficients": (RELIABLE, 10), "/effort_commands": (RELIABLE, 10),
+        "/feedforward_effort": (RELIABLE, 10), "/joint_trajectory": (RELIABLE, 10),
+        "/feedforward/contact": (LATCHED, 1), "/feedforward/predicted": (LOSSY, 100),
+        "/feedforward/external_effort": (LOSSY, 100), "/feedforward/external_wrench": (LOSSY, 100),
+    },
+    "identification": {
+        "/base_parameters": (LATCHED, 1), "/drift": (LATCHED, 1), "/online_parameters": (LATCHED, 1),
+        "/identification/payload": (LATCHED, 1), "/identification/payload_std": (LATCHED, 1),
+        "/identification/predicted": (LOSSY, 100), "/identification/predicted_lower": (LOSSY, 100),
+        "/identification/predicted_upper": (LOSSY, 100),
+    },
+    "panel": {"/preview/joint_states": (RELIABLE, 10)},
+    "payload_bridge": {},
+    "recorder": {"/recording": (LATCHED, 1)},
+    "sim_robot": {
+        "/clock": (RELIABLE, 10), "/joint_states": (RELIABLE, 100), "/joint_temperatures": (RELIABLE, 100),
+        "/robot_description": (LATCHED, 1),
+    },
+}  # fmt: skip
+DESCRIPTION, STATES = {"/robot_description": (LATCHED, 1)}, {"/joint_states": (LOSSY, 2000)}
+HEARD = {
+    "excitation": DESCRIPTION | STATES,
+    "feedforward": DESCRIPTION | STATES | {
+        "/base_parameters": (LATCHED, 1), "/joint_temperatures": (LOSSY, 200), "/reference": (RELIABLE, 1000),
+    },
+    "identification": DESCRIPTION | STATES | {"/recording": (LATCHED, 1)},
+    "panel": DESCRIPTION | {
+        "/base_parameters": (LATCHED, 1), "/diagnostics": (RELIABLE, 10), "/drift": (LATCHED, 1),
+        "/excitation/planned": (LATCHED, 1), "/excitation_state": (LATCHED, 1), "/recording": (LATCHED, 1),
+        "/feedforward/external_effort": (LOSSY, 1), "/feedforward/predicted": (LOSSY, 1),
+        "/identification/predicted": (LOSSY, 1), "/joint_states": (LOSSY, 1), "/joint_trajectory": (RELIABLE, 10),
+    },
+    "payload_bridge": DESCRIPTION,
+    "recorder": STATES | {"/exciting": (LATCHED, 1)},
+    "sim_robot": DESCRIPTION | {"/effort_commands": (RELIABLE, 10), "/joint_trajectory": (RELIABLE, 10)},
+}  # fmt: skip
+OPTIONAL = {
+    "/diagnostics",
+    "/parameter_events",
+    "/dynamic_joint_states",
+    "/panel/plan_path",
+    "/controller_manager/activity",
+}
+"""Of every node, or where a package is installed."""
+SERVICES = {
+    "excitation": {"~/plan", "~/rehearse", "~/start", "~/stop"},
+    "feedforward": {"~/fill_efforts", "~/set_payload"},
+    "identification": {"~/convert_urdf", "~/get_base_parameters", "~/identify_payload", "~/identify_recording"},
+    "panel": set(),
+    "payload_bridge": {"~/send"},
+    "recorder": {"~/start", "~/stop", "~/save_buffer"},
+    "sim_robot": {"~/set_payload", "~/emergency_stop"},
+}
+WAITING = {"~/plan", "~/identify_payload", "~/identify_recording", "~/send"}
+"""Services that wait for a job or for another node: others must be answered meanwhile."""
+TIMERS = {"recorder": [0.25], "identification": [0.2], "feedforward": [1.0], "sim_robot": [1.0]}
+"""Beside those of all nodes: diagnostics and priority, once a second."""
+
+
+def made(node, tmp_path):
+    """Return a node of this kind that is active and knows no robot."""
+    (tmp_path / "bridges.yaml").write_text(BRIDGES)
+    options = {
+        "excitation": {"folder": tmp_path},
+        "feedforward": {"priority": 0},
+        "identification": {
+            "recordings_folder": tmp_path,
+            "models_folder": tmp_path,
+            "online": "true",
+            "payload": "true",
+        },
+        "panel": {"port": 0},
+        "payload_bridge": {"driver": "arm", "bridges_file": tmp_path / "bridges.yaml"},
+        "recorder": {"folder": tmp_path},
+        "sim_robot": {"publish_clock": "true"},
+    }
+    module = importlib.import_module(f"ros2_dynid.nodes.{node}.node")
+    return node_of(getattr(module, CLASSES[node]), robot='""', **options[node])
+
+
+def kept(entities):
+    """Return how topics are sent, by name."""
+    found = {}
+    for entity in entities:
+        qos = entity.qos_profile
+        lossy = qos.reliability is ReliabilityPolicy.BEST_EFFORT
+        latched = qos.durability is DurabilityPolicy.TRANSIENT_LOCAL
+        found[entity.topic_name] = (LOSSY if lossy else LATCHED if latched else RELIABLE, qos.depth)
+    return found
+
+
+@pytest.mark.parametrize("node", CLASSES)
+def test_a_node_has_its_topics_services_and_timers(node, tmp_path):
+    with made(node, tmp_path) as there:
+        for entities, table in ((there.publishers, PUBLISHED[node]), (there.subscriptions, HEARD[node])):
+            found = kept(entities)
+            assert table.items() <= found.items()
+            assert found.keys() - table.keys() <= OPTIONAL
+        services = {service.srv_name: service.callback_group for service in there.services}
+        assert {name for name in services if name.startswith("~/")} >= SERVICES[node]
+        for name in SERVICES[node]:
+            assert isinstance(services[name], ReentrantCallbackGroup) is (name in WAITING), name
+        assert all(isinstance(client.callback_group, ReentrantCallbackGroup) for client in there.clients)
+        periods = sorted(timer.timer_period_ns / 1e9 for timer in there.timers)
+        assert periods == sorted([1.0, 1.0, *TIMERS.get(node, [])])
+        if node == "excitation":
+            assert services["~/start"] is services["~/rehearse"], "one after the other"
+            assert services["~/stop"] not in (services["~/start"], services["~/plan"], there.default_callback_group)
+
+
+@pytest.mark.parametrize("node", CLASSES)
+def test_a_node_that_waits_in_a_callback_has_threads_for_the_others(node, monkeypatch):
+    module, asked = importlib.import_module(f"ros2_dynid.nodes.{node}.node"), []
+    monkeypatch.setattr(module, "run", lambda kind, threads=1: asked.append((kind, threads)) or 0)
+    assert module.main() == 0
+    threads = {"excitation": 4, "identification": 4, "payload_bridge": 4, "panel": 8}.get(node, 1)
+    assert asked == [(getattr(module, CLASSES[node]), threads)]
+
+
+def test_a_replay_loses_nothing():
+    with ros():
+        node = ReplayNode(clock=True, topic="/again")
+        node._publisher("/joint_states")
+        found = kept(node.publishers)
+        assert found["/clock"] == found["/again"] == (RELIABLE, 1000) and "/joint_states" not in found
+        node.destroy_node()
+
+
+def test_a_stream_takes_every_message_in_order_until_it_is_closed():
+    with ros():
+        node, came = rclpy.create_node("streaming"), []
+        stream = Stream(node, JointState, "joint_states", came.append, JOINT_STATES, rest=0.002)
+        publisher = node.create_publisher(JointState, "joint_states", COMMANDS)
+        soon(lambda: publisher.get_subscription_count() == 1, "the connection")
+        sent = [joint_state(("a",), (k,), stamp=k) for k in range(5)]
+        for data in sent:
+            publisher.publish(data)
+        soon(lambda: len(came) == 5, "the messages")
+        assert came == sent
+        stream.close()
+        assert not list(node.subscriptions) and not stream._thread.is_alive()
+        node.destroy_node()
+
+
+def test_an_inbox_keeps_the_order_of_those_who_ask():
+    inbox, done, threads = Inbox(), [], []
+    for k in range(3):
+        threads.append(threading.Thread(target=inbox.do, args=(lambda k=k: done.append(k), 30.0)))
+        threads[-1].start()
+        soon(lambda k=k: len(inbox._waiting) == k + 1, "the question")
+    inbox.empty()
+    for thread in threads:
+        thread.join()
+    assert done == [0, 1, 2]
+
+
+ENDING = """
+import sys
+from rclpy.node import Node
+from ros2_dynid.errors import InputError
+from ros2_dynid.nodes.common.spin import run
+
+class Ends(Node):
+    def __init__(self):
+        if sys.argv[1] == "refuses":
+            raise InputError("no such driver", "choose one")
+        super().__init__("ends")
+        self.create_timer(0.01, self.tick)
+
+    def tick(self):
+        raise ValueError("oh")
+
+    def close(self):
+        print("closed", flush=True)
+
+sys.exit(run(Ends))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "out", "said"),
+    [("fails", 1, "closed\n", "ValueError: oh\n"), ("refuses", 2, "", "no such driver; choose one\n")],
+)
+def test_a_node_that_fails_is_closed_and_says_so_by_its_exit_code(how, code, out, said):
+    with own_domain() as environment:
+        ended = subprocess.run(
+            [sys.executable, "-c", ENDING, how],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (ended.returncode, ended.stdout) == (code, out)
+    assert said in ended.stderr and "Traceback" not in ended.stderr
