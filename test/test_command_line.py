@@ -18,6 +18,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text as RichText
 
+from ros2_dynid import cli
 from ros2_dynid.cli import main
 from ros2_dynid.commands import identify, mdh
 from ros2_dynid.commands.shared.flags import with_flags
@@ -50,6 +51,15 @@ def test_without_json_an_error_is_on_stderr_only(capsys):
     assert main(["mdh", "there/is/no.urdf"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
+
+
+def test_blas_is_told_before_a_command_runs(monkeypatch):
+    calls = []
+    monkeypatch.setattr(cli, "one_blas_thread", lambda: calls.append("told"))
+    monkeypatch.setattr(cli, "build_parser", Mock(side_effect=lambda: calls.append("parsed") or 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        main(["mdh", "demo3"])
+    assert calls == ["told", "parsed"]
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])

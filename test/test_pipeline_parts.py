@@ -83,6 +83,23 @@ def test_sensors_are_those_declared(robot, sensor):
     ]
 
 
+@pytest.mark.parametrize("sensor", ["auto", "link"])
+def test_recordings_are_read_as_efforts_of_the_sensors_declared(monkeypatch, robot, sensor):
+    class AskedError(Exception):
+        pass
+
+    def read_problem(robot, recordings, options, report):
+        asked.append(([joint.felt for joint in robot.joints], recordings, options))
+        raise AskedError
+
+    asked, options = [], IdentifyOptions(sensor=sensor)
+    monkeypatch.setattr(pipeline, "read_problem", read_problem)
+    with pytest.raises(AskedError):
+        pipeline.identify(robot, ["a", SOME], options=options)
+    expected = pipeline.sensing(robot, options)
+    assert asked == [([joint.felt for joint in expected.joints], ["a", SOME], options)]
+
+
 # --- loads
 
 

@@ -140,12 +140,22 @@ def test_an_end_that_nothing_holds_comes_with_its_code():
 
 def interrupted(block: str) -> tuple[int, str]:
     """Return the code and the words of a process that gets SIGINT inside a block."""
-    code = f"{TOP}from ros2_dynid import processes; import os, signal\nwith {block}:\n    os.kill(os.getpid(), 2)\n"
+    code = f"{TOP}from ros2_dynid import processes; import os, signal; signal.signal(2, signal.default_int_handler)\n"
+    code += f"with {block}:\n    os.kill(os.getpid(), 2)\n"
     code += "print(signal.getsignal(2) is signal.default_int_handler)"
     done = subprocess.run([*LIGHT, code], capture_output=True, text=True, check=False)
     return done.returncode, done.stderr + done.stdout
 
 
+@pytest.fixture
+def interruptible():
+    """Let SIGINT interrupt, however the tests were started: in the background a shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupts_are_short_or_ignored_while_a_block_runs():
     assert interrupted("processes.short_interrupts('dynid')") == (130, "dynid: interrupted\n")
     assert interrupted("processes.ignored_interrupts()") == (0, "True\n")

@@ -214,6 +214,9 @@ def test_results_are_never_written_over_an_input_or_what_is_to_stay(tmp_path):
     with pytest.raises(InputError, match=r"this exists already; .*overwrite: true") as caught:
         check_place(tmp_path, names, inputs=[], overwrite=False)
     assert caught.value.source == str(tmp_path / "model.yaml")
+    for name in ("data.npz", "file", "sub"):
+        with pytest.raises(InputError, match="this exists already"):
+            check_place(tmp_path, ["new.yaml", name], inputs=[], overwrite=False)
     check_place(tmp_path, names, inputs=[tmp_path / "sub/other.npz"], overwrite=True)
     check_place(tmp_path, ["new.yaml"], inputs=[tmp_path / "data.npz"], overwrite=False)
     check_place(tmp_path / "none", names, inputs=[tmp_path / "data.npz"], overwrite=False)

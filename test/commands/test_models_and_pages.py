@@ -253,6 +253,33 @@ def test_a_urdf_gets_the_standard_parameters_and_the_drives_of_the_base_ones(tmp
     assert "no standard parameters; identify with --standard" in refused(capsys, *line, "--urdf", arm)
     made(robot, tmp_path / "model.yaml", consistent=found)
     assert result(capsys, *line, "--urdf", arm)["parameters"] == pytest.approx({**known, **found})
+    other = values_of(robot, 7)
+    for serve, served in (("base", found), ("consistent", other)):
+        made(robot, tmp_path / "model.yaml", standard=found, consistent=other, serve=serve)
+        assert result(capsys, *line, "--urdf", arm)["parameters"] == pytest.approx(served)
+
+
+@pytest.mark.parametrize("how", ["link", "hard link", "way round"])
+def test_the_urdf_that_is_read_is_never_replaced_whatever_it_is_called(tmp_path, capsys, arm, how):
+    (tmp_path / "out").mkdir()
+    source, target = arm, tmp_path / "out"
+    if how == "link":
+        (target / "arm.urdf").symlink_to(arm)
+    elif how == "hard link":
+        (target / "arm.urdf").hardlink_to(arm)
+    else:
+        source, target = tmp_path / "out" / ".." / "arm.urdf", tmp_path
+    assert "this is the URDF that is read" in refused(capsys, "export", source, "--to", "urdf", "-o", target)
+    assert arm.read_text() == ARM
+
+
+def test_a_urdf_is_updated_for_the_chain_asked_for(monkeypatch, tmp_path, arm):
+    flags = ["--base-link", "one", "--tip-link", "three", "--hold", "wrist=0.5"]
+    place = "ros2_dynid.codegen.urdf_export.updated_urdf"
+    args, options = asked(monkeypatch, place, "export", arm, "--to", "urdf", "-o", tmp_path / "out", *flags)
+    chain = {"base_link": "one", "tip_link": "three", "hold": {"wrist": 0.5}}
+    assert args[0] == ARM.encode() and args[1].active_names == load_robot(arm, **chain).active_names
+    assert args[2] == dict(args[1].parameters) and options == {"source": str(arm), **chain}
 
 
 def test_mjcf_is_that_of_the_chain_asked_for(tmp_path, capsys, arm):
@@ -342,6 +369,7 @@ def test_torques_are_of_the_robot_and_the_rows_asked_for(monkeypatch, tmp_path, 
     tau = inverse_dynamics(robot, standard_vector(robot), q, 0 * q, 0 * q)
     found = read(tmp_path / "t.csv")[1]
     np.testing.assert_allclose(found, np.column_stack(([0.5, 0.25, 0.25], tau)), atol=1e-9)
+    assert (tmp_path / "t.csv").read_text().endswith("\n"), "another line may follow"
     flags = "--base-link a --tip-link b --hold c=1 --joint-limits l.yaml --gravity 1,2,3 --use standard"
     args, options = asked(monkeypatch, "ros2_dynid.pipeline.robot_or_model", *line, *flags.split())
     assert args == ("demo3",) and options == {
@@ -541,6 +569,16 @@ def test_progress_is_for_those_who_look(monkeypatch, capsys):
     assert capsys.readouterr().err == "  0 %  reading\n 76 %  fitting\n100 %  reading\n"
     with terminal.progress_bar(no_color=False) as tell:
         tell("[bold]fitting", 0.5)
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-color"]])
+def test_colours_are_written_unless_they_are_not_wanted(monkeypatch, capsys, flags):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(["mdh", "demo3", *flags]) == 0
+    out = capsys.readouterr().out
+    assert ("\x1b[" in out) is (not flags) and "shoulder" in out
 
 
 def test_a_table_too_wide_for_the_terminal_is_told_in_lines():
