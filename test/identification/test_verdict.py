@@ -215,6 +215,9 @@ def test_problems_come_first():
     order = [Level.PROBLEM, Level.WARNING, Level.GOOD, Level.NOTE]
     ranks = [order.index(level) for level in levels(bad)]
     assert ranks == sorted(ranks) and len(set(ranks)) == 3
+    # a part that is not excited, a poor condition, a good error, the count of what is known: all four kinds
+    mixed = replace(FINE, parameters=(Fv, replace(Ia, std=None)), cond=400.0)
+    assert levels(mixed) == order
 
 
 def test_evidence_of_a_simulation_has_the_joints_own_numbers():
