@@ -97,6 +97,16 @@ def test_all_are_asked_to_end_and_those_that_do_not_are_killed_with_their_childr
     assert has_ended(child) and signal.getsignal(signal.SIGINT) is before
 
 
+def test_they_are_gone_with_us_whatever_ends_us(tmp_path, modules):
+    code = TOP + "from ros2_dynid.processes import Processes; from pathlib import Path; import time; "
+    code += f"all_ = Processes(Path({str(tmp_path)!r}), {modules!r}); one = all_.start('one', ['polite'], talk=True); "
+    code += "one.stdout.readline(); print(one.pid, flush=True); time.sleep(600)"
+    with subprocess.Popen([*LIGHT, code], stdout=subprocess.PIPE) as us:
+        pid = int(us.stdout.readline())
+        us.kill()
+    assert has_ended(pid)
+
+
 def _impatient(wait, timeout=None):
     if timeout is not None:
         raise subprocess.TimeoutExpired("deaf", timeout)

@@ -67,6 +67,8 @@ def test_check():
     assert "elbow red -1.25 .. 2.5 62 % 3.25 10.5 20.2" in lines
     assert "wrist green - .. - - - -" in lines
     assert lines[-3:] == ["red elbow: stands still", "move it", "note: n1"]
+    still = JointCheck("knee", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    assert "knee green 0 .. 0 0 % 0 0 0" in printed(check, checked(joints=(still,))), "nothing is not unknown"
 
 
 def test_check_names_forty_problems_and_counts_the_rest():
@@ -364,6 +366,7 @@ def _without_friction(robot):
     [
         ([f"{n}.position" for n in NAMES], [0, 0, 0], [], "the table has no velocity"),
         ([f"{n}.position" for n in NAMES], [0, math.nan, 0], ["--static"], "shoulder.position is missing or not finite in row 2"),  # noqa: E501
+        ([f"{n}.position" for n in NAMES], [0, 0, math.inf], ["--static"], "elbow.position is missing or not finite in row 2"),  # noqa: E501
         ([f"{n}.position" for n in NAMES], [0, 0, 0], ["--static", "--std"], "a priori parameters have no error bars"),
     ],
 )  # fmt: skip
