@@ -145,6 +145,20 @@ def test_an_end_that_nothing_holds_comes_with_its_code():
         assert subprocess.run([*LIGHT, code.format(seconds, sleeps)], check=False, timeout=60).returncode == ends
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.25, 1.0, 90.75])
+def test_the_kernels_timer_is_set_once_to_the_time_asked_for(monkeypatch, seconds):
+    made, set_ = [], []
+    monkeypatch.setattr(
+        processes._libc, "timer_create", lambda clock, event, timer: made.append((clock, event[0])) or 0
+    )
+    monkeypatch.setattr(
+        processes._libc, "timer_settime", lambda timer, flags, when, old: set_.append((flags, list(when)))
+    )
+    processes.exit_after(seconds, 7)
+    assert made == [(time.CLOCK_MONOTONIC, 7)]
+    assert set_ == [(0, [0, 0, int(seconds), round(1e9 * (seconds - int(seconds)))])], "no interval, then s and ns"
+
+
 # --- signals
 
 
