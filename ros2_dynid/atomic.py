@@ -60,9 +60,7 @@ def put_in_place(new: Path, path: Path, *, overwrite: bool) -> None:
     try:
         try:
             os.link(new, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a filesystem without links: take the name first, which only one can, then replace that
+        except OSError:  # taken, or a filesystem without links: take the name, which only one can, then replace that
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
             new.replace(path)
         else:
