@@ -35,6 +35,7 @@ from ros2_dynid.nodes.common.fast import Ticker, guarded
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import reference_of, reference_points, trajectory_message
 from ros2_dynid.nodes.common.parameters import Described, Settable
+from ros2_dynid.nodes.common.priority import raise_priority
 from ros2_dynid.nodes.common.rclpy_private import RclpyError, check_rclpy
 from ros2_dynid.nodes.common.robot_finder import RobotFinder
 from ros2_dynid.nodes.mission import driving
@@ -468,6 +469,24 @@ def test_a_ticker_keeps_its_period_and_makes_up_for_no_pause(monkeypatch):
     np.testing.assert_allclose(clock.ticks, expected, atol=1e-9)
 
 
+def test_a_priority_is_that_of_every_thread_and_of_no_process_started_later(monkeypatch):
+    asked = []
+
+    def schedule(thread, policy, parameter):
+        asked.append((thread, policy, parameter.sched_priority))
+
+    monkeypatch.setattr(os, "sched_setscheduler", schedule)
+    assert raise_priority(40)
+    assert {thread for thread, _, _ in asked} >= {os.getpid()}
+    assert {(policy, priority) for _, policy, priority in asked} == {(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 40)}
+
+    def refuses(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuses)
+    assert not raise_priority(40)
+
+
 # --- replay
 
 
@@ -535,6 +554,7 @@ def step(node, count):
 
 def test_joint_states_are_those_of_the_robot_with_its_stamps(simulated):
     node = simulated
+    assert (node._pace.period_ns, node._pace.most) == (2_000_000, 100)
     before = node._pace.stamp
     step(node, 3)
     sent = node._states.sent
@@ -592,6 +612,7 @@ def test_commands_reach_the_robot_in_its_order_and_at_their_time(simulated, monk
     node._on_trajectory(trajectory_message(way, Time(sec=at // 10**9, nanosec=at % 10**9)))
     name, points, delay = done.pop()
     assert name == "follow" and delay == pytest.approx(1.5) and points.joint_names == NAMES
+    assert node._pace.most == 10_000, "from the first trajectory on, no time is dropped"
     np.testing.assert_array_equal(points.q, np.arange(6.0).reshape(2, 3))
     node._on_trajectory(trajectory_message(way))
     assert done.pop()[2] == 0.0

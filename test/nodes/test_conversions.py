@@ -94,6 +94,8 @@ def test_what_a_trajectory_lacks_stays_lacking():
         (lambda m: m.points.clear(), "no points"),
         (lambda m: setattr(m.points[1], "positions", [0.0, 0.0]), r"positions have lengths \[2, 3\]"),
         (lambda m: setattr(m.points[1], "velocities", []), r"velocities have lengths \[0, 3\]"),
+        (lambda m: [setattr(p, "velocities", [0.0, 0.0]) for p in m.points], r"velocities have lengths \[2\]; give 3"),
+        (lambda m: [setattr(p, "effort", [0.0] * 4) for p in m.points], r"effort have lengths \[4\]; give 3"),
         (lambda m: [setattr(point, "positions", []) for point in m.points], "no positions"),
         (lambda m: setattr(m, "joint_names", ["waist", "shoulder", "wrist"]), "wrist|elbow"),
         (lambda m: setattr(m, "joint_names", ["waist", "shoulder"]), "elbow"),

@@ -151,6 +151,10 @@ def test_joint_states_reach_the_machine_in_its_order_with_their_own_time(excitat
     assert (came[-1].now, came[-1].measured_at) == (5.0, pytest.approx(4.9))
     node._on_state(joint_state(names, (3, 1, 2), stamp=5_200_000_000))
     assert came[-1].now == pytest.approx(5.2), "simulated time is at least that of what was measured"
+    node.now_ns = lambda: 905_300_000_000
+    node._on_state(joint_state(names, (3, 1, 2), stamp=905_250_000_000))
+    assert came[-1].now < 10.0, "a simulated clock that leaps does not take the motion with it"
+    assert came[-1].measured_at == pytest.approx(came[-1].now, abs=0.1), "nor do the stamps"
 
 
 # --- start and rehearsal
@@ -271,6 +275,27 @@ def test_a_start_is_refused_for_every_reason_and_nothing_leaves(ready):
     node._owner.ask = lambda make: ExcitationOutcome(False, "the robot is not at rest")
     machine.robot, machine.where = plan.robot, lambda now: START
     refused("the robot is not at rest")
+
+
+def test_a_stop_while_a_start_is_prepared_holds(ready):
+    """What is sent to the machine tells how many stops there were when the preparation began."""
+    node = ready
+
+    def check(name):
+        node._machine.stops += 1
+        return ""
+
+    node._controllers.check = check
+    assert call(node, node._start).success
+    assert node.started[-1].motion.stops == 4 and node._machine.stops == 5
+
+
+def test_what_leaves_keeps_its_delay_and_number(excitation_of):
+    node, sent = excitation_of(), []
+    node._sender = SimpleNamespace(send=lambda *args: sent.append(args), problem=lambda: "", name="")
+    before = time.monotonic()
+    assert before <= node._send("points", 0.25, 7) <= time.monotonic(), "the time that it was sent at"
+    assert sent == [("points", 0.25, 7)]
 
 
 def test_a_new_robot_makes_the_plan_void(ready):

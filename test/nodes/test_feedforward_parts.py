@@ -221,6 +221,14 @@ def test_it_listens_while_it_is_active_and_ends_before_it_is_not(spied):
     assert node.owner is None and not owner._thread.is_alive() and not external._thread.is_alive()
 
 
+def test_a_configure_that_failed_leaves_no_thread(tmp_path):
+    with node_of(FeedforwardNode, robot="demo3", model=tmp_path / "missing.yaml", priority=0) as node:
+        owner, external = node.owner, node.external
+        assert owner is not None and not node._configured, "the model is not there"
+        node.trigger_configure()
+        assert node.owner is not owner and not owner._thread.is_alive() and not external._thread.is_alive()
+
+
 @pytest.mark.parametrize(
     ("status", "level", "message"),
     [
@@ -476,6 +484,21 @@ def test_what_others_ask_is_answered_by_the_thread():
         assert not owner.wait_until(frozenset({FeedforwardState.STOPPED}), 30.0), "nobody is left to get there"
 
 
+def test_the_background_comes_in_its_own_period(quiet, monkeypatch):
+    owner, machine, _ = quiet
+    clock, machine.told = SimpleNamespace(now=100.0), 0
+
+    def wait(subscription, seconds):
+        clock.now += 0.01
+        owner._running = clock.now < 100.995
+
+    monkeypatch.setattr("ros2_dynid.nodes.feedforward.owner.time.monotonic", lambda: clock.now)
+    owner._waiter = SimpleNamespace(wait=wait)
+    owner._running, owner._background_due, owner.background_period = True, 0.0, 0.25
+    owner._run()
+    assert machine.told == 4, "at 0.01, 0.26, 0.51 and 0.76 s"
+
+
 def test_an_error_of_ours_ends_in_gravity_and_then_the_node(monkeypatch):
     ended = []
     monkeypatch.setattr("ros2_dynid.nodes.feedforward.owner.os.kill", lambda pid, number: ended.append(number))
@@ -696,6 +719,18 @@ def test_a_contact_is_told_when_it_begins_and_when_it_ends(felt):
     np.testing.assert_allclose(found / found[2], push / push[2], atol=1e-6)
     external._feel(resting(np.zeros(6), 200, begin + 100 * 2_000_000))
     assert [message.contact for message in contacts] == [True, False]
+
+
+def test_a_contact_is_judged_by_the_time_of_each_sample(felt, monkeypatch):
+    external, _, _ = felt
+    external._feel(resting(np.zeros(6), 5))
+    steps, senses = [], external._senses
+    update = senses.contacts.update
+    monkeypatch.setattr(senses.contacts, "update", lambda *args: steps.append(args[2]) or update(*args))
+    stamps = 1_008_000_000 + np.cumsum([1_000_000, 2_000_000, 3_000_000])
+    samples = [resting(np.zeros(6), 1, int(stamp))[0] for stamp in stamps]
+    external._feel(samples)
+    assert steps == pytest.approx([0.001, 0.002, 0.003])
 
 
 def test_joint_states_of_others_and_without_torque_are_passed_over(felt):
