@@ -101,7 +101,9 @@ def test_identify_never_replaces_its_recording(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         "ros2_dynid.pipeline.committed", lambda folder, *, last: vouching.append(last) or committed(folder, last=last)
     )
-    assert main(["identify", "demo3", "data.npz", "-o", "out"]) == 0
+    assert main(["identify", "demo3", "data.npz", "-o", "out", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["model"], told["report"]) == ("out/model.yaml", "out/report.html"), "where they are at the end"
     assert vouching == ["model.yaml"], "the one with the digests of the others"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "data.npz", "model.yaml", "report.html", "summary.json", "tables",
