@@ -255,13 +255,16 @@ def _obj(data: bytes) -> Array | None:
     if points is None:
         return None
     corners = points[:, 0]
-    triangles = []
+    triangles, above = [], 0
     try:
         for line in data.splitlines():
             words = line.split()
+            above += words[:1] == [b"v"]
             if words[:1] == [b"f"]:
                 index = [int(word.split(b"/")[0]) for word in words[1:]]
-                place = [k - 1 if k > 0 else len(corners) + k for k in index]
+                place = [above + k if k < 0 else k - 1 for k in index]  # below 0: back from the last one above
+                if min(place, default=0) < 0:
+                    return None
                 triangles += [[place[0], place[k], place[k + 1]] for k in range(1, len(place) - 1)]
         return corners[np.array(triangles, dtype=int)] if triangles else None
     except (ValueError, IndexError):

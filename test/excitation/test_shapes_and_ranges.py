@@ -60,8 +60,14 @@ def test_triangles_of_files(tmp_path):
         np.testing.assert_allclose(shapes.read_triangles(tmp_path / name), wanted)
     (tmp_path / "quad.obj").write_text(vertices + "f 1 2 3 4\n")
     np.testing.assert_allclose(shapes.read_triangles(tmp_path / "quad.obj"), CORNERS[[[0, 1, 2], [0, 2, 3]]])
+    first, last = vertices.splitlines()[:3], vertices.splitlines()[3:]
+    (tmp_path / "parts.obj").write_text("\n".join([*first, "f -3 -2 -1", *last, "f -1 1 -2", "f"]))
+    seen = CORNERS[[[0, 1, 2], [len(CORNERS) - 1, 0, len(CORNERS) - 2]]]
+    np.testing.assert_allclose(shapes.read_triangles(tmp_path / "parts.obj"), seen, err_msg="back from the face")
     for name, data in (
         ("x.dae", b"<x/>"),
+        ("before.obj", (vertices + f"f -1 -2 -{len(CORNERS) + 1}\n").encode()),
+        ("zero.obj", ("\n".join([*first, "f 0 1 2", *last])).encode()),
         ("short.stl", bytes(83)),
         ("none.obj", vertices.encode()),
         ("far.obj", (vertices + "f 1 2 9\n").encode()),
