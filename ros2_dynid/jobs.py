@@ -138,8 +138,9 @@ class Job(Generic[Request, AnyOutcome]):
         waiting, ready = b"", select.poll()
         ready.register(self._reader, select.POLLIN)
         while True:
+            ended = self._process.poll() is not None  # asked first: all that it said is in the pipe by then
             if not ready.poll(1e3 * LOOK_SECONDS):
-                if self._process.poll() is not None:
+                if ended:
                     return
                 continue
             data = os.read(self._reader, 1 << 16)

@@ -183,6 +183,21 @@ os._exit(4)
         os.killpg(job._process.pid, signal.SIGKILL)  # the child is still there, and was not waited for
 
 
+def test_an_answer_is_not_lost_if_the_process_ends_just_after_it_was_silent(process, monkeypatch):
+    monkeypatch.setattr(jobs, "LOOK_SECONDS", 0.001)
+    process("""time.sleep(0.02); tell({"result": {"text": "done"}})""")
+    job = Job(ODD, Wish(1))
+    look = job._process.poll
+
+    def look_late() -> int | None:
+        """Look at the process as a busy computer may: by then it has answered and ended."""
+        job._process.wait()
+        return look()
+
+    monkeypatch.setattr(job._process, "poll", look_late)
+    assert job.wait() == Answer("done")
+
+
 def test_a_process_that_cannot_be_started_is_one_line(monkeypatch):
     monkeypatch.setattr(jobs.sys, "executable", "/nowhere/python")
     before = handles()
