@@ -76,6 +76,7 @@ def test_check_names_forty_problems_and_counts_the_rest():
     lines = printed(check, checked(problems=many, notes=()))
     assert sum(line.startswith("yellow gap") for line in lines) == 40
     assert lines[-1] == "... and 1 more problems, see --json"
+    assert not any("more problems" in line for line in printed(check, checked(problems=many[:40], notes=())))
     assert "more" not in printed(check, checked(problems=many[:40], notes=()))[-1]
 
 
@@ -300,6 +301,9 @@ def test_fleet_names_first_what_needs_attention():
     lines = printed(fleet, many)
     assert "... and 3 more robots on the page" in lines and sum(line.startswith("r0") for line in lines) == 40
     assert "43 robots" in lines
+    just = FleetOutcome({f"r{k:03d}": one("good") for k in range(40)}, (), failed[:40], (), "i", "f", 1, 1, 1)
+    lines = printed(fleet, just)
+    assert sum(line.startswith(("r0", "not used")) for line in lines) == 80 and not any("..." in line for line in lines)
 
 
 def test_report():
