@@ -53,6 +53,20 @@ def test_without_json_an_error_is_on_stderr_only(capsys):
     assert out == "" and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "gravity"),
+    [("-9.81,0,0", (-9.81, 0, 0)), ("-.5,-1,2", (-0.5, -1, 2)), ("-inf,1,2", (-np.inf, 1, 2)), ("0,-2,0", (0, -2, 0))],
+)
+def test_a_list_that_begins_with_a_minus_is_a_value(text, gravity):
+    assert cli.build_parser().parse_args(["mdh", "demo3", "--gravity", text]).gravity == gravity
+
+
+def test_a_word_that_begins_with_a_minus_is_an_option(capsys):
+    for word in ("-x", "-informal", "--gravityy"):
+        assert main(["mdh", "demo3", "--gravity", word]) == 2
+        assert "expected one argument; see dynid mdh --help" in capsys.readouterr().err
+
+
 def test_blas_is_told_before_a_command_runs(monkeypatch):
     calls = []
     monkeypatch.setattr(cli, "one_blas_thread", lambda: calls.append("told"))

@@ -77,11 +77,11 @@ def handles() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_a_job_is_told_its_request_and_tells_its_progress_and_outcome(process, monkeypatch):
+def test_a_job_is_told_its_request_and_tells_its_progress_and_outcome(process, monkeypatch, capfd):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     process("""
 wanted = json.load(sys.stdin)
-print("a library says hello")
+print("a library says hello", flush=True)
 tell({"stage": "starting", "progress": 0})
 for line in ("no JSON", "[1, 2]", '"text"', '{"stage": 3, "progress": 0.5}', '{"stage": "x", "progress": "half"}'):
     tell(line)
@@ -96,6 +96,8 @@ tell({"error": "nobody listens any more"})
     assert json.loads(found.text) == [{"use_case": "odd", "request": {"number": 7}}, "1", True, True]
     assert seen == [("starting", 0.0), ("half", 0.5)] and all(type(done) is float for _, done in seen)
     assert not job.cancelled and has_ended(job._process.pid)
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("a library says hello\n"), "its log is where ours is"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert json.loads(Job(ODD, Wish(7)).wait().text)[1] == "3", "as the user has it"
 
