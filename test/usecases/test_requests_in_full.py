@@ -214,6 +214,27 @@ def test_identify_passes_all_on_and_keeps_the_preview(monkeypatch, tmp_path):
     assert len(calls) == 3
 
 
+def test_a_request_that_says_no_more_than_it_must_asks_for_nothing_more(asked, monkeypatch):
+    calls = spied(monkeypatch, "ros2_dynid.pipeline.identify", SimpleNamespace(outcome=None))
+    identify(IdentifyRequest(DEMO, ("a",)))
+    assert calls[0][1] == {
+        "options": IdentifyOptions(), "validate": (), "output": None, "overwrite": False, "command": "",
+        "progress": None, "cancelled": None,
+    }  # fmt: skip
+    plain = {"link": None, "options": IdentifyOptions(), "progress": None, "cancelled": None}
+    payload(PayloadRequest(DEMO, ("e",), ("l",)))
+    assert asked["identify_payloads"][1] == {**plain, "free": False}
+    gains(GainsRequest(DEMO, ("e",), ("l",), 2.5))
+    assert asked["identify_gains"][1] == {
+        "load": None, "options": IdentifyOptions(), "progress": None, "cancelled": None,
+    }  # fmt: skip
+    monkeypatch.setattr("ros2_dynid.usecases.payload.is_model_file", lambda path: True)
+    monkeypatch.setattr("ros2_dynid.usecases.payload.load_model", lambda path: SimpleNamespace(robot=DEMO.load()))
+    for free in (False, True):
+        payload(PayloadRequest(RobotSource("model.yaml"), (), ("l",), free=free))
+        assert asked["identify_payload_on_model"][1] == {**plain, "free": free}
+
+
 def test_a_tool_with_all_its_figures(monkeypatch):
     six = np.arange(6.0)
     found = Tool(FOUND, six + 1, six + 11, six + 21, six + 31, six + 41, 0.007, -1, 99)
