@@ -626,7 +626,7 @@ def test_notes_and_distances_of_a_slow_trajectory(monkeypatch, around):
     move = approach(robot, [0, 0, 0], [0.5, 0, 0])
     swept = spied(monkeypatch, "ros2_dynid.usecases.plan.ramps", move)
     spied(monkeypatch, "ros2_dynid.usecases.plan.gripper_notes", ("gripper",))
-    spied(monkeypatch, "ros2_dynid.usecases.plan.clearance", (0.2, "x"))
+    measured = spied(monkeypatch, "ros2_dynid.usecases.plan.clearance", (0.2, "x"))
     request = PlanRequest(DEMO, "x", PlanMethod.RAMPS, margin=0.1, start=(0.0, 0.0, 0.0), seed=4)
     trajectory, outcome = _slow(request, robot, around)
     assert trajectory is move and swept[0][0] == (robot,)
@@ -634,6 +634,10 @@ def test_notes_and_distances_of_a_slow_trajectory(monkeypatch, around):
     told = [note for note in outcome.notes if note in ("robot", "gripper", "shape")]
     assert told == (["robot", "gripper"] if around is None else ["robot", "gripper", "shape"])
     assert outcome.clearance == (None if around is None else 0.2)
+    for (where, shapes, q), _ in measured:
+        assert where is robot and shapes is around
+        np.testing.assert_array_equal(q, move.sample(100.0).q)
+    assert len(measured) == (around is not None), "looked at every centisecond"
     spied(monkeypatch, "ros2_dynid.usecases.plan.check_trajectory", ["too fast"])
     with pytest.raises(InputError, match="too fast; choose another start pose"):
         _slow(request, robot, around)
