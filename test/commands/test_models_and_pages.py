@@ -34,6 +34,7 @@ from ros2_dynid.identification.torque_std import torque_std
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
+from ros2_dynid.recording.streamed import streamed
 from ros2_dynid.usecases.mjcf import mjcf_files
 from ros2_dynid.usecases.plan import Surroundings
 from ros2_dynid.usecases.preview import PreviewRequest
@@ -352,11 +353,45 @@ def test_each_choice_of_code_is_passed_on_by_itself(monkeypatch, tmp_path, robot
 def test_a_urdf_says_what_it_cannot_hold_of_the_law(tmp_path, capsys, arm):
     robot = replace(load_robot(arm), friction=(FrictionTerm(2, FrictionKind.CUBIC, 0.01),))
     used = {name: {"speed": 2.0, "load": 1.0} for name in robot.active_names}
-    made(robot, tmp_path / "model.yaml", standard=values_of(robot, 3) | {"off1": 0.25}, obtained={"used": used})
+    drives_ = {"off1": 0.25, "Ia2": 0.375}
+    made(robot, tmp_path / "model.yaml", standard=values_of(robot, 3) | drives_, obtained={"used": used})
     told = result(capsys, "export", tmp_path / "model.yaml", "--to", "urdf", "--urdf", arm, "-o", tmp_path / "out")
     assert sum("plain friction only: Fv and Fc come closest" in note for note in told["notes"]) == 1
     assert sum("no constant torque: off1 0.25" in note for note in told["notes"]) == 1
+    assert sum(note.startswith("URDF has no rotor inertia: Ia2 0.375") for note in told["notes"]) == 1
     assert not any("viscous and Coulomb friction only" in note for note in told["notes"]), "none is left out then"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("torque demo3 m.csv out/t.csv", "t.csv"), ("export arm.urdf --to urdf -o out", "arm.urdf"),
+        ("export demo3 --to runtime -o out", "demo3.dynid"), ("convert m.csv out/c.csv --overwrite", "c.csv"),
+    ],
+)  # fmt: skip
+def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch, capsys, robot, arm, line, name):
+    """Who has the old one open reads it to its end, and no crash leaves a part of the new one under its name."""
+    motions(tmp_path / "m.csv", robot)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("old")
+    (tmp_path / "opened").hardlink_to(tmp_path / "out" / name)
+    result(capsys, *line.split())
+    assert (tmp_path / "opened").read_text() == "old" and (tmp_path / "out" / name).stat().st_size > 100
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+
+
+def test_convert_leaves_alone_what_takes_the_name_meanwhile(tmp_path, monkeypatch, capsys, robot):
+    motions(tmp_path / "m.csv", robot)
+    monkeypatch.setattr(
+        "ros2_dynid.recording.streamed.streamed",
+        lambda *args: (tmp_path / "out.csv").write_text("theirs") and streamed(*args),
+    )
+    line = ["convert", tmp_path / "m.csv", tmp_path / "out.csv"]
+    assert "exists already" in refused(capsys, *line)
+    assert (tmp_path / "out.csv").read_text() == "theirs"
+    result(capsys, *line, "--overwrite")
+    assert read(tmp_path / "out.csv")[1].shape[0] == 6
 
 
 def test_torques_are_of_the_robot_and_the_rows_asked_for(monkeypatch, tmp_path, capsys, robot):
