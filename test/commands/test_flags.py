@@ -46,6 +46,7 @@ PREPARATION = PreparationOptions(
 AROUND = "--floor -0.1 --box -1,2,-3,4,-5,6 --collision shapes.urdf --collision-margin 0.03"
 SURROUNDINGS = Surroundings(True, "shapes.urdf", 0.03, -0.1, (-1.0, 2.0, -3.0, 4.0, -5.0, 6.0))
 COMMON = IdentifyOptions(preparation=PREPARATION, reading=READING, sensor="link+Fc")
+PLAIN, UNSAID = RobotSource("arm.urdf"), IdentifyOptions(reading=Reading(columns={}))
 
 
 class AskedError(Exception):
@@ -70,6 +71,25 @@ def asked(monkeypatch):
         return found[0][0]
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("check a arm.urdf", CheckRequest(PLAIN, "a", UNSAID.reading)),
+        ("identify arm.urdf a", IdentifyRequest(PLAIN, ("a",), options=UNSAID, command="dynid identify arm.urdf a")),
+        ("payload arm.urdf --loaded l", PayloadRequest(PLAIN, (), ("l",), options=UNSAID)),
+        ("gains arm.urdf --empty e --loaded l --mass 2", GainsRequest(PLAIN, ("e",), ("l",), 2.0, UNSAID)),
+        ("tool arm.urdf a --wrench /w", ToolRequest(PLAIN, "a", "/w", options=UNSAID)),
+        ("excite arm.urdf -o x.yaml", PlanRequest(PLAIN, "x.yaml")),
+        ("preview m.yaml arm.urdf", PreviewRequest("m.yaml", PLAIN)),
+        ("report out", ReportRequest(("out",))),
+    ],
+)
+def test_what_is_not_said_is_as_a_request_has_it(asked, line, expected):
+    name = line.split()[0]
+    place = {"excite": "plan.plan", "preview": "preview.previewed"}.get(name, f"{name}.{name}")
+    assert asked(f"ros2_dynid.usecases.{place}", line) == expected
 
 
 def test_check(asked):

@@ -588,13 +588,25 @@ def test_options_are_written_as_they_are_typed():
         (Option("groups", ("rotor", "friction")), "--only rotor,friction"),
         (Option("gravity", (-9.81, 0.0, 0.0)), "--gravity=-9.81,0,0"),
         (Option("source", "energy"), "--from energy"),
+        (Option("delay", 0.0), "--delay 0"),
     ):
         assert as_flag(option) == typed
     outcome = {"a": [Text("set ", Option("angle_unit", "deg"))], "b": (1.5, None, "set angle_unit: deg")}
     assert with_flags(outcome) == {"a": ["set --angle-unit deg"], "b": (1.5, None, "set angle_unit: deg")}
 
 
+def test_a_table_that_just_fits_is_one():
+    def printed(width):
+        screen = Console(file=io.StringIO(), width=width)
+        terminal.print_table(screen, [terminal.Column("joint"), terminal.Column("value")], [("elbow", "0.125")])
+        return screen.file.getvalue()
+
+    width = max(map(len, printed(200).splitlines()))
+    assert printed(width) == printed(200) and "joint: elbow\nvalue: 0.125\n" in printed(width - 1)
+
+
 def test_progress_is_for_those_who_look(monkeypatch, capsys):
+    monkeypatch.setattr(terminal.sys.stdout, "isatty", lambda: True, raising=False)  # what they look at is the other
     with terminal.progress_bar(no_color=False) as nothing:
         assert nothing is None
     monkeypatch.setattr(terminal.sys.stderr, "isatty", lambda: True, raising=False)
@@ -602,8 +614,15 @@ def test_progress_is_for_those_who_look(monkeypatch, capsys):
         for stage, done in (("reading", 0.0), ("reading", 0.3), ("fitting", 0.756), ("reading", 1.0)):
             tell(stage, done)
     assert capsys.readouterr().err == "  0 %  reading\n 76 %  fitting\n100 %  reading\n"
+    shown = []
+    monkeypatch.setattr("rich.progress.Progress.update", lambda bar, task, **more: shown.append((bar.tasks[0], more)))
     with terminal.progress_bar(no_color=False) as tell:
         tell("[bold]fitting", 0.5)
+    ((task, more),) = shown
+    assert task.total == 1.0 and more == {"description": "\\[bold]fitting", "completed": 0.5}
+    monkeypatch.setattr(terminal.sys.stderr, "isatty", lambda: False, raising=False)
+    with terminal.progress_bar(no_color=True) as nothing:
+        assert nothing is None
 
 
 @pytest.mark.parametrize("flags", [[], ["--no-color"]])

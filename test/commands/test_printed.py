@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -262,6 +263,11 @@ def test_excite():
         and line.endswith("the noise is 0.5 N.m (--noise), the worst: C over 1000 %, E 999 %, B 31 %")
         for line in lines
     )
+    many = tuple(PredictedRow(f"P{k}", 1.0, 100.0 + k) for k in range(10))
+    (line,) = (line for line in printed(excite, replace(outcome, parameters=many), width=400) if "worst" in line)
+    assert line.startswith("10 of 10 base") and line.partition("the worst: ")[2] == ", ".join(
+        f"P{k} {100 + k} %" for k in range(9, 1, -1)
+    ), "eight of them"
 
 
 def test_preview():
