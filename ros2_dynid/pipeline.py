@@ -190,7 +190,7 @@ def identify(
     if physical.value is not None:
         values[CONSISTENT] = physical.value
 
-    report("validating", 0.87)
+    report("validating", 0.85)
     tested = problem.to_test(options.method)
     quick = options.method is Method.WLS and not options.essential  # which are chosen by their error bars
     again = quick or tested is not problem
