@@ -319,7 +319,8 @@ def checkout_copy(folder: Path) -> Path:
 
 def environment(place: Path) -> dict[str, str]:
     """Return the environment in which Python imports the package of this copy."""
-    paths = [str(place), *os.environ.get("PYTHONPATH", "").replace(str(TOP), str(place)).split(os.pathsep)]
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [str(place), *(path for path in given if path != str(TOP))]  # not those below: generated messages stay
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
 
 
