@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -206,17 +207,19 @@ def test_a_client_moves_within_the_limits_to_where_it_is_told(client):
         assert done()
 
     client.wait = wait
-    for speed in (1.0, 0.25):
+    used = []
+    for speed, goal in itertools.product((1.0, 0.25), ((1.5, 1.4, -1.6), (0.12, -0.19, 0.33))):
         client._on_state(joint_state(NAMES, here, stamp=begin))
-        client.go(np.array([0.5, 0.4, -0.6]), speed)
+        client.go(np.array(goal), speed)
         points = reference_of(client._direct.sent[-1], ROBOT)
-        np.testing.assert_allclose(points.q[[0, -1]], [(0.1, -0.2, 0.3), (0.5, 0.4, -0.6)])
+        np.testing.assert_allclose(points.q[[0, -1]], [here, goal])
         limits = [joint.limits for joint in ROBOT.joints]
         velocity = speed * np.array([min(limit.velocity, 3.0) for limit in limits])
         acceleration = speed * np.array([min(limit.acceleration, 5.0) for limit in limits])
         _, dq, ddq = points.sampled(np.linspace(points.t[0], points.duration, 500))
-        use = max((np.abs(dq) / velocity).max(), (np.abs(ddq) / acceleration).max())
-        assert 0.9 < use < 1.01, "one joint is at its limit, the others wait for it"
+        used.append(((np.abs(dq) / velocity).max(), (np.abs(ddq) / acceleration).max()))
+        assert 0.9 < max(used[-1]) < 1.01, "one joint is at its limit, the others wait for it"
+    assert {int(np.argmax(use)) for use in used} == {0, 1}, "far moves are as fast as allowed, near ones as abrupt"
 
 
 # --- the robot

@@ -145,8 +145,12 @@ def test_joint_states_reach_the_machine_in_its_order_with_their_own_time(excitat
     assert first.measured_at == first.now, "the quickest so far has no delay"
     assert second.measured_at <= second.now and abs(second.now - time.monotonic()) < 60.0
 
-    node._simulated, node.now_ns = True, lambda: 5_000_000_000
-    node._stamps = type(node._stamps)(same=True)
+
+def test_simulated_time_is_that_of_the_joint_states(excitation_of):
+    node, came = excitation_of(use_sim_time=True), []
+    node._stream.close()
+    node._owner.state, node.now_ns = came.append, lambda: 5_000_000_000
+    names = ("elbow", "waist", "shoulder")
     node._on_state(joint_state(names, (3, 1, 2), stamp=4_900_000_000))
     assert (came[-1].now, came[-1].measured_at) == (5.0, pytest.approx(4.9))
     node._on_state(joint_state(names, (3, 1, 2), stamp=5_200_000_000))
@@ -540,7 +544,8 @@ class Machine:
         assert self.hold.wait(30.0)
         if self.fails and not isinstance(event, Stop):
             raise ValueError("oh")
-        return ExcitationOutcome(True, "done", (Announce(self.phase, str(len(self.events))),))
+        names = (f"{len(self.events)}{part}" for part in "ab")
+        return ExcitationOutcome(True, "done", tuple(Announce(self.phase, name) for name in names))
 
 
 @pytest.fixture
@@ -582,7 +587,7 @@ def test_requests_come_before_joint_states_and_only_the_newest_of_these(owned):
     assert isinstance(machine.events[3], JointStateArrived) and machine.events[3].now == 2.0, "the newest"
     outcome = owner.ask(lambda now: Stop(now, "asked"))
     assert outcome.accepted and outcome.answer == "done"
-    assert [what.name for what in around.announced] == ["1", "2", "3", "4", "5"]
+    assert [what.name for what in around.announced] == [f"{k}{part}" for k in range(1, 6) for part in "ab"], "each one"
 
 
 def test_who_asks_in_vain_is_told(owned):

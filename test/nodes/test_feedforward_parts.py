@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,6 +47,7 @@ from ros2_dynid.control.feedforward_events import (
     OutputChanged,
     StreamedPoint,
 )
+from ros2_dynid.control.feedforward_machine import LONGEST_ENDING
 from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
@@ -151,6 +153,15 @@ def test_every_parameter_is_its_own_setting():
         assert node.external._feeling == Feeling(13.0, (14.0, 15.0, 16.0), "hand")
 
 
+@pytest.mark.parametrize("simulated", [True, False])
+def test_what_is_sent_is_stamped_by_the_clock_of_the_joint_states(simulated):
+    with node_of(FeedforwardNode, robot="demo3", priority=0, use_sim_time=simulated, autostart="false") as node:
+        node.now_ns = lambda: 7
+        node.trigger_configure()
+        assert node.output._now_ns() == 7 if simulated else node.output._now_ns is time.time_ns
+        assert node.owner._now_ns() == 7, "references are stamped by the node's clock"
+
+
 @pytest.fixture
 def spied():
     """Return an active node, and the events that its owner is asked from now on."""
@@ -208,8 +219,18 @@ def test_it_listens_while_it_is_active_and_ends_before_it_is_not(spied):
     heard = node._heard
     assert [subscription.topic_name for subscription in heard] == ["/reference", "/joint_states"]
     assert node.owner._subscriptions == heard
+    ended, wait = [], node.owner.wait_until
+
+    def wait_until(states, timeout):
+        ended.append((states, timeout, type(asked[-1]), node.owner._subscriptions))
+        return wait(states, timeout)
+
+    node.owner.wait_until = wait_until
     node.trigger_deactivate()
     assert [type(event) for event in asked] == [DeactivateFeedforward]
+    ((states, timeout, event, listening),) = ended
+    assert states == {FeedforwardState.STOPPED} and timeout > LONGEST_ENDING
+    assert event is DeactivateFeedforward and listening == heard, "it ends in gravity while it still listens"
     assert node.owner._subscriptions is None and node._heard is None
     node.trigger_activate()
     assert isinstance(asked[-1], ActivateFeedforward) and node.owner._subscriptions == node._heard

@@ -286,6 +286,13 @@ def test_an_announcer_without_a_lease_is_missed_when_it_is_gone():
     assert heard == [True, False, False]
     following.poll()
     assert len(heard) == 3, "nothing is announced, nobody is missed"
+    for _ in range(2):  # also one that dies and begins anew without ever ending an announcement
+        air.leases = [Infinite]
+        air.made[0].callback(Bool(data=True))
+        following.poll()
+        air.leases = []
+        following.poll()
+    assert heard[3:] == [True, False, True, False] and len(air.said) == 3, "each one is missed"
 
 
 def test_an_announcer_with_a_lease_is_missed_at_once_and_followed_again():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
+import yaml
 
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
@@ -19,9 +22,12 @@ from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from in_process import joint_state, node_of, ros, soon
+from ros2_dynid.control.feedforward_events import FeedforwardSettings
+from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.inbox import Inbox
 from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES
+from ros2_dynid.nodes.common.parameters import COMMON, Settable
 from ros2_dynid.nodes.replay.node import ReplayNode
 from ros2_dynid.processes import own_domain
 
@@ -99,6 +105,28 @@ TIMERS = {"recorder": [0.25], "identification": [0.2], "feedforward": [1.0], "si
 """Beside those of all nodes: diagnostics and priority, once a second."""
 
 
+ROBOT_PARAMETERS = {"robot", "base_link", "tip_link"}
+SETTLED = {
+    "excitation": {"folder", "action", "controller_manager"},
+    "feedforward": {"model"},
+    "identification": {"model", "models_folder", "recordings_folder"},
+    "panel": {"host", "port", "token"},
+    "payload_bridge": {"bridges_file", "driver", "driver_service"},
+    "recorder": {"buffer_seconds", "expected_rate", "folder"},
+    "sim_robot": {
+        "cold", "latency", "publish_clock", "rate", "resolution", "seed", "spread", "start", "stiffness",
+        "torque_noise", "warm", "warming_seconds",
+    },
+}  # fmt: skip
+"""Parameters that are read when the node is configured: to set one later would change nothing."""
+BEGUN = {
+    "excitation": {"control_period"},
+    "identification": {"online", "online_cutoff", "online_memory", "online_rate", "payload", "predicted_rate"},
+    "panel": {"rate"},
+}
+"""Parameters that are read when the node is activated."""
+
+
 def made(node, tmp_path):
     """Return a node of this kind that is active and knows no robot."""
     (tmp_path / "bridges.yaml").write_text(BRIDGES)
@@ -157,6 +185,31 @@ def test_a_node_that_waits_in_a_callback_has_threads_for_the_others(node, monkey
     assert module.main() == 0
     threads = {"excitation": 4, "identification": 4, "payload_bridge": 4, "panel": 8}.get(node, 1)
     assert asked == [(getattr(module, CLASSES[node]), threads)]
+
+
+@pytest.mark.parametrize("node", CLASSES)
+def test_parameters_are_those_of_the_shipped_file(node):
+    lines = (Path(__file__).parents[2] / "config" / f"{node}.yaml").read_text().splitlines()
+    shipped = yaml.safe_load("\n".join(lines))["/**"]["ros__parameters"]
+    ours = (*COMMON, *importlib.import_module(f"ros2_dynid.nodes.{node}.parameters").PARAMETERS)
+    assert {parameter.name: parameter.default for parameter in ours} == shipped
+    rows = {line.partition(":")[0].strip(): line for line in lines}
+    for parameter in ours:
+        range_ = None if parameter.lower is None else f"({parameter.lower:g} to {parameter.upper:g})"
+        told = re.search(r"\(\S+ to \S+\)$", rows[parameter.name])
+        assert range_ == (told and told[0]), parameter.name
+        assert not parameter.problem(parameter.default), parameter.name
+    when = {kind: {parameter.name for parameter in ours if parameter.settable is kind} for kind in Settable}
+    assert when[Settable.UNCONFIGURED] == ROBOT_PARAMETERS | SETTLED[node]
+    assert when[Settable.INACTIVE] == BEGUN.get(node, set())
+    assert [parameter.name for parameter in ours if parameter.read_only] == ["autostart"]
+
+
+def test_without_parameters_nodes_do_what_their_machines_do_by_themselves(tmp_path):
+    with made("excitation", tmp_path) as node:
+        assert node._machine.settings == MotionSettings()
+    with made("feedforward", tmp_path) as node:
+        assert node._settings({}) == FeedforwardSettings()
 
 
 def test_a_replay_loses_nothing():
