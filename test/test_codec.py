@@ -226,6 +226,21 @@ def test_numbers_in_rows_and_names_of_any_kind_become_plain():
 
 
 @dataclass(frozen=True)
+class Odd:
+    """Names with underscores, and one value of three kinds."""
+
+    _own: int
+    in_: bool | int | tuple[str, ...]
+
+
+@pytest.mark.parametrize("value", [True, 3, ("a", "b"), ()])
+def test_a_value_may_be_of_any_kind_of_its_union_and_only_the_last_underscore_goes(value):
+    plain = {"_own": 1, "in": list(value) if isinstance(value, tuple) else value}
+    found = decode(Odd, plain)
+    assert encode(Odd(1, value)) == plain and found == Odd(1, value) and type(found.in_) is type(value)
+
+
+@dataclass(frozen=True)
 class Figure:
     x: float
 

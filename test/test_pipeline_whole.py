@@ -145,3 +145,18 @@ def test_a_model_gives_the_parameters_asked_for_and_keeps_its_gravity(robot, hal
     for k in range(3):
         with pytest.raises(InputError, match=r"identified with gravity \[.*\]; base parameters hold for one mounting"):
             pipeline.robot_or_model(tmp_path, gravity=robot.gravity + 0.1 * np.eye(3)[k])
+
+
+@pytest.mark.parametrize(("prior", "as_found"), [("none", True), ("urdf", False)])
+def test_an_estimate_drawn_towards_bodies_is_served_as_bodies(robot, halves, monkeypatch, prior, as_found):
+    asked, physical = [], pipeline._physical
+    monkeypatch.setattr(pipeline, "possible", lambda *_: True)
+    monkeypatch.setattr(
+        pipeline, "_physical", lambda *args, **more: asked.append((args, more)) or physical(*args, **more)
+    )
+    options = IdentifyOptions(friction="viscous+coulomb", prior=prior, checks=False, cross_validate=0)
+    found = pipeline.identify(robot, halves[:1], options=options).outcome
+    (((*_, drawn), more),) = asked
+    assert (drawn is None) == as_found and more == {"as_found": as_found}
+    assert as_found or (drawn.weighing.weight > 0.0 and drawn.weighing.bodies)
+    assert found.serve == ("base" if as_found else "consistent")

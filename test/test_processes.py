@@ -191,6 +191,14 @@ def test_interrupts_are_short_or_ignored_while_a_block_runs():
         assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_while_processes_are_ended_changes_nothing(tmp_path, monkeypatch):
+    ended = []
+    with Processes(tmp_path, {}) as all_:
+        monkeypatch.setattr(all_, "_close", lambda: signal.raise_signal(signal.SIGINT) or ended.append(True))
+    assert ended == [True]
+
+
 def test_an_interrupt_that_is_short_says_so_and_ends_with_its_code(monkeypatch):
     calls = []
     monkeypatch.setattr(processes.os, "write", lambda handle, data: calls.append((handle, data)))
