@@ -94,3 +94,36 @@ def test_a_process_of_ours_has_one_thread_unless_the_user_chose_or_numpy_is_load
     monkeypatch.setattr(os, "environ", {"HOME": "/home/me"})
     blas.one_blas_thread()
     assert os.environ == {"HOME": "/home/me", **dict.fromkeys(VARIABLES, "1")}
+
+
+def test_the_variables_are_those_that_the_libraries_read():
+    assert set(VARIABLES) == {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}
+
+
+@pytest.mark.parametrize(
+    ("get", "put"),
+    [
+        ("openblas_get_num_threads", "openblas_set_num_threads"),
+        ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+        ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
+        ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+        ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+    ],
+)
+def test_each_build_is_asked_by_the_names_that_it_has(monkeypatch, get, put):
+    told = []
+    library = SimpleNamespace(**{get: lambda: 7, put: lambda count: told.append(count)})
+    monkeypatch.setattr(blas.ctypes, "CDLL", {"libblas.so": library}.__getitem__)
+    (found,) = blas._functions("libblas.so")
+    found.set(3)
+    assert found.get() == 7 and told == [3]
+    delattr(library, put)
+    assert blas._functions("libblas.so") == [], "it cannot be set"
+
+
+def test_a_library_that_does_not_load_has_no_threads(monkeypatch):
+    def fails(file: str) -> None:
+        raise OSError(file)
+
+    monkeypatch.setattr(blas.ctypes, "CDLL", fails)
+    assert blas._functions("libblas.so") == []
