@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -65,6 +66,29 @@ def test_a_word_that_begins_with_a_minus_is_an_option(capsys):
     for word in ("-x", "-informal", "--gravityy"):
         assert main(["mdh", "demo3", "--gravity", word]) == 2
         assert "expected one argument; see dynid mdh --help" in capsys.readouterr().err
+
+
+def test_commands_stand_as_a_reader_meets_them_and_the_others_by_name():
+    first = ["demo", "mdh", "base", "excite", "preview", "check", "convert", "identify", "payload", "gains"]
+    names = cli.command_names()
+    folder = Path(cli.__file__).parent / "commands"
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert names == [*first, *sorted(files - set(first))] and "report" in names
+    assert re.findall(r"^    (\w+) ", cli.build_parser().format_help(), re.MULTILINE) == names
+
+
+def test_an_interrupt_is_one_that_a_command_can_clean_up_after(monkeypatch):
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+    monkeypatch.setattr(mdh, "run", lambda args: seen.append(signal.getsignal(signal.SIGINT)) or 1 / 0)
+    try:
+        for handler in (signal.SIG_DFL, signal.SIG_IGN):
+            signal.signal(signal.SIGINT, handler)
+            with pytest.raises(ZeroDivisionError):
+                main(["mdh", "demo3"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.default_int_handler, signal.SIG_IGN], "in the background a shell has it ignored"
 
 
 def test_blas_is_told_before_a_command_runs(monkeypatch):

@@ -240,11 +240,14 @@ def test_the_first_signal_ends_a_wait(number):
 # --- domains
 
 
-def test_no_two_have_the_same_domain_and_all_in_use_is_told(monkeypatch, tmp_path):
+@pytest.mark.parametrize("pid", [6000, 6001, 6002])
+def test_no_two_have_the_same_domain_and_all_in_use_is_told(monkeypatch, tmp_path, pid):
     monkeypatch.setattr(processes.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(processes.os, "getpid", lambda: pid)
     monkeypatch.setattr(processes, "DOMAINS", range(20, 23))
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(own_domain()) for _ in range(3)]
+        assert held[0]["ROS_DOMAIN_ID"] == str(20 + pid % 3), "those that cannot see each other's locks hardly meet"
         assert {one["ROS_DOMAIN_ID"] for one in held} == {"20", "21", "22"}
         assert {one["ROS_AUTOMATIC_DISCOVERY_RANGE"] for one in held} == {"LOCALHOST"}
         with pytest.raises(ProcessError, match="all ROS domains 20 to 22 are in use"), own_domain():
