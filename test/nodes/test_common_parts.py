@@ -39,12 +39,14 @@ from ros2_dynid.nodes.common.parameters import Described, Settable
 from ros2_dynid.nodes.common.priority import raise_priority
 from ros2_dynid.nodes.common.rclpy_private import RclpyError, check_rclpy
 from ros2_dynid.nodes.common.robot_finder import RobotFinder
+from ros2_dynid.nodes.feedforward.node import FeedforwardNode
 from ros2_dynid.nodes.mission import driving
 from ros2_dynid.nodes.mission.node import Mission
 from ros2_dynid.nodes.payload_bridge.interfaces import check_path, get_path, set_path
 from ros2_dynid.nodes.payload_bridge.node import PayloadBridge
-from ros2_dynid.nodes.replay.node import ReplayNode
+from ros2_dynid.nodes.replay.node import ReplayNode, replay
 from ros2_dynid.nodes.sim_robot.node import SimRobot
+from ros2_dynid.processes import own_domain
 from ros2_dynid.recording.playback import Message
 from urdf_text import joint, urdf
 
@@ -389,6 +391,42 @@ def test_an_active_node_that_is_closed_is_deactivated_first():
         assert node.events[-1] == "deactivate"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("output", "both", "choose from trajectory, effort"),
+        ("effort_limits", "[5.0, -1.0, 5.0]", "out of range (0 to 1e+06): -1"),
+        ("contact_thresholds", "[.nan]", "not finite"),
+        ("timeout", "50.0", "timeout"),
+        ("rate", "fast", "rate"),
+    ],
+)
+def test_a_node_does_not_start_with_a_parameter_that_cannot_be(name, value, words):
+    with pytest.raises(InputError, match="parameter") as refused, node_of(FeedforwardNode, **{name: value}):
+        pass
+    assert words in str(refused.value)
+
+
+def test_threads_of_an_active_node_have_its_priority(monkeypatch):
+    asked = []
+    monkeypatch.setattr("ros2_dynid.nodes.common.lifecycle_node.raise_priority", lambda wanted: asked.append(wanted))
+    for priority in (7, 0):
+        with node_of(FeedforwardNode, robot="demo3", priority=priority, autostart="false") as node:
+
+            def second(node=node):
+                for timer in [timer for timer in node.timers if timer.timer_period_ns == 10**9]:
+                    timer.callback()
+
+            node.trigger_configure()
+            second()
+            assert not asked, "nothing is urgent yet"
+            node.trigger_activate()
+            assert asked == [priority][: bool(priority)], "at once"
+            second()
+            assert asked == [priority, priority][: 2 * bool(priority)], "threads come as they are needed"
+            asked.clear()
+
+
 def test_parameters_are_tried_then_set_and_only_in_their_state():
     with node_of(Plain, robot="demo3") as node:
         node.events.clear()
@@ -491,6 +529,22 @@ def test_a_priority_is_that_of_every_thread_and_of_no_process_started_later(monk
 
 
 # --- replay
+
+
+def test_a_replay_plays_everything_and_counts_it(monkeypatch):
+    data = [joint_state(NAMES, (k, k, k), stamp=k) for k in range(3)]
+    made = {}
+    monkeypatch.setattr(ReplayNode, "_publisher", lambda self, topic: made.setdefault(topic, Kept(topic, listeners)))
+    for listeners in (1, 0):
+        made.clear()
+        messages = (Message(1000 * k, "/ab"[: 2 + k % 2], raw) for k, raw in enumerate(data))
+        with own_domain() as environment, monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            told = replay(messages, rate=1.0, clock=False, topic=None, wait=0.0)
+        assert {topic: kept.sent for topic, kept in made.items()} == {"/a": [data[0], data[2]], "/ab": [data[1]]}
+        assert (told["published"], told["listeners"], told["interrupted"]) == (3, bool(listeners), False)
+        assert 0.0 <= told["seconds"] < 60.0
 
 
 def test_a_recording_is_played_on_its_topics_with_the_clock(monkeypatch):
@@ -788,6 +842,26 @@ def test_fields_are_set_and_read_by_path():
     ):
         with pytest.raises(InputError, match="cannot hold"):
             check_path(kind, path, figure)
+
+
+@pytest.mark.parametrize(
+    ("figure", "fits"),
+    [
+        ("mass", ("double", "float", "float64", "float32")),
+        ("link", ("string",)),
+        ("com", ("double[3]", "float[3]", "sequence<double>", "sequence<float>")),
+        ("inertia", ("double[9]", "float[9]", "sequence<double>", "sequence<float>")),
+    ],
+)
+def test_a_figure_goes_where_there_is_room_for_all_of_it(figure, fits):
+    others = ("int32", "boolean", "double[6]", "double[12]", "sequence<double, 3>", "geometry_msgs/Vector3")
+    for field in {*fits, *others, "double", "string", "double[3]", "double[9]", "sequence<float>"}:
+        kind = SimpleNamespace(get_fields_and_field_types=lambda field=field: {"value": field})
+        if field in fits:
+            check_path(lambda kind=kind: kind, "value", figure)
+        else:
+            with pytest.raises(InputError, match="cannot hold"):
+                check_path(lambda kind=kind: kind, "value", figure)
 
 
 # --- the mission

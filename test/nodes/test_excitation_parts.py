@@ -111,7 +111,8 @@ def test_every_parameter_of_the_motion_is_its_own_setting(excitation_of):
 
 
 def test_only_the_exciting_run_is_announced_as_such(excitation_of):
-    node = excitation_of()
+    node, logged = excitation_of(), []
+    node.get_logger = lambda: SimpleNamespace(error=logged.append)
     for phase, name, reason in (
         (Phase.APPROACH, "approach", ""),
         (Phase.RUNNING, "rehearsing", ""),
@@ -128,6 +129,17 @@ def test_only_the_exciting_run_is_announced_as_such(excitation_of):
         "approach", "rehearsing", "done", "approach", "exciting",
         "braking: stop was called", "aborted: stop was called",
     ]  # fmt: skip
+    assert logged == ["stopping: stop was called"], "once, and at once"
+    del node.get_logger
+
+
+def test_a_new_node_tells_that_nothing_moves(tmp_path):
+    with node_of(Excitation, robot="demo3", folder=tmp_path, autostart="false") as node:
+        made = {}
+        node.create_publisher = lambda kind, topic, qos: made.setdefault(topic, Kept(topic))
+        node.trigger_configure()
+        assert said(made["exciting"]) == [False], "who follows an excitation that was killed hears of its end"
+        assert said(made["excitation_state"]) == ["idle"]
 
 
 def test_joint_states_reach_the_machine_in_its_order_with_their_own_time(excitation_of):
@@ -297,8 +309,8 @@ def test_a_stop_while_a_start_is_prepared_holds(ready):
 def test_what_leaves_keeps_its_delay_and_number(excitation_of):
     node, sent = excitation_of(), []
     node._sender = SimpleNamespace(send=lambda *args: sent.append(args), problem=lambda: "", name="")
-    before = time.monotonic()
-    assert before <= node._send("points", 0.25, 7) <= time.monotonic(), "the time that it was sent at"
+    node._now = lambda: 3.0 + len(sent)
+    assert node._send("points", 0.25, 7) == 3.0, "the time before it is sent: the controller may be as early as that"
     assert sent == [("points", 0.25, 7)]
 
 
@@ -374,12 +386,19 @@ def test_a_deactivated_node_has_stopped_and_listens_no_more(excitation_of):
     node = excitation_of()
     assert node._machine.phase is Phase.IDLE and node._stream is not None
     assert time.monotonic() - node._activated_at < 60.0
-    cancelled = []
+    cancelled, waited, wait = [], [], node._owner.wait_inactive
     node._planner._job.cancel = lambda: cancelled.append(True)
+    node._owner.wait_inactive = lambda patience: waited.append(patience) or wait(patience)
     node.trigger_deactivate()
     assert cancelled == [True], "a plan that is being made ends too"
+    assert len(waited) == 1 and waited[0] > 10.0, "a robot may need its time to stop"
     assert node._machine.phase is Phase.INACTIVE and node._stream is None
     assert "the node is inactive" in call(node, node._start).message
+    node.trigger_activate()
+    assert node._machine.phase is Phase.IDLE
+    node.close()
+    assert waited[1] < 1.0, "who ends a process kills it after about a second"
+    node.trigger_deactivate()
     node.trigger_activate()
     assert node._machine.phase is Phase.IDLE
     node.trigger_shutdown()
@@ -467,7 +486,7 @@ def test_a_file_is_taken_from_the_folder_alone(excitation_of, tmp_path):
 
 
 def test_a_trajectory_beyond_a_limit_or_too_close_is_refused(excitation_of, tmp_path, monkeypatch):
-    node = excitation_of()
+    node = excitation_of(point_rate=10.0)
     planning = "ros2_dynid.nodes.excitation.planning"
     saved_motion(tmp_path / "plans", ROBOT)
     margin, near, seconds = 0.02, [0.0], [6.0]
@@ -475,7 +494,7 @@ def test_a_trajectory_beyond_a_limit_or_too_close_is_refused(excitation_of, tmp_
     monkeypatch.setattr(f"{planning}.robot_and_shapes", lambda source, around, planning: (None, shapes))
 
     def clearance(robot, shapes, q):
-        assert robot is node._machine.robot and len(q) >= 100 * seconds[0], "a hundred poses a second"
+        assert robot is node._machine.robot and len(q) >= 100 * seconds[0], "a hundred a second, however few leave"
         return near[0], "arm and wall"
 
     monkeypatch.setattr(f"{planning}.clearance", clearance)
@@ -611,6 +630,20 @@ def test_while_it_moves_time_and_the_connection_are_watched(owned):
     soon(lambda: any(isinstance(event, ConnectionProblem) for event in list(machine.events)), "the problem")
     assert next(event for event in machine.events if isinstance(event, ConnectionProblem)).text == "nobody listens"
     machine.moving = False
+
+
+def test_time_goes_on_while_requests_come(owned):
+    machine, owner, _ = owned
+    owner.period = 0.0
+    machine.hold.clear()
+    for k in range(4):
+        owner.post(lambda now: Stop(now))
+        assert k or machine.held.wait(30.0)
+    machine.moving = True
+    machine.hold.set()
+    soon(lambda: len(machine.events) > 8, "the events")
+    machine.moving = False
+    assert [type(event) for event in machine.events[:8]] == [Stop, ExcitationTick] * 4, "whoever asks too often"
 
 
 def test_who_waits_for_the_end_is_woken_by_it_and_not_before(owned):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -52,7 +53,7 @@ from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.identification.model_file import TorqueError, model_of
+from ros2_dynid.identification.model_file import TorqueError, model_of, save_model
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -62,7 +63,7 @@ from ros2_dynid.nodes.common.model_messages import model_message
 from ros2_dynid.nodes.common.predicted import Predicted
 from ros2_dynid.nodes.common.temperatures import Temperatures
 from ros2_dynid.nodes.feedforward import external_effort
-from ros2_dynid.nodes.feedforward.external_effort import ExternalEffort, Feeling
+from ros2_dynid.nodes.feedforward.external_effort import MOST, ExternalEffort, Feeling
 from ros2_dynid.nodes.feedforward.node import FeedforwardNode
 from ros2_dynid.nodes.feedforward.owner import FeedforwardOwner
 from ros2_dynid.nodes.feedforward.services import FeedforwardServices
@@ -360,6 +361,12 @@ def test_a_streamed_point_is_read_by_name(quiet):
     (event,) = machine.events
     assert isinstance(event, StreamedPoint) and event.joint_names == NAMES
     np.testing.assert_array_equal((event.q, event.dq, event.ddq), np.arange(1.0, 10.0).reshape(3, 3))
+    machine.streaming = False
+    owner._references([single(0.0, ("elbow", "waist", "shoulder"))])
+    event = machine.events[-1]
+    assert isinstance(event, NewReference), "without torques to stream it is a trajectory of one point"
+    found = (event.points.q, event.points.dq, event.points.ddq)
+    np.testing.assert_array_equal(found, np.arange(1.0, 10.0).reshape(3, 1, 3))
 
 
 def test_other_joints_of_the_same_number_are_read_by_their_names(quiet, monkeypatch):
@@ -505,6 +512,28 @@ def test_what_others_ask_is_answered_by_the_thread():
         assert not owner.wait_until(frozenset({FeedforwardState.STOPPED}), 30.0), "nobody is left to get there"
 
 
+def test_torques_leave_when_they_are_due(quiet, monkeypatch):
+    owner, machine, _ = quiet
+    clock, ticks = SimpleNamespace(now=99.9995), []
+
+    def wait(subscription, seconds):
+        assert seconds == owner._due() - clock.now
+        clock.now = max(owner._due(), clock.now)
+        owner._running = len(ticks) < 5
+
+    def handle(event, now):
+        assert isinstance(event, FeedforwardTick) and now == clock.now
+        ticks.append(now - machine.due)
+        machine.due += 0.001
+        return FeedforwardOutcome()
+
+    monkeypatch.setattr("ros2_dynid.nodes.feedforward.owner.time.monotonic", lambda: clock.now)
+    owner._waiter, machine.handle, machine.due = SimpleNamespace(wait=wait), handle, 100.0
+    owner._running, owner._background_due = True, np.inf
+    owner._run()
+    assert ticks == [0.0] * 6, "neither late nor early"
+
+
 def test_the_background_comes_in_its_own_period(quiet, monkeypatch):
     owner, machine, _ = quiet
     clock, machine.told = SimpleNamespace(now=100.0), 0
@@ -623,11 +652,23 @@ def test_base_parameters_become_a_model_with_its_error_bars():
     node.made["base_parameters"](model_message(identified(sigma=False), Time(), "base_link"))
     assert asked[-1].bars is None, "without a fit nothing is known of its errors"
     message = model_message(identified(), Time(), "base_link")
+    message.covariance = []
+    node.made["base_parameters"](message)
+    assert isinstance(asked.pop(), NewModel) and asked[-1].bars is None, "nor without a covariance"
     message.parameters[0].value = float("nan")
     node.made["base_parameters"](message)
     assert len(asked) == 2 and "base_parameters refused" in node.log.said[-1][1]
     node.made["base_parameters"](BaseParameters())
     assert len(asked) == 2
+
+
+def test_a_model_file_is_carried_with_its_error_bars(tmp_path):
+    save_model(replace(identified(), obtained={"sigma": [0.1, 0.2, 0.3]}), tmp_path / "model.yaml")
+    with node_of(FeedforwardNode, model=tmp_path / "model.yaml", priority=0) as node:
+        carried = node.machine.carried
+        np.testing.assert_allclose(carried.bars.sigma, (0.1, 0.2, 0.3))
+        np.testing.assert_allclose(carried.chi, identified().chi)
+        assert carried.robot.active_names == NAMES
 
 
 def test_a_trajectory_passed_on_keeps_its_stamp():
@@ -815,6 +856,14 @@ def test_the_wrench_is_at_the_link_chosen_of_the_robot_described(felt):
     count = len(node.made["~/external_wrench"].sent)
     external._feel(resting(push, 5, 3_000_000_000))
     assert len(node.made["~/external_wrench"].sent) == count, "a robot without links has no wrench"
+
+
+def test_joint_states_wait_for_a_busy_thread_in_their_order(felt):
+    external, _, _ = felt
+    for k in range(MOST + 5):
+        external.take(k)
+    assert list(external._waiting) == list(range(5, MOST + 5)), "two seconds of them at 1 kHz, the newest"
+    assert MOST == 2000
 
 
 def test_somebody_listens_to_one_of_the_three():

@@ -251,6 +251,7 @@ def test_an_inbox_keeps_the_order_of_those_who_ask():
 
 ENDING = """
 import sys
+import time
 from rclpy.node import Node
 from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.spin import run
@@ -268,13 +269,21 @@ class Ends(Node):
     def close(self):
         print("closed", flush=True)
 
+    def destroy_node(self):
+        time.sleep(600.0 if sys.argv[1] == "hangs" else 0.0)
+        super().destroy_node()
+
 sys.exit(run(Ends))
 """
 
 
 @pytest.mark.parametrize(
     ("how", "code", "out", "said"),
-    [("fails", 1, "closed\n", "ValueError: oh\n"), ("refuses", 2, "", "no such driver; choose one\n")],
+    [
+        ("fails", 1, "closed\n", "ValueError: oh\n"),
+        ("hangs", 1, "closed\n", "ValueError: oh\n"),
+        ("refuses", 2, "", "no such driver; choose one\n"),
+    ],
 )
 def test_a_node_that_fails_is_closed_and_says_so_by_its_exit_code(how, code, out, said):
     with own_domain() as environment:
