@@ -24,14 +24,14 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from in_process import Kept, joint_state, node_of, ros
+from in_process import Kept, joint_state, node_of, ros, soon
 from ros2_dynid.control.payload_bridge import Asked, Driver
 from ros2_dynid.control.reference import reference
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.common import fast
 from ros2_dynid.nodes.common.caller import Caller, ClientError
-from ros2_dynid.nodes.common.client import Client
+from ros2_dynid.nodes.common.client import LEAD, Client
 from ros2_dynid.nodes.common.fast import Ticker, guarded
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode
 from ros2_dynid.nodes.common.messages import reference_of, reference_points, trajectory_message
@@ -195,6 +195,23 @@ def test_a_client_follows_by_either_way_and_returns_what_was_measured(client):
     assert len(client._direct.sent) == 1
     client._on_state(joint_state(NAMES, (1, 2, 3), stamp=1))
     np.testing.assert_array_equal(client.position(), (1, 2, 3))
+
+
+def test_a_client_follows_to_the_end_by_the_robots_own_time(client):
+    way = reference(NAMES, np.array([0.0, 2.0]), np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]))
+
+    def wait(done, timeout, what):
+        stamp = client._direct.sent[-1].header.stamp
+        start = stamp.sec * 10**9 + stamp.nanosec
+        for after, ended in ((-(10**8), False), (0, False), (1_990_000_000, False), (2_000_000_000, True)):
+            client._on_state(joint_state(NAMES, way.at(1e-9 * after)[0], stamp=start + after))
+            assert done() is ended
+        assert timeout > way.duration + LEAD
+
+    client.wait = wait
+    t, q = client.follow(way, feedforward=False)
+    np.testing.assert_allclose(t, (0.0, 1.99, 2.0), atol=1e-6)
+    np.testing.assert_allclose(q, way.sampled(t)[0], atol=1e-6)
 
 
 def test_a_client_moves_within_the_limits_to_where_it_is_told(client):
@@ -600,7 +617,7 @@ def simulated():
     with node_of(SimRobot, robot="demo3", start="[0.1, -1.0, 0.3]", rate=500.0, torque_noise=0.0) as node:
         node._ticker.close()
         node._states, node._temperatures, node._clock_out = Kept(), Kept(), Kept()
-        node._inbox.do = lambda act: act()
+        node._inbox.do, node.do = lambda act: act(), node._inbox.do
         yield node
 
 
@@ -687,6 +704,20 @@ def test_commands_reach_the_robot_in_its_order_and_at_their_time(simulated, monk
     answer = node._on_emergency_stop(SetBool.Request(data=True), SetBool.Response())
     assert not answer.success and "not active" in answer.message and not done
     node.active = True
+
+
+def test_what_is_asked_is_done_between_two_steps(simulated, monkeypatch):
+    node, done = simulated, []
+    node._inbox.do = node.do
+    steps = node._plant.step
+    monkeypatch.setattr(node._plant, "step", lambda: done.append("step") or steps())
+    asking = threading.Thread(target=node._ask, args=(lambda plant, pace: done.append((plant, pace)),), daemon=True)
+    asking.start()
+    soon(lambda: len(node._inbox._waiting) == 1, "the question")
+    assert not done, "another thread owns the robot"
+    step(node, 2)
+    asking.join(30.0)
+    assert done == [(node._plant, node._pace), "step", "step"] and not asking.is_alive()
 
 
 def test_what_the_simulation_says_of_itself(simulated):

@@ -18,6 +18,7 @@ pytest.importorskip("ros2_dynid.srv")
 
 from builtin_interfaces.msg import Time
 from rcl_interfaces.msg import ParameterType, ParameterValue
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.parameter import Parameter
 from rclpy.time import Time as Moment
 from ros2_dynid.srv import PlanExcitation
@@ -43,12 +44,12 @@ from ros2_dynid.jobs import PLAN
 from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN
-from ros2_dynid.nodes.common.messages import trajectory_message
+from ros2_dynid.nodes.common.messages import LATCHED, trajectory_message
 from ros2_dynid.nodes.excitation.controllers import Controllers, controller_of
 from ros2_dynid.nodes.excitation.node import SETTINGS, Excitation
 from ros2_dynid.nodes.excitation.owner import ExcitationOwner, OwnerContext
 from ros2_dynid.nodes.excitation.planning import SafePlan
-from ros2_dynid.nodes.excitation.sender import ActionSender
+from ros2_dynid.nodes.excitation.sender import ActionSender, TopicSender
 
 ROBOT = load_robot("demo3")
 START = np.array([0.0, -1.0, 0.0])
@@ -120,14 +121,14 @@ def test_only_the_exciting_run_is_announced_as_such(excitation_of):
         (Phase.APPROACH, "approach", ""),
         (Phase.RUNNING, "exciting", ""),
         (Phase.BRAKING, "braking", "stop was called"),
-        (Phase.ABORTED, "aborted", "stop was called"),
+        (Phase.ABORTED, "aborted", "it was told to"),
         (Phase.INACTIVE, "inactive", ""),
     ):
         node._announce(Announce(phase, name, reason))
     assert said(node._exciting) == [True, False], "once each, and no rehearsal"
     assert said(node._state_out) == [
         "approach", "rehearsing", "done", "approach", "exciting",
-        "braking: stop was called", "aborted: stop was called",
+        "braking: stop was called", "aborted: it was told to",
     ]  # fmt: skip
     assert logged == ["stopping: stop was called"], "once, and at once"
     del node.get_logger
@@ -304,6 +305,27 @@ def test_a_stop_while_a_start_is_prepared_holds(ready):
     node._controllers.check = check
     assert call(node, node._start).success
     assert node.started[-1].motion.stops == 4 and node._machine.stops == 5
+
+
+@pytest.mark.parametrize("action", ["", "arm/follow"])
+def test_trajectories_go_to_the_action_where_there_is_one(excitation_of, monkeypatch, action):
+    made = []
+
+    class Action:
+        name = "arm/follow"
+
+        def __init__(self, *args):
+            made.append(args)
+
+        def problem(self):
+            return ""
+
+    monkeypatch.setattr("ros2_dynid.nodes.excitation.node.ActionSender", Action)
+    node = excitation_of(action=f'"{action}"')
+    if action:
+        assert isinstance(node._sender, Action) and made == [(node, action, node._refused)]
+    else:
+        assert isinstance(node._sender, TopicSender) and node._sender.name == "/joint_trajectory" and not made
 
 
 def test_what_leaves_keeps_its_delay_and_number(excitation_of):
@@ -628,8 +650,12 @@ def test_while_it_moves_time_and_the_connection_are_watched(owned):
     assert {type(event) for event in machine.events[2:]} == {ExcitationTick}
     around.problem = "nobody listens"
     soon(lambda: any(isinstance(event, ConnectionProblem) for event in list(machine.events)), "the problem")
-    assert next(event for event in machine.events if isinstance(event, ConnectionProblem)).text == "nobody listens"
+    first = next(k for k, event in enumerate(machine.events) if isinstance(event, ConnectionProblem))
+    assert machine.events[first].text == "nobody listens"
+    soon(lambda: len(machine.events) > first + 4, "what comes after")
     machine.moving = False
+    kinds = [type(event) for event in machine.events[first : first + 4]]
+    assert kinds == [ConnectionProblem, ExcitationTick] * 2, "time goes on without a connection"
 
 
 def test_time_goes_on_while_requests_come(owned):
@@ -737,6 +763,29 @@ def test_a_controller_that_is_not_active_is_refused_and_what_is_not_known_is_sai
     monkeypatch.setattr("ros2_dynid.nodes.excitation.controllers.PATIENCE", 0.01)
     silent = Service(None)
     assert "does not answer" in controllers(silent)[0].check(WAY) and len(silent.removed) == 1
+
+
+@pytest.mark.parametrize("manager", ["cell/controller_manager", ""])
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_controller_manager_is_asked_and_heard_where_its_messages_are(monkeypatch, manager, tells):
+    srv, msg = SimpleNamespace(ListControllers="list"), SimpleNamespace(ControllerManagerActivity="activity")
+    for name, module in (("", SimpleNamespace()), (".srv", srv), (".msg", msg if tells else None)):
+        monkeypatch.setitem(sys.modules, f"controller_manager_msgs{name}", module)
+    asked, heard = [], []
+    node = SimpleNamespace(
+        create_client=lambda kind, name, callback_group: asked.append((kind, name, callback_group)),
+        create_subscription=lambda *args, callback_group: heard.append((*args, callback_group)),
+    )
+    controllers = Controllers(node, manager)
+    assert [found[:2] for found in asked] == ([("list", f"{manager}/list_controllers")] if manager else [])
+    assert all(isinstance(found[2], ReentrantCallbackGroup) for found in asked), "it is waited for"
+    if not (manager and tells):
+        assert not heard, "older controller managers do not tell"
+        return
+    ((kind, topic, callback, qos, group),) = heard
+    assert (kind, topic, callback) == ("activity", f"{manager}/activity", controllers._on_activity)
+    assert qos is LATCHED, "what was switched before we came is known too"
+    assert isinstance(group, MutuallyExclusiveCallbackGroup), "the last one holds"
 
 
 def test_a_controller_that_is_switched_off_is_known_at_once():

@@ -39,6 +39,7 @@ from ros2_dynid.control.feedforward_events import (
     FeedforwardStatus,
     FeedforwardTick,
     MeasuredState,
+    MeasuredTemperature,
     NewDescription,
     NewModel,
     NewPayload,
@@ -237,6 +238,9 @@ def test_it_listens_while_it_is_active_and_ends_before_it_is_not(spied):
     assert isinstance(asked[-1], ActivateFeedforward) and node.owner._subscriptions == node._heard
     node.on_robot(ROBOT)
     assert isinstance(asked[-1], NewDescription) and asked[-1].robot is ROBOT
+    node._temperatures._take(("elbow", "waist"), np.array([31.5, 40.0]))
+    assert isinstance(asked[-1], MeasuredTemperature) and asked[-1].joint_names == ("elbow", "waist")
+    np.testing.assert_array_equal(asked[-1].temperature, (31.5, 40.0))
     owner, external = node.owner, node.external
     node.trigger_shutdown()
     assert isinstance(asked[-1], DeactivateFeedforward), "also when it is shut down while active"
@@ -567,6 +571,20 @@ def test_an_error_of_ours_ends_in_gravity_and_then_the_node(monkeypatch):
         owner.close()
 
 
+def test_an_error_while_the_process_ends_is_none(monkeypatch, capfd):
+    killed = []
+    monkeypatch.setattr("ros2_dynid.nodes.feedforward.owner.os.kill", lambda pid, number: killed.append(number))
+    monkeypatch.setattr("ros2_dynid.nodes.feedforward.owner.ending", SimpleNamespace(is_set=lambda: True))
+    with ros():
+        machine = Machine()
+        machine.fails = True
+        owner, _ = owner_of(machine, running=True)
+        owner._do(lambda: owner._handled(FeedforwardTick()))
+        owner._thread.join(30.0)
+        assert not owner._thread.is_alive() and len(machine.events) == 1 and not killed
+        assert "Traceback" not in capfd.readouterr().err
+
+
 # --- services
 
 
@@ -856,6 +874,34 @@ def test_the_wrench_is_at_the_link_chosen_of_the_robot_described(felt):
     count = len(node.made["~/external_wrench"].sent)
     external._feel(resting(push, 5, 3_000_000_000))
     assert len(node.made["~/external_wrench"].sent) == count, "a robot without links has no wrench"
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "kept"),
+    [
+        (DynidError("the model does not fit"), "the model does not fit", True),
+        (ValueError("oh"), "the observer has failed: see the log", False),
+    ],
+)
+def test_an_error_of_the_observer_is_told_and_the_next_joint_states_are_taken(error, said, kept):
+    node, taken = Stub(), []
+    external = ExternalEffort(node, lambda: None, lambda: None)
+
+    def feel(states):
+        taken.extend(states)
+        if len(taken) == 1:
+            raise error
+
+    external._feel, external._senses = feel, "senses"
+    try:
+        external.take("first")
+        soon(lambda: external._said == said, "what went wrong")
+        assert external.status == said and any(said in line[-1] for line in node.log.said)
+        external.take("second")
+        soon(lambda: taken == ["first", "second"], "the next")
+        assert (external._senses == "senses") is kept
+    finally:
+        external.close()
 
 
 def test_joint_states_wait_for_a_busy_thread_in_their_order(felt):

@@ -28,6 +28,7 @@ from ros2_dynid.identification.model_file import TorqueError, load_model, model_
 from ros2_dynid.identification.online import Drift
 from ros2_dynid.identification.torque_std import spread_of, torque_std
 from ros2_dynid.jobs import IDENTIFY, PAYLOAD
+from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.load import load_robot, robot_from_urdf_string
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN
@@ -169,6 +170,9 @@ def test_a_request_names_recordings_and_files_in_the_folders(identification_of, 
     (published,) = node._out.sent
     assert answer.parameters.robot == published.robot == ROBOT.name and answer.parameters.header == published.header
     assert answer.parameters.model_id == published.model_id
+    (models / "mine").mkdir()
+    assert ask(bags=["one.npz"], output_directory="mine").success
+    assert asked[-1][0].output == str(models / "mine_2"), "nothing is overwritten"
 
     node._on_recording(SimpleNamespace(data=str(recordings / "last.npz")))
     ended, told = threading.Event(), []
@@ -249,11 +253,15 @@ def test_the_model_served_is_this_robots(identification_of, tmp_path):
     assert served.model_id == model_id(load_model(tmp_path / "model.yaml")) and served.header.frame_id == "base_link"
     answer = node._model_services._on_get(GetBaseParameters.Request(), GetBaseParameters.Response())
     assert answer.success and answer.parameters.model_id == served.model_id
+    for drift, expected in (
+        (None, (OK, "serving")),
+        (Drift(np.ones(3), "elbow", False), (OK, "serving")),
+        (Drift(np.ones(3), "elbow", True), (WARN, "drift at joint elbow")),
+    ):
+        node._online = SimpleNamespace(drift=drift, close=lambda: None)
+        assert node.status()[:2] == expected
     with pytest.raises(InputError, match="this robot has"):
         node.on_robot(load_robot("demo6"))
-    node._online = SimpleNamespace(drift=Drift(np.ones(3), "elbow", True), close=lambda: None)
-    level, message, _ = node.status()
-    assert level == WARN and message == "drift at joint elbow"
 
 
 def test_a_model_stays_served_for_the_same_robot_alone(identification_of):
@@ -459,6 +467,11 @@ def test_the_mark_of_a_model_differs_with_whatever_its_parameters_mean():
     (coupling,), (passive,) = robot.coupling, robot.passive
     turned = robot.base.copy()
     turned[0, 3] += 0.1
+    spring = Force("spring", ForceKind.SPRING, (0, 1), {2: 1.0}, rest=0.1)
+    springs = [spring, replace(spring, powers=(1,)), replace(spring, weights={3: 1.0}), replace(spring, rest=0.2)]
+    springs.append(replace(spring, weights={2: -1.0}))
+    ends = Pivot(1, (0.1, 0.2, 0.3)), Pivot(2, (0.4, 0.5, 0.6)), Pivot(2, (0.4, 0.5, 0.7)), Pivot(3, (0.4, 0.5, 0.6))
+    cylinders = [Force("cylinder", ForceKind.CYLINDER, (1,), pivots=(ends[0], end)) for end in ends[1:]]
     others = [
         robot,
         changed(robot, 1, alpha=joint.alpha + 0.1),
@@ -471,6 +484,7 @@ def test_the_mark_of_a_model_differs_with_whatever_its_parameters_mean():
         replace(robot, passive=(replace(passive, offset=0.5),)),
         replace(robot, passive=(replace(passive, terms={2: 1.0, 3: 1.0}),)),
         replace(robot, passive=(replace(passive, joint=6),)),
+        *(replace(robot, forces=(force,)) for force in (*springs, *cylinders)),
     ]
     marks = [model_id(SimpleNamespace(robot=other, leaders=("a", "b"))) for other in others]
     marks.append(model_id(SimpleNamespace(robot=robot, leaders=("a", "c"))))

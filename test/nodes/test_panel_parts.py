@@ -15,6 +15,7 @@ pytest.importorskip("ros2_dynid.srv")
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Pose, Vector3
+from lifecycle_msgs.msg import Transition
 from ros2_dynid.action import Identify
 from ros2_dynid.msg import BaseParameter, BaseParameters, TorqueError
 from std_msgs.msg import Bool, ColorRGBA, Header, String
@@ -392,6 +393,19 @@ def test_a_plan_is_shown_for_this_robot_alone(panel):
     assert len(node._lines) == 12
 
 
+def test_the_robot_of_the_plan_goes_through_all_of_it_again_and_again(panel):
+    node, _ = panel
+    plan, poses = way(), []
+    node._on_plan(plan)
+    node._rviz.pose = lambda names, q: poses.append((names, q))
+    node._ghost_time = 0.01
+    for _ in range(120):
+        node._tick()
+    times = (0.01 + np.arange(1, 121) / 20.0) % (plan.duration + 1.0)
+    assert {names for names, _ in poses} == {plan.joint_names}
+    np.testing.assert_allclose([q for _, q in poses], plan.sampled(times)[0], atol=1e-6)
+
+
 class Marker:
     """The part of visualization_msgs/msg/Marker that is used: that package is not needed by the others."""
 
@@ -534,6 +548,11 @@ def test_a_model_is_loaded_by_the_lifecycle_and_a_wrong_one_leaves_the_node_acti
     else:
         asks.load_model("/m.yaml")
     assert done == expected[failing]
+
+
+def test_transitions_have_the_numbers_of_the_lifecycle():
+    numbers = {name: getattr(Transition, f"TRANSITION_{name.upper()}") for name in LIFECYCLE}
+    assert numbers == LIFECYCLE and {"configure", "cleanup", "activate", "deactivate"} == set(LIFECYCLE)
 
 
 def test_an_identification_is_followed_and_can_be_cancelled(services):

@@ -82,6 +82,17 @@ def test_a_bag_begins_with_what_came_within_the_lead(recorder_of, lead, expected
     assert announced(node) == [answer.path] and Path(answer.path).name == "first"
 
 
+def test_joint_states_are_received_at_the_time_of_the_machines_clock(recorder_of):
+    node, taken = recorder_of(), []
+    node.trigger_deactivate()
+    node._session.take = lambda data, received: taken.append((data, received))
+    node.trigger_activate()
+    before = time.time_ns()
+    node._stream._callback(b"data")
+    ((data, received),) = taken
+    assert data == b"data" and abs(received - before) < 60 * SECOND, "as the lead of a bag is counted"
+
+
 def test_the_buffer_holds_so_many_seconds_at_the_expected_rate(recorder_of):
     node, now = recorder_of(buffer_seconds=0.5, expected_rate=8.0), time.time_ns()
     for k in range(10):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -62,7 +61,6 @@ class Online:
         """Listen; estimates go to online_parameters, the verdict to drift. What may change is asked for as needed."""
         self._node, self._settings = node, settings
         self._robot, self._model, self._drift_ratio, self._message_of = robot, model, drift_ratio, message_of
-        self._lock = threading.Lock()
         self._estimator: OnlineEstimator | None = None
         self._states = LiveStates(())
         self._statistics = LiveStatistics()
@@ -97,28 +95,28 @@ class Online:
                 self._node.destroy_publisher(publisher)
 
     def _on_state(self, message: bytes) -> None:
+        """Take a joint state; only the thread of the stream does."""
         robot = self._robot()
         if robot is None:
             return
-        with self._lock:
-            if self._estimator is None:
-                self._statistics.take(message)
-                if self._statistics.count >= MEASURING:
-                    settings = self._settings
-                    self._states = LiveStates(robot.active_names)
-                    self._estimator = OnlineEstimator(
-                        robot,
-                        1 / self._statistics.period,
-                        row_rate=settings.row_rate,
-                        cutoff=settings.cutoff,
-                        memory=settings.memory,
-                    )
-            elif self._states.take(message):
-                self._estimator.take(self._states.q, self._states.tau, self._seconds(self._states.stamp))
-                plotting = self._plotted is not None
-                self._predicted.take(
-                    message, self._states, self._torque if plotting else None, self._band if plotting else None
+        if self._estimator is None:
+            self._statistics.take(message)
+            if self._statistics.count >= MEASURING:
+                settings = self._settings
+                self._states = LiveStates(robot.active_names)
+                self._estimator = OnlineEstimator(
+                    robot,
+                    1 / self._statistics.period,
+                    row_rate=settings.row_rate,
+                    cutoff=settings.cutoff,
+                    memory=settings.memory,
                 )
+        elif self._states.take(message):
+            self._estimator.take(self._states.q, self._states.tau, self._seconds(self._states.stamp))
+            plotting = self._plotted is not None
+            self._predicted.take(
+                message, self._states, self._torque if plotting else None, self._band if plotting else None
+            )
 
     def _seconds(self, stamp: int) -> float | None:
         """Return the time of a stamp [ns] since the first one [s]; None for a driver that does not stamp."""
