@@ -18,6 +18,7 @@ pytest.importorskip("ros2_dynid.srv")
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Inertia, Vector3
 from rclpy.parameter import Parameter
+from ros2_dynid.action import Identify
 from ros2_dynid.srv import IdentifyPayload, SendPayload, SetPayload
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
@@ -706,6 +707,21 @@ def test_commands_reach_the_robot_in_its_order_and_at_their_time(simulated, monk
     node.active = True
 
 
+def test_the_description_goes_to_everybody_else(tmp_path):
+    (tmp_path / "arm.urdf").write_text(ARM)
+    with node_of(SimRobot, robot=tmp_path / "arm.urdf", autostart="false") as node:
+        made = {}
+        node.create_publisher = lambda kind, topic, qos: made.setdefault(topic, Kept(topic))
+        node.trigger_configure()
+        assert [message.data for message in made["robot_description"].sent] == [ARM]
+        for message in (JointTrajectory(), Float64MultiArray()):
+            said = []
+            node.get_logger = lambda said=said: SimpleNamespace(error=said.append)
+            (node._on_trajectory if isinstance(message, JointTrajectory) else node._on_efforts)(message)
+            assert len(said) == 1 and "refused" in said[0], "a command that cannot be ends nothing"
+        del node.get_logger
+
+
 def test_what_is_asked_is_done_between_two_steps(simulated, monkeypatch):
     node, done = simulated, []
     node._inbox.do = node.do
@@ -1002,6 +1018,22 @@ def mission(operator):
     made._request = SimpleNamespace(seed=5, duration=7.0, rehearsal_speed=0.5, payload=load)
     made.robot, made._client = ROBOT, operator
     return made
+
+
+def test_the_mission_identifies_from_its_own_recordings(capsys):
+    operator, asked = Operator(), []
+
+    def act(kind, name, goal, feedback):
+        asked.append((kind, name, list(goal.bags), list(goal.validation_bags)))
+        for stage in ("reading", "filters", "filters", "reading", "solving"):
+            feedback(SimpleNamespace(feedback=SimpleNamespace(stage=stage)))
+        return SimpleNamespace(model_path="model.yaml", parameters="parameters")
+
+    operator.act = act
+    found = mission(operator)._identify(["a", "b"], ["c"])
+    assert asked == [(Identify, "identification/identify", ["a", "b"], ["c"])]
+    assert found == ("model.yaml", ("reading", "filters", "solving"), "parameters"), "each stage once"
+    assert "identifying" in capsys.readouterr().out
 
 
 def test_the_mission_plans_rehearses_and_records(monkeypatch, capsys):

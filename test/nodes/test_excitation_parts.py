@@ -294,6 +294,14 @@ def test_a_start_is_refused_for_every_reason_and_nothing_leaves(ready):
     refused("the robot is not at rest")
 
 
+def test_a_stop_is_passed_on_whatever_else_is_known(ready):
+    ready._planner.plan = ready._sender = None
+    answer = call(ready, ready._stop)
+    assert answer.success and answer.message == "begins"
+    (event,) = ready.started
+    assert isinstance(event, Stop) and event.now == 7.0
+
+
 def test_a_stop_while_a_start_is_prepared_holds(ready):
     """What is sent to the machine tells how many stops there were when the preparation began."""
     node = ready

@@ -247,6 +247,19 @@ def test_it_listens_while_it_is_active_and_ends_before_it_is_not(spied):
     assert node.owner is None and not owner._thread.is_alive() and not external._thread.is_alive()
 
 
+def test_a_node_that_is_cleaned_up_has_no_threads_and_is_configured_anew(spied):
+    node, _ = spied
+    owner, external = node.owner, node.external
+    node.trigger_deactivate()
+    node.trigger_cleanup()
+    assert node.owner is None and not owner._thread.is_alive() and not external._thread.is_alive()
+    (answer,) = node.set_parameters([Parameter("ramp_seconds", value=0.7)])
+    assert answer.successful, "nobody is there to be told"
+    node.trigger_configure()
+    assert node.owner._thread.is_alive() and node.external._thread.is_alive()
+    assert node.machine._settings.options.ramp == 0.7
+
+
 def test_a_configure_that_failed_leaves_no_thread(tmp_path):
     with node_of(FeedforwardNode, robot="demo3", model=tmp_path / "missing.yaml", priority=0) as node:
         owner, external = node.owner, node.external

@@ -339,6 +339,26 @@ def test_a_commander_that_is_gone_stops_the_motion_if_that_is_wanted(panel, monk
         assert not others.asked
 
 
+def test_the_page_is_closed_with_what_the_node_made(panel):
+    node, _ = panel
+    closed, close = [], node._server.close
+    node._server.close = lambda: closed.append(True) or close()
+    node.trigger_deactivate()
+    node.trigger_cleanup()
+    assert closed == [True] and node._server is None and node.status()[:2] == (WARN, "closed")
+
+
+@pytest.mark.parametrize("action", ["plan", "identify", "load_model"])
+def test_what_takes_its_time_is_not_begun_twice(panel, action):
+    node, others = panel
+    with node._working(action):
+        assert action in node._busy
+        with pytest.raises(InputError, match="under way already"), node._working(action):
+            others.asked.append("twice")
+        assert action in node._busy, "the first one goes on"
+    assert not node._busy and not others.asked
+
+
 def test_what_browsers_get(panel):
     node, _ = panel
     states = []
