@@ -160,7 +160,10 @@ class LiveStatistics:
         self._states = LiveStates(())
 
     def take(self, message: bytes) -> None:
-        """Count a serialized JointState."""
+        """Count a serialized JointState, or a message that is too short to be one."""
+        if len(message) < STAMPED:  # anybody on the network can send it
+            self.too_short += 1
+            return
         stamp = stamp_ns(message)
         if self.count:
             interval = 1e-9 * (stamp - self.last_ns)

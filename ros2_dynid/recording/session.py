@@ -55,8 +55,8 @@ class Session:
     def take(self, message: bytes, received_ns: int) -> None:
         """Take a message; a disk that is full ends the bag, keeps what is in it, and is told in `failure`."""
         with self._lock:
-            if len(message) < STAMPED:  # anybody on the network can send it
-                self.statistics.too_short += 1
+            if len(message) < STAMPED:
+                self.statistics.take(message)
                 return
             self._buffer.append((received_ns, message))
             if self._writer is None:

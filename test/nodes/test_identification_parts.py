@@ -575,13 +575,18 @@ def test_the_rate_is_measured_and_joint_states_come_in_the_robots_order(online):
     mode._on_state(states(1, 10**9)[0])
     assert mode._statistics.count == 0, "without a robot there is nothing to estimate"
     around.robot = ROBOT
-    for data in states(500, 10**9):
+    for data in [
+        *states(200, 10**9),
+        b"",
+        bytes(11),
+        *states(300, 2 * 10**9),
+    ]:  # anybody can send what is no joint state
         mode._on_state(data)
     robot, rate, options = mode._estimator.made
     assert robot is ROBOT and rate == pytest.approx(200.0)
     assert options == {"row_rate": 11.0, "cutoff": 12.0, "memory": 13.0}
     assert not mode._estimator.taken
-    for data in [*states(2, 10 * 10**9), joint_state(("left",), (1,))]:
+    for data in [*states(2, 10 * 10**9), joint_state(("left",), (1,)), b"", bytes(11)]:
         mode._on_state(data)
     assert mode._estimator.taken == [([1, 2, 3], [7, 8, 9], 0.0), ([1, 2, 3], [7, 8, 9], pytest.approx(0.005))]
     mode._on_state(states(1, 0)[0])
