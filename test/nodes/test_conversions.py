@@ -307,15 +307,18 @@ def test_a_trajectory_is_stamped_when_it_is_sent(prepared):
 
 
 def test_a_trajectory_longer_than_a_datagram_needs_a_reliable_listener():
-    count = 2000
-    t = 0.01 * np.arange(1, count + 1)
-    points = reference(NAMES, t, np.zeros((count, 3)))
-    assert len(serialize_message(trajectory_message(points))) > 60_000
-    TopicSender(OneNode(), "joint_trajectory").prepare(points)
-    with pytest.raises(InputError, match=r"takes 2000 points, \d+ kB"):
-        TopicSender(OneNode(ReliabilityPolicy.BEST_EFFORT), "joint_trajectory").prepare(points)
-    short = reference(NAMES, t[:100], np.zeros((100, 3)))
-    TopicSender(OneNode(ReliabilityPolicy.BEST_EFFORT), "joint_trajectory").prepare(short)
+    def points(count):
+        return reference(NAMES, 0.01 * np.arange(1, count + 1), np.zeros((count, 3)))
+
+    def size(count):
+        return len(serialize_message(trajectory_message(points(count))))
+
+    fits = next(count for count in range(60_000 // (size(101) - size(100)), 0, -1) if size(count) <= 60_000)
+    assert size(fits + 1) > 60_000
+    TopicSender(OneNode(), "joint_trajectory").prepare(points(fits + 1))
+    with pytest.raises(InputError, match=rf"takes {fits + 1} points, 60 kB"):
+        TopicSender(OneNode(ReliabilityPolicy.BEST_EFFORT), "joint_trajectory").prepare(points(fits + 1))
+    TopicSender(OneNode(ReliabilityPolicy.BEST_EFFORT), "joint_trajectory").prepare(points(fits))
 
 
 def test_stamps_of_either_byte_order_lie_after_the_encapsulation():

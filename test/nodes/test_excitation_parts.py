@@ -112,7 +112,7 @@ def test_every_parameter_of_the_motion_is_its_own_setting(excitation_of):
 
 
 def test_only_the_exciting_run_is_announced_as_such(excitation_of):
-    node, logged = excitation_of(), []
+    node, logged, exciting = excitation_of(), [], []
     node.get_logger = lambda: SimpleNamespace(error=logged.append)
     for phase, name, reason in (
         (Phase.APPROACH, "approach", ""),
@@ -125,7 +125,9 @@ def test_only_the_exciting_run_is_announced_as_such(excitation_of):
         (Phase.INACTIVE, "inactive", ""),
     ):
         node._announce(Announce(phase, name, reason))
+        exciting.append(said(node._exciting)[-1:])
     assert said(node._exciting) == [True, False], "once each, and no rehearsal"
+    assert exciting == [[], [], [], [], [True], [False], [False], [False]], "a stop ends it at once"
     assert said(node._state_out) == [
         "approach", "rehearsing", "done", "approach", "exciting",
         "braking: stop was called", "aborted: it was told to",
