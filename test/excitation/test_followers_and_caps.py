@@ -248,9 +248,9 @@ TIGHT = replace(
 )
 
 
-def test_a_series_keeps_the_limits_of_followers_and_caps():
+def test_a_series_keeps_the_limits_of_followers_and_caps(few_steps):
     caps = Caps(position=1.6, velocity=0.8, acceleration=2.5)
-    wish = PlanOptions(time_budget_s=0.05, duration_s=6.0, harmonics=4, caps=caps, margin=0.1, groups=["inertial"])
+    wish = PlanOptions(time_budget_s=few_steps, duration_s=6.0, harmonics=4, caps=caps, margin=0.1, groups=["inertial"])
     found = plan(TIGHT, wish)
     assert excess(TIGHT, found.trajectory, 0.1, caps) < 1e-9
     own = bounds_of(TIGHT, 0.0, caps)
@@ -266,9 +266,9 @@ def test_a_series_keeps_the_limits_of_followers_and_caps():
     np.testing.assert_allclose(s.ddq[[0, -1]], 0.0, atol=1e-8)
 
 
-def test_points_keep_the_limits_of_followers_and_caps():
+def test_points_keep_the_limits_of_followers_and_caps(few_steps):
     caps = Caps(velocity=0.9, acceleration=3.0)
-    wish = PlanOptions(method="points", time_budget_s=0.1, rows=24, caps=caps, groups=["inertial"],
+    wish = PlanOptions(method="points", time_budget_s=few_steps, rows=24, caps=caps, groups=["inertial"],
                        start=[0.4, -1.0, 0.6])  # fmt: skip
     found = plan(TIGHT, wish)
     assert excess(TIGHT, found.trajectory, 0.05, caps) < 1e-9
@@ -279,18 +279,20 @@ def test_points_keep_the_limits_of_followers_and_caps():
     assert found.use["velocity"] == pytest.approx(0.95, abs=0.01), "some joint is as fast as it may be"
 
 
-def test_a_plan_clears_the_floor_and_says_by_how_much():
+def test_a_plan_clears_the_floor_and_says_by_how_much(few_steps):
     at = clearance(ROBOT, floor_at(0.0), MIDDLE[None])[0]
     shapes = floor_at(at - 0.01)  # the middle of the limits is too low to rest there
-    wish = PlanOptions(time_budget_s=0.05, duration_s=6.0, harmonics=3, groups=["inertial"], shapes=shapes, margin=0.0)
+    wish = PlanOptions(
+        time_budget_s=few_steps, duration_s=6.0, harmonics=3, groups=["inertial"], shapes=shapes, margin=0.0
+    )
     found = plan(TIGHT, wish)
     s = found.trajectory.at(np.linspace(0.0, found.duration, 601))
     assert found.clearance_m == pytest.approx(clearance(TIGHT, shapes, s.q)[0], abs=1e-6)
     assert found.clearance_m >= shapes.margin
 
 
-def test_a_validation_has_other_frequencies_and_keeps_what_was_asked_for():
-    wish = PlanOptions(method="points", time_budget_s=0.05, duration_s=4.0, harmonics=3, groups=["inertial"],
+def test_a_validation_has_other_frequencies_and_keeps_what_was_asked_for(few_steps):
+    wish = PlanOptions(method="points", time_budget_s=few_steps, duration_s=4.0, harmonics=3, groups=["inertial"],
                        caps=Caps(velocity=0.9), rate_hz=20.0, start=[0.4, -1.0, 0.6])  # fmt: skip
     found = validation_plan(TIGHT, wish)
     assert found.trajectory.kind == "validation" and found.method == "fourier"

@@ -8,8 +8,6 @@ import pytest
 from excitation_robots import example_urdf, three_dof
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.excitation import fourier_trajectory
-from ros2_dynid.excitation import plan as planning
 from ros2_dynid.excitation.criteria import condition_by, normalised
 from ros2_dynid.excitation.fourier_trajectory import CRITERIA, FourierProblem, TorqueModel, linear_factor
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory
@@ -50,9 +48,9 @@ def test_linear_factor_touches_a_limit():
 
 
 @pytest.mark.parametrize("start", [None, [0.5, -1.0, 0.2]])
-def test_limits_hold_on_a_grid_ten_times_finer(start):
+def test_limits_hold_on_a_grid_ten_times_finer(start, few_steps):
     robot = three_dof()
-    found = plan(robot, PlanOptions(seed=2, time_budget_s=0.2, start=start))
+    found = plan(robot, PlanOptions(seed=2, time_budget_s=few_steps, start=start))
     assert check_trajectory(robot, found.trajectory, margin=0.05) == []
     s = found.trajectory.sample(10 * 4 * 16 * 5 / 10.0)
     b = bounds_of(robot, 0.05)
@@ -61,14 +59,6 @@ def test_limits_hold_on_a_grid_ten_times_finer(start):
     np.testing.assert_allclose((s.dq[[0, -1]], s.ddq[[0, -1]]), 0.0, atol=1e-10)
     if start is not None:
         np.testing.assert_allclose(s.q[[0, -1]], [start, start], atol=1e-10)
-
-
-@pytest.fixture
-def few_steps(monkeypatch):
-    """Searches of few steps and more time than they need: what they find does not depend on the machine."""
-    monkeypatch.setattr(fourier_trajectory, "ITERATIONS", 10)
-    monkeypatch.setattr(planning, "_starts", lambda clock, method: 2)
-    return 1000.0
 
 
 def test_better_than_random_series(few_steps):
@@ -93,9 +83,9 @@ def test_six_joints_with_friction_and_every_limit(few_steps):
     assert found.cond_normalised < 20.0  # random feasible ones: about 60; the full search: about 5
 
 
-def test_torque_limits_bend_the_trajectory():
+def test_torque_limits_bend_the_trajectory(few_steps):
     robot = three_dof(effort=80.0)
-    found = plan(robot, PlanOptions(time_budget_s=0.3, groups=["inertial"]))
+    found = plan(robot, PlanOptions(time_budget_s=few_steps, groups=["inertial"]))
     assert found.use["effort"] <= 0.95 + 1e-9 and check_trajectory(robot, found.trajectory, margin=0.05) == []
 
 
@@ -113,11 +103,11 @@ def test_a_tiny_budget_still_gives_a_safe_trajectory():
         assert check_trajectory(robot, found.trajectory, margin=0.05) == [] and np.isfinite(found.cond)
 
 
-def test_validation_differs():
+def test_validation_differs(few_steps):
     robot = three_dof()
     identify, validate = (
-        plan(robot, PlanOptions(time_budget_s=0.2)),
-        validation_plan(robot, PlanOptions(time_budget_s=0.2)),
+        plan(robot, PlanOptions(time_budget_s=few_steps)),
+        validation_plan(robot, PlanOptions(time_budget_s=few_steps)),
     )
     assert validate.trajectory.kind == "validation"
     assert validate.duration != identify.duration

@@ -83,10 +83,19 @@ def test_optimisers_improve_and_keep_time(optimiser):
     rng = np.random.default_rng(3)
     s = substitution(20)
     first = condition_by(m.W(*s.points(np.random.default_rng(3).standard_normal(s.size))))
-    clock = TimeBudget(0.3)
-    q, dq = optimise_points(m, s, rng, clock, optimiser=optimiser, measure="frobenius")
+    looks = []
+
+    class Looks(TimeBudget):
+        """A budget of looks at the clock, for machines of any speed."""
+
+        @property
+        def spent(self):
+            looks.append(None)
+            return float(len(looks))
+
+    q, dq = optimise_points(m, s, rng, Looks(400.0), optimiser=optimiser, measure="frobenius")
     assert condition_by(m.W(q, dq)) < first
-    assert clock.spent < 2.8
+    assert 400 <= len(looks) < 420, "it ends when the time is over"
 
 
 def test_exact_gradients_beat_the_seeds_table():
@@ -97,9 +106,9 @@ def test_exact_gradients_beat_the_seeds_table():
 
 
 @pytest.mark.parametrize("rows", [15, 30])
-def test_trajectory_through_points_is_safe(rows):
+def test_trajectory_through_points_is_safe(rows, few_steps):
     robot = three_dof(2.0)
-    found = plan(robot, PlanOptions(method="points", rows=rows, groups=["inertial"], seed=1, time_budget_s=0.3))
+    found = plan(robot, PlanOptions(method="points", rows=rows, groups=["inertial"], seed=1, time_budget_s=few_steps))
     assert found.rows == rows and found.W.shape == (rows, 15)
     assert (
         found.cond == pytest.approx(condition_by(found.W)) and pytest.approx(structural_equilibrium(found.W)) == found.S
@@ -121,15 +130,15 @@ def test_procedure_of_the_seed_is_safe_too():
     found = plan(
         robot,
         PlanOptions(
-            method="points", rows=16, groups=["inertial"], optimiser="powell", measure="frobenius", time_budget_s=0.5
+            method="points", rows=16, groups=["inertial"], optimiser="powell", measure="frobenius", time_budget_s=2.0
         ),
     )
     assert check_trajectory(robot, found.trajectory, margin=0.05) == [] and np.isfinite(found.cond)
 
 
-def test_torque_limits_are_kept():
+def test_torque_limits_are_kept(few_steps):
     robot = three_dof(3.0, effort=75.0)
-    found = plan(robot, PlanOptions(method="points", rows=20, groups=["inertial"], time_budget_s=0.3))
+    found = plan(robot, PlanOptions(method="points", rows=20, groups=["inertial"], time_budget_s=few_steps))
     assert found.use["effort"] <= 0.95 + 1e-9 and check_trajectory(robot, found.trajectory, margin=0.05) == []
 
 
