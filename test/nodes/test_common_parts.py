@@ -51,6 +51,8 @@ from ros2_dynid.processes import own_domain
 from ros2_dynid.recording.playback import Message
 from urdf_text import joint, urdf
 
+pytestmark = pytest.mark.in_process
+
 ROBOT = load_robot("demo3")
 NAMES = ROBOT.active_names
 

@@ -51,6 +51,8 @@ from ros2_dynid.nodes.excitation.owner import ExcitationOwner, OwnerContext
 from ros2_dynid.nodes.excitation.planning import SafePlan
 from ros2_dynid.nodes.excitation.sender import ActionSender, TopicSender
 
+pytestmark = pytest.mark.in_process
+
 ROBOT = load_robot("demo3")
 START = np.array([0.0, -1.0, 0.0])
 

@@ -71,6 +71,8 @@ from ros2_dynid.nodes.feedforward.services import FeedforwardServices
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 from ros2_dynid.recording.live import LiveStates
 
+pytestmark = pytest.mark.in_process
+
 ROBOT = load_robot("demo3")
 NAMES = ROBOT.active_names
 HERE = np.array([0.3, -0.9, 0.5])

@@ -42,6 +42,8 @@ from ros2_dynid.nodes.identification.online_mode import Online, OnlineSettings
 from ros2_dynid.nodes.identification.requests import identify_options, plain_options
 from urdf_text import joint, urdf
 
+pytestmark = pytest.mark.in_process
+
 ROBOT = load_robot("demo3")
 NAMES = ROBOT.active_names
 

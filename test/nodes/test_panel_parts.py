@@ -32,6 +32,8 @@ from ros2_dynid.nodes.panel.node import Panel
 from ros2_dynid.nodes.panel.rviz import Rviz
 from ros2_dynid.nodes.panel.services import LIFECYCLE, LONG, SHORT, Services
 
+pytestmark = pytest.mark.in_process
+
 ROBOT = load_robot("demo3")
 NAMES = ROBOT.active_names
 STRANGE = trajectory_message(reference(("left",), np.ones(1), np.ones((1, 1))))

@@ -26,6 +26,8 @@ from ros2_dynid.recording.bag.folder import open_bag
 from ros2_dynid.recording.bag.writer import WriteError
 from ros2_dynid.recording.read import read_samples
 
+pytestmark = pytest.mark.in_process
+
 NAMES = ("waist", "elbow")
 SECOND = 10**9
 

@@ -31,6 +31,8 @@ from ros2_dynid.nodes.common.parameters import COMMON, Settable
 from ros2_dynid.nodes.replay.node import ReplayNode
 from ros2_dynid.processes import own_domain
 
+pytestmark = pytest.mark.in_process
+
 BRIDGES = (
     "bridges:\n  arm: {type: ros2_dynid/srv/SetPayload, service: driver/set_payload, link: tool,"
     " fields: {payload.m: mass}, success: success, message: message, limits: {mass: 5.0, com: 0.5}}\n"
