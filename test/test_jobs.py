@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from ended import has_ended
 from ros2_dynid import jobs
 from ros2_dynid.errors import InputError
 from ros2_dynid.jobs import DOERS, IDENTIFY, PAYLOAD, PLAN, Job, JobError, UseCase
@@ -58,19 +58,6 @@ def process(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return lambda body: (tmp_path / "ros2_dynid/job_process.py").write_text(HEAD + body)
-
-
-def has_ended(pid: int) -> bool:
-    """Return whether a process has ended; the kernel may take a moment."""
-    end = time.monotonic() + 20.0
-    while time.monotonic() < end:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.005)
-    return False
 
 
 def handles() -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ended import has_ended
 from ros2_dynid import job_process, processes
 from ros2_dynid.errors import InputError
 from ros2_dynid.exports import lazy_exports
@@ -23,19 +24,6 @@ from ros2_dynid.progress import Cancelled, Reporter
 
 LIGHT = [sys.executable, "-S", "-E", "-c"]
 TOP = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); "
-
-
-def has_ended(pid: int) -> bool:
-    """Return whether a process has ended; the kernel may take a moment."""
-    end = time.monotonic() + 20.0
-    while time.monotonic() < end:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.005)
-    return False
 
 
 # --- several that end together

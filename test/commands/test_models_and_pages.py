@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ from rich.console import Console
 from rosbags.rosbag2 import Reader as Rosbag2Reader
 from rosbags.typesys import Stores, get_typestore
 
+from answers_of_commands import refused, result
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.expressions import align
 from ros2_dynid.cli import main
@@ -50,19 +50,6 @@ LAW = (
     FrictionTerm(2, FrictionKind.TEMPERATURE, -0.05, reference=31.0),
     FrictionTerm(3, FrictionKind.STRIBECK, 0.8, speed=0.2),
 )
-
-
-def result(capsys, *words):
-    assert main([*map(str, words), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def refused(capsys, *words):
-    """Return the one line of a refusal."""
-    assert main(list(map(str, words))) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1
-    return err
 
 
 @pytest.fixture(scope="module")

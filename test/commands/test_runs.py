@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from answers_of_commands import refused, result
 from ros2_dynid import cli
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.expressions import expression
@@ -36,19 +37,6 @@ ARM = urdf(
     joint("elbow", "one", "two", xyz="0.1 0 0.3", axis="0 1 0"),
     name="arm",
 )
-
-
-def result(capsys, *words):
-    assert main([*map(str, words), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def refused(capsys, *words):
-    """Return the one line of a refusal."""
-    assert main(list(map(str, words))) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1
-    return err
 
 
 def printed(command, outcome):

@@ -25,7 +25,7 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from in_process import Kept, joint_state, node_of, ros, soon
+from in_process import Future, Kept, joint_state, node_of, ros, soon
 from ros2_dynid.control.payload_bridge import Asked, Driver
 from ros2_dynid.control.reference import reference
 from ros2_dynid.errors import DynidError, InputError
@@ -58,20 +58,6 @@ NAMES = ROBOT.active_names
 
 
 # --- clients
-
-
-class Future:
-    """A future that is done, unless its value is None."""
-
-    def __init__(self, value):
-        self._value = value
-
-    def add_done_callback(self, callback):
-        if self._value is not None:
-            callback(self)
-
-    def result(self):
-        return self._value
 
 
 def caller(answer, ready=True):

@@ -20,7 +20,7 @@ from ros2_dynid.action import Identify
 from ros2_dynid.msg import BaseParameter, BaseParameters, TorqueError
 from std_msgs.msg import Bool, ColorRGBA, Header, String
 
-from in_process import Kept, joint_state, node_of, soon
+from in_process import Future, Kept, joint_state, node_of, soon
 from perfect import perfect_model
 from ros2_dynid.control.reference import reference
 from ros2_dynid.errors import DynidError, InputError
@@ -467,18 +467,6 @@ def test_paths_for_rviz_have_their_points_in_order():
 
 
 # --- what is asked of other nodes
-
-
-class Future:
-    def __init__(self, value):
-        self._value = value
-
-    def add_done_callback(self, callback):
-        if self._value is not None:
-            callback(self)
-
-    def result(self):
-        return self._value
 
 
 class Client:

@@ -57,6 +57,20 @@ class Kept:
         self.sent.append(message if raw else deserialize_message(serialize_message(message), type(message)))
 
 
+class Future:
+    """A future that is done, unless its value is None."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def add_done_callback(self, callback):
+        if self._value is not None:
+            callback(self)
+
+    def result(self):
+        return self._value
+
+
 def joint_state(
     names: Sequence[str],
     q: Any,
