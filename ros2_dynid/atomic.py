@@ -66,8 +66,8 @@ def put_in_place(new: Path, path: Path, *, overwrite: bool) -> None:
         else:
             new.unlink()
     except FileExistsError:
-        cure = Text("choose another name, or allow it: ", Option("overwrite", True))
-        raise InputError("this exists already", cure, str(path)) from None
+        hint = Text("choose another name, or allow it: ", Option("overwrite", True))
+        raise InputError("this exists already", hint, str(path)) from None
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

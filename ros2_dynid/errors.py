@@ -81,19 +81,19 @@ class DynidError(Exception):
 class InputError(DynidError):
     """Bad input: a file, an option or an array. The command line ends with exit code 2."""
 
-    def __init__(self, what: str, cure: str, source: str | None = None) -> None:
-        """Say `what` is wrong, the `cure`, and the file or element (`source`) it was found in."""
-        self.what, self.cure, self.source = Text(what), Text(cure), source
-        super().__init__(Text(f"{source}: " if source else "", self.what, "; ", self.cure))
+    def __init__(self, what: str, hint: str, source: str | None = None) -> None:
+        """Say `what` is wrong, the `hint`, and the file or element (`source`) it was found in."""
+        self.what, self.hint, self.source = Text(what), Text(hint), source
+        super().__init__(Text(f"{source}: " if source else "", self.what, "; ", self.hint))
 
 
 class RankError(DynidError):
     """A matrix does not have the rank that the computation needs."""
 
-    def __init__(self, what: str, cure: str, *, rank: int, expected: int, tolerance: float) -> None:
+    def __init__(self, what: str, hint: str, *, rank: int, expected: int, tolerance: float) -> None:
         """Keep the numerical `rank` found with the absolute `tolerance`, and the rank `expected`."""
         self.rank, self.expected, self.tolerance = rank, expected, tolerance
-        super().__init__(Text(what, f" (rank {rank} of {expected} at tolerance {tolerance:.1e}); ", cure))
+        super().__init__(Text(what, f" (rank {rank} of {expected} at tolerance {tolerance:.1e}); ", hint))
 
 
 class ProgrammeError(DynidError):

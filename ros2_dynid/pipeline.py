@@ -234,7 +234,7 @@ def identify(
     validation, fitted = validations[served], fitted_torques(problem, values[served])
 
     errors = sets[served].fit
-    doubts = [Remark(Level.PROBLEM, Text(finding.what, "; ", finding.cure)) for finding in findings]
+    doubts = [Remark(Level.PROBLEM, Text(finding.what, "; ", finding.hint)) for finding in findings]
     prior = None if drawn is None else prior_use(problem, drawn)
     if choice.reason is not None:
         doubts.append(Remark(Level.WARNING, choice.reason))
@@ -335,8 +335,8 @@ def sensing(robot: Robot, options: IdentifyOptions) -> Robot:
 def _declared(robot: Robot, options: IdentifyOptions) -> Robot:
     """Return the same where efforts without and with a load are compared: sensors are not looked for there."""
     if options.sensor == "found":
-        cure = "declare them, or identify the robot without the load first and give its model"
-        raise InputError("torque sensors are not looked for beside a load", cure)
+        hint = "declare them, or identify the robot without the load first and give its model"
+        raise InputError("torque sensors are not looked for beside a load", hint)
     return sensing(robot, options)
 
 
@@ -509,8 +509,8 @@ def robot_or_model(
             return model.robot, model.chi_of(model.value)
         values = model.standard if use == "standard" else model.consistent
         if values is None:
-            what, cure = f"the model has no {use} parameters", Text("identify with ", Option(use, True))
-            raise InputError(what, cure, str(path))
+            what, hint = f"the model has no {use} parameters", Text("identify with ", Option(use, True))
+            raise InputError(what, hint, str(path))
         return model.robot, standard_vector(model.robot, values)
     robot = load_robot(path, base_link=base_link, tip_link=tip_link, hold=hold, joint_limits=joint_limits)
     return robot if gravity is None else with_gravity(robot, gravity), standard_vector(robot)

@@ -61,9 +61,9 @@ def test_the_page_has_the_layers_and_every_module():
     listed = re.findall(r"^- `([\w.]+)`: ", text.partition(BEGIN)[2], re.MULTILINE)
     names = [module_name(path).removeprefix("ros2_dynid.") for path in sources() if path.stem != "__main__"]
     names.remove("ros2_dynid")
-    cure = "run: python test/support/architecture.py"
-    assert sorted(listed) == sorted(names), cure
-    assert len(LAYERS) == len(re.findall(r"^### ", text.partition(BEGIN)[2], re.MULTILINE)), cure
+    hint = "run: python test/support/architecture.py"
+    assert sorted(listed) == sorted(names), hint
+    assert len(LAYERS) == len(re.findall(r"^### ", text.partition(BEGIN)[2], re.MULTILINE)), hint
 
 
 def test_the_walks_and_the_guide_name_modules_that_exist():

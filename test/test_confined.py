@@ -26,7 +26,7 @@ def test_what_leads_out_is_refused_by_every_question(tmp_path, name):
     for ask in (folder.inside, folder.existing, folder.new):
         with pytest.raises(InputError, match="is not inside the folder allowed") as caught:
             ask(name)
-        assert str(tmp_path / "in") in caught.value.cure
+        assert str(tmp_path / "in") in caught.value.hint
 
 
 def test_names_that_are_none_are_refused(tmp_path):

@@ -49,12 +49,12 @@ def test_each_caller_writes_an_option_in_its_own_way(option, flag, field):
         assert yaml.safe_load(field) == {option.key: value}  # what a node says can be pasted into its parameters
 
 
-def test_an_error_renders_what_and_cure():
+def test_an_error_renders_what_and_hint():
     error = InputError("efforts point the wrong way", Text("invert: ", Option("gains", {"elbow": -1})), "a.mcap")
     assert (error.source, error.what) == ("a.mcap", "efforts point the wrong way")
     assert str(error) == "a.mcap: efforts point the wrong way; invert: gains: {elbow: -1}"
     assert error.render(as_flag) == "a.mcap: efforts point the wrong way; invert: --gains elbow=-1"
-    again = InputError(error.what, error.cure, "b.yaml")  # a reader adds its own source
+    again = InputError(error.what, error.hint, "b.yaml")  # a reader adds its own source
     assert again.render(as_flag) == "b.yaml: efforts point the wrong way; invert: --gains elbow=-1"
     rank = RankError("W", Text("use ", Option("method", "wls")), rank=3, expected=4, tolerance=1e-9)
     assert rank.render(as_flag).endswith("; use --method wls")
@@ -67,8 +67,8 @@ def test_every_error_carries_its_data():
     missing = MissingPackageError("mujoco", "the simulated robot")
     assert missing.package == "mujoco"
     assert str(missing) == "the simulated robot needs the Python package mujoco; install it: pip install mujoco"
-    plain = InputError("what", "cure")
-    assert (plain.what, plain.cure, plain.source, str(plain)) == ("what", "cure", None, "what; cure")
+    plain = InputError("what", "hint")
+    assert (plain.what, plain.hint, plain.source, str(plain)) == ("what", "hint", None, "what; hint")
     assert all(isinstance(error, DynidError) for error in (rank, missing, plain))
     assert str(DynidError("two\nlines")) == "two lines" and str(DynidError()) == ""
 

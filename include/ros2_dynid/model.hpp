@@ -338,19 +338,19 @@ inline Model parse_model(const std::string & bytes)
 {
   using detail::Reader;
   const auto * data = reinterpret_cast<const unsigned char *>(bytes.data());
-  const std::string cure = "; write it again: dynid export MODEL --to runtime";
+  const std::string hint = "; write it again: dynid export MODEL --to runtime";
   if (bytes.size() < 20 || std::memcmp(data, runtime_magic, sizeof runtime_magic) != 0) {
-    throw std::runtime_error("this is no runtime model of ros2_dynid" + cure);
+    throw std::runtime_error("this is no runtime model of ros2_dynid" + hint);
   }
   Reader header(data + 8, 12);
   const std::uint32_t version = header.integer(), checksum = header.integer();
   const std::size_t size = header.integer();
   if (version < 1 || version > runtime_version) {
     throw std::runtime_error("the runtime model has version " + std::to_string(version) + ", this program reads " +
-                             std::to_string(runtime_version) + cure);
+                             std::to_string(runtime_version) + hint);
   }
-  if (bytes.size() != 20 + size) throw std::runtime_error("the runtime model is cut or has bytes too many" + cure);
-  if (detail::crc32(data + 20, size) != checksum) throw std::runtime_error("the runtime model is damaged" + cure);
+  if (bytes.size() != 20 + size) throw std::runtime_error("the runtime model is cut or has bytes too many" + hint);
+  if (detail::crc32(data + 20, size) != checksum) throw std::runtime_error("the runtime model is damaged" + hint);
   Model model;
   try {
     Reader in(data + 20, size);
@@ -444,7 +444,7 @@ inline Model parse_model(const std::string & bytes)
     }
     if (in.left() != 0) throw std::runtime_error("it has bytes too many");
   } catch (const std::runtime_error & error) {
-    throw std::runtime_error(std::string("the runtime model is wrong: ") + error.what() + cure);
+    throw std::runtime_error(std::string("the runtime model is wrong: ") + error.what() + hint);
   }
   return model;
 }

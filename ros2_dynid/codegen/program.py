@@ -67,9 +67,9 @@ def chosen_parameters(robot: Robot, only: Sequence[str] | None) -> tuple[tuple[s
         names = standard_names(robot)
         unknown = [name for name in only if name not in names]
         if unknown:
-            cure = f"give groups ({', '.join(GROUPS)}) or standard parameters such as ZZ1"
+            hint = f"give groups ({', '.join(GROUPS)}) or standard parameters such as ZZ1"
             raise InputError(
-                Text(Option("groups", unknown[0]), " is neither a group nor a parameter"), cure, robot.name
+                Text(Option("groups", unknown[0]), " is neither a group nor a parameter"), hint, robot.name
             )
         chosen = tuple(dict.fromkeys(only))
         return chosen, np.array([chi[names.index(name)] for name in chosen])
@@ -154,10 +154,10 @@ def tool_of(robot: Robot, name: str | None) -> tuple[int, Array, str]:
     if name is None:
         return robot.n, np.eye(4), f"the frame of joint {robot.joints[-1].name}"
     if name not in robot.tools:
-        cure = f"choose from {', '.join(sorted(robot.tools))}"
+        hint = f"choose from {', '.join(sorted(robot.tools))}"
         if not robot.tools:
-            cure = Text("leave ", Option("tool"), " out for the last joint's frame")
-        raise InputError(f"the robot has no tool link {name!r}", cure, robot.name)
+            hint = Text("leave ", Option("tool"), " out for the last joint's frame")
+        raise InputError(f"the robot has no tool link {name!r}", hint, robot.name)
     joint, pose = robot.tools[name]
     return joint, pose, f"link {name}"
 

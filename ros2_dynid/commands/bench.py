@@ -62,14 +62,14 @@ def run(args: argparse.Namespace) -> BenchOutcome:
         try:
             found, times = _module(files[name]).measure()
         except ImportError as error:
-            missing.append(f"{name}: {_cure(error)}")
+            missing.append(f"{name}: {_hint(error)}")
             continue
         ratios |= found
         seconds |= times
     return BenchOutcome(ratios, seconds, tuple(missing))
 
 
-def _cure(error: ImportError) -> str:
+def _hint(error: ImportError) -> str:
     """Return one line on a peer that cannot be imported: which, and how to get it."""
     package = PACKAGES.get(error.name or "", error.name)
     if package is None or not isinstance(error, ModuleNotFoundError):

@@ -97,8 +97,8 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
         array = getattr(samples, field)
         if array is None:
             if not args.static:
-                cure = f"add the columns NAME.{what}, or take them as zero: --static"
-                raise InputError(f"the table has no {what}", cure, args.input)
+                hint = f"add the columns NAME.{what}, or take them as zero: --static"
+                raise InputError(f"the table has no {what}", hint, args.input)
             array = np.zeros_like(samples.q)
         if not np.all(np.isfinite(array)):
             row, j = np.argwhere(~np.isfinite(array))[0]

@@ -383,13 +383,13 @@ class ExcitationMachine:
 
     def _use(self, robot: Robot) -> None:
         """Take a robot; one without limits is known, but nothing moves."""
-        jumped_at = -np.inf if self._watch is None else self._watch.jumped_at  # another description cures no encoder
+        jumped_at = -np.inf if self._watch is None else self._watch.jumped_at  # another description repairs no encoder
         self.robot, self.limits, self._watch, self._no_limits = robot, None, None, None
         try:
             self.limits = motion_limits(robot, self.settings)
             self._watch = Supervisor(self.limits, self.settings, jumped_at)
         except InputError as error:
-            self._no_limits = (error.what, error.cure, error.source)
+            self._no_limits = (error.what, error.hint, error.source)
 
     def _on_settings(self, settings: MotionSettings) -> None:
         """Watch by the new settings at once; how to move is not changed in the middle of a motion."""

@@ -271,7 +271,7 @@ class FeedforwardMachine:
         return NOTHING
 
     def _checked_model(
-        self, robot: Robot, chi: Array, load: Load | None, now: float, what: str, cure: str, source: str = ""
+        self, robot: Robot, chi: Array, load: Load | None, now: float, what: str, hint: str, source: str = ""
     ) -> FeedforwardModel:
         """Return the model with the load, or refuse it where the robot could not hold it."""
         bare = FeedforwardModel(robot, chi)
@@ -283,9 +283,9 @@ class FeedforwardMachine:
         q = self._measured.q if self._is_fresh(now) and self._measured and self._measured.joint_names == names else None
         poses = self._poses if self._robot is robot else reachable_poses(self._described or robot)
         try:
-            check_holdable(model, None if load is None else bare, effort, q, poses, what, cure)
+            check_holdable(model, None if load is None else bare, effort, q, poses, what, hint)
         except InputError as error:
-            raise InputError(error.what, error.cure, source or None) from None
+            raise InputError(error.what, error.hint, source or None) from None
         return model
 
     def _on_payload(self, event: NewPayload, now: float) -> FeedforwardOutcome:

@@ -83,7 +83,7 @@ def check_holdable(
     q: Array | None,
     poses: Array,
     what: str,
-    cure: str,
+    hint: str,
 ) -> None:
     """Refuse what the robot could not hold: gravity beyond the effort limits where it is, or in most positions.
 
@@ -102,8 +102,8 @@ def check_holdable(
             raise InputError(
                 f"{what} needs {abs(tau[k]):.4g} N.m at {names[k]!r} against gravity where the robot is, "
                 f"its limit is {effort[k]:g}",
-                cure,
+                hint,
             )
     beyond = [any(np.any(np.abs(tau) > effort) or not np.isfinite(tau).all() for tau in torques(p)) for p in poses]
     if 2 * sum(beyond) > len(poses):
-        raise InputError(f"{what} is beyond the effort limits in {np.mean(beyond):.0%} of the robot's positions", cure)
+        raise InputError(f"{what} is beyond the effort limits in {np.mean(beyond):.0%} of the robot's positions", hint)

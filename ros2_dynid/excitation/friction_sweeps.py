@@ -55,8 +55,8 @@ def friction_sweeps(
     """
     values = np.array(speeds, dtype=float)
     if not len(values) or not np.all((values > 0) & (values <= 1.0)) or loads < 1 or not reach > 0:
-        cure = "give fractions of the velocity limit, above 0 and at most 1, and at least one load"
-        raise InputError("speeds or loads of friction sweeps", cure, robot.name)
+        hint = "give fractions of the velocity limit, above 0 and at most 1, and at least one load"
+        raise InputError("speeds or loads of friction sweeps", hint, robot.name)
     bounds, chi = bounds_of(robot, margin, caps), known_parameters(robot)
     rest = rest_pose(robot, bounds, start=start, shapes=shapes, chi=chi, zero_first=True, seed=seed)
     index = [j - 1 for j in robot.active]

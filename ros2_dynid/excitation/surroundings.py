@@ -44,8 +44,8 @@ def surroundings(
         return robot, shapes
     if not shapes.solids or not available():
         listed = ", ".join(f"{one} and {two}" for one, two in shapes.close[:6])
-        cure = "; to check their true shapes, install coal: pip install coal" if shapes.solids else ""
-        note = f"not kept apart, since their capsules nearly always touch: {listed}{cure}"
+        hint = "; to check their true shapes, install coal: pip install coal" if shapes.solids else ""
+        note = f"not kept apart, since their capsules nearly always touch: {listed}{hint}"
         return robot, replace(shapes, notes=(*shapes.notes, note))
     robot, more = narrowed(robot, shapes.solids, shapes.close, start=start)
     return robot, replace(shapes, notes=(*shapes.notes, *more))

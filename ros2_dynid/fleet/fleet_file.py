@@ -127,7 +127,7 @@ def _entry(own: Mapping[str, object], defaults: Mapping[str, object], where: str
     try:
         return decode(Entry, merged, where)
     except InputError as error:
-        raise InputError(error.what, error.cure, source) from None
+        raise InputError(error.what, error.hint, source) from None
 
 
 def _member(

@@ -76,12 +76,12 @@ class Failed:
     """A task that ended with an error of the data: what is wrong, and what to do."""
 
     what: str
-    cure: str
+    hint: str
     source: str | None = None
 
     def error(self) -> InputError:
         """Return it as the error that it was."""
-        return InputError(self.what, self.cure, self.source)
+        return InputError(self.what, self.hint, self.source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,13 +199,13 @@ def _identity(place: str) -> Identity | Failed:
 def failed(error: Exception, place: str) -> Failed:
     """Return an error as data: exceptions of ours do not travel between processes, and a line is all that is shown."""
     if isinstance(error, InputError):
-        return Failed(str(error.what), str(error.cure), error.source)
+        return Failed(str(error.what), str(error.hint), error.source)
     if isinstance(error, MemoryError):
         return Failed("there is not enough memory for it", "give the workers more", place)
     if isinstance(error, OSError):
         return Failed(f"it cannot be read ({error.strerror or error})", "check the file and its permissions", place)
-    what, _, cure = str(error).rpartition("; ")
-    return Failed(what or cure, cure, place)
+    what, _, hint = str(error).rpartition("; ")
+    return Failed(what or hint, hint, place)
 
 
 def reason(found: Failed) -> str:

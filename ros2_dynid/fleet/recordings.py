@@ -86,7 +86,7 @@ def _expanded(patterns: tuple[str, ...], home: Path, missing: list[tuple[str, st
 
 def plain_reason(error: InputError) -> str:
     """Return an error's line without the file it is about."""
-    return f"{error.what}; {error.cure}"
+    return f"{error.what}; {error.hint}"
 
 
 def _local(pattern: str, home: Path) -> list[str]:

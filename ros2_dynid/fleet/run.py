@@ -416,7 +416,7 @@ class _Tasks:
 
     def _reduced(self, robot: str, done: Done) -> None:
         if isinstance(done.result, Failed):
-            raise InputError(f"{robot}: {done.result.what}", done.result.cure, done.result.source)
+            raise InputError(f"{robot}: {done.result.what}", done.result.hint, done.result.source)
         assert isinstance(done.result, Reduced)
         began, key, found = time.process_time(), self._robot_keys.pop(robot), done.result
         self.reduced += 1

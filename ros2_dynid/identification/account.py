@@ -157,8 +157,8 @@ def sensor_remarks(sides: Mapping[str, SensorSide]) -> list[Remark]:
     named = next(iter(found.values())) if alike else ",".join(f"{name}={sensor}" for name, sensor in found.items())
     who = "the efforts" if len(found) == len(sides) else f"the efforts of {', '.join(found)}"
     text = f"{who} look like those of torque sensors at the links: held-out data need no viscous friction and no rotor"
-    cure = Text(text, " inertia there; if that is so, declare it: ", Option("sensor", named))
-    return [Remark(Level.NOTE, cure)]
+    hint = Text(text, " inertia there; if that is so, declare it: ", Option("sensor", named))
+    return [Remark(Level.NOTE, hint)]
 
 
 def coverage_remarks(coverage: Mapping[str, float]) -> list[Remark]:

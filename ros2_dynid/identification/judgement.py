@@ -114,8 +114,8 @@ def essential_remarks(sets: Mapping[str, SetErrors]) -> list[Remark]:
     if few <= WORSE * every:
         return []
     text = f"the essential parameters alone have {100 * few:.1f} % on held-out data, all of them {100 * every:.1f} %"
-    cure = Text(text, ": too few are left; identify without ", Option("essential", True))
-    return [Remark(Level.WARNING, cure)]
+    hint = Text(text, ": too few are left; identify without ", Option("essential", True))
+    return [Remark(Level.WARNING, hint)]
 
 
 def possible(robot: Robot, base: BaseParameters, value: Array) -> bool:
@@ -149,10 +149,10 @@ def impossible_remarks(sets: Mapping[str, SetErrors], served: str) -> list[Remar
     if CONSISTENT not in sets:
         return [Remark(Level.WARNING, Text(text, why, "serve possible bodies, ", Option("consistent", True)))]
     other, best = (100.0 * (sets[name].validation or sets[name].fit)["all"].relative for name in (CONSISTENT, served))
-    cure = (
+    hint = (
         f"no possible bodies predict as well ({other:.1f} % instead of {best:.1f} %); springs or a counterbalance that "
     )
-    return [Remark(Level.WARNING, Text(text, why, cure, "the robot file lacks may be the cause"))]
+    return [Remark(Level.WARNING, Text(text, why, hint, "the robot file lacks may be the cause"))]
 
 
 def verdict_of(

@@ -304,7 +304,7 @@ def load_model(path: str | Path) -> IdentifiedModel:
             friction_covariance=_terms_of_triangle(data.get("friction_covariance"), b),
         )
     except InputError as error:
-        raise InputError(error.what, error.cure, source) from None
+        raise InputError(error.what, error.hint, source) from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         what = f"the model file is damaged ({type(error).__name__}: {error})"
         raise InputError(what, "identify again, or restore the file", source) from None

@@ -70,8 +70,8 @@ class IdentifyOptions:
         if self.prior not in PRIORS and not self.prior.endswith((".yaml", ".yml")):
             raise InputError(f"prior is {self.prior!r}", f"choose from {', '.join(PRIORS)}, or give a model.yaml")
         if self.essential and self.prior not in ("auto", "none"):
-            cure = Text("essential parameters are the data's alone: ", Option("prior", "none"))
-            raise InputError("a prior is given with essential parameters", cure)
+            hint = Text("essential parameters are the data's alone: ", Option("prior", "none"))
+            raise InputError("a prior is given with essential parameters", hint)
         if self.distance not in DISTANCES:
             raise InputError(f"distance is {self.distance!r}", f"choose from {', '.join(DISTANCES)}")
         if not 0.0 < self.essential_std < 1.0:

@@ -122,18 +122,18 @@ class FrictionTerm:
                 raise InputError(f"{where} has standard deviation {std:g}", "give a number that is not negative")
         stribeck, power = self.kind is FrictionKind.STRIBECK, self.kind is FrictionKind.POWER
         if stribeck != (self.speed > 0.0) or not isfinite(self.speed):
-            cure = "give the speed of a Stribeck term, above 0 [rad/s or m/s]" if stribeck else "leave speed out"
-            raise InputError(f"{where} has speed {self.speed:g}", cure)
+            hint = "give the speed of a Stribeck term, above 0 [rad/s or m/s]" if stribeck else "leave speed out"
+            raise InputError(f"{where} has speed {self.speed:g}", hint)
         if self.speed_std is not None and not stribeck:
             raise InputError(f"{where} has no speed", "leave speed_std out")
         if not (EXPONENTS[0] <= self.exponent <= EXPONENTS[1] if power else self.exponent == 0.0):
-            cure = f"give one of {EXPONENTS[0]:g} to {EXPONENTS[1]:g}" if power else "leave exponent out"
-            raise InputError(f"{where} has exponent {self.exponent:g}", cure)
+            hint = f"give one of {EXPONENTS[0]:g} to {EXPONENTS[1]:g}" if power else "leave exponent out"
+            raise InputError(f"{where} has exponent {self.exponent:g}", hint)
         if self.exponent_std is not None and not power:
             raise InputError(f"{where} has no exponent", "leave exponent_std out")
         if self.kind in THERMAL and not (isfinite(self.reference) and self.reference > ABSOLUTE_ZERO):
-            cure = "give the temperature T0 at which it is zero [deg C]"
-            raise InputError(f"{where} has reference {self.reference:g}", cure)
+            hint = "give the temperature T0 at which it is zero [deg C]"
+            raise InputError(f"{where} has reference {self.reference:g}", hint)
         if self.kind not in THERMAL and self.reference != 0.0:
             raise InputError(f"{where} does not change with the temperature", "leave reference out")
 

@@ -74,7 +74,7 @@ def robot_from_dict(
         sensed = {joint.name: joint.felt for joint in robot.joints if joint.felt != DRIVE}
         return with_sensors(robot, sensed) if sensed else robot
     except InputError as error:
-        raise InputError(error.what, error.cure, source) from None
+        raise InputError(error.what, error.hint, source) from None
 
 
 def _read_urdf(top: Mapping[object, object], read_urdf: UrdfReader | None, source: str) -> Robot:
@@ -114,7 +114,7 @@ def _table(top: Mapping[object, object], source: str, name: str, snap: bool) -> 
             notes=tuple(notes),
         )
     except InputError as error:
-        raise InputError(error.what, error.cure, source) from None
+        raise InputError(error.what, error.hint, source) from None
 
 
 def _refine(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
@@ -170,7 +170,7 @@ def _with_names(robot: Robot, top: Mapping[object, object], source: str) -> Robo
     try:
         return replace(robot, coupling=tuple(coupling), passive=tuple(passive[number] for number in sorted(passive)))
     except InputError as error:
-        raise InputError(error.what, error.cure, source) from None
+        raise InputError(error.what, error.hint, source) from None
 
 
 def _parameters(robot: Robot, top: Mapping[object, object], source: str) -> dict[str, float]:
@@ -260,7 +260,7 @@ def _with_forces(robot: Robot, top: Mapping[object, object], source: str) -> tup
         try:
             forces.append(Force(name, kind, powers, weights, pivots, rest))
         except InputError as error:
-            raise InputError(error.what, error.cure, source) from None
+            raise InputError(error.what, error.hint, source) from None
     return replace(robot, forces=tuple(forces)), values
 
 
@@ -319,7 +319,7 @@ def _felt(entry: Mapping[object, object], name: str, source: str) -> tuple[str, 
     try:
         return felt_parts(str(entry.get("sensor", "motor")))
     except InputError as error:
-        raise InputError(f"joint {name!r}: {error.what}", error.cure, source) from None
+        raise InputError(f"joint {name!r}: {error.what}", error.hint, source) from None
 
 
 def _limits(entry: object, present: Limits, name: str, source: str) -> Limits:

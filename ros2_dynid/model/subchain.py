@@ -88,8 +88,8 @@ def select_chain(
     motions = _motions(tree, hold, wanted, notes)
     joints, links = _place(tree, base, motions)
     if not joints:
-        cure = "choose other base and tip links, or hold fewer joints" if wanted else "choose a link with joints behind"
-        raise InputError(f"no joint moves behind link {base!r}", cure, tree.source)
+        hint = "choose other base and tip links, or hold fewer joints" if wanted else "choose a link with joints behind"
+        raise InputError(f"no joint moves behind link {base!r}", hint, tree.source)
     root_to_base = np.eye(4)
     link = base
     while link in carrier:

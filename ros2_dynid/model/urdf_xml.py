@@ -39,8 +39,8 @@ def clean_urdf(data: bytes | str, source: str) -> CleanUrdf:
     _check_names(links, "link", source)
     _check_names(joints, "joint", source)
     if not joints:
-        cure = "run xacro first" if any("xacro" in e.tag for e in root) else "give a robot with at least one joint"
-        raise InputError("the URDF has no <joint>", cure, source)
+        hint = "run xacro first" if any("xacro" in e.tag for e in root) else "give a robot with at least one joint"
+        raise InputError("the URDF has no <joint>", hint, source)
     solid = set()
     for link in links:
         _clean_link(clean, link, source)
@@ -192,8 +192,8 @@ def _numbers(
         values = []
     shown = text if len(text) <= 60 else text[:57] + "..."
     if len(values) != count or "_" in text:
-        cure = "run xacro first" if "$" in text else f"write {_quantity(count)}"
-        raise InputError(f"{where} has {attribute}={shown!r}", cure, source)
+        hint = "run xacro first" if "$" in text else f"write {_quantity(count)}"
+        raise InputError(f"{where} has {attribute}={shown!r}", hint, source)
     if any(math.isnan(v) or (abs(v) > MAX_NUMBER and not infinite) for v in values):
         raise InputError(f"{where} has {attribute}={shown!r}, not a finite number", f"write {_quantity(count)}", source)
     return values

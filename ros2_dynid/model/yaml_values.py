@@ -1,4 +1,4 @@
-"""Values out of a YAML file, checked: each error names the file, the element and the cure."""
+"""Values out of a YAML file, checked: each error names the file, the element and the hint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_keys(values: Mapping[object, object], known: tuple[str, ...], where: s
 
 
 def suggest(key: object, known: Iterable[str]) -> str:
-    """Return the cure for an unknown name: the nearest known one, or the list."""
+    """Return the hint for an unknown name: the nearest known one, or the list."""
     names = [str(name) for name in known]
     close = difflib.get_close_matches(str(key), names, n=1)
     if close:

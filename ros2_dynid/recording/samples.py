@@ -110,10 +110,10 @@ def cut(samples: Samples, start: float | None = None, end: float | None = None) 
     keep = (samples.t >= lower) & (samples.t <= upper)
     if not keep.any():
         what = f"no sample lies between {lower:g} and {upper:g} s"
-        cure = (
+        hint = (
             f"the recording lasts from {samples.t.min():g} to {samples.t.max():g} s" if len(samples) else "it is empty"
         )
-        raise InputError(what, cure, samples.source)
+        raise InputError(what, hint, samples.source)
     return samples.take(keep)
 
 

@@ -74,8 +74,8 @@ def _bag(bag: Bag, topic: str, start_ns: int, stamps: str) -> tuple[Array, Array
     if not channels or wrong:
         there = dict.fromkeys(c.topic for file in bag.files for c in file.channels if c.type == WRENCH)
         what = f"topic {topic} has type {wrong[0].type[:80]}" if wrong else f"the bag has no topic {topic!r}"
-        cure = f"choose a topic of type {WRENCH}: {', '.join(there) or 'there is none'}"
-        raise InputError(what, cure, str(bag.path))
+        hint = f"choose a topic of type {WRENCH}: {', '.join(there) or 'there is none'}"
+        raise InputError(what, hint, str(bag.path))
     header, logged, values, frame, failed = [], [], [], "", 0
     for file, channel in channels:
         for block in file.blocks({channel.id}):

@@ -34,8 +34,8 @@ def load_controller(path: str | Path, joint_names: Sequence[str]) -> JointContro
         if set(joint_names) <= set(as_mapping(section["gains"], "gains", source))
     ]
     if not found:
-        cure = f"give gains: {{{joint_names[0]}: {{p: ..., d: ...}}, ...}}, as ros2_control has them"
-        raise InputError("no controller has gains of all joints", cure, source)
+        hint = f"give gains: {{{joint_names[0]}: {{p: ..., d: ...}}, ...}}, as ros2_control has them"
+        raise InputError("no controller has gains of all joints", hint, source)
     if len(found) > 1:
         raise InputError(f"{len(found)} controllers move all joints", "leave the one that was active", source)
     gains = as_mapping(found[0]["gains"], "gains", source)

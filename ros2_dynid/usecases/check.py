@@ -65,7 +65,7 @@ def check_recording(samples: Samples, robot: Robot, preparation: PreparationOpti
     try:
         problem = read_problem(robot, [ordered(samples)], options, lambda *_: None)
     except InputError as error:
-        return with_problems(found, [RecordingProblem("unusable", RED, error.what, error.cure)])
+        return with_problems(found, [RecordingProblem("unusable", RED, error.what, error.hint)])
     diagnosis = diagnose(problem, friction=options.friction)
     known = {p.joint for p in found.problems if p.kind == "position_unit"}
     more = [p for finding in diagnosis.findings for p in _problems(finding, robot) if p.joint not in known]
@@ -76,7 +76,7 @@ def _problems(finding: Finding, robot: Robot) -> list[RecordingProblem]:
     """Return a finding as problems: one for the recording, or one that names its joints."""
     level = RED if finding.certain else YELLOW
     joint = finding.joints[0] if len(finding.joints) == 1 else None
-    return [RecordingProblem(finding.kind, level, finding.what, finding.cure, joint)]
+    return [RecordingProblem(finding.kind, level, finding.what, finding.hint, joint)]
 
 
 def _with_evidence(found: RecordingCheck, evidence: Sequence[EffortEvidence]) -> RecordingCheck:

@@ -113,7 +113,7 @@ def test_supported_interpreters(script: ModuleType, version: tuple[int, int], ma
     script.check_python(version, machine, ros)
 
 
-def test_each_missing_tool_is_named_with_its_cure(
+def test_each_missing_tool_is_named_with_its_hint(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

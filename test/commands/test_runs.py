@@ -323,8 +323,8 @@ def test_bench_runs_what_has_measures_and_names_missing_peers(benches, capsys):
 
 
 def test_bench_names_packages_and_prints_readable_times():
-    assert bench._cure(ModuleNotFoundError("no", name="pinocchio")).endswith("pip install pin")
-    assert bench._cure(ImportError("broken", name="pinocchio")) == "a peer does not load (broken)"
+    assert bench._hint(ModuleNotFoundError("no", name="pinocchio")).endswith("pip install pin")
+    assert bench._hint(ImportError("broken", name="pinocchio")) == "a peer does not load (broken)"
     text = printed(bench, BenchOutcome({"a": 2.04}, {"x": 9.9e-6, "y": 1.6e-5, "z": 0.999, "w": 1.0}, ("peer: gone",)))
     lines = [" ".join(line.replace("│", " ").split()) for line in text.splitlines()]
     for line in ("a 2.0", "x 9900 ns", "y 0.02 ms", "z 999.00 ms", "w 1.00 s", "left out: peer: gone"):

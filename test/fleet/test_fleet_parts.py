@@ -491,7 +491,7 @@ def test_errors_become_one_line():
     assert failed(OSError("odd"), "b").what == "it cannot be read (odd)"
     assert failed(DynidError("this; is wrong; mend it"), "b") == Failed("this; is wrong", "mend it", "b")
     assert failed(DynidError("wrong"), "b") == Failed("wrong", "wrong", "b")
-    assert reason(Failed("what", "cure", "a")) == "what; cure"
+    assert reason(Failed("what", "hint", "a")) == "what; hint"
 
 
 def test_hashing_is_shared_in_batches_and_a_known_stamp_is_not_read_again(tmp_path, monkeypatch):

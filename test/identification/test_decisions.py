@@ -45,7 +45,7 @@ NAMES = ("a", "b", "c")
 
 
 def option_of(finding):
-    (found,) = (part for part in finding.cure.parts if not isinstance(part, str))
+    (found,) = (part for part in finding.hint.parts if not isinstance(part, str))
     return found.key, found.value
 
 
@@ -75,10 +75,10 @@ def option_of(finding):
 def test_signs_and_units_in_words(gains, kinds, option):
     found = diagnosis._findings(NAMES, np.array(gains), True, False)
     assert [(one.kind, one.joints) for one in found] == kinds
-    assert all(option_of(one) == option and one.cure.startswith("set ") for one in found)
+    assert all(option_of(one) == option and one.hint.startswith("set ") for one in found)
     assert [one.certain for one in found] == [one.kind == "effort_sign" for one in found]
     sure = diagnosis._findings(NAMES, np.array(gains), False, True)
-    assert all(one.certain and "as far as it can be told" in one.cure for one in sure)
+    assert all(one.certain and "as far as it can be told" in one.hint for one in sure)
     for one in found:
         if one.kind == "effort_unit":
             assert all(
@@ -140,7 +140,7 @@ def test_all_that_is_certain_is_refused_in_one_line():
     ]
     with pytest.raises(InputError) as refused:
         diagnosis.refuse(found, "run")
-    assert refused.value.what == "first; third; fourth" and refused.value.cure == "do this, and do more"
+    assert refused.value.what == "first; third; fourth" and refused.value.hint == "do this, and do more"
     diagnosis.refuse(found[1:2], "run")
 
 

@@ -77,11 +77,11 @@ def test_reversed_efforts_are_named_all_at_once_and_the_advice_works(name, chose
     (found,) = findings(robot, spoiled)
     names = tuple(np.array(robot.active_names)[chosen])
     assert (found.kind, found.joints, found.certain) == ("effort_sign", names, True)
-    (option,) = (part for part in found.cure.parts if not isinstance(part, str))
+    (option,) = (part for part in found.hint.parts if not isinstance(part, str))
     assert option.key == "gains" and option.value == dict.fromkeys(names, -1.0)
     assert findings(robot, spoiled, gains=option.value) == ()
     result = check_recording(spoiled, robot)
-    assert result.verdict == "red" and found.cure in {problem.do for problem in result.problems}
+    assert result.verdict == "red" and found.hint in {problem.do for problem in result.problems}
     with pytest.raises(InputError, match="wrong sign"):
         refuse([found], "run")
 
@@ -90,12 +90,12 @@ def test_reversed_efforts_are_named_all_at_once_and_the_advice_works(name, chose
 def test_units_of_all_joints_are_named_and_the_advice_works(name):
     robot, samples = recording(name)
     (found,) = findings(robot, replace(samples, tau=1e3 * samples.tau))
-    assert found.kind == "effort_unit" and found.cure == "set effort_unit: mN.m"
+    assert found.kind == "effort_unit" and found.hint == "set effort_unit: mN.m"
     ratios = np.array([100.0, 101.0, 85.0, 60.0, 50.0, 45.0, 40.0])[: len(robot.active)]
     spoiled = replace(samples, tau=samples.tau / ratios)
     (found,) = findings(robot, spoiled)
     assert found.kind == "effort_unit" and found.joints == robot.active_names
-    (option,) = (part for part in found.cure.parts if not isinstance(part, str))
+    (option,) = (part for part in found.hint.parts if not isinstance(part, str))
     given = np.array([option.value[joint] for joint in robot.active_names])
     assert np.all(np.abs(np.log(given / ratios)) < np.log(3.0))  # as far as a priori masses and other joints tell
     assert findings(robot, spoiled, gains=option.value) == ()
@@ -106,7 +106,7 @@ def test_degrees_are_named(name):
     robot, samples = recording(name)
     spoiled = replace(samples, q=np.degrees(samples.q), dq=None)
     (found,) = findings(robot, spoiled)
-    assert (found.kind, found.cure) == ("position_unit", "set angle_unit: deg")
+    assert (found.kind, found.hint) == ("position_unit", "set angle_unit: deg")
     assert "deg" in " ".join(problem.do for problem in check_recording(spoiled, robot).problems)
 
 
@@ -117,7 +117,7 @@ def test_degrees_are_named(name):
 def test_a_wrong_mounting_is_named_with_the_true_direction(name, gravity):
     robot, samples = recording(name)
     (found,) = findings(with_gravity(robot, gravity), samples)
-    (option,) = (part for part in found.cure.parts if not isinstance(part, str))
+    (option,) = (part for part in found.hint.parts if not isinstance(part, str))
     assert found.kind == "gravity" and option.key == "gravity"
     assert np.allclose(option.value, (0.0, 0.0, -9.81))
 

@@ -481,7 +481,7 @@ def test_degrees_are_told_before_a_mounting_that_they_make_look_wrong(monkeypatc
     assert diagnosis.diagnose(problem).findings == ("degrees",)
 
 
-def test_a_refusal_names_its_recording_and_every_cure_once():
+def test_a_refusal_names_its_recording_and_every_hint_once():
     found = [
         diagnosis.Finding("a", (), "first", "do this"),
         diagnosis.Finding("b", (), "second", "do that"),
@@ -489,7 +489,7 @@ def test_a_refusal_names_its_recording_and_every_cure_once():
     ]
     with pytest.raises(InputError, match=r"^run\.bag: first; second; third") as refused:
         diagnosis.refuse(found, "run.bag")
-    assert refused.value.cure == "do this, and do that"
+    assert refused.value.hint == "do this, and do that"
 
 
 # --- degrees

@@ -96,7 +96,7 @@ def test_a_joint_that_is_not_predicted_is_named_by_what_it_carries(torque, held_
 
 
 @pytest.mark.parametrize(
-    ("change", "cure"),
+    ("change", "hint"),
     [
         ({"noise": 0.2, "torque": 0.2, "fit": 0.9, "held_out": 1.0}, "larger torques"),
         ({"noise": 0.2, "torque": 0.2, "fit": 0.9, "held_out": 1.0, "coloured": True}, "friction beyond"),
@@ -109,15 +109,15 @@ def test_a_joint_that_is_not_predicted_is_named_by_what_it_carries(torque, held_
         ({"noise": 0.1, "fit": 0.31, "held_out": 0.6}, "shares with other joints"),
     ],
 )
-def test_the_cure_fits_the_cause(change, cure):
+def test_the_hint_fits_the_cause(change, hint):
     (remark,) = said(replace(FINE, joints=(STRONG, replace(WEAK, **change))), "of its torque")
-    assert cure in remark.text
-    others = {"larger torques", "friction beyond", "more varied motion", "shares with other joints"} - {cure}
+    assert hint in remark.text
+    others = {"larger torques", "friction beyond", "more varied motion", "shares with other joints"} - {hint}
     assert not any(other in remark.text for other in others)
 
 
 @pytest.mark.parametrize(
-    ("parameter", "cure"),
+    ("parameter", "hint"),
     [
         (replace(Fv, std=0.31), "vary its speed more"),
         (replace(Ia, std=0.31), "accelerate it more"),
@@ -129,10 +129,10 @@ def test_the_cure_fits_the_cause(change, cure):
         (replace(Fv, group="inertial", std=0.31), None),
     ],
 )
-def test_poorly_known_friction_is_named_where_it_matters(parameter, cure):
+def test_poorly_known_friction_is_named_where_it_matters(parameter, hint):
     found = said(replace(FINE, parameters=(parameter,)), "poorly known")
-    assert [cure in remark.text and parameter.name in remark.text for remark in found] == (
-        [] if cure is None else [True]
+    assert [hint in remark.text and parameter.name in remark.text for remark in found] == (
+        [] if hint is None else [True]
     )
     longer = said(replace(FINE, parameters=(parameter,), seconds=59.0), "poorly known")
     assert all("record longer" in remark.text for remark in longer) and len(longer) == len(found)

@@ -1,4 +1,4 @@
-"""URDFs that are refused, each with one line that names the file, the element and the cure; and oddities that pass."""
+"""URDFs that are refused, each with one line that names the file, the element and the hint; and oddities that pass."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_in_one_line_with_the_file_the_element_and_the_cure(case, tmp_path):
+def test_refused_in_one_line_with_the_file_the_element_and_the_hint(case, tmp_path):
     content, expected = REFUSED[case]
     path = tmp_path / "bad.urdf"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -902,7 +902,7 @@ def test_what_a_controller_refuses_or_gives_up_is_told_with_its_number(action):
     assert len(refused) == 4, "one that has arrived is no refusal"
 
 
-def test_without_control_msgs_the_cure_is_named(monkeypatch):
+def test_without_control_msgs_the_hint_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "control_msgs", None)
     monkeypatch.setitem(sys.modules, "control_msgs.action", None)
     with pytest.raises(InputError, match="control_msgs is not installed"):

@@ -62,15 +62,15 @@ def refuse_unknown_loop(
         raise InputError(what, Text("use ", Option("method", Method.IDIM_IV.value)), prepared.source)
     if any(term.kind in THERMAL for term in terms):
         what = "didim does not simulate friction that changes with the temperature"
-        cure = Text("use ", Option("method", Method.IDIM_IV.value), ", or another law of friction")
-        raise InputError(what, cure, prepared.source)
+        hint = Text("use ", Option("method", Method.IDIM_IV.value), ", or another law of friction")
+        raise InputError(what, hint, prepared.source)
     if controller is None:
-        cure = Text("give the gains of the robot's controller: ", Option("controller", "controllers.yaml"))
-        raise InputError("didim simulates the robot's own closed loop, and its controller is not known", cure)
+        hint = Text("give the gains of the robot's controller: ", Option("controller", "controllers.yaml"))
+        raise InputError("didim simulates the robot's own closed loop, and its controller is not known", hint)
     if prepared.reference is None:
         what = "didim simulates the robot's own closed loop, and the recording has no commanded positions"
-        cure = Text("record them too (NAME.reference), or use ", Option("method", Method.IDIM_IV.value))
-        raise InputError(what, cure, prepared.source)
+        hint = Text("record them too (NAME.reference), or use ", Option("method", Method.IDIM_IV.value))
+        raise InputError(what, hint, prepared.source)
 
 
 def refuse_other_motion(prepared: Prepared, simulated: Prepared, names: tuple[str, ...]) -> None:
@@ -98,8 +98,8 @@ def refuse_other_motion(prepared: Prepared, simulated: Prepared, names: tuple[st
             f"joint {names[k]!r}: the simulated robot is {far:.2g} rad or m away from the recorded one, which is "
             f"{apart:.2g} away from its reference: the controller is another than was given"
         )
-        cure = Text(
+        hint = Text(
             "check gains and speed filter, record what it adds (NAME.feedforward), or use ",
             Option("method", Method.IDIM_IV.value),
         )
-        raise InputError(what, cure, prepared.source)
+        raise InputError(what, hint, prepared.source)

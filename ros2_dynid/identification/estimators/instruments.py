@@ -74,10 +74,10 @@ def refuse_shared_noise(prepared: Prepared, names: tuple[str, ...]) -> None:
             f"joint {names[worst]!r}: the encoder's noise lies within the band of its motion "
             f"({100 * share[worst]:.2g} % of the acceleration), so that no instrument is without it"
         )
-        cure = Text(
+        hint = Text(
             "record the commanded positions too (NAME.reference), move faster, or use ", Option("method", "wls")
         )
-        raise InputError(what, cure, prepared.source)
+        raise InputError(what, hint, prepared.source)
 
 
 def in_band(q: Array, cutoff: float, rate: float) -> Array:

@@ -117,8 +117,8 @@ def _named(robot: Robot, law: str) -> list[tuple[int, Sequence[FrictionKind]]]:
         if name not in numbers:
             raise InputError(f"friction names the joint {name!r}", f"the robot has {', '.join(numbers)}")
         if robot.joints[numbers[name] - 1].felt != DRIVE:
-            cure = "leave the joint out, or declare its sensor as motor"
-            raise InputError(f"friction names {name!r}, whose effort is measured at the link", cure)
+            hint = "leave the joint out, or declare its sensor as motor"
+            raise InputError(f"friction names {name!r}, whose effort is measured at the link", hint)
         found.append((numbers[name], _kinds(text, law)))
     return found
 
@@ -130,8 +130,8 @@ def _kinds(text: str, law: str) -> list[FrictionKind]:
         if word in known:
             kinds.append(known[word])
         elif word not in ("viscous", "coulomb"):
-            cure = f"write auto, or terms from viscous, coulomb, {', '.join(known)} with + between them"
-            raise InputError(f"friction {law!r} has the unknown term {word!r}", cure)
+            hint = f"write auto, or terms from viscous, coulomb, {', '.join(known)} with + between them"
+            raise InputError(f"friction {law!r} has the unknown term {word!r}", hint)
     return kinds
 
 

@@ -172,8 +172,8 @@ def _refuse_one_direction(a: Array, source: str) -> None:
     unit = a / np.linalg.norm(a, axis=1, keepdims=True)
     spread = np.linalg.svd(unit - unit.mean(axis=0), compute_uv=False) / np.sqrt(len(unit))
     if spread[1] < DIRECTIONS:
-        cure = "turn the sensor by some tens of degrees about two axes that are not vertical"
-        raise InputError("the sensor hardly turns against gravity: its bias and the weight do not part", cure, source)
+        hint = "turn the sensor by some tens of degrees about two axes that are not vertical"
+        raise InputError("the sensor hardly turns against gravity: its bias and the weight do not part", hint, source)
 
 
 def _turned(found: Estimate, sign: int) -> Estimate:

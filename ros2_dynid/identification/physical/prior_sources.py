@@ -71,8 +71,8 @@ def described_prior(problem: Problem, *, guess: bool = False) -> Prior:
     robot, base = problem.robot, problem.base
     described = has_masses(robot)
     if not described and not guess:
-        cure = Text("add masses, or identify without: ", Option("prior", "none"))
-        raise InputError("the robot's description has no masses to draw the estimate towards", cure)
+        hint = Text("add masses, or identify without: ", Option("prior", "none"))
+        raise InputError("the robot's description has no masses to draw the estimate towards", hint)
     chi = bodies_to_start_from(robot, problem.information)
     M, names = full_map(robot, base), standard_names(robot)
     link = np.array([group_of(name) == "inertial" for name in names])

@@ -26,8 +26,8 @@ def effort_streams(robot: Robot, samples: Samples) -> Samples:
     at_link = _at_link(robot)
     if samples.tau is None:
         if not at_link.all():
-            cure = Text("declare that they are: ", Option("sensor", "link"))
-            raise InputError("the recording has torques at the links and no efforts of motors", cure, samples.source)
+            hint = Text("declare that they are: ", Option("sensor", "link"))
+            raise InputError("the recording has torques at the links and no efforts of motors", hint, samples.source)
         return replace(samples, tau=samples.tau_l, tau_l=None)
     there = np.mean(np.isfinite(samples.tau_l), axis=0) >= KNOWN
     use = at_link & there

@@ -58,10 +58,10 @@ class PreparationOptions:
         """Return the drive gain of each active joint, shape (n,), 1 where none is given."""
         unknown = set(self.gains) - set(robot.active_names)
         if unknown:
-            cure = f"the robot has {', '.join(robot.active_names)}"
-            raise InputError(f"a drive gain is given for {min(unknown)!r}", cure)
+            hint = f"the robot has {', '.join(robot.active_names)}"
+            raise InputError(f"a drive gain is given for {min(unknown)!r}", hint)
         gains = np.array([self.gains.get(name, 1.0) for name in robot.active_names])
         if not np.all(np.isfinite(gains)) or np.any(gains == 0):
-            cure = "give N.m (or N) for each unit of the recorded effort"
-            raise InputError("a drive gain is zero or not finite", cure)
+            hint = "give N.m (or N) for each unit of the recorded effort"
+            raise InputError("a drive gain is zero or not finite", hint)
         return gains

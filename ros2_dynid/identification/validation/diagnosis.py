@@ -43,7 +43,7 @@ BLOCKS = 120
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong: kind (a word to match on), joints it is about (none: all), what, cure, whether it is certain.
+    """Something wrong: kind (a word to match on), joints it is about (none: all), what, hint, whether it is certain.
 
     A model identified from such data is wrong: `identify` refuses what is certain and remarks on the rest.
     """
@@ -51,7 +51,7 @@ class Finding:
     kind: str
     joints: tuple[str, ...]
     what: str
-    cure: str
+    hint: str
     certain: bool = True
 
 
@@ -104,10 +104,10 @@ def refuse(findings: Sequence[Finding], source: str) -> None:
     """Raise InputError with all that is certain, in one line."""
     certain = [finding for finding in findings if finding.certain]
     if certain:
-        cures = list(dict.fromkeys(finding.cure for finding in certain))
+        hints = list(dict.fromkeys(finding.hint for finding in certain))
         parts: list[str] = []
-        for cure in cures:
-            parts += [", and ", cure] if parts else [cure]
+        for hint in hints:
+            parts += [", and ", hint] if parts else [hint]
         raise InputError("; ".join(finding.what for finding in certain), Text(*parts), source)
 
 
@@ -124,8 +124,8 @@ def _mounting(robot: Robot, motion: SampledMotion, evidence: Sequence[EffortEvid
         f"leave {100 * found.described:.0f} % of the torque unexplained with that, {100 * found.error:.0f} % with "
         f"({', '.join(f'{x:g}' for x in found.gravity)}) m/s^2 in the base link's frame"
     )
-    cure = Text("if the arm is mounted that way, set ", Option("gravity", found.gravity))
-    return Finding("gravity", (), what, cure, found.certain)
+    hint = Text("if the arm is mounted that way, set ", Option("gravity", found.gravity))
+    return Finding("gravity", (), what, hint, found.certain)
 
 
 def _degrees(problem: Problem, motion: SampledMotion) -> Finding | None:
@@ -201,20 +201,20 @@ def _findings(names: Sequence[str], gains: Array, agree: bool, certain_unit: boo
     option = Option("gains", {n: _tidy(g) for n, g in zip(names, gains, strict=True) if n in sized or n in turned})
     if len(sized) == len(names) and not turned and all(1000 / SAME < size < 1000 * SAME for size in sized.values()):
         option = Option("effort_unit", "mN.m")
-    cure = Text("set ", option)
+    hint = Text("set ", option)
     if not agree:
-        cure = Text("check sign and unit of every joint's effort; as far as it can be told: ", option)
+        hint = Text("check sign and unit of every joint's effort; as far as it can be told: ", option)
     found = []
     if turned:
         all_joints = "all efforts have" if len(turned) == len(names) else f"the effort of {', '.join(turned)} has"
-        found.append(Finding("effort_sign", turned, f"{all_joints} the wrong sign", cure))
+        found.append(Finding("effort_sign", turned, f"{all_joints} the wrong sign", hint))
     if sized:
         values = ", ".join(f"{name} {size:.3g}" for name, size in sized.items())
         what = (
             f"efforts are not in N.m (N) of the joint, but this many times as large: {values}: another unit, motor "
             "currents, or torques before the gear"
         )
-        found.append(Finding("effort_unit", tuple(sized), what, cure, certain_unit))
+        found.append(Finding("effort_unit", tuple(sized), what, hint, certain_unit))
     return tuple(found)
 
 

@@ -57,9 +57,9 @@ def method_choice(problem: Problem, found: Estimate, fit: Fit | None = None) -> 
     except RankError:
         return MethodChoice(found.method, noise)
     except InputError as error:
-        # the refusal's own cure is a method without instruments, which this one already is
-        cure = "; record the commanded positions too, or faster motion"
-        return MethodChoice(found.method, noise, Text(f"{share}: the parameters may be biased; ", error.what, cure))
+        # the refusal's own hint is a method without instruments, which this one already is
+        hint = "; record the commanded positions too, or faster motion"
+        return MethodChoice(found.method, noise, Text(f"{share}: the parameters may be biased; ", error.what, hint))
     std = unbiased.base_std
     well = _well(found, unbiased)
     z = np.where(well, (found.base - unbiased.base) / std, 0.0)

@@ -109,11 +109,11 @@ def _joints(evidence: Evidence) -> list[Remark]:
         where = "" if joint.held_out is None else " on held-out data"
         name = f"{joint.name} is not known" if unknown else joint.name
         torque = f"{100 * joint.error:.0f} % of its torque ({_size(joint.torque)} rms)"
-        remarks.append(Remark(level, f"{name}: {torque} is not predicted{where}; {_cure(joint)}"))
+        remarks.append(Remark(level, f"{name}: {torque} is not predicted{where}; {_hint(joint)}"))
     return remarks
 
 
-def _cure(joint: JointEvidence) -> str:
+def _hint(joint: JointEvidence) -> str:
     """Return why a joint is predicted badly, and what would help."""
     if joint.error * joint.torque > NOISY * joint.noise:
         if joint.held_out is None or joint.held_out <= OVERFIT * joint.fit:
@@ -159,13 +159,13 @@ def _poor(evidence: Evidence) -> list[Remark]:
     remarks = []
     for joint, few in poor.items():
         groups = {p.group for p in few}
-        cures = [
-            cure
-            for group, cure in (("rotor", "accelerate it more"), ("friction", "vary its speed more"))
+        hints = [
+            hint
+            for group, hint in (("rotor", "accelerate it more"), ("friction", "vary its speed more"))
             if group in groups
         ]
         longer = ", or record longer" if evidence.seconds < 60 else ""
-        text = f"{joint}: {_listed([p.name for p in few])} poorly known; {' and '.join(cures)}{longer}"
+        text = f"{joint}: {_listed([p.name for p in few])} poorly known; {' and '.join(hints)}{longer}"
         remarks.append(Remark(Level.WARNING, text))
     return remarks
 

@@ -114,8 +114,8 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
     place = {name: k for k, name in enumerate(standard_names(robot))}
     chi = np.zeros(len(place))
     if not robot.forces and any(parameter.leader.startswith(SYMBOLS) for parameter in message.parameters):
-        cure = "load its model.yaml: the message does not carry their geometry"
-        raise InputError("the model has springs, cylinders or cables", cure)
+        hint = "load its model.yaml: the message does not carry their geometry"
+        raise InputError("the model has springs, cylinders or cables", hint)
     for parameter in message.parameters:
         if parameter.leader not in place or not math.isfinite(parameter.value):
             raise InputError(f"base parameter {parameter.name!r} is unknown or not finite", "publish a whole model")

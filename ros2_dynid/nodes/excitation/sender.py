@@ -100,8 +100,8 @@ class ActionSender:
             from control_msgs.action import FollowJointTrajectory
             from rclpy.action.client import ActionClient
         except ImportError:
-            cure = "install ros-DISTRO-control-msgs, or leave the parameter action empty to use the topic"
-            raise InputError("control_msgs is not installed", cure) from None
+            hint = "install ros-DISTRO-control-msgs, or leave the parameter action empty to use the topic"
+            raise InputError("control_msgs is not installed", hint) from None
         self._node, self._refused, self.name = node, refused, action
         self._kind: Any = FollowJointTrajectory
         self._client: Any = ActionClient(node, FollowJointTrajectory, action)

@@ -92,8 +92,8 @@ class SqliteFile:
             self.warnings.append(text)
 
     def _damaged(self, error: Exception) -> InputError:
-        cure = "give a rosbag2 bag; a damaged one may be mended with: sqlite3 FILE .recover"
-        return InputError(f"this is not a rosbag2 SQLite3 file or it is damaged ({error})", cure, str(self.path))
+        hint = "give a rosbag2 bag; a damaged one may be mended with: sqlite3 FILE .recover"
+        return InputError(f"this is not a rosbag2 SQLite3 file or it is damaged ({error})", hint, str(self.path))
 
     def _announced(self) -> tuple[int, int]:
         """Return the size of a page and that of the file as its header announces them; (1, 0) if it does not."""

@@ -62,8 +62,8 @@ def _by_joints(bag: Bag, topics: Sequence[str], wanted: Sequence[str] | None) ->
         if len(choice) == 1:
             return choice
     if whole:
-        cure = Text("choose one (", Option("topic"), f"): {', '.join(whole[:10])}")
-        raise InputError(f"{len(whole)} topics carry joint states", cure, str(bag.path))
+        hint = Text("choose one (", Option("topic"), f"): {', '.join(whole[:10])}")
+        raise InputError(f"{len(whole)} topics carry joint states", hint, str(bag.path))
     return carrying or tuple(topics)
 
 

@@ -106,8 +106,8 @@ class BagWriter:
             self._release_reserve()
             os.close(self._fd)
             shutil.rmtree(self.path, ignore_errors=True)
-            cure = f"free {_RESERVE >> 19} MB at least, or record elsewhere"
-            raise InputError(_why(error), cure, str(self.path)) from None
+            hint = f"free {_RESERVE >> 19} MB at least, or record elsewhere"
+            raise InputError(_why(error), hint, str(self.path)) from None
         self._syncer = threading.Thread(target=self._sync_loop, name="bag-sync", daemon=True)
         self._syncer.start()
 

@@ -32,10 +32,10 @@ def assign_columns(
         if joint and suffix in suffixes:
             signals[suffixes[suffix], joint] = column
     if not signals:
-        cure = Text(
+        hint = Text(
             "call columns NAME.position or map them (", Option("columns"), f"); the header has {shortened(header)}"
         )
-        raise InputError("no column belongs to a joint", cure, source)
+        raise InputError("no column belongs to a joint", hint, source)
     return time, signals
 
 

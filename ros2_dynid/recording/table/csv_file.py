@@ -32,8 +32,8 @@ def iter_csv(
     header, delimiter, skipped = _header(first_lines, source)
     time, signals = assign_columns(header, wanted, columns, source)
     if time is None and not timeless:
-        cure = Text("map it: ", Option("columns", {"time": "HEADER"}), ", or give the rate [Hz]: ", Option("rate"))
-        raise InputError(f"no column is called time; the header has {shortened(header)}", cure, source)
+        hint = Text("map it: ", Option("columns", {"time": "HEADER"}), ", or give the rate [Hz]: ", Option("rate"))
+        raise InputError(f"no column is called time; the header has {shortened(header)}", hint, source)
     names = tuple(dict.fromkeys(joint for _, joint in signals)) if wanted is None else tuple(wanted)
     missing = [name for name in names if ("q", name) not in signals]
     if missing:
@@ -118,8 +118,8 @@ def _header(lines: list[str], source: str) -> tuple[list[str], str, int]:
             return comment, delimiter, number - 1
         else:
             break
-    cure = "begin the file with a line such as: time,joint1.position,joint1.effort"
-    raise InputError("the table has no header that names its columns", cure, source)
+    hint = "begin the file with a line such as: time,joint1.position,joint1.effort"
+    raise InputError("the table has no header that names its columns", hint, source)
 
 
 def _is_number(text: str) -> bool:

@@ -44,10 +44,10 @@ def read_npz(
         found["t"] = np.zeros(len(np.atleast_1d(found["q"])))
     for name in ("t", "q"):
         if name not in found:
-            cure = Text(f"give t (N,) and q (N, n); the file has {shortened(there)}")
+            hint = Text(f"give t (N,) and q (N, n); the file has {shortened(there)}")
             if name == "t":
-                cure = Text(f"the file has {shortened(there)}; map it, or give the rate [Hz]: ", Option("rate"))
-            raise InputError(f"there is no array {mapped[name]!r}", cure, source)
+                hint = Text(f"the file has {shortened(there)}; map it, or give the rate [Hz]: ", Option("rate"))
+            raise InputError(f"there is no array {mapped[name]!r}", hint, source)
     arrays = {name: _as_floats(array, name, source) for name, array in found.items() if name != "joint_names"}
     t = arrays.pop("t").reshape(-1)
     arrays = {name: array[:, None] if array.ndim == 1 else array for name, array in arrays.items()}
