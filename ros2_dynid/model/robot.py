@@ -141,6 +141,22 @@ def _check(robot: Robot) -> None:
     """Raise InputError unless numbers are finite, parents come before children and couplings name joints."""
     if not robot.joints:
         raise InputError("the robot has no moving joint", "give at least one", robot.name)
+    numbers = set(range(1, robot.n + 1))
+    passive = {constraint.joint for constraint in robot.passive}
+    _check_joints(robot)
+    _check_frame(robot)
+    _check_couplings(robot, numbers)
+    if len(passive) != len(robot.passive) or not passive <= numbers or passive == numbers:
+        what = "passive joints are unknown, repeated, or all of the joints"
+        raise InputError(what, "leave an active joint", robot.name)
+    _check_friction(robot, numbers - passive)
+    _check_sensors(robot, passive)
+    _check_forces(robot, numbers)
+    _check_constraints(robot, numbers - passive)
+
+
+def _check_joints(robot: Robot) -> None:
+    """Refuse repeated names, parents after their children, and numbers that no joint can have."""
     names = [joint.name for joint in robot.joints]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -162,11 +178,18 @@ def _check(robot: Robot) -> None:
             raise InputError(f"joint {joint.name!r} has a limit that is not a number", "correct it", robot.name)
         if limits.lower > limits.upper or min(limits.velocity, limits.acceleration, limits.effort) < 0:
             raise InputError(f"joint {joint.name!r} has impossible limits", "lower <= upper, others >= 0", robot.name)
+
+
+def _check_frame(robot: Robot) -> None:
+    """Refuse gravity or a base transform of another shape or with numbers that are not finite."""
     if robot.gravity.shape != (3,) or robot.base.shape != (4, 4):
         raise InputError("gravity must be 3 numbers and base 4x4", "correct their shape", robot.name)
     if not (np.all(np.isfinite(robot.gravity)) and np.all(np.isfinite(robot.base))):
         raise InputError("gravity or the base transform is not finite", "correct it", robot.name)
-    numbers = set(range(1, robot.n + 1))
+
+
+def _check_couplings(robot: Robot, numbers: set[int]) -> None:
+    """Refuse a coupling of unknown joints, or two couplings of one motor."""
     for coupling in robot.coupling:
         if coupling.motor not in coupling.weights or not set(coupling.weights) <= numbers or len(coupling.weights) < 2:
             raise InputError(
@@ -176,25 +199,31 @@ def _check(robot: Robot) -> None:
             )
     if len({coupling.motor for coupling in robot.coupling}) != len(robot.coupling):
         raise InputError("a motor is coupled twice", "join its couplings into one", robot.name)
-    passive = {constraint.joint for constraint in robot.passive}
-    if len(passive) != len(robot.passive) or not passive <= numbers or passive == numbers:
-        raise InputError(
-            "passive joints are unknown, repeated, or all of the joints", "leave an active joint", robot.name
-        )
+
+
+def _check_friction(robot: Robot, active: set[int]) -> None:
+    """Refuse a friction term that occurs twice or belongs to no active joint."""
     names = [term.name for term in robot.friction]
     for term in robot.friction:
-        if term.joint not in numbers - passive:
+        if term.joint not in active:
             raise InputError(f"friction term {term.name} is of no active joint", "name an active joint", robot.name)
         if names.count(term.name) > 1:
             raise InputError(f"friction term {term.name} occurs twice", "keep one of them", robot.name)
-    _check_sensors(robot, passive)
+
+
+def _check_forces(robot: Robot, numbers: set[int]) -> None:
+    """Refuse springs, compensators and cables on joints that do not exist."""
     for force in robot.forces:
         wrong = force.joints - numbers - {0} | (set(force.weights) & {0})
         if wrong:
             what = f"force {force.name!r} names joint {min(wrong)}"
             raise InputError(what, f"name joints of 1 to {robot.n}, or 0 for the base of a pivot", robot.name)
+
+
+def _check_constraints(robot: Robot, active: set[int]) -> None:
+    """Refuse a passive joint that depends on a joint that is not active."""
     for constraint in robot.passive:
-        wrong = set(constraint.terms) - (numbers - passive)
+        wrong = set(constraint.terms) - active
         if wrong:
             raise InputError(
                 f"passive joint {robot.joints[constraint.joint - 1].name!r} depends on joint {min(wrong)}",
