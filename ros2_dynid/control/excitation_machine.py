@@ -1,8 +1,8 @@
 """The excitation's motion as a state machine: to the start, rest there, along the trajectory, and to rest again.
 
 One thread owns it: services, parameters, descriptions and joint states reach it as events, one after the other. What
-leaves goes through the door (door.py). It never moves a robot that it does not watch, and after a stop nothing but
-braking leaves until the robot is at rest.
+leaves goes through the motion gate. It never moves a robot that it does not watch, and after a stop nothing but braking
+leaves until the robot is at rest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 
 import numpy as np
 
-from ros2_dynid.control.door import Approved, Door, approve, approve_stop
+from ros2_dynid.control.motion_gate import ApprovedTrajectory, MotionGate, approve, approve_stop
 from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motion_limits
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.stop import approach_reference, braking, start_time
@@ -70,8 +70,8 @@ class CheckedMotion:
     name: str
     robot: Robot
     q: Array
-    way: Approved
-    run: Approved
+    way: ApprovedTrajectory
+    run: ApprovedTrajectory
     stops: int
 
 
@@ -142,7 +142,7 @@ class ConnectionProblem(ExcitationEvent):
 
 @dataclass(frozen=True, eq=False)
 class GoalRefused(ExcitationEvent):
-    """The controller refused a command, or gave it up; `number` is the door's."""
+    """The controller refused a command, or gave it up; `number` is the gate's."""
 
     number: int
     text: str
@@ -247,15 +247,15 @@ def checked_motion(
     assert way.dq is not None and way.ddq is not None
     whole = reference(way.joint_names, way.t[ends] + ahead, way.q[ends], way.dq[ends], way.ddq[ends])
     approve(whole, replace(limits, lower=np.minimum(limits.lower, q), upper=np.maximum(limits.upper, q)))
-    return CheckedMotion(name, robot, q, Approved(whole, limits), approve(run.shifted(ahead), limits), stops)
+    return CheckedMotion(name, robot, q, ApprovedTrajectory(whole, limits), approve(run.shifted(ahead), limits), stops)
 
 
 class ExcitationMachine:
-    """See the module. `handle` takes an event and returns its outcome; commands leave through the door meanwhile."""
+    """See the module. `handle` takes an event and returns its outcome; commands leave through the gate meanwhile."""
 
-    def __init__(self, settings: MotionSettings, door: Door) -> None:
+    def __init__(self, settings: MotionSettings, gate: MotionGate) -> None:
         """Know no robot, and be inactive."""
-        self.settings, self._door = settings, door
+        self.settings, self._gate = settings, gate
         self.phase = Phase.INACTIVE
         self.robot: Robot | None = None
         self.limits: MotionLimits | None = None
@@ -281,7 +281,7 @@ class ExcitationMachine:
     @property
     def commands(self) -> int:
         """How many trajectories and stops have been sent."""
-        return self._door.number
+        return self._gate.number
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -354,7 +354,7 @@ class ExcitationMachine:
                 if self.phase in MOVING:
                     self._stop(event.text, now)
             case GoalRefused():
-                if event.number == self._door.number:
+                if event.number == self._gate.number:
                     self._on_refused(event.text, now)
             case ActivateExcitation():
                 self._enter(Phase.NO_ROBOT if self.robot is None else Phase.IDLE)
@@ -417,7 +417,7 @@ class ExcitationMachine:
             raise InputError("positions have just jumped: they may be wrong", f"check them, and wait {TRUST:g} s")
         if not self._watch.at_rest():
             raise InputError("the robot is not at rest, or has not been seen for long enough", "start again at rest")
-        sent = self._door.send(motion.way, self.limits, q, self.settings.delay)
+        sent = self._gate.send(motion.way, self.limits, q, self.settings.delay)
         self._motion, self._watch.jumped = motion, False
         self._follow(motion.way.points, sent)
         self._after = Phase.ABORTED
@@ -466,7 +466,7 @@ class ExcitationMachine:
             self._enter(Phase.SETTLE)
         elif self.phase is Phase.SETTLE:
             try:
-                sent = self._door.send(self._motion.run, self.limits, self._watch.last.state.q, self.settings.delay)
+                sent = self._gate.send(self._motion.run, self.limits, self._watch.last.state.q, self.settings.delay)
             except DynidError as error:
                 self._stop(str(error), now)
                 return
@@ -519,8 +519,8 @@ class ExcitationMachine:
         try:
             approved = approve_stop(brake.points, brake.expected, limits)
         except DynidError:  # no stop keeps the limits from there; not to stop would be worse
-            approved = Approved(brake.points, limits, is_stop=True)
-        sent = self._door.send(approved, limits, q)
+            approved = ApprovedTrajectory(brake.points, limits, is_stop=True)
+        sent = self._gate.send(approved, limits, q)
         self._braked_at, self._slack = sent, float(np.max(error + doubt)) + ASTRAY
         watch.follow(brake.expected, sent, stop=True)
         self._until = watch.until

@@ -15,7 +15,7 @@ import numpy as np
 from ros2_dynid.codegen.backend import InverseDynamics, torque_function
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
-from ros2_dynid.control.torque_door import EffortLimits, through_door
+from ros2_dynid.control.torque_limiter import EffortLimits, limit_along
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.warm_friction import at_temperature
 from ros2_dynid.errors import InputError
@@ -147,4 +147,4 @@ class Filler:
                     ddq[end] = points.ddq[end]
         rows = zip(q, dq, ddq, strict=True)
         tau = np.array([complete_torque(self.model, self.options, *row) for row in rows])
-        return reference(points.joint_names, t, q, dq, ddq, through_door(self.limits, t, tau))
+        return reference(points.joint_names, t, q, dq, ddq, limit_along(self.limits, t, tau))

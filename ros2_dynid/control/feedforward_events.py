@@ -13,7 +13,7 @@ from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoefficients
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.torque_door import LimitedTorque
+from ros2_dynid.control.torque_limiter import LimitedTorque
 from ros2_dynid.model.robot import Array, Robot
 
 

@@ -3,7 +3,7 @@
 One thread owns it and gives it events in order; every time is from one clock [s]. Whatever changes, a model, a load,
 an option, the reference, the torque goes over from what was sent last: tau = target + (1 - s) (last - target then),
 s rising from 0 to 1 over the ramp, so a change within a ramp begins where the first one has led to. Every torque leaves
-through one door (control/torque_door.py), and every ending is gravity.
+through one limiter (control/torque_limiter.py), and every ending is gravity.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ros2_dynid.control.feedforward_events import (
 )
 from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.torque_door import LONGEST_STEP, EffortLimits, TorqueDoor, effort_limits, known_efforts
+from ros2_dynid.control.torque_limiter import LONGEST_STEP, EffortLimits, TorqueLimiter, effort_limits, known_efforts
 from ros2_dynid.dynamics.warm_friction import at_temperature, references
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
@@ -122,7 +122,7 @@ class FeedforwardMachine:
         self._bars: ErrorBars | None = None
         self.carried: CarriedModel | None = None
         self._retired = ""  # why the model only holds gravity, if it is one of another robot
-        self._door: TorqueDoor | None = None
+        self._limiter: TorqueLimiter | None = None
         self._poses = np.empty((0, 0))
         self._measured: MeasuredState | None = None
         self._arrival = -np.inf  # of the last joint state that was new
@@ -200,7 +200,7 @@ class FeedforwardMachine:
     @property
     def limits(self) -> EffortLimits | None:
         """The limits of what leaves, None while they are not known."""
-        return None if self._door is None else self._door.limits
+        return None if self._limiter is None else self._limiter.limits
 
     @property
     def due(self) -> float:
@@ -250,7 +250,7 @@ class FeedforwardMachine:
             self._drop_model()
         if not np.isfinite(event.chi).all():
             raise InputError("the model holds a parameter that is not finite", "identify again", event.source)
-        door = self._new_door(robot, self._settings)
+        limiter = self._new_limiter(robot, self._settings)
         load = None if self._retired else self._load
         model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
         if self._measured is not None and self._measured.joint_names != robot.active_names:
@@ -262,7 +262,7 @@ class FeedforwardMachine:
         self._retired = ""
         if self._limits_of(robot) is robot:  # no description has given any
             self._keep_limits(robot)
-        self._take_door(door)
+        self._take_limiter(limiter)
         self._poses = reachable_poses(self._described or robot)
         self._coefficients = None
         self._changed()
@@ -322,15 +322,15 @@ class FeedforwardMachine:
         self._retired = ""
         if self._robot is not None:
             self._poses = reachable_poses(event.robot)
-            door = self._new_door(self._robot, self._settings)
-            if door is not None and self._door is None:  # the limits come after the model: can it be true?
+            limiter = self._new_limiter(self._robot, self._settings)
+            if limiter is not None and self._limiter is None:  # the limits come after the model: can it be true?
                 try:
                     self._checked_model(self._robot, self._chi, self._load, now, "the model", "load this robot's model")
                 except InputError as error:
                     self._drop_model()
                     self._settle(now)
                     raise error
-            self._take_door(door)
+            self._take_limiter(limiter)
         self._settle(now)
         return NOTHING
 
@@ -406,7 +406,7 @@ class FeedforwardMachine:
                 self._news.append(News(text, warning=True))
 
     def _drop_model(self) -> None:
-        self._model = self._robot = self._door = self._load = self.carried = None
+        self._model = self._robot = self._limiter = self._load = self.carried = None
         self._references, self._told = {}, set()
         self._retired = ""
         self._forget_motion()  # the next model may have other joints
@@ -416,8 +416,8 @@ class FeedforwardMachine:
         self._pending = self._place = self._measured = None
         self._arrival = self._jumped = -np.inf
 
-    def _new_door(self, robot: Robot, settings: FeedforwardSettings) -> TorqueDoor | None:
-        """Return the door for torques of this robot, or None while effort limits are not known."""
+    def _new_limiter(self, robot: Robot, settings: FeedforwardSettings) -> TorqueLimiter | None:
+        """Return the limiter for torques of this robot, or None while effort limits are not known."""
         names = robot.active_names
         if settings.command_names:
             joint_order(names, settings.command_names, "parameter joint_order")
@@ -427,25 +427,25 @@ class FeedforwardMachine:
         if not np.isfinite(effort).all():
             return None
         limits = effort_limits(names, effort, settings.rates, settings.options.ramp)
-        return TorqueDoor(limits, settings.command_names)
+        return TorqueLimiter(limits, settings.command_names)
 
-    def _take_door(self, door: TorqueDoor | None) -> None:
-        """Use another door; while torques are sent the one there is stays, if the new limits are not known."""
-        if door is not None or self._state not in SENDING:
-            self._door = None if door is None else door.like(self._door)
+    def _take_limiter(self, limiter: TorqueLimiter | None) -> None:
+        """Use another limiter; while torques are sent the one there is stays, if the new limits are not known."""
+        if limiter is not None or self._state not in SENDING:
+            self._limiter = None if limiter is None else limiter.continue_from(self._limiter)
 
     # --- settings, beginning and end
 
     def _on_options(self, event: OptionsChanged, now: float) -> FeedforwardOutcome:
         settings = event.settings
-        door = None if self._robot is None else self._new_door(self._robot, settings)
-        if door is None and self._door is not None and self._state is not FeedforwardState.STOPPED:
+        limiter = None if self._robot is None else self._new_limiter(self._robot, settings)
+        if limiter is None and self._limiter is not None and self._state is not FeedforwardState.STOPPED:
             raise InputError("without effort limits nothing can be sent", "give effort_limits above 0")
         if event.try_only:
             return NOTHING
         changed = settings.options != self._settings.options
         self._settings = settings
-        self._take_door(door)
+        self._take_limiter(limiter)
         if changed:
             self._changed()
         self._settle(now)
@@ -460,16 +460,16 @@ class FeedforwardMachine:
                 self._go_over(FeedforwardState.FADING, now)
         elif self._state in SENDING:
             self._end(FeedforwardState.WAITING, now)
-        elif event.stream and self._door is not None:
-            self._door.forget()
+        elif event.stream and self._limiter is not None:
+            self._limiter.forget()
         self._pending = None
         self._settle(now)
         return NOTHING
 
     def _on_activate(self, event: ActivateFeedforward, now: float) -> FeedforwardOutcome:
         self._forget_motion()
-        if self._door is not None:
-            self._door.forget()
+        if self._limiter is not None:
+            self._limiter.forget()
         self._enter(self._waiting_state())
         self._settle(now)
         return NOTHING
@@ -491,8 +491,8 @@ class FeedforwardMachine:
     # --- references and states
 
     def _on_reference(self, event: NewReference, now: float) -> FeedforwardOutcome:
-        door = self._usable()
-        points = event.points.ordered(door.limits.joint_names, "reference")
+        limiter = self._usable()
+        points = event.points.ordered(limiter.limits.joint_names, "reference")
         if not self._stream:
             self._warm_up(now)
             self._tell_missing()
@@ -511,11 +511,11 @@ class FeedforwardMachine:
         return NOTHING
 
     def _on_point(self, event: StreamedPoint, now: float) -> FeedforwardOutcome:
-        door = self._usable()
-        if event.joint_names != door.limits.joint_names:
+        limiter = self._usable()
+        if event.joint_names != limiter.limits.joint_names:
             raise InputError(
                 f"the streamed point is of {', '.join(event.joint_names)}",
-                f"name {', '.join(door.limits.joint_names)}",
+                f"name {', '.join(limiter.limits.joint_names)}",
             )
         if not self._stream:
             raise InputError("torques are not streamed", "set output to effort")
@@ -527,12 +527,12 @@ class FeedforwardMachine:
         self._due = now + self._settings.timeout
         return self._follow(event.q, event.dq, event.ddq, fresh, now)
 
-    def _usable(self) -> TorqueDoor:
+    def _usable(self) -> TorqueLimiter:
         if self._retired:
             raise InputError(self._retired, "deactivate, and load the model of this robot")
-        if self._door is None:
+        if self._limiter is None:
             raise InputError(*self._refusal())
-        return self._door
+        return self._limiter
 
     def _on_state(self, event: MeasuredState, now: float) -> FeedforwardOutcome:
         self._warm_up(now)
@@ -626,7 +626,7 @@ class FeedforwardMachine:
             outcome, self._left = NOTHING, 0.0
         self._left -= min(now - self._ticked, LONGEST_STEP)  # a pause of the computer brings no torque nearer
         self._ticked = now
-        reached = self._offset is None and self._door is not None and not self._door.lagging
+        reached = self._offset is None and self._limiter is not None and not self._limiter.lagging
         if reached or self._left <= 0:
             if self._retired:
                 self._drop_model()
@@ -662,7 +662,7 @@ class FeedforwardMachine:
         except InputError:
             self._pending = None
             self._place = before  # where the reference was last that had a torque: the ending needs a place
-            if self._where(now) is not None and self._door is not None and self._door.last is not None:
+            if self._where(now) is not None and self._limiter is not None and self._limiter.last is not None:
                 self._go_over(FeedforwardState.FADING, now)
             else:
                 self._enter(self._waiting_state())
@@ -677,13 +677,13 @@ class FeedforwardMachine:
         return self._let_out(self._model.gravity(place), now)
 
     def _let_out(self, target: Array, now: float) -> FeedforwardOutcome:
-        door = self._door
-        assert door is not None
+        limiter = self._limiter
+        assert limiter is not None
         if self._change:
             self._change = False
             ramp = self._settings.options.ramp
             self._offset_ramp = min(ramp, ENDING_RAMP) if self._state is FeedforwardState.ENDING else ramp
-            self._offset = None if door.last is None or self._offset_ramp <= 0 else door.last.tau - target
+            self._offset = None if limiter.last is None or self._offset_ramp <= 0 else limiter.last.tau - target
             self._offset_begin = now
         if self._offset is not None:
             share = (now - self._offset_begin) / self._offset_ramp
@@ -691,7 +691,7 @@ class FeedforwardMachine:
                 self._offset = None
             else:
                 target = target + (1 - max(share, 0.0)) * self._offset
-        torque = door.streamed(target, now)
+        torque = limiter.limit(target, now)
         self._sent += 1
         return FeedforwardOutcome(torque=torque)
 
@@ -737,7 +737,7 @@ class FeedforwardMachine:
     def _waiting_state(self) -> FeedforwardState:
         if self._model is None:
             return FeedforwardState.NO_MODEL
-        return FeedforwardState.NO_LIMITS if self._door is None else FeedforwardState.WAITING
+        return FeedforwardState.NO_LIMITS if self._limiter is None else FeedforwardState.WAITING
 
     def _refusal(self) -> tuple[str, str]:
         missing = self._waiting_state()
@@ -746,8 +746,8 @@ class FeedforwardMachine:
         return REFUSALS[self._state]
 
     def _filler(self) -> Filler:
-        assert self._model is not None and self._door is not None
-        return Filler(self._model, self._settings.options, self._door.limits)
+        assert self._model is not None and self._limiter is not None
+        return Filler(self._model, self._settings.options, self._limiter.limits)
 
     def _on_filler(self, event: AskFiller, now: float) -> FeedforwardOutcome:
         self._usable()
@@ -797,7 +797,7 @@ class FeedforwardMachine:
             "" if robot is None else robot.name,
             () if robot is None else robot.active_names,
             self._sent,
-            self._door is not None and self._door.held_back,
+            self._limiter is not None and self._limiter.held_back,
             self._fresh,
             self._retired,
             self._warmth_text(),

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from follower import PERIOD, Follower
-from ros2_dynid.control.door import Door
 from ros2_dynid.control.excitation_machine import (
     EVENTS,
     LEGAL,
@@ -30,6 +29,7 @@ from ros2_dynid.control.excitation_machine import (
     Stop,
     checked_motion,
 )
+from ros2_dynid.control.motion_gate import MotionGate
 from ros2_dynid.control.motion_limits import MotionSettings, motion_limits
 from ros2_dynid.control.stop import braking, quintic
 from ros2_dynid.errors import InputError
@@ -490,7 +490,7 @@ def test_a_stop_during_the_preparation_of_a_start_holds():
 
 
 def test_a_start_needs_fresh_joint_states_at_rest_of_this_robot():
-    blank = ExcitationMachine(MotionSettings(), Door(lambda *_: 0.0))
+    blank = ExcitationMachine(MotionSettings(), MotionGate(lambda *_: 0.0))
     assert not blank.at_rest and blank.unknown(0.0) == "the robot or its limits are not known"
     assert blank.joint_names == () and not blank.moving
     made = Follower(ROBOT)
@@ -697,7 +697,7 @@ def in_phase(phase):
     """Return a machine with its robot in this phase."""
     made = Follower(ROBOT)
     if phase is Phase.NO_ROBOT:
-        made.machine = ExcitationMachine(MotionSettings(), made.machine._door)
+        made.machine = ExcitationMachine(MotionSettings(), made.machine._gate)
         made.do(ActivateExcitation(made.now))
     elif phase is Phase.INACTIVE:
         made.do(DeactivateExcitation(made.now))

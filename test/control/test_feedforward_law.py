@@ -14,7 +14,7 @@ from ros2_dynid.control.held_load import Load, check_holdable, checked_load, loa
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.stop import quintic
-from ros2_dynid.control.torque_door import EffortLimits
+from ros2_dynid.control.torque_limiter import EffortLimits
 from ros2_dynid.dynamics.friction import without_friction
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -105,7 +105,7 @@ def test_efforts_of_a_whole_trajectory():
     assert np.allclose(split.tau, dense.tau)
 
 
-def test_filled_efforts_pass_the_door_in_the_order_of_their_names():
+def test_filled_efforts_pass_the_limiter_in_the_order_of_their_names():
     way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 0.5, points=60)
     whole = Filler(MODEL, FeedforwardOptions(), WIDE).filled(way).tau
     low = 0.3 * np.abs(whole).max(axis=0)

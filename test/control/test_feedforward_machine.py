@@ -778,7 +778,7 @@ def test_limits_of_a_description_count_before_those_of_a_model_file(first):
     assert tuple(run.machine.limits.effort) == WEAK
     for event in (OptionsChanged(FeedforwardSettings(timeout=0.07, hold=False)), events[1]):
         assert not run.give(event).refused
-        assert tuple(run.machine.limits.effort) == WEAK, "whatever makes the door anew"
+        assert tuple(run.machine.limits.effort) == WEAK, "whatever makes the limiter anew"
 
 
 def test_limits_known_stay_where_a_description_has_none_or_not_all():

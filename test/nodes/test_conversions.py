@@ -24,7 +24,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ros2_dynid.control.feedforward import TorqueCoefficients
 from ros2_dynid.control.reference import reference
-from ros2_dynid.control.torque_door import LimitedTorque
+from ros2_dynid.control.torque_limiter import LimitedTorque
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.nodes.common.answers import answering, reason

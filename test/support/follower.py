@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.control.door import Door
 from ros2_dynid.control.excitation_machine import (
     ActivateExcitation,
     ExcitationMachine,
@@ -20,6 +19,7 @@ from ros2_dynid.control.excitation_machine import (
     Start,
     checked_motion,
 )
+from ros2_dynid.control.motion_gate import MotionGate
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
@@ -50,7 +50,7 @@ class Follower:
         self.silent = self.deaf = self.paused = False
         self.fastest, self.hardest = np.zeros(3), np.zeros(3)
         self.path = []
-        self.machine = ExcitationMachine(settings or MotionSettings(settle=0.1, tracking=0.1), Door(self.publish))
+        self.machine = ExcitationMachine(settings or MotionSettings(settle=0.1, tracking=0.1), MotionGate(self.publish))
         self.do(RobotChanged(self.now, robot))
         self.do(ActivateExcitation(self.now))
         self.run(0.3)

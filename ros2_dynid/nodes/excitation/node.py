@@ -1,7 +1,7 @@
 """Node excitation: plans an exciting trajectory, moves to its start, runs it, stops the robot if anything goes wrong.
 
 What moves is control.excitation_machine, owned by one thread (owner.py). Services, parameters, descriptions and joint
-states send it events; what it sends to the controller has passed the door and the controller's own checks.
+states send it events; what it sends to the controller has passed the gate and the controller's own checks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from ros2_dynid.control.door import Door
 from ros2_dynid.control.excitation_machine import (
     ActivateExcitation,
     Announce,
@@ -29,6 +28,7 @@ from ros2_dynid.control.excitation_machine import (
     Stop,
     checked_motion,
 )
+from ros2_dynid.control.motion_gate import MotionGate
 from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.steady_time import SteadyTime
@@ -81,7 +81,7 @@ class Excitation(ManagedNode):
         self._activated_at = 0.0
         self._states, self._stamps = LiveStates(()), StampClock()
         self._simulated, self._steady = bool(self.value("use_sim_time")), SteadyTime()
-        self._machine = ExcitationMachine(self._settings(), Door(self._send))
+        self._machine = ExcitationMachine(self._settings(), MotionGate(self._send))
         self._owner = ExcitationOwner(self._machine, OwnerContext(self._now, self._connection, self._announce))
         self.autostart()
 

@@ -13,7 +13,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.feedforward import TorqueCoefficients
 from ros2_dynid.control.reference import Reference
-from ros2_dynid.control.torque_door import LimitedTorque
+from ros2_dynid.control.torque_limiter import LimitedTorque
 from ros2_dynid.msg import DynamicCoefficients
 from ros2_dynid.nodes.common.messages import COMMANDS, trajectory_message
 

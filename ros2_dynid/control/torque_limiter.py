@@ -1,4 +1,4 @@
-"""The one door for torque: every torque that leaves, streamed or filled into a trajectory, passes it.
+"""The torque limiter: every torque that leaves, streamed or filled into a trajectory, passes it.
 
 It checks the joints, finiteness, the effort limits and the rate of change from the last command. A torque beyond a
 limit is brought back to it; one that is not finite does not leave.
@@ -26,7 +26,7 @@ LEAST_RATE = 1.0
 
 
 class LimitedTorque(NamedTuple):
-    """A torque that has passed the door: tau, shape (n,) [N.m or N], of the joints named; read-only.
+    """A torque within the limits: tau, shape (n,) [N.m or N], of the joints named; read-only.
 
     command: the same in the order of effort_commands, command_names.
     """
@@ -87,7 +87,7 @@ def effort_limits(names: Sequence[str], effort: Array, rates: Sequence[float], r
     return EffortLimits(tuple(names), effort, rate)
 
 
-class TorqueDoor:
+class TorqueLimiter:
     """Lets torques out one after the other; `last` is what left last, None after `forget`."""
 
     def __init__(self, limits: EffortLimits, command_names: Sequence[str] = ()) -> None:
@@ -101,8 +101,8 @@ class TorqueDoor:
         self._wanted = self._before = np.zeros(len(limits.joint_names))  # used once a torque has left
         self._when = 0.0
 
-    def like(self, before: TorqueDoor | None) -> TorqueDoor:
-        """Go on from what left through another door of the same joints."""
+    def continue_from(self, before: TorqueLimiter | None) -> TorqueLimiter:
+        """Go on from what left through another limiter of the same joints."""
         if before is not None and before.last is not None and before.limits.joint_names == self.limits.joint_names:
             self.last, self._when, self._wanted = before.last, before._when, before._wanted
             self._before = np.clip(before.last.tau, self._lower, self._upper)  # limits that have shrunk come first
@@ -123,7 +123,7 @@ class TorqueDoor:
         wanted = np.clip(self._wanted, self._lower, self._upper)
         return self.last is not None and bool(np.any(self.last.tau != wanted))
 
-    def streamed(self, tau: Array, now: float) -> LimitedTorque:
+    def limit(self, tau: Array, now: float) -> LimitedTorque:
         """Return the torque that may leave at `now` [s]; one that is not finite is refused."""
         if not math.isfinite(tau.sum()):  # before the limits, which would make a number of what is infinite
             raise InputError("the torque is not finite", "send a reference with reasonable numbers")
@@ -141,7 +141,7 @@ class TorqueDoor:
         return self.last
 
 
-def through_door(limits: EffortLimits, t: Array, tau: Array) -> Array:
+def limit_along(limits: EffortLimits, t: Array, tau: Array) -> Array:
     """Return the torques, shape (K, n), of a trajectory with points at t, shape (K,) [s], as they may leave."""
     if not np.isfinite(tau).all():
         raise InputError("a torque along the trajectory is not finite", "give a trajectory with reasonable numbers")

@@ -1,4 +1,4 @@
-"""What passes the door, and what does not: joints, order, numbers, times, ends, limits, the step from the robot."""
+"""What passes the gate, and what does not: joints, order, numbers, times, ends, limits, the step from the robot."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.control.door import Approved, Door, approve, approve_stop
 from ros2_dynid.control.knots import reference_by_knots
+from ros2_dynid.control.motion_gate import ApprovedTrajectory, MotionGate, approve, approve_stop
 from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.stop import braking, quintic
@@ -130,20 +130,20 @@ def test_limits_are_looked_for_between_the_points():
 
 def test_what_is_sent_was_approved_for_these_limits_and_begins_where_the_robot_is():
     sent = []
-    door = Door(lambda points, delay, number: sent.append((points, delay, number)) or 7.0)
+    gate = MotionGate(lambda points, delay, number: sent.append((points, delay, number)) or 7.0)
     good = approve(move([0.0, 0.0], [1.0, -0.9], 2.0), LIMITS)
     with pytest.raises(InputError, match="limits have changed"):
-        door.send(good, replace(LIMITS), np.zeros(2))
+        gate.send(good, replace(LIMITS), np.zeros(2))
     # first point after 0.1 s: acceleration 6 d / t^2 <= 5, so d <= 8.3 mrad; with a delay of 0.4 s, 0.2 rad
     with pytest.raises(InputError, match=r"begins 0\.02 from joint 'a'"):
-        door.send(good, LIMITS, np.array([-0.02, 0.0]))
+        gate.send(good, LIMITS, np.array([-0.02, 0.0]))
     with pytest.raises(InputError, match=r"begins 0\.3 from joint 'b'"):
-        door.send(good, LIMITS, np.array([0.0, 0.3]))
-    assert not sent and door.number == 0
-    assert door.send(good, LIMITS, np.array([0.008, -0.008])) == 7.0
-    assert door.send(good, LIMITS, np.array([-0.02, 0.0]), delay=0.4) == 7.0
+        gate.send(good, LIMITS, np.array([0.0, 0.3]))
+    assert not sent and gate.number == 0
+    assert gate.send(good, LIMITS, np.array([0.008, -0.008])) == 7.0
+    assert gate.send(good, LIMITS, np.array([-0.02, 0.0]), delay=0.4) == 7.0
     with pytest.raises(InputError, match="begins nan"):
-        door.send(good, LIMITS, np.array([np.nan, 0.0]))
+        gate.send(good, LIMITS, np.array([np.nan, 0.0]))
     assert [number for _, _, number in sent] == [1, 2] and sent[1][1] == 0.4
 
 
@@ -156,7 +156,7 @@ def test_a_stop_may_begin_outside_of_the_limits_but_must_not_lead_further():
     assert approve_stop(brake.points, brake.expected, LIMITS).is_stop
     brake = braking(LIMITS, np.zeros(2), np.array([0.9, -1.9]), np.zeros(2), 0.01)
     found = approve_stop(brake.points, brake.expected, LIMITS)
-    assert isinstance(found, Approved) and found.points is brake.points
+    assert isinstance(found, ApprovedTrajectory) and found.points is brake.points
     with pytest.raises(InputError, match="would pass its limit"):
         approve_stop(brake.points, _hurried(brake.expected), LIMITS)
 
@@ -251,17 +251,17 @@ def test_segments_are_halved_where_a_bound_is_passed_and_only_there(field, degre
 def test_the_way_to_the_first_point_keeps_the_velocity_limit_too(joint, t1, side):
     """With much time the cubic's velocity, 1.5 d / t1, is met long before its acceleration."""
     far = replace(LIMITS, lower=LIMITS.lower * 9, upper=LIMITS.upper * 9)
-    door = Door(lambda points, delay, number: 7.0)
+    gate = MotionGate(lambda points, delay, number: 7.0)
     late = approve(quintic(NAMES, np.zeros(2), np.array([0.3, -0.2]), 2.0).shifted(t1), far)
     most = far.velocity[joint] * t1 / 1.5
     assert 6 * most / t1**2 < 0.5 * far.acceleration[joint]
     q = np.zeros(2)
     q[joint] = side * 0.999 * most
-    assert door.send(late, far, q) == 7.0
+    assert gate.send(late, far, q) == 7.0
     q[joint] = side * 1.001 * most
     with pytest.raises(InputError, match=f"from joint '{NAMES[joint]}'"):
-        door.send(late, far, q)
-    assert door.send(late, far, q, delay=0.1) == 7.0
+        gate.send(late, far, q)
+    assert gate.send(late, far, q, delay=0.1) == 7.0
 
 
 @pytest.mark.parametrize(("speed", "kept"), [(5e-10, False), (-5e-10, False), (2e-9, True)])
@@ -280,14 +280,14 @@ def test_velocities_of_rounding_at_the_ends_of_a_curve_are_none(speed, kept, end
 
 def test_the_joint_named_is_the_one_furthest_beyond_its_own_limit():
     good = approve(move([0.0, 0.0], [1.0, -0.9], 2.0), LIMITS)
-    door = Door(lambda points, delay, number: 7.0)
+    gate = MotionGate(lambda points, delay, number: 7.0)
     for q, name, distance in (
         ([0.02, 0.03], "a", "0.02"),
         ([0.02, 0.035], "b", "0.035"),
         ([-0.02, -0.03], "a", "0.02"),
     ):
         with pytest.raises(InputError, match=rf"begins {distance} from joint '{name}'"):
-            door.send(good, LIMITS, np.array(q))
+            gate.send(good, LIMITS, np.array(q))
 
 
 @pytest.mark.parametrize(("kind", "seconds"), [("velocity", 1.875), ("acceleration", np.sqrt(5.7735 / 5.0))])

@@ -1,4 +1,4 @@
-"""The door for torque: joints, finiteness, effort limits and rates of all that leaves."""
+"""The limiter for torque: joints, finiteness, effort limits and rates of all that leaves."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.control.torque_door import (
+from ros2_dynid.control.torque_limiter import (
     LONGEST_STEP,
     EffortLimits,
-    TorqueDoor,
+    TorqueLimiter,
     effort_limits,
     known_efforts,
-    through_door,
+    limit_along,
 )
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
@@ -56,58 +56,60 @@ def test_rates_given_are_kept_unless_an_ending_would_take_too_long():
 
 
 def test_limits_and_rates_bound_both_signs_and_every_joint():
-    door = TorqueDoor(LIMITS)
-    assert list(door.streamed(np.array([99.0, -99.0, 5.0]), 0.0).tau) == [10.0, -20.0, 5.0]
-    assert door.held_back and not door.lagging
-    after = door.streamed(np.array([-99.0, 99.0, 5.0]), 0.001).tau
-    assert np.allclose(after, [10.0 - 0.2, -20.0 + 0.4, 5.0]) and door.lagging
-    assert np.allclose(door.streamed(np.array([9.8, -19.6, 5.0]), 0.002).tau, [9.8, -19.6, 5.0]) and not door.held_back
-    late = door.streamed(np.array([-99.0, 99.0, -30.0]), 100.0).tau
+    limiter = TorqueLimiter(LIMITS)
+    assert list(limiter.limit(np.array([99.0, -99.0, 5.0]), 0.0).tau) == [10.0, -20.0, 5.0]
+    assert limiter.held_back and not limiter.lagging
+    after = limiter.limit(np.array([-99.0, 99.0, 5.0]), 0.001).tau
+    assert np.allclose(after, [10.0 - 0.2, -20.0 + 0.4, 5.0]) and limiter.lagging
+    assert (
+        np.allclose(limiter.limit(np.array([9.8, -19.6, 5.0]), 0.002).tau, [9.8, -19.6, 5.0]) and not limiter.held_back
+    )
+    late = limiter.limit(np.array([-99.0, 99.0, -30.0]), 100.0).tau
     assert np.allclose(late, [9.8 - 200 * LONGEST_STEP, -19.6 + 400 * LONGEST_STEP, 5 - 600 * LONGEST_STEP])
-    back = door.streamed(np.array([-99.0, 99.0, -30.0]), 1.0).tau
+    back = limiter.limit(np.array([-99.0, 99.0, -30.0]), 1.0).tau
     assert np.allclose(back, late), "a clock that goes back gives no time"
 
 
 def test_what_is_not_finite_does_not_leave_and_what_has_left_is_read_only():
-    door = TorqueDoor(LIMITS)
-    first = door.streamed(np.array([1.0, 2.0, 3.0]), 0.0)
+    limiter = TorqueLimiter(LIMITS)
+    first = limiter.limit(np.array([1.0, 2.0, 3.0]), 0.0)
     with pytest.raises(InputError, match="not finite"):
-        door.streamed(np.array([1.0, np.nan, 3.0]), 0.001)
-    assert door.last is first
+        limiter.limit(np.array([1.0, np.nan, 3.0]), 0.001)
+    assert limiter.last is first
     with pytest.raises(ValueError, match="read-only"):
         first.tau[0] = 5.0
     for tau in ([np.inf, 0.0, 0.0], [0.0, -np.inf, 0.0], [np.inf, -np.inf, 0.0]):
         with pytest.raises(InputError, match="not finite"):  # and not as the limit, which would be the largest torque
-            door.streamed(np.array(tau), 0.002)
+            limiter.limit(np.array(tau), 0.002)
         with pytest.raises(InputError, match="not finite"):
-            through_door(LIMITS, np.array([0.0, 1.0]), np.array([np.zeros(3), tau]))
-    assert door.last is first
+            limit_along(LIMITS, np.array([0.0, 1.0]), np.array([np.zeros(3), tau]))
+    assert limiter.last is first
 
 
 def test_commands_are_in_their_own_order():
-    door = TorqueDoor(LIMITS, ("c", "a", "b"))
-    out = door.streamed(np.array([1.0, 2.0, 3.0]), 0.0)
+    limiter = TorqueLimiter(LIMITS, ("c", "a", "b"))
+    out = limiter.limit(np.array([1.0, 2.0, 3.0]), 0.0)
     assert list(out.command) == [3.0, 1.0, 2.0] and out.command_names == ("c", "a", "b") and out.joint_names == NAMES
     for names, wanted in (
         (("a", "c", "b"), [1.0, 3.0, 2.0]),
         (("b", "a", "c"), [2.0, 1.0, 3.0]),
         (NAMES, [1.0, 2.0, 3.0]),
     ):
-        assert list(TorqueDoor(LIMITS, names).streamed(np.array([1.0, 2.0, 3.0]), 0.0).command) == wanted
+        assert list(TorqueLimiter(LIMITS, names).limit(np.array([1.0, 2.0, 3.0]), 0.0).command) == wanted
     for names in (("c", "a", "x"), ("a", "b", "c", "d"), ("a", "b"), ("a", "b", "b")):
         with pytest.raises(InputError, match="joint_order"):
-            TorqueDoor(LIMITS, names)
+            TorqueLimiter(LIMITS, names)
 
 
-def test_a_new_door_goes_on_where_the_old_one_was():
-    old = TorqueDoor(LIMITS)
-    old.streamed(np.array([10.0, 20.0, 30.0]), 0.0)
-    new = TorqueDoor(effort_limits(NAMES, np.array([5.0, 20.0, 30.0]), (0.0,), 0.3)).like(old)
-    assert np.allclose(new.streamed(np.zeros(3), 0.001).tau, [5.0 - 0.1, 20.0 - 0.4, 30.0 - 0.6])
-    other = TorqueDoor(effort_limits(("x", "y", "z"), np.full(3, 5.0), (0.0,), 0.3)).like(old)
+def test_a_new_limiter_goes_on_where_the_old_one_was():
+    old = TorqueLimiter(LIMITS)
+    old.limit(np.array([10.0, 20.0, 30.0]), 0.0)
+    new = TorqueLimiter(effort_limits(NAMES, np.array([5.0, 20.0, 30.0]), (0.0,), 0.3)).continue_from(old)
+    assert np.allclose(new.limit(np.zeros(3), 0.001).tau, [5.0 - 0.1, 20.0 - 0.4, 30.0 - 0.6])
+    other = TorqueLimiter(effort_limits(("x", "y", "z"), np.full(3, 5.0), (0.0,), 0.3)).continue_from(old)
     assert other.last is None
     new.forget()
-    assert np.allclose(new.streamed(np.array([-5.0, 0.0, 0.0]), 0.002).tau, [-5.0, 0.0, 0.0])
+    assert np.allclose(new.limit(np.array([-5.0, 0.0, 0.0]), 0.002).tau, [-5.0, 0.0, 0.0])
 
 
 def plain(limits, times, wanted, longest):
@@ -131,24 +133,24 @@ def test_all_that_leaves_follows_the_rule_of_limits_and_rates(seed):
     limits = effort_limits(NAMES, rng.uniform(5.0, 50.0, 3), tuple(rng.uniform(60.0, 900.0, 3)), 0.3)
     times = np.cumsum(10 ** rng.uniform(-4, -1.2, 60))
     wanted = rng.normal(0.0, 40.0, (60, 3))
-    door = TorqueDoor(limits, ("b", "c", "a"))
+    limiter = TorqueLimiter(limits, ("b", "c", "a"))
     found = plain(limits, times, wanted, 0.02)
     clipped = np.clip(wanted, -limits.effort, limits.effort)
     for k in range(60):
-        torque = door.streamed(wanted[k], float(times[k]))
+        torque = limiter.limit(wanted[k], float(times[k]))
         np.testing.assert_allclose(torque.tau, found[k], rtol=1e-12)
         np.testing.assert_array_equal(torque.command, torque.tau[[1, 2, 0]])
-        assert door.held_back == bool(np.any(torque.tau != wanted[k]))
-        assert door.lagging == bool(np.any(torque.tau != clipped[k]))
-    np.testing.assert_allclose(through_door(limits, times, wanted), plain(limits, times, wanted, np.inf), rtol=1e-12)
-    door.forget()
-    assert door.last is None and not door.held_back and not door.lagging
+        assert limiter.held_back == bool(np.any(torque.tau != wanted[k]))
+        assert limiter.lagging == bool(np.any(torque.tau != clipped[k]))
+    np.testing.assert_allclose(limit_along(limits, times, wanted), plain(limits, times, wanted, np.inf), rtol=1e-12)
+    limiter.forget()
+    assert limiter.last is None and not limiter.held_back and not limiter.lagging
 
 
 def test_limits_that_are_no_numbers_let_nothing_out():
     nobody = EffortLimits(NAMES, np.array([1.0, np.nan, 1.0]), np.full(3, 100.0))
     with pytest.raises(InputError, match="not finite"):
-        TorqueDoor(nobody).streamed(np.ones(3), 0.0)
+        TorqueLimiter(nobody).limit(np.ones(3), 0.0)
     with pytest.raises(ValueError, match="read-only"):
         LIMITS.effort[0] = 99.0
     with pytest.raises(ValueError, match="read-only"):
@@ -183,35 +185,35 @@ def test_efforts_given_count_above_the_robots_own_too_and_strangers_have_none():
     assert list(known_efforts(("waist", "gripper"), (0.0,), robot)) == [120.0, np.inf]
 
 
-def test_a_new_door_knows_what_left_when_and_what_was_wanted():
-    old = TorqueDoor(LIMITS)
-    old.streamed(np.zeros(3), 50.0)
-    old.streamed(np.array([9.0, 0.0, 0.0]), 50.001)
+def test_a_new_limiter_knows_what_left_when_and_what_was_wanted():
+    old = TorqueLimiter(LIMITS)
+    old.limit(np.zeros(3), 50.0)
+    old.limit(np.array([9.0, 0.0, 0.0]), 50.001)
     assert old.held_back and old.lagging
-    new = TorqueDoor(LIMITS).like(old)
+    new = TorqueLimiter(LIMITS).continue_from(old)
     assert new.held_back and new.lagging and new.last is old.last
-    np.testing.assert_allclose(new.streamed(np.array([9.0, 0.0, 0.0]), 50.002).tau, [0.4, 0.0, 0.0])
-    quiet = TorqueDoor(LIMITS)
-    quiet.streamed(np.ones(3), 50.0)
-    after = TorqueDoor(LIMITS).like(quiet)
+    np.testing.assert_allclose(new.limit(np.array([9.0, 0.0, 0.0]), 50.002).tau, [0.4, 0.0, 0.0])
+    quiet = TorqueLimiter(LIMITS)
+    quiet.limit(np.ones(3), 50.0)
+    after = TorqueLimiter(LIMITS).continue_from(quiet)
     assert not after.held_back and not after.lagging
-    empty = TorqueDoor(LIMITS).like(TorqueDoor(LIMITS)).like(None)
+    empty = TorqueLimiter(LIMITS).continue_from(TorqueLimiter(LIMITS)).continue_from(None)
     assert empty.last is None and not empty.held_back and not empty.lagging
-    narrow = TorqueDoor(effort_limits(NAMES, np.full(3, 0.5), (0.0,), 0.3)).like(quiet)
-    wide = TorqueDoor(LIMITS).like(narrow)  # nothing has left through the narrow one
-    np.testing.assert_allclose(wide.streamed(np.ones(3), 50.001).tau, 1.0)
+    narrow = TorqueLimiter(effort_limits(NAMES, np.full(3, 0.5), (0.0,), 0.3)).continue_from(quiet)
+    wide = TorqueLimiter(LIMITS).continue_from(narrow)  # nothing has left through the narrow one
+    np.testing.assert_allclose(wide.limit(np.ones(3), 50.001).tau, 1.0)
 
 
 def test_after_a_clock_that_goes_back_the_rate_counts_from_there():
-    door = TorqueDoor(LIMITS)
-    door.streamed(np.zeros(3), 50.0)
-    assert np.all(door.streamed(np.ones(3), 10.0).tau == 0.0)
-    np.testing.assert_allclose(door.streamed(np.full(3, 9.0), 10.001).tau, [0.2, 0.4, 0.6])
+    limiter = TorqueLimiter(LIMITS)
+    limiter.limit(np.zeros(3), 50.0)
+    assert np.all(limiter.limit(np.ones(3), 10.0).tau == 0.0)
+    np.testing.assert_allclose(limiter.limit(np.full(3, 9.0), 10.001).tau, [0.2, 0.4, 0.6])
 
 
-def test_every_point_of_a_trajectory_passes_the_door():
+def test_every_point_of_a_trajectory_passes_the_limiter():
     t = np.array([0.0, 0.1, 1.1])
     tau = np.array([[0.0, 0.0, 99.0], [99.0, 1.0, -99.0], [-99.0, -99.0, 0.0]])
     limits = EffortLimits(NAMES, np.array([10.0, 20.0, 30.0]), np.array([10.0, 20.0, 30.0]))
-    np.testing.assert_allclose(through_door(limits, t, tau), [[0.0, 0.0, 30.0], [1.0, 1.0, 27.0], [-9.0, -19.0, 0.0]])
+    np.testing.assert_allclose(limit_along(limits, t, tau), [[0.0, 0.0, 30.0], [1.0, 1.0, 27.0], [-9.0, -19.0, 0.0]])
     assert np.abs(tau).max() == 99.0, "those given stay as they are"

@@ -1,4 +1,4 @@
-"""The one door: every trajectory that moves a robot passes here, is checked, and is refused if anything is wrong.
+"""The motion gate: every trajectory that moves a robot passes here, is checked, and is refused if anything is wrong.
 
 Checking a long trajectory takes a while, so it is done before, by whoever prepares it (`approve`); what is sent must
 have been approved for the very limits that hold now, and must begin where the robot is.
@@ -26,7 +26,7 @@ WITHIN = np.linspace(0.0, 1.0, 11)
 
 
 @dataclass(frozen=True, eq=False)
-class Approved:
+class ApprovedTrajectory:
     """A trajectory within the limits. Made by `approve` and `approve_stop` only."""
 
     points: Reference
@@ -34,16 +34,16 @@ class Approved:
     is_stop: bool = False
 
 
-def approve(points: Reference, limits: MotionLimits) -> Approved:
+def approve(points: Reference, limits: MotionLimits) -> ApprovedTrajectory:
     """Return the trajectory as one that may be sent, or refuse it: joints, order, numbers, times, ends, limits."""
     _check_form(points, limits)
     if points.dq is None or np.any(np.abs(points.dq[0]) > 1e-9):
         raise InputError("the trajectory does not begin at rest", "begin it with zero velocities")
     _check_range(points, limits, limits.lower, limits.upper, limits.velocity, limits.acceleration)
-    return Approved(points, limits)
+    return ApprovedTrajectory(points, limits)
 
 
-def approve_stop(points: Reference, expected: Reference, limits: MotionLimits) -> Approved:
+def approve_stop(points: Reference, expected: Reference, limits: MotionLimits) -> ApprovedTrajectory:
     """Return a stop as one that may be sent; `expected` is the motion from the state that it begins in.
 
     A robot that is outside of its limits already must be allowed to stop there: the limits reach to its state.
@@ -58,7 +58,7 @@ def approve_stop(points: Reference, expected: Reference, limits: MotionLimits) -
         np.maximum(limits.velocity, np.abs(dq)),
         np.maximum(limits.acceleration, limits.deceleration),
     )
-    return Approved(points, limits, is_stop=True)
+    return ApprovedTrajectory(points, limits, is_stop=True)
 
 
 def _check_form(points: Reference, limits: MotionLimits) -> None:
@@ -94,7 +94,7 @@ def _check_range(
             )
 
 
-class Door:
+class MotionGate:
     """Sends what was approved by `publish(points, delay, number)`, which returns when [s] it was sent."""
 
     def __init__(self, publish: Callable[[Reference, float, int], float]) -> None:
@@ -102,7 +102,7 @@ class Door:
         self._publish = publish
         self.number = 0
 
-    def send(self, what: Approved, limits: MotionLimits, q: Array, delay: float = 0.0) -> float:
+    def send(self, what: ApprovedTrajectory, limits: MotionLimits, q: Array, delay: float = 0.0) -> float:
         """Send and return when; q, shape (n,): where the robot is. The first point must be near enough to it.
 
         A controller goes from where it is, or from what it desired, to the first point by itself, within the first
