@@ -18,40 +18,39 @@ from urllib.parse import parse_qs, urlsplit
 
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import DynidError, one_line
-from ros2_dynid.preview.desk import Desk
 from ros2_dynid.preview.page import document
+from ros2_dynid.preview.panel_rules import PanelAccess
 
-MOST_BYTES = 20_000
-"""Of a command."""
-MOST_STREAMS = 16
-"""Browser tabs at once."""
-NAME = 64
+MAX_REQUEST_BYTES = 20_000
+"""Longest command [bytes]."""
+MAX_BROWSER_TABS = 16
+"""Browser tabs served at once."""
+MAX_NAME_LENGTH = 64
 """Longest name that a tab may give itself."""
 
-DESK_ONLY = {"take_over": "you command now", "alive": ""}
-"""Actions that the desk alone carries out, with their answers."""
+ACCESS_ACTIONS = {"take_over": "you command now", "alive": ""}
+"""Actions that only change who commands, with their answers."""
 
 Act = Callable[[str, Mapping[str, object]], str]
-"""Carries out an action and returns a line for people, or raises DynidError with one."""
+"""Carries out an action and returns one line for the user, or raises DynidError."""
 
 
 @dataclass(frozen=True)
-class Doors:
-    """What the server asks its owner: robot() and plan() as JSON ("" if not known), act, and gone(client) of the one
-    that commanded."""
+class PanelCallbacks:
+    """The node's side: robot() and plan() as JSON ("" if unknown), act(), and commander_left(client)."""
 
     robot: Callable[[], str]
     plan: Callable[[], str]
     act: Act
-    gone: Callable[[str], None]
+    commander_left: Callable[[str], None]
 
 
 class PanelServer:
     """Serves until closed; `publish` sends a state to every browser."""
 
-    def __init__(self, host: str, port: int, desk: Desk, doors: Doors) -> None:
+    def __init__(self, host: str, port: int, access: PanelAccess, callbacks: PanelCallbacks) -> None:
         """Listen at host and port (0: any that is free)."""
-        self.desk, self.doors = desk, doors
+        self.access, self.callbacks = access, callbacks
         self._news = threading.Condition()
         self._number, self._state = 0, b"{}"
         self._streams: dict[str, int] = {}
@@ -72,7 +71,7 @@ class PanelServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         with self._news:
             self._open = False
             self._news.notify_all()
@@ -81,11 +80,11 @@ class PanelServer:
 
     @property
     def watched(self) -> int:
-        """How many browser tabs look on."""
+        """Number of open browser tabs."""
         return sum(self._streams.values())
 
     def publish(self, state: Mapping[str, Plain]) -> None:
-        """Send a state to every browser; one that is slow gets the newest when it can take it."""
+        """Send a state to every browser; a slow one skips to the newest."""
         data = json.dumps(state, allow_nan=False, separators=(",", ":")).encode()
         with self._news:
             self._number, self._state = self._number + 1, data
@@ -94,23 +93,23 @@ class PanelServer:
     # --- used by the handlers
 
     def join(self, client: str) -> bool:
-        """Count a tab in, unless there are too many."""
+        """Register a tab; return False if too many are open."""
         with self._news:
-            if sum(self._streams.values()) >= MOST_STREAMS:
+            if sum(self._streams.values()) >= MAX_BROWSER_TABS:
                 return False
             self._streams[client] = self._streams.get(client, 0) + 1
             return True
 
     def part(self, client: str) -> None:
-        """Count a tab out; the owner hears of it if that one commanded."""
+        """Unregister a tab; tell the node if it commanded."""
         with self._news:
             left = self._streams.get(client, 1) - 1
             self._streams[client] = left
             if left <= 0:
                 del self._streams[client]
             open_still = self._open
-        if left <= 0 and open_still and self.desk.leave(client):
-            self.doors.gone(client)
+        if left <= 0 and open_still and self.access.leave(client):
+            self.callbacks.commander_left(client)
 
     def next_state(self, number: int, patience: float) -> tuple[int, bytes] | None:
         """Return the newest state after `number`, b"" if none comes in `patience` [s]; None when the server closes."""
@@ -122,19 +121,19 @@ class PanelServer:
 
 
 def _names(host: str, port: int) -> frozenset[str] | None:
-    """Return what a browser may call us, so that no other site's name leads here; None where that cannot be known."""
+    """Return the allowed Host headers, against DNS rebinding; None when listening on every address."""
     if host in ("0.0.0.0", "::", ""):
         return None
     return frozenset({f"{name}:{port}" for name in (host, "localhost", "127.0.0.1")})
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """Threads end with the process; a browser that hangs up is no error."""
+    """Its threads end with the process; a browser that disconnects is no error."""
 
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of connections that broke."""
+        """Do not log broken connections."""
         if not isinstance(sys.exc_info()[1], OSError):
             traceback.print_exc()
 
@@ -151,10 +150,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if where.path == "/":
             self._send(200, "text/html; charset=utf-8", self.owner.page)
         elif where.path in ("/robot", "/plan"):
-            text = (self.owner.doors.robot if where.path == "/robot" else self.owner.doors.plan)()
+            text = (self.owner.callbacks.robot if where.path == "/robot" else self.owner.callbacks.plan)()
             self._send(200 if text else 404, "application/json", text.encode() or b"{}")
         elif where.path == "/events":
-            self._events((parse_qs(where.query).get("client") or [""])[0][:NAME] or secrets.token_hex(8))
+            self._events((parse_qs(where.query).get("client") or [""])[0][:MAX_NAME_LENGTH] or secrets.token_hex(8))
         else:
             self._send(404, "text/plain", b"there is no such page")
 
@@ -162,12 +161,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not self._welcome():
             return
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or int(length) > MAX_REQUEST_BYTES:
             self.close_connection = True
             self._answer(413, "the request is too long")
             return
         body = self.rfile.read(int(length))
-        token, client = self.headers.get("X-Dynid-Token"), (self.headers.get("X-Dynid-Client") or "")[:NAME]
+        token, client = self.headers.get("X-Dynid-Token"), (self.headers.get("X-Dynid-Client") or "")[:MAX_NAME_LENGTH]
         if token is None or urlsplit(self.path).path != "/do":
             self._answer(403, "the header X-Dynid-Token is missing")
             return
@@ -180,21 +179,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer(400, "give JSON with an action")
             return
         try:
-            self.owner.desk.check(action, client, token)
+            self.owner.access.check(action, client, token)
         except DynidError as error:
             self._answer(403, str(error))
             return
-        if action in DESK_ONLY:
-            self._answer(200, DESK_ONLY[action])
+        if action in ACCESS_ACTIONS:
+            self._answer(200, ACCESS_ACTIONS[action])
             return
         try:
-            self._answer(200, self.owner.doors.act(action, request))
+            self._answer(200, self.owner.callbacks.act(action, request))
         except (DynidError, OSError) as error:
             self._answer(409, str(error))
 
     def _events(self, client: str) -> None:
         if not self.owner.join(client):
-            self._send(503, "text/plain", b"too many browsers look on")
+            self._send(503, "text/plain", b"too many browser tabs are open")
             return
         try:
             self.send_response(200)
@@ -213,7 +212,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.owner.part(client)
 
     def _welcome(self) -> bool:
-        """Refuse a request under another name than ours: a foreign page whose name was made to point here."""
+        """Refuse a request whose Host or Origin is not ours (DNS rebinding, foreign pages)."""
         hosts, host = self.owner.hosts, (self.headers.get("Host") or "").lower()
         origin = self.headers.get("Origin")
         foreign = (hosts is not None and host not in hosts) or (origin is not None and urlsplit(origin).netloc != host)
@@ -239,4 +238,4 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the node's log is for people."""
+        """Keep requests out of the node's log."""

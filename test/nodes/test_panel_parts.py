@@ -325,15 +325,15 @@ def test_a_commander_that_is_gone_stops_the_motion_if_that_is_wanted(panel, monk
     node, others = panel
     monkeypatch.setattr(node, "value", lambda name: {"stop_on_disconnect": wanted}[name])
     situation(node, excitation="exciting" if moving else "done")
-    node.desk.check("take_over", "first", "secret")
+    node.access.check("take_over", "first", "secret")
     node._watch_commander()
-    assert node.desk.commander == "first" and not node._lines
-    node.desk.check("take_over", "second", "secret")
+    assert node.access.commander == "first" and not node._lines
+    node.access.check("take_over", "second", "secret")
     node._watch_commander()
     assert node._lines[-1]["text"] == "another browser has taken over"
-    node.desk._heard = time.monotonic() - 60.0
+    node.access._heard = time.monotonic() - 60.0
     node._watch_commander()
-    assert node.desk.commander == "" and any("is gone" in line["text"] for line in node._lines)
+    assert node.access.commander == "" and any("is gone" in line["text"] for line in node._lines)
     if stopped:
         soon(lambda: others.asked, "the stop")
         assert others.asked == [("excitation/stop", SHORT, {})]

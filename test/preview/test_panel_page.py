@@ -10,10 +10,10 @@ import pytest
 from browser import browser, opened, sideways, until
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.preview.desk import Desk, Situation, refusals
 from ros2_dynid.preview.packing import packed_appearance
 from ros2_dynid.preview.page import as_json
-from ros2_dynid.preview.panel_server import Doors, PanelServer
+from ros2_dynid.preview.panel_rules import PanelAccess, Situation, refusals
+from ros2_dynid.preview.panel_server import PanelCallbacks, PanelServer
 from ros2_dynid.preview.scene import appearance
 
 ALL = frozenset({"excitation", "recorder", "identification", "feedforward"})
@@ -34,8 +34,10 @@ class Played:
     def __init__(self):
         look = packed_appearance(appearance(load_robot("demo3")))
         robot = as_json({"number": 1, **look, "name": HOSTILE, "notes": []})
-        self.desk, self.done, self.gone, self.excitation = Desk("secret"), [], [], "idle"
-        self.server = PanelServer("127.0.0.1", 0, self.desk, Doors(lambda: robot, str, self.act, self.gone.append))
+        self.access, self.done, self.gone, self.excitation = PanelAccess("secret"), [], [], "idle"
+        self.server = PanelServer(
+            "127.0.0.1", 0, self.access, PanelCallbacks(lambda: robot, str, self.act, self.gone.append)
+        )
         self.address = f"http://127.0.0.1:{self.server.port}/"
         self._running = True
         self._thread = threading.Thread(target=self._send)
@@ -58,7 +60,7 @@ class Played:
                     "effort": [1.0, 2.0, 3.0], "predicted": None, "external": None, "ghost": None, "error": None,
                     "excitation": now.excitation, "moving": now.moving, "recording": False, "recorded": "bag",
                     "progress": None, "planning": False, "model": HOSTILE, "drift": None, "verdict": [],
-                    "refused": dict(refusals(now)), "commander": self.desk.commander, "stop_on_disconnect": False,
+                    "refused": dict(refusals(now)), "commander": self.access.commander, "stop_on_disconnect": False,
                     "diagnostics": [{"name": HOSTILE, "level": 2, "text": HOSTILE}],
                     "lines": [{"level": "bad", "text": HOSTILE}],
                 }
@@ -144,14 +146,14 @@ def test_the_commander_gives_signs_of_life_and_is_missed(panel, chromium):
         until(page, "document.getElementById('who').textContent === 'you command'")
         until(other, "document.getElementById('who').textContent === 'another browser commands'")
         page.wait_for_timeout(2600)
-        assert panel.desk.silent() == "" and panel.desk.commander, "it is heard though nothing is clicked"
+        assert panel.access.silent() == "" and panel.access.commander, "it is heard though nothing is clicked"
         other.fill("#token", "secret")
         other.click("#take_over")
         until(other, "document.getElementById('who').textContent === 'you command'")
         until(page, "document.getElementById('who').textContent === 'another browser commands'")
         assert page.locator("#record").is_disabled() and page.locator("#stop").is_enabled()
         other.context.set_offline(True)  # no FIN comes: the server still writes into the connection
-        waited(lambda: panel.desk.silent() != "", 10.0)
+        waited(lambda: panel.access.silent() != "", 10.0)
         other.context.set_offline(False)
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.preview.desk import Desk, Situation, check_rehearsed, refusals
-from ros2_dynid.preview.panel_server import MOST_BYTES, MOST_STREAMS, Doors, PanelServer
+from ros2_dynid.preview.panel_rules import PanelAccess, Situation, check_rehearsed, refusals
+from ros2_dynid.preview.panel_server import MAX_BROWSER_TABS, MAX_REQUEST_BYTES, PanelCallbacks, PanelServer
 
 ALL = frozenset({"excitation", "recorder", "identification", "feedforward"})
 
@@ -27,7 +27,9 @@ def panel():
         done.append(action)
         return f"{action} is done"
 
-    server = PanelServer("127.0.0.1", 0, Desk("secret"), Doors(lambda: "", lambda: "", act, lambda _: gone.set()))
+    server = PanelServer(
+        "127.0.0.1", 0, PanelAccess("secret"), PanelCallbacks(lambda: "", lambda: "", act, lambda _: gone.set())
+    )
     server.done, server.left = done, gone
     yield server
     server.close()
@@ -72,7 +74,7 @@ def test_other_sites_and_nonsense_are_refused(panel):
     assert post(panel, {"action": "stop"}, Host="evil.example:80")[0] == 403, "a name that was made to point here"
     assert post(panel, b"[1]")[0] == 400
     assert post(panel, b"\xff{")[0] == 400
-    assert post(panel, b" " * (MOST_BYTES + 1))[0] == 413
+    assert post(panel, b" " * (MAX_REQUEST_BYTES + 1))[0] == 413
     assert panel.done == []
 
 
@@ -105,8 +107,8 @@ def test_no_page_of_ours_is_framed_guessed_at_or_kept(panel):
 
 
 def test_robot_and_plan_are_their_own():
-    doors = Doors(lambda: '{"robot": 1}', lambda: '{"plan": 2}', lambda *_: "", lambda _: None)
-    server = PanelServer("127.0.0.1", 0, Desk("secret"), doors)
+    callbacks = PanelCallbacks(lambda: '{"robot": 1}', lambda: '{"plan": 2}', lambda *_: "", lambda _: None)
+    server = PanelServer("127.0.0.1", 0, PanelAccess("secret"), callbacks)
     try:
         assert get(server, "/robot")[:2] == (200, b'{"robot": 1}') and get(server, "/plan")[:2] == (200, b'{"plan": 2}')
     finally:
@@ -114,7 +116,9 @@ def test_robot_and_plan_are_their_own():
 
 
 def test_a_server_for_all_addresses_cannot_know_its_names_but_knows_a_foreign_page():
-    server = PanelServer("0.0.0.0", 0, Desk("secret"), Doors(lambda: "", lambda: "", lambda *_: "", lambda _: None))
+    server = PanelServer(
+        "0.0.0.0", 0, PanelAccess("secret"), PanelCallbacks(lambda: "", lambda: "", lambda *_: "", lambda _: None)
+    )
     try:
         assert server.hosts is None and get(server, "/", Host="robot.lan:1")[0] == 200
         assert get(server, "/", Host="robot.lan:1", Origin="http://evil.example")[0] == 403
@@ -127,7 +131,7 @@ def test_commands_go_to_one_place_and_say_how_long_they_are(panel):
     headers = {"X-Dynid-Token": "secret", "X-Dynid-Client": "one"}
     connection.request("POST", "/other", b'{"action": "start"}', headers)
     assert connection.getresponse().status == 403
-    for length in (None, "-5", "1e3", str(MOST_BYTES + 1)):
+    for length in (None, "-5", "1e3", str(MAX_REQUEST_BYTES + 1)):
         with socket.create_connection(("127.0.0.1", panel.port), timeout=20) as line:
             lines = ["POST /do HTTP/1.1", f"Host: 127.0.0.1:{panel.port}", "X-Dynid-Token: secret"]
             lines += [] if length is None else [f"Content-Length: {length}"]
@@ -137,26 +141,26 @@ def test_commands_go_to_one_place_and_say_how_long_they_are(panel):
                 pass
     assert panel.done == []
     exact = json.dumps({"action": "start"}).encode()
-    assert post(panel, exact + b" " * (MOST_BYTES - len(exact)))[0] == 200 and panel.done == ["start"]
+    assert post(panel, exact + b" " * (MAX_REQUEST_BYTES - len(exact)))[0] == 200 and panel.done == ["start"]
     for body in (b'{"action": 3}', b'{"do": "start"}', b'"start"', b"null"):
         assert post(panel, body)[0] == 400
 
 
 def test_only_so_many_tabs_look_on_and_each_is_counted_out():
     gone = []
-    desk = Desk("secret")
-    server = PanelServer("127.0.0.1", 0, desk, Doors(lambda: "", lambda: "", lambda *_: "", gone.append))
+    access = PanelAccess("secret")
+    server = PanelServer("127.0.0.1", 0, access, PanelCallbacks(lambda: "", lambda: "", lambda *_: "", gone.append))
     try:
-        assert all(server.join("a") for _ in range(MOST_STREAMS - 1)) and server.join("b") and not server.join("c")
-        assert server.watched == MOST_STREAMS == 16 and get(server, "/events")[0] == 503
-        desk.check("start", "a", "secret")
-        for _ in range(MOST_STREAMS - 2):
+        assert all(server.join("a") for _ in range(MAX_BROWSER_TABS - 1)) and server.join("b") and not server.join("c")
+        assert server.watched == MAX_BROWSER_TABS == 16 and get(server, "/events")[0] == 503
+        access.check("start", "a", "secret")
+        for _ in range(MAX_BROWSER_TABS - 2):
             server.part("a")
         assert gone == [] and server.watched == 2, "another tab of that name is still there"
         server.part("b")
-        assert gone == [] and desk.commander == "a"
+        assert gone == [] and access.commander == "a"
         server.part("a")
-        assert gone == ["a"] and desk.commander == "" and server.watched == 0
+        assert gone == ["a"] and access.commander == "" and server.watched == 0
     finally:
         server.close()
     assert server.next_state(0, 5.0) is None, "closed: nobody waits"
@@ -174,30 +178,30 @@ def test_the_newest_state_goes_out_and_nothing_if_there_is_none(panel):
 
 def test_the_desk_knows_who_commands_and_for_how_long(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("ros2_dynid.preview.desk.time.monotonic", lambda: now[0])
-    desk = Desk("secret")
-    desk.check("stop", "anybody", "")
-    assert desk.commander == "" and desk.silent() == ""
-    desk.check("alive", "one", "secret")
-    assert desk.commander == "", "a sign of life commands nothing"
-    desk.check("start", "one", "secret")
+    monkeypatch.setattr("ros2_dynid.preview.panel_rules.time.monotonic", lambda: now[0])
+    access = PanelAccess("secret")
+    access.check("stop", "anybody", "")
+    assert access.commander == "" and access.silent() == ""
+    access.check("alive", "one", "secret")
+    assert access.commander == "", "a sign of life commands nothing"
+    access.check("start", "one", "secret")
     now[0] += 1.9
-    assert desk.silent() == ""
-    desk.check("alive", "two", "secret")
+    assert access.silent() == ""
+    access.check("alive", "two", "secret")
     now[0] += 0.2
-    assert desk.silent() == "one", "only its own signs count"
-    desk.check("alive", "one", "secret")
-    assert desk.silent() == ""
+    assert access.silent() == "one", "only its own signs count"
+    access.check("alive", "one", "secret")
+    assert access.silent() == ""
     now[0] += 1.9
-    desk.check("plan", "one", "secret")
+    access.check("plan", "one", "secret")
     now[0] += 1.9
-    assert desk.silent() == "", "a command is a sign, too"
+    assert access.silent() == "", "a command is a sign, too"
     with pytest.raises(InputError, match="another browser commands"):
-        desk.check("start", "two", "secret")
-    assert not desk.leave("two") and desk.commander == "one"
-    desk.check("take_over", "two", "secret")
-    assert desk.commander == "two" and desk.leave("two") and desk.commander == ""
-    assert len({Desk().token for _ in range(20)}) == 20 and len(Desk().token) >= 12
+        access.check("start", "two", "secret")
+    assert not access.leave("two") and access.commander == "one"
+    access.check("take_over", "two", "secret")
+    assert access.commander == "two" and access.leave("two") and access.commander == ""
+    assert len({PanelAccess().token for _ in range(20)}) == 20 and len(PanelAccess().token) >= 12
 
 
 def test_the_page_is_served_and_states_stream(panel):
@@ -220,7 +224,7 @@ def test_the_page_is_served_and_states_stream(panel):
     stream.close()
     while not panel.left.wait(0.2):  # the next state finds nobody
         panel.publish({})
-    assert panel.desk.commander == "", "the one that commanded has gone"
+    assert panel.access.commander == "", "the one that commanded has gone"
 
 
 def test_buttons_are_refused_with_a_reason():
@@ -290,20 +294,20 @@ class Spy:
 
 
 def test_whoever_looks_at_the_commander_holds_the_lock_but_a_stop_never_waits():
-    desk = Desk("secret")
-    desk._lock = spy = Spy()
+    access = PanelAccess("secret")
+    access._lock = spy = Spy()
     asked = [
-        lambda: desk.check("start", "one", "secret"),
-        lambda: desk.check("alive", "one", "secret"),
-        lambda: desk.check("take_over", "two", "secret"),
-        desk.silent,
-        lambda: desk.leave("two"),
+        lambda: access.check("start", "one", "secret"),
+        lambda: access.check("alive", "one", "secret"),
+        lambda: access.check("take_over", "two", "secret"),
+        access.silent,
+        lambda: access.leave("two"),
     ]
     for count, ask in enumerate(asked, start=1):
         ask()
         assert spy.held == count
     with spy:
-        desk.check("stop", "anybody", "")
+        access.check("stop", "anybody", "")
     assert spy.held == len(asked) + 1
 
 
@@ -324,17 +328,17 @@ def test_whoever_waits_for_news_is_woken(panel, ends):
 
 def test_nobody_is_told_of_tabs_that_go_because_the_server_closes():
     gone = []
-    desk = Desk("secret")
-    server = PanelServer("127.0.0.1", 0, desk, Doors(lambda: "", lambda: "", lambda *_: "", gone.append))
+    access = PanelAccess("secret")
+    server = PanelServer("127.0.0.1", 0, access, PanelCallbacks(lambda: "", lambda: "", lambda *_: "", gone.append))
     assert server.join("one")
-    desk.check("start", "one", "secret")
+    access.check("start", "one", "secret")
     server.close()
     server.part("one")
-    assert gone == [] and desk.commander == "one" and server.watched == 0
+    assert gone == [] and access.commander == "one" and server.watched == 0
 
 
 def test_names_of_tabs_are_cut_and_faults_of_an_action_are_its_answer(panel):
-    assert post(panel, {"action": "start"}, client="x" * 100)[0] == 200 and panel.desk.commander == "x" * 64
+    assert post(panel, {"action": "start"}, client="x" * 100)[0] == 200 and panel.access.commander == "x" * 64
     joined = []
     panel.join = lambda client: joined.append(client)  # and so not let in
     assert get(panel, f"/events?client={'y' * 100}")[0] == 503 and get(panel, "/events")[0] == 503
@@ -343,7 +347,7 @@ def test_names_of_tabs_are_cut_and_faults_of_an_action_are_its_answer(panel):
     def full(action, request):
         raise OSError("the disk is full")
 
-    panel.doors = replace(panel.doors, act=full)
+    panel.callbacks = replace(panel.callbacks, act=full)
     status, text = post(panel, {"action": "record"}, client="x" * 64)
     assert status == 409 and json.loads(text) == {"ok": False, "line": "the disk is full"}
 

@@ -1,7 +1,7 @@
 """Node panel: the suite in a browser. It calls services and actions of the other nodes and shows what they publish.
 
-It decides nothing about the robot: who may command and which buttons are live is preview.desk, and every node checks
-what it is asked for itself.
+It decides nothing about the robot: who may command and which buttons are enabled is preview.panel_rules, and every
+node checks each request itself.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ros2_dynid.nodes.panel.listening import Listening
 from ros2_dynid.nodes.panel.parameters import PARAMETERS
 from ros2_dynid.nodes.panel.rviz import Rviz
 from ros2_dynid.nodes.panel.services import LONG, Services
-from ros2_dynid.preview.desk import Desk, Situation, check_rehearsed, refusals
 from ros2_dynid.preview.packing import floats, packed_appearance
 from ros2_dynid.preview.page import as_json
-from ros2_dynid.preview.panel_server import Doors, PanelServer
+from ros2_dynid.preview.panel_rules import PanelAccess, Situation, check_rehearsed, refusals
+from ros2_dynid.preview.panel_server import PanelCallbacks, PanelServer
 from ros2_dynid.preview.scene import Appearance, sampled_path
 from ros2_dynid.report.build import verdict_of
 from ros2_dynid.usecases.plan import Surroundings
@@ -72,16 +72,16 @@ class Panel(ManagedNode):
         """Make the clients and open the server."""
         self._others, self._rviz = Services(self), Rviz(self)
         token = self.value("token")
-        self.desk = Desk(token) if token else Desk()
+        self.access = PanelAccess(token) if token else PanelAccess()
         host, port = self.value("host"), self.value("port")
-        doors = Doors(lambda: self._robot_text, lambda: self._plan_text, self.act, self._gone)
+        callbacks = PanelCallbacks(lambda: self._robot_text, lambda: self._plan_text, self.act, self._gone)
         try:
-            self._server = PanelServer(host, port, self.desk, doors)
+            self._server = PanelServer(host, port, self.access, callbacks)
         except OSError as error:
             raise InputError(
                 f"the panel cannot listen at {host}:{port} ({error.strerror})", "choose another port"
             ) from None
-        address, token = f"http://{host}:{self._server.port}/", self.desk.token
+        address, token = f"http://{host}:{self._server.port}/", self.access.token
         self.get_logger().info(f"panel: {address}#token={quote(token)} (token: {token})")
         if self._server.hosts is None:
             self.get_logger().warning("the panel can be reached from other computers, and its token is not encrypted")
@@ -135,7 +135,7 @@ class Panel(ManagedNode):
         server = self._server
         if server is None:
             return WARN, "closed", {}
-        return OK, f"port {server.port}", {"browsers": server.watched, "commanded": bool(self.desk.commander)}
+        return OK, f"port {server.port}", {"browsers": server.watched, "commanded": bool(self.access.commander)}
 
     # --- what is shown
 
@@ -159,7 +159,7 @@ class Panel(ManagedNode):
         self._rviz.path(path, self.base_link or "base_link")
 
     def situation(self) -> Situation:
-        """Return what the rules of the desk need."""
+        """Return what the rules of the panel need."""
         heard = self._listening
         return Situation(
             self._others.nodes(),
@@ -211,7 +211,7 @@ class Panel(ManagedNode):
                 "drift": heard.drift,
                 "verdict": verdict,
                 "refused": dict(refusals(now)),
-                "commander": self.desk.commander,
+                "commander": self.access.commander,
                 "stop_on_disconnect": bool(self.value("stop_on_disconnect")),
                 "diagnostics": heard.diagnostics(),
                 "lines": lines,
@@ -313,10 +313,10 @@ class Panel(ManagedNode):
 
     def _watch_commander(self) -> None:
         """Say who has taken over, and let go of a browser that gives no sign of life."""
-        silent = self.desk.silent()
-        if silent and self.desk.leave(silent):
+        silent = self.access.silent()
+        if silent and self.access.leave(silent):
             self._gone(silent)
-        commander = self.desk.commander
+        commander = self.access.commander
         if commander and self._commander and commander != self._commander:
             self._say("warn", "another browser has taken over")
         self._commander = commander or self._commander

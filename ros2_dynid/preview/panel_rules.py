@@ -1,6 +1,6 @@
-"""Who commands at the panel, and which of its buttons would be refused: plain rules, owned by one lock.
+"""The panel's rules: which browser may command, and which buttons are disabled and why.
 
-The robot's safety does not rest on them: every node checks what it is asked for itself.
+The robot's safety does not depend on them: every node checks each request itself.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ros2_dynid.errors import InputError
 MOVING = ("approach", "settle", "rehearsing", "exciting", "braking")
 """States of the excitation in which the robot moves."""
 SILENT_S = 2.0
-"""A browser that commands and gives no sign of life for so long [s] is gone; it gives two in each second."""
+"""The commanding browser counts as disconnected after this long without a sign of life [s]; it sends two a second."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What the panel has heard: nodes that answer, the excitation's state, and what is under way.
+    """What the panel knows: nodes that answer, the excitation's state, and what is running.
 
-    plan: number of the plan that is shown, 0 for none; rehearsed: number of the plan last rehearsed to its end.
+    plan: number of the plan on display, 0 for none; rehearsed: number of the last plan rehearsed to its end.
     """
 
     nodes: frozenset[str] = frozenset()
@@ -44,34 +44,34 @@ class Situation:
 
 
 def refusals(now: Situation) -> Mapping[str, str]:
-    """Return for each button why it would be refused, "" where it would not."""
+    """Return why each button is disabled, "" where it is enabled."""
 
     def first(*reasons: tuple[bool, str]) -> str:
-        return next((text for wrong, text in reasons if wrong), "")
+        return next((text for applies, text in reasons if applies), "")
 
-    def gone(node: str) -> tuple[bool, str]:
+    def unavailable(node: str) -> tuple[bool, str]:
         return node not in now.nodes, f"the node {node} does not answer"
 
     moving, planning = (now.moving, "the robot moves"), (now.planning, "a plan is being made")
     no_plan = (not now.plan, "there is no plan yet")
     busy = (now.identifying or now.loading, "an identification is under way")
     return {
-        "plan": first(gone("excitation"), moving, planning),
-        "rehearse": first(gone("excitation"), no_plan, moving, planning),
-        "start": first(gone("excitation"), no_plan, moving, planning),
+        "plan": first(unavailable("excitation"), moving, planning),
+        "rehearse": first(unavailable("excitation"), no_plan, moving, planning),
+        "start": first(unavailable("excitation"), no_plan, moving, planning),
         "stop": "",
-        "record": first(gone("recorder"), (now.recording, "a recording is under way")),
-        "end_recording": first(gone("recorder"), (not now.recording, "nothing is being recorded")),
-        "identify": first(gone("identification"), busy, (not now.recorded, "there is no recording yet")),
+        "record": first(unavailable("recorder"), (now.recording, "a recording is under way")),
+        "end_recording": first(unavailable("recorder"), (not now.recording, "nothing is being recorded")),
+        "identify": first(unavailable("identification"), busy, (not now.recorded, "there is no recording yet")),
         "cancel": first((not now.identifying, "no identification is under way")),
-        "load_model": first(gone("identification"), busy, moving),
-        "payload": first(gone("feedforward")),
+        "load_model": first(unavailable("identification"), busy, moving),
+        "payload": first(unavailable("feedforward")),
     }
 
 
 @dataclass
-class Desk:
-    """The token, and the one browser tab that commands; a tab is known by a number that it chose itself."""
+class PanelAccess:
+    """The token, and the one browser tab that commands; each tab names itself."""
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     commander: str = ""
@@ -81,8 +81,7 @@ class Desk:
     def check(self, action: str, client: str, token: str) -> None:
         """Refuse an action of a tab that has the wrong token, or that does not command.
 
-        A stop needs neither: nobody must have to find a token or to take over in order to stop. "alive" is a sign of
-        life, of which only the commander's counts.
+        Anybody may stop, without a token and without taking over. Of "alive" signs only the commander's count.
         """
         if action == "stop":
             return
@@ -97,7 +96,7 @@ class Desk:
                 self.commander = client
             if self.commander == client:
                 self._heard = time.monotonic()
-            elif self.commander != client:
+            else:
                 raise InputError("another browser commands", "take over first")
 
     def silent(self) -> str:
@@ -106,7 +105,7 @@ class Desk:
             return self.commander if time.monotonic() - self._heard > SILENT_S else ""
 
     def leave(self, client: str) -> bool:
-        """Forget a tab that has gone; return whether it was the one that commanded."""
+        """Remove a closed tab; return whether it commanded."""
         with self._lock:
             if client != self.commander:
                 return False
@@ -115,6 +114,6 @@ class Desk:
 
 
 def check_rehearsed(now: Situation, anyway: bool) -> None:
-    """Refuse to start a plan that was not rehearsed since it was made, unless that is wanted."""
+    """Refuse to start a plan that has not been rehearsed, unless `anyway`."""
     if now.rehearsed != now.plan and not anyway:
         raise InputError("this plan has not been rehearsed", "rehearse it first, or start it anyway")
