@@ -129,8 +129,8 @@ def reference_index(names: list[str]) -> str:
     listed = "\n".join(f"   {name}" for name in names)
     return (
         "Python reference\n================\n\n"
-        "Made from the docstrings of the code. The command line, the nodes and the file formats are the stable\n"
-        "interface; Python names may still change before version 1.0.\n\n"
+        "Made from the docstrings of the code. The page :doc:`Python <../python>` lists the names that are stable;\n"
+        "the others are for those who work on the package, and may change in any release.\n\n"
         f".. toctree::\n   :maxdepth: 1\n\n{listed}\n"
     )
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.identification.model_file import IdentifiedModel
     from ros2_dynid.model.robot import Array, Robot
+    from ros2_dynid.model.subchain import ChainOptions
+    from ros2_dynid.usecases.export import UrdfOutcome
 
 TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime")
 
@@ -40,15 +42,6 @@ class CodeOutcome:
     functions: Mapping[str, OperationCount]
     parameters: Mapping[str, float]
     files: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class UrdfOutcome:
-    """A URDF or MJCF that was written: files, notes on what is not in it or cannot exist, the parameters in it."""
-
-    files: tuple[str, ...]
-    notes: tuple[str, ...]
-    parameters: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -118,6 +111,7 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
     from ros2_dynid.codegen.operation_search import EFFORT
     from ros2_dynid.codegen.program import ProgramOptions, program_of
     from ros2_dynid.codegen.text import identifier
+    from ros2_dynid.usecases.export import write_files
 
     if args.only and "friction" not in args.only:
         robot = replace(robot, friction=())
@@ -134,7 +128,7 @@ def run(args: argparse.Namespace) -> CodeOutcome | UrdfOutcome | RuntimeOutcome:
     name = identifier(args.name or robot.name)
     program = program_of(robot, parameters, values, options, about=about, name=name)
     files = emit_c(program) if args.to == "c" else emit_numpy(program)
-    written = _write(Path(args.output), {file: text.encode() for file, text in files.items()})
+    written = write_files(Path(args.output), {file: text.encode() for file, text in files.items()})
     functions = {
         name: OperationCount(g.count.multiplications, g.count.additions) for name, g in program.functions.items()
     }
@@ -185,113 +179,32 @@ def _runtime(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | No
     from ros2_dynid.codegen.text import identifier
     from ros2_dynid.identification.error_bars import error_bars
     from ros2_dynid.model.parameters import standard_vector
+    from ros2_dynid.usecases.export import write_files
 
     chi = standard_vector(robot) if model is None else model.chi
     data = runtime_bytes(robot, chi, None if model is None else error_bars(model))
-    written = _write(Path(args.output), {f"{identifier(args.name or robot.name)}.dynid": data})
+    written = write_files(Path(args.output), {f"{identifier(args.name or robot.name)}.dynid": data})
     return RuntimeOutcome(written, model is not None)
 
 
 def _urdf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
-    from ros2_dynid.codegen.left_out import left_out
-    from ros2_dynid.codegen.urdf_export import updated_urdf
-    from ros2_dynid.model.files import read_bytes
-    from ros2_dynid.model.parameters import standard_vector
-    from ros2_dynid.model.urdf_xml import MAX_BYTES
+    from ros2_dynid.usecases.export import export_urdf
 
     path = args.urdf or (args.robot if model is None else None)
     if path is None:
         raise InputError("a model does not hold the URDF", "give it: --urdf FILE")
-    if Path(path).suffix.lower() not in (".urdf", ".xml"):
-        raise InputError("only a URDF can be updated", "give a .urdf file (run xacro first)", str(path))
-    robot, parameters, said = _with_plain_friction(robot, model, _standard(robot, model), "URDF")
-    text, notes = updated_urdf(
-        read_bytes(Path(path), MAX_BYTES),
-        robot,
-        parameters,
-        source=str(path),
-        base_link=args.base_link,
-        tip_link=args.tip_link,
-        hold=parse_hold(args.hold),
-    )
-    notes += left_out(robot, standard_vector(robot, parameters), "URDF", rotors=False)
-    notes += said
-    written = _write(Path(args.output), {Path(path).name: text}, source=Path(path))
-    return UrdfOutcome(written, tuple(notes), parameters)
+    return export_urdf(model or robot, path, args.output, chain=_chain(args))
 
 
 def _mjcf(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> UrdfOutcome:
-    from ros2_dynid.model.parameters import standard_vector
-    from ros2_dynid.usecases.mjcf import mjcf_files
+    from ros2_dynid.usecases.export import export_mjcf
 
-    robot, parameters, said = _with_plain_friction(robot, model, _standard(robot, model), "MJCF")
     path = args.urdf or (args.robot if model is None and Path(args.robot).suffix.lower() == ".urdf" else None)
-    made = mjcf_files(
-        robot,
-        standard_vector(robot, parameters),
-        name=args.name or "",
-        urdf=None if path is None else Path(path),
-        chain={"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)},
-    )
-    return UrdfOutcome(_write(Path(args.output), made.files), (*made.notes, *said), parameters)
+    return export_mjcf(model or robot, args.output, urdf=path, name=args.name or "", chain=_chain(args))
 
 
-def _with_plain_friction(
-    robot: Robot, model: IdentifiedModel | None, parameters: dict[str, float], form: str
-) -> tuple[Robot, dict[str, float], list[str]]:
-    """Return the robot without friction terms, and parameters with the nearest Fv and Fc, and a note that says so.
-
-    Nearest over the speeds and at the mean load of the recordings; without a model all stays as it is.
-    """
-    from dataclasses import replace
-
-    import numpy as np
-
-    from ros2_dynid.dynamics.nearest_friction import nearest_plain
-    from ros2_dynid.model.parameters import standard_names, standard_vector
-
-    used = None if model is None else model.obtained.get("used")
-    if not robot.friction or not isinstance(used, dict) or set(used) != set(robot.active_names):
-        return robot, parameters, []
-    speed, load = (np.array([float(used[name][key]) for name in robot.active_names]) for key in ("speed", "load"))
-    chi = nearest_plain(robot, standard_vector(robot, parameters), speed, load)
-    terms = ", ".join(term.name for term in robot.friction)
-    note = f"{form} has plain friction only: Fv and Fc come closest to the law with {terms} over the speeds used"
-    found = dict(zip(standard_names(robot), chi.tolist(), strict=True))
-    named = {f"{kind}{term.joint}" for term in robot.friction for kind in ("Fv", "Fc")}
-    kept = parameters | {name: found[name] for name in named}
-    return replace(robot, friction=()), kept, [note]
-
-
-def _standard(robot: Robot, model: IdentifiedModel | None) -> dict[str, float]:
-    """Return the standard parameters by name, those of the drives that only the base parameters tell included."""
-    from ros2_dynid.model.parameters import GROUPS, split_name
-
-    if model is None:
-        return dict(robot.parameters)
-    found = model.standard_served or model.consistent
-    if not found:
-        raise InputError("the model has no standard parameters", "identify with --standard or --consistent")
-    drives = {*GROUPS["friction"], *GROUPS["rotor"], *GROUPS["offset"]}
-    known = {
-        name: float(v) for name, v in zip(model.leaders, model.served, strict=True) if split_name(name)[0] in drives
-    }
-    return {**known, **found}
-
-
-def _write(folder: Path, files: Mapping[str, bytes], source: Path | None = None) -> tuple[str, ...]:
-    """Write the files; `source`, which they are made from, is never replaced."""
-    from ros2_dynid.atomic import write_bytes
-
-    if folder.exists() and not folder.is_dir():
-        raise InputError("it is a file", "name a folder with -o", str(folder))
-    for path in (folder / name for name in files):
-        if source is not None and path.exists() and path.samefile(source):
-            raise InputError("this is the URDF that is read", "name another folder with -o", str(path))
-    for name, data in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder / name, data)
-    return tuple(str(folder / name) for name in files)
+def _chain(args: argparse.Namespace) -> ChainOptions:
+    return {"base_link": args.base_link, "tip_link": args.tip_link, "hold": parse_hold(args.hold)}
 
 
 def show(outcome: CodeOutcome | UrdfOutcome | RuntimeOutcome, console: Console) -> None:
@@ -300,7 +213,7 @@ def show(outcome: CodeOutcome | UrdfOutcome | RuntimeOutcome, console: Console) 
         rows = [(name, str(count.multiplications), str(count.additions)) for name, count in outcome.functions.items()]
         columns = [Column("function"), Column("multiplications", right=True), Column("additions", right=True)]
         print_table(console, columns, rows)
-    elif isinstance(outcome, UrdfOutcome):
+    elif not isinstance(outcome, RuntimeOutcome):
         for note in outcome.notes:
             console.print(note, markup=False)
     for file in outcome.files:

@@ -12,6 +12,7 @@ data and encode the outcome (`ros2_dynid.codec`). A request names files; data in
 | `plan` | a robot and what surrounds it -> an exciting trajectory |
 | `check` | a recording -> is it usable? |
 | `fleet` | recordings of many robots -> their models, what they share, who stands out |
+| `export` | a model or a robot -> a URDF or a MuJoCo model with its parameters |
 | `report` | folders of identified models -> a page, or a comparison |
 | `robot_source` | where the robot comes from: a part of every request |
 """

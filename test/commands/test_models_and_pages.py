@@ -21,7 +21,7 @@ from ros2_dynid.cli import main
 from ros2_dynid.codec import encode
 from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters
 from ros2_dynid.codegen.runtime_export import runtime_bytes
-from ros2_dynid.commands import base, excite, export, preview
+from ros2_dynid.commands import base, excite, preview
 from ros2_dynid.commands.shared import terminal
 from ros2_dynid.commands.shared.flags import as_flag, with_flags
 from ros2_dynid.dynamics.nearest_friction import nearest_plain
@@ -35,6 +35,7 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.recording.streamed import streamed
+from ros2_dynid.usecases.export import export_mjcf
 from ros2_dynid.usecases.mjcf import mjcf_files
 from ros2_dynid.usecases.plan import Surroundings
 from ros2_dynid.usecases.preview import PreviewRequest
@@ -263,7 +264,7 @@ def test_the_urdf_that_is_read_is_never_replaced_whatever_it_is_called(tmp_path,
 
 def test_a_urdf_is_updated_for_the_chain_asked_for(monkeypatch, tmp_path, arm):
     flags = ["--base-link", "one", "--tip-link", "three", "--hold", "wrist=0.5"]
-    place = "ros2_dynid.codegen.urdf_export.updated_urdf"
+    place = "ros2_dynid.usecases.export.updated_urdf"
     args, options = asked(monkeypatch, place, "export", arm, "--to", "urdf", "-o", tmp_path / "out", *flags)
     chain = {"base_link": "one", "tip_link": "three", "hold": {"wrist": 0.5}}
     assert args[0] == ARM.encode() and args[1].active_names == load_robot(arm, **chain).active_names
@@ -289,18 +290,17 @@ def test_a_law_that_a_form_does_not_know_becomes_the_nearest_plain_one(tmp_path,
     bent = replace(robot, friction=(LAW[0], LAW[2]))
     values = values_of(robot, 3)
     used = {name: {"speed": 1.0 + k, "load": 5.0 - k} for k, name in enumerate(NAMES)}
-    model = made(bent, tmp_path / "model.yaml", obtained={"used": used})
-    plain, found, said = export._with_plain_friction(bent, model, values, "MJCF")
+    model = made(bent, tmp_path / "model.yaml", obtained={"used": used}, standard=values)
+    outcome = export_mjcf(model, tmp_path / "mjcf")
     chi = nearest_plain(bent, standard_vector(bent, values), np.array([1.0, 2.0, 3.0]), np.array([5.0, 4.0, 3.0]))
-    expected = dict(zip(standard_names(robot), chi.tolist(), strict=True))
-    assert plain.friction == () and found == expected
-    assert {name for name in values if found[name] != values[name]} == {"Fv1", "Fc1", "Fv3", "Fc3"}
-    assert len(said) == 1 and said[0].startswith("MJCF has plain friction only") and bent.friction[0].name in said[0]
-    for other in ({}, {"used": "x"}, {"used": {"waist": used["waist"]}}):
-        kept = replace(model, obtained=other)
-        assert export._with_plain_friction(bent, kept, values, "MJCF") == (bent, values, [])
-    assert export._with_plain_friction(robot, model, values, "MJCF") == (robot, values, [])
-    assert export._with_plain_friction(bent, None, values, "MJCF") == (bent, values, [])
+    assert outcome.parameters == dict(zip(standard_names(robot), chi.tolist(), strict=True))
+    assert {name for name in values if outcome.parameters[name] != values[name]} == {"Fv1", "Fc1", "Fv3", "Fc3"}
+    (note,) = (note for note in outcome.notes if note.startswith("MJCF has plain friction only"))
+    assert bent.friction[0].name in note
+    for obtained in ({}, {"used": "x"}, {"used": {"waist": used["waist"]}}):  # speeds and loads are not known
+        assert export_mjcf(replace(model, obtained=obtained), tmp_path / "mjcf").parameters == values
+    assert export_mjcf(replace(model, robot=robot, friction_covariance=None), tmp_path / "mjcf").parameters == values
+    assert export_mjcf(bent, tmp_path / "mjcf").parameters == dict(bent.parameters)
 
 
 class AskedError(Exception):

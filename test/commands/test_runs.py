@@ -26,6 +26,7 @@ from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector, unit_of
+from ros2_dynid.usecases.export import UrdfOutcome
 from urdf_text import joint, link, urdf
 
 rng = np.random.default_rng(0)
@@ -250,7 +251,7 @@ def test_export_prints_counts_notes_and_files():
     text = printed(export, export.CodeOutcome(120, 90, counts, {}, ("a.c", "a.h")))
     lines = [" ".join(line.replace("│", " ").split()) for line in text.splitlines()]
     assert "torque 120 90" in lines and "friction 12 9" in lines and lines[-2:] == ["a.c", "a.h"]
-    assert printed(export, export.UrdfOutcome(("a.urdf",), ("[n]",), {})).split() == ["[n]", "a.urdf"]
+    assert printed(export, UrdfOutcome(("a.urdf",), ("[n]",), {})).split() == ["[n]", "a.urdf"]
     assert printed(export, export.RuntimeOutcome(("a.dynid",), True)).split() == ["a.dynid"]
 
 

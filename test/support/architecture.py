@@ -54,6 +54,7 @@ LAYERS = (
     Layer(("pipeline",), "identification as a story: recordings become an identified model"),
     Layer(("fleet",), "many robots and recordings: map, reduce, compare, on a Dask cluster"),
     Layer(("usecases",), "typed requests and outcomes; what the command line, jobs and nodes call"),
+    Layer(("api",), "the names that `import ros2_dynid` offers"),
     Layer(("jobs", "job_process", "demo"), "use cases in a process of their own; the whole loop over real nodes"),
     Layer(("nodes",), "managed ROS 2 nodes: convert, call, publish; the only layer that imports ROS"),
     Layer(("commands", "cli"), "the command line: one file per command"),
