@@ -46,6 +46,12 @@ def test_there_is_one_version() -> None:
     assert package.findtext("version") == __version__
 
 
+def test_the_changelog_is_one_that_release_tools_read() -> None:
+    changelog = pytest.importorskip("catkin_pkg.changelog").get_changelog_from_path(str(ROOT), "ros2_dynid")
+    versions = [version for version, _, _ in changelog.foreach_version(skip_forthcoming=False)]
+    assert versions[0] in ("Forthcoming", "forthcoming", __version__) and "0.1.0" in versions
+
+
 def test_every_interface_is_listed_for_cmake() -> None:
     listed = set(re.findall(r"^\s+(\w+/\w+\.(?:msg|srv|action))$", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE))
     there = {f"{kind}/{file.name}" for kind in ("msg", "srv", "action") for file in (ROOT / kind).glob(f"*.{kind}")}
