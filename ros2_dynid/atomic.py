@@ -1,4 +1,4 @@
-"""Files written beside their place and renamed: a reader sees the old file or the new one, never a part."""
+"""Atomic files: written under another name and renamed, so that a reader sees the old or the new file."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def sync(handle: int) -> None:
 
 @contextmanager
 def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[IO[bytes]]:
-    """Yield a binary file that takes the place of path when the block ends well, and vanishes when it does not.
+    """Yield a binary file that replaces path if the block succeeds, and is deleted if it raises.
 
-    The content is on the disk before the name is, so that a crash in between leaves the old file. Not `overwrite`:
-    a file that has taken the name meanwhile is left alone, which is an InputError.
+    The content is on the disk before the name is, so that a crash in between leaves the old file. Without `overwrite`,
+    an existing file stays and raises InputError.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{path.suffix}")
@@ -53,7 +53,7 @@ def replacing(path: str | Path, *, overwrite: bool = True) -> Iterator[IO[bytes]
 
 
 def put_in_place(new: Path, path: Path, *, overwrite: bool) -> None:
-    """Give a finished file its name in one step; not `overwrite`: unless something has that name."""
+    """Rename a finished file in one step; without `overwrite`, refuse if the name exists."""
     if overwrite:
         new.replace(path)
         return

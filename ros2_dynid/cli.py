@@ -1,6 +1,6 @@
-"""The command line: parses, calls the command, prints a table for people or one JSON object for machines.
+"""The command line: parse the arguments, run the command, print tables or one JSON object.
 
-Exit codes: 0 done; 1 the command ran and says no (a demo or a test that failed); 2 bad input; 130 interrupted.
+Exit codes: 0 success; 1 the command ran and failed (a demo or a test); 2 bad input; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _UsageError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line that says what to do, and to which -9.81,0,0 is no option."""
+    """An argument parser with errors of one line, which takes -9.81,0,0 for a value."""
 
     def __init__(self, **options: Any) -> None:
         """Take lists of numbers for values, as argparse does with single numbers."""
@@ -50,8 +50,8 @@ class _Parser(argparse.ArgumentParser):
 
 def command_names() -> list[str]:
     """Return the names of the command files there are, in the order of the help page."""
-    found = [m.name for m in pkgutil.iter_modules(commands.__path__) if m.name != "shared"]
-    return sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    names = [m.name for m in pkgutil.iter_modules(commands.__path__) if m.name != "shared"]
+    return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
 def build_parser() -> argparse.ArgumentParser:

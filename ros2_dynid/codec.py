@@ -62,13 +62,13 @@ def decode(kind: type[T], data: object, path: str = "") -> T:
     """Return the dataclass `kind` from plain data; `path` names the data in errors."""
     if not isinstance(data, Mapping):
         raise _wrong(data, "a mapping of fields", path)
-    known = {_key(field): field for field in fields(kind)}  # type: ignore[arg-type]
+    fields_by_key = {_key(field): field for field in fields(kind)}  # type: ignore[arg-type]
     for name in data:
-        if name not in known:
-            raise InputError(f"unknown field {_inside(path, str(name))!r}", f"choose from {', '.join(known)}")
+        if name not in fields_by_key:
+            raise InputError(f"unknown field {_inside(path, str(name))!r}", f"choose from {', '.join(fields_by_key)}")
     hints: Mapping[str, object] = typing.get_type_hints(kind)
     values: dict[str, object] = {}
-    for name, field in known.items():
+    for name, field in fields_by_key.items():
         where = _inside(path, name)
         if name in data:
             values[field.name] = _value(hints[field.name], data[name], where)
@@ -88,7 +88,7 @@ def _required(field: Field[object]) -> bool:
 
 
 def _value(hint: object, data: object, path: str) -> object:
-    """Return data as the type hint wants it."""
+    """Return data converted to the type hint."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in UNIONS:
         return _one_of(arguments, data, path)
@@ -120,7 +120,7 @@ def _single(kind: type, data: object, path: str) -> object:
             if data == member.value:
                 return member
         choices = ", ".join(str(member.value) for member in kind)
-        raise InputError(f"{path} is {_shown(data)}", f"choose from {choices}")
+        raise InputError(f"{path} is {_shorten(data)}", f"choose from {choices}")
     if kind is type(None) and data is None:
         return None
     if kind is float and isinstance(data, int | float) and not isinstance(data, bool) and math.isfinite(data):
@@ -162,10 +162,10 @@ def _inside(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _wrong(data: object, wanted: str, path: str) -> InputError:
-    return InputError(f"{path or 'the request'} is {_shown(data)}", f"give {wanted}")
+def _wrong(data: object, expected: str, path: str) -> InputError:
+    return InputError(f"{path or 'the request'} is {_shorten(data)}", f"give {expected}")
 
 
-def _shown(data: object, most: int = 60) -> str:
+def _shorten(data: object, max_length: int = 60) -> str:
     text = repr(data)
-    return text if len(text) <= most else f"{text[:most]}..."
+    return text if len(text) <= max_length else f"{text[:max_length]}..."

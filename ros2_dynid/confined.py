@@ -1,4 +1,4 @@
-"""Folders that requests from the network may name files in, and nothing else: anyone on it can call a service."""
+"""Folders that network requests are confined to, since anyone on the network can call a service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ros2_dynid.errors import InputError
 
 
 class Folder:
-    """A folder; every path asked for must lie in it, symbolic links followed."""
+    """A folder; every requested path must lie in it, symbolic links resolved."""
 
     def __init__(self, path: str | Path) -> None:
         """Confine to `path`, made if it is missing."""

@@ -1,6 +1,6 @@
-"""The whole loop over real nodes in their own processes: this one starts them, listens to the mission and judges.
+"""The whole loop over real nodes in their own processes: start them, follow the mission, check the goals.
 
-Nothing here speaks ROS. The truth of the simulated robot is known here only, to judge what the nodes have found.
+Nothing here uses ROS. Only this module knows the true parameters of the simulated robot.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class DemoOutcome(MissionOutcome):
-    """What the mission found, the truth beside it, and each goal with whether it was reached.
+    """The mission's results, the true parameters, and each goal with whether it was reached.
 
     report: page of the report. seconds: the whole demo took. folder: all that it wrote.
     """
@@ -94,7 +94,7 @@ class DemoOutcome(MissionOutcome):
 
 
 class DemoError(DynidError):
-    """The demo could not be carried out."""
+    """The demo failed."""
 
 
 def demo(
@@ -177,7 +177,7 @@ def start_pose(robot: Robot) -> list[float]:
 
 
 def trials_of(found: MissionOutcome) -> dict[str, list[tuple[str, str]]]:
-    """Return what the model was tried on, as the report shows it."""
+    """Return the tests of the model for the report."""
     tracking, payload = found.tracking, found.payload
     weighed = payload.error or f"{payload.mass:.4f} +- {payload.mass_std:.4f} kg, really {payload.true_mass:g} kg"
     return {
@@ -203,7 +203,7 @@ def _report(folder: Path, trials: dict[str, list[tuple[str, str]]], say: Callabl
 
 
 def _run_mission(processes: Processes, request: MissionRequest, say: Callable[[str], None]) -> MissionOutcome:
-    """Start the mission and pass on what it says until it ends."""
+    """Run the mission and report its progress until it ends."""
     mission = processes.start("mission", ["ros2_dynid.nodes.mission"], talk=True)
     assert mission.stdin is not None and mission.stdout is not None
     mission.stdin.write(json.dumps(encode(request)))

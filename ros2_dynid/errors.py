@@ -1,6 +1,6 @@
-"""The one error family: every error is a single line that says what is wrong and what to do, and carries its data.
+"""The package's errors: one line each that says what is wrong and what to do, with the data as attributes.
 
-A text that asks for an option names the request's field and a value (`Option`), not how some caller writes it: the
+A text that suggests an option holds the request's field and a value (`Option`); the caller chooses the spelling: the
 command line renders a flag, a node `gains: {elbow: -1}`.
 """
 
@@ -110,5 +110,5 @@ class MissingPackageError(DynidError):
 
 
 def one_line(text: str) -> str:
-    """Return text without control characters or line breaks: names come from files that we do not trust."""
+    """Return text without control characters or line breaks: names come from untrusted files."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,4 +1,4 @@
-"""Notes: what a step did to the data or found in them, in one line each, with a kind that programs can match on."""
+"""Notes: one line each on what a step did to the data, with a kind for programs to match on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class NoteKind(str, Enum):
     DAMAGE = "damage"
     """Part of the recording is lost: cut off, damaged or undecodable."""
     STAMPS = "stamps"
-    """The times are not those of sampling."""
+    """The stamps are not the sampling times."""
     REPAIRED = "repaired"
     """Samples were dropped, sorted, resampled or interpolated."""
     REMARK = "remark"
@@ -37,7 +37,7 @@ def damage(text: str) -> Note:
 
 
 def repaired(text: str) -> Note:
-    """Return a note on data that were mended."""
+    """Return a note on repaired data."""
     return Note(NoteKind.REPAIRED, text)
 
 

@@ -1,4 +1,4 @@
-"""Processes, signals and lifetimes: processes that end together, signals that end one, an end that nothing holds."""
+"""Start and end processes: children that end together, signal handling, forced exit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def exit_after(seconds: float, code: int) -> None:
 
 
 def first_signal() -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return what waits for the first signal that ends the process, and what ends the wait as a signal would."""
+    """Return a function that waits for SIGINT or SIGTERM, and one that ends the wait."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     for number in ENDING:
@@ -59,14 +59,14 @@ def first_signal() -> tuple[Callable[[], object], Callable[[], object]]:
 
 
 class ProcessError(DynidError):
-    """A process ended that should not have."""
+    """A process ended unexpectedly."""
 
 
 class Processes:
-    """Python modules as processes; leave the `with` block and they are gone."""
+    """Python modules as processes, which end with the `with` block."""
 
     def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
-        """Write what they say to files in `logs`."""
+        """Write their output to files in `logs`."""
         self._logs = logs
         self._environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
         self._running: dict[str, subprocess.Popen[str]] = {}
@@ -99,7 +99,7 @@ class Processes:
         return process
 
     def check(self) -> None:
-        """Raise if one has ended."""
+        """Raise ProcessError if one has ended."""
         for name, process in self._running.items():
             if process.poll() not in (None, 0):
                 last = (self._logs / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()
@@ -107,7 +107,7 @@ class Processes:
                 raise ProcessError(f"{name} ended: {why}; all it said is in {self._logs / name}.log")
 
     def close(self) -> None:
-        """Ask all to end, then make them; an interrupt meanwhile changes nothing."""
+        """Terminate all, then kill those that remain; interrupts are ignored meanwhile."""
         with ignored_interrupts():
             self._close()
 
@@ -142,7 +142,7 @@ def ignored_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def short_interrupts(name: str) -> Iterator[None]:
-    """End the process at once on SIGINT while the block runs: for imports, which an exception leaves in disorder."""
+    """End the process at once on SIGINT while the block runs: an exception would leave imports inconsistent."""
 
     def end(*_: object) -> None:
         os.write(2, f"{name}: interrupted\n".encode())
@@ -157,7 +157,7 @@ def short_interrupts(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_domain() -> Iterator[dict[str, str]]:
-    """Yield the variables that keep DDS on this machine, in a domain that no other of ours uses meanwhile."""
+    """Yield environment variables that keep DDS on this machine, in a ROS domain of its own."""
     first = os.getpid() % len(DOMAINS)  # so that demos that cannot see each other's locks hardly meet
     for domain in (*DOMAINS[first:], *DOMAINS[:first]):
         lock = Path(tempfile.gettempdir()) / f"ros2_dynid-domain-{domain}.lock"

@@ -1,8 +1,7 @@
-"""The files of a result belong together: written into a new folder, then put in place, none of them over an input.
+"""Write the files of a result together: into a new folder first, then into place, never over an input.
 
-A folder that is new appears whole, by one rename. In a folder that exists already the files are renamed one by one, the
-one that vouches for the others (`last`) at the end: it holds their digests, so that a reader can tell a result that was
-cut short by a power cut or kill -9 from one that is whole.
+A folder that is new appears whole, by one rename. In an existing folder the files are renamed one by one, the one with
+the digests (`last`) at the end: so a reader can detect a result that a power cut or kill -9 left incomplete.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PREFIX = ".dynid-new-"
 
 
 def check_place(folder: Path, names: Sequence[str], *, inputs: Sequence[str | Path], overwrite: bool) -> None:
-    """Refuse to write the files named into `folder` if one of them is an input, or is there and not to be replaced."""
+    """Refuse to write these files into `folder` if one is an input, or exists and `overwrite` is not set."""
     if folder.exists() and not folder.is_dir():
         raise InputError("the output is a file", Text("name a folder: ", Option("output")), str(folder))
     for path in (folder / name for name in names):
@@ -73,7 +72,7 @@ def digest(path: Path) -> str:
 
 
 def check_digests(folder: Path, digests: Mapping[str, str], source: str) -> None:
-    """Refuse a folder whose files are not those that were written with `source`; a file that is missing is no harm."""
+    """Refuse a folder whose files are not those that were written with `source`; missing files are allowed."""
     for name, expected in digests.items():
         path = folder / name
         if path.is_file() and digest(path) != expected:
@@ -85,7 +84,7 @@ def check_digests(folder: Path, digests: Mapping[str, str], source: str) -> None
 
 
 def _new_folder(around: Path) -> tuple[Path, int]:
-    """Make an empty folder and lock it; as long as the handle is open, nobody sweeps the folder away."""
+    """Make an empty folder and lock it; while the lock is held, `_sweep` leaves the folder alone."""
     while True:
         new = around / f"{PREFIX}{secrets.token_hex(6)}"
         new.mkdir()
@@ -105,13 +104,13 @@ def _move(new: Path, folder: Path, last: str) -> None:
 
 
 def _sweep(around: Path) -> None:
-    """Remove what runs that were killed have left."""
-    for left in around.glob(f"{PREFIX}*"):
+    """Remove the folders of killed runs."""
+    for leftover in around.glob(f"{PREFIX}*"):
         with suppress(OSError):
-            lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY)
+            lock = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(leftover, ignore_errors=True)
             finally:
                 os.close(lock)
 

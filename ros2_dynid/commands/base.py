@@ -172,7 +172,7 @@ def run(args: argparse.Namespace) -> BaseOutcome:
 def base_outcome(
     robot: Robot, base: BaseParameters, *, order: Sequence[str] | None = None, tilting_base: bool = False
 ) -> BaseOutcome:
-    """Return what the command says about base parameters."""
+    """Return the outcome for these base parameters."""
     from ros2_dynid.base_parameters.expressions import expression
     from ros2_dynid.base_parameters.identifiability import identifiability
     from ros2_dynid.base_parameters.symbols import symbolic_terms
@@ -220,9 +220,11 @@ def paper_set(robot: Robot) -> tuple[PaperCombination, ...]:
 
     return tuple(
         PaperCombination(
-            found.name, found.terms, sum(c * robot.parameters.get(name, 0.0) for name, c in found.terms.items())
+            combination.name,
+            combination.terms,
+            sum(c * robot.parameters.get(name, 0.0) for name, c in combination.terms.items()),
         )
-        for found in minimal_combinations(robot)
+        for combination in minimal_combinations(robot)
     )
 
 
@@ -257,7 +259,7 @@ def show(outcome: BaseOutcome, console: Console) -> None:
         f"{outcome.n_standard} standard parameters: {len(outcome.eliminated)} without effect, "
         f"{len(outcome.regrouped)} regrouped, {outcome.n_base} base parameters"
     )
-    known = (("condition number", outcome.cond), ("scaling S", outcome.S), ("gap at the rank", outcome.gap))
-    figures = [f"{label} {value:.3g}" for label, value in known if value is not None]
+    labelled_figures = (("condition number", outcome.cond), ("scaling S", outcome.S), ("gap at the rank", outcome.gap))
+    figures = [f"{label} {value:.3g}" for label, value in labelled_figures if value is not None]
     console.print(f"by {outcome.method}" + (f": {', '.join(figures)}" if figures else ""))
     print_notes(console, (*outcome.notes, *outcome.warnings))

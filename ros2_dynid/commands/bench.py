@@ -26,7 +26,7 @@ PACKAGES = {"pinocchio": "pin", "example_robot_data": "example-robot-data"}
 
 @dataclass(frozen=True)
 class BenchOutcome:
-    """Peers' times over ours, times of single things [s], and benchmarks left out since a peer is missing."""
+    """Peers' times over ours, single times [s], and benchmarks skipped since a peer is missing."""
 
     ratios: Mapping[str, float]
     seconds: Mapping[str, float]
@@ -49,22 +49,22 @@ def run(args: argparse.Namespace) -> BenchOutcome:
     """Run every bench/bench_*.py that has a function measure() -> (ratios, seconds)."""
     folder = _folder()
     files = {file.stem.removeprefix("bench_"): file for file in sorted(folder.glob("bench_*.py"))}
-    wanted = list(files) if args.only is None else [name.strip() for name in args.only.split(",")]
-    unknown = [name for name in wanted if name not in files]
+    names = list(files) if args.only is None else [name.strip() for name in args.only.split(",")]
+    unknown = [name for name in names if name not in files]
     if unknown:
         raise InputError(f"there is no benchmark {unknown[0]!r}", f"choose from {', '.join(files)}")
     ratios: dict[str, float] = {}
     seconds: dict[str, float] = {}
     missing: list[str] = []
-    for name in wanted:
+    for name in names:
         if args.only is None and "def measure(" not in files[name].read_text():
             continue
         try:
-            found, times = _module(files[name]).measure()
+            peer_ratios, times = _module(files[name]).measure()
         except ImportError as error:
             missing.append(f"{name}: {_hint(error)}")
             continue
-        ratios |= found
+        ratios |= peer_ratios
         seconds |= times
     return BenchOutcome(ratios, seconds, tuple(missing))
 

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> DemoOutcome:
 
 
 def _check_installation() -> None:
-    """Refuse at once what the nodes, in their own processes, would fail for."""
+    """Check at once what the nodes need, before their processes fail."""
     from importlib.util import find_spec
 
     from ros2_dynid.errors import InputError, MissingPackageError
@@ -74,7 +74,7 @@ def _check_installation() -> None:
 
 
 def show(outcome: DemoOutcome, console: Console) -> None:
-    """Print the tables, what the model was tried on, and the goals."""
+    """Print the tables, the tests of the model, and the goals."""
     from ros2_dynid.demo import trials_of
 
     errors = [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ros2_dynid.usecases.plan import PlanOutcome, PlanRequest
 
 WEAK_PERCENT = 30.0
-"""Predicted standard deviation above which a parameter is named."""
+"""Predicted standard deviation [%] above which a parameter is listed as weak."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -150,17 +150,17 @@ def run(args: argparse.Namespace) -> PlanOutcome:
 
 
 def _page(args: argparse.Namespace, request: PlanRequest) -> str:
-    """Return the page of the trajectory that was written, and save it if that is asked for."""
+    """Return the preview page of the trajectory, and save it if requested."""
     from ros2_dynid.usecases.preview import PreviewRequest, previewed
 
-    shown = PreviewRequest(
+    preview_request = PreviewRequest(
         request.output, request.robot, request.surroundings, save=args.save_preview, caps=request.caps
     )
-    return previewed(shown)[1]
+    return previewed(preview_request)[1]
 
 
 def finish(args: argparse.Namespace) -> None:
-    """Open the page, if that is asked for."""
+    """Open the page if requested."""
     if args.preview:
         from ros2_dynid.commands.preview import show_page
 
@@ -168,7 +168,7 @@ def finish(args: argparse.Namespace) -> None:
 
 
 def show(outcome: PlanOutcome, console: Console) -> None:
-    """Print what the trajectory is worth."""
+    """Print the quality of the trajectory."""
     rows = []
     for value, text, unit in (
         (outcome.cond, "condition number of W", ""),
@@ -185,8 +185,8 @@ def show(outcome: PlanOutcome, console: Console) -> None:
     rows += [(f"{kind} limit used", f"{100 * fraction:.1f} %") for kind, fraction in outcome.use.items()]
     columns = [Column("", wrap=True), Column("value", right=True)]
     print_table(console, columns, rows, title=f"{outcome.robot}: {outcome.method} trajectory")
-    known = [(row.relative_std, row.name) for row in outcome.parameters if row.relative_std is not None]
-    weak = sorted((entry for entry in known if entry[0] > WEAK_PERCENT), reverse=True)
+    predicted = [(row.relative_std, row.name) for row in outcome.parameters if row.relative_std is not None]
+    weak = sorted((entry for entry in predicted if entry[0] > WEAK_PERCENT), reverse=True)
     if weak:
         names = ", ".join(f"{name} {_percent(relative)}" for relative, name in weak[:8])
         console.print(
@@ -201,5 +201,5 @@ def show(outcome: PlanOutcome, console: Console) -> None:
 
 
 def _percent(value: float) -> str:
-    """Return a percentage in few digits: of a value that is nearly zero it says nothing more."""
+    """Return a percentage with few digits."""
     return f"{value:.0f} %" if value < 1000.0 else "over 1000 %"

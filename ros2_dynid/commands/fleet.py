@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.usecases.fleet import FleetOutcome
 
-MOST = 40
-"""Rows of a table: more are on the page."""
+MAX_SHOWN_ROBOTS = 40
+"""Rows of the table; the page has all."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> FleetOutcome:
 
 
 def show(outcome: FleetOutcome, console: Console) -> None:
-    """Print the robots that need attention first, and what could not be used."""
+    """Print the robots, those that need attention first, and what could not be used."""
     calm = ("good", "note")
     rows = sorted(outcome.robots.items(), key=lambda item: (item[1].verdict in calm, item[0]))
     cells = [
@@ -64,17 +64,17 @@ def show(outcome: FleetOutcome, console: Console) -> None:
             "" if "all" not in one.validation else f"{100 * one.validation['all'].relative:.2f} %",
             one.reason,
         )
-        for robot, one in rows[:MOST]
+        for robot, one in rows[:MAX_SHOWN_ROBOTS]
     ]
     columns = [Column("robot"), Column("verdict"), Column("recordings", right=True)]
     columns += [Column("error\n(held out)", right=True), Column("why", wrap=True)]
     print_table(console, columns, cells, title=f"{len(outcome.robots)} robots")
-    if len(rows) > MOST:
-        console.print(f"... and {len(rows) - MOST} more robots on the page")
-    for one in outcome.failed[:MOST]:
+    if len(rows) > MAX_SHOWN_ROBOTS:
+        console.print(f"... and {len(rows) - MAX_SHOWN_ROBOTS} more robots on the page")
+    for one in outcome.failed[:MAX_SHOWN_ROBOTS]:
         console.print(f"not used: {one.robot}: {one.recording}: {one.reason}", markup=False, soft_wrap=True)
-    if len(outcome.failed) > MOST:
-        console.print(f"... and {len(outcome.failed) - MOST} more recordings that could not be used")
+    if len(outcome.failed) > MAX_SHOWN_ROBOTS:
+        console.print(f"... and {len(outcome.failed) - MAX_SHOWN_ROBOTS} more recordings that could not be used")
     console.print(
         f"{outcome.recordings} recordings, {outcome.mapped} of them read anew; {outcome.reduced} robots identified anew"
     )

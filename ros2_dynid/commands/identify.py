@@ -215,8 +215,13 @@ def _show_sets(outcome: IdentifyOutcome, console: Console) -> None:
     print_table(console, columns, rows, title="torque errors of each parameter set")
 
 
-def _show_consistency(found: Consistency, console: Console) -> None:
-    sets = {"a priori": found.a_priori, "base": found.base, "essential": found.essential, "imposed": found.imposed}
+def _show_consistency(consistency: Consistency, console: Console) -> None:
+    sets = {
+        "a priori": consistency.a_priori,
+        "base": consistency.base,
+        "essential": consistency.essential,
+        "imposed": consistency.imposed,
+    }
     rows = [(name, *(str(row[key]) for key in TOLERANCES)) for name, row in sets.items() if row is not None]
     columns = [Column("parameters"), Column("0 strict"), *(Column(title) for title in TOLERANCES[1:])]
     print_table(console, columns, rows, title="consistent links (tolerance)")

@@ -131,14 +131,14 @@ def run(args: argparse.Namespace) -> MdhOutcome:
 def show(outcome: MdhOutcome, console: Console) -> None:
     """Print the table: angles in degrees, lengths in metres."""
     branched = any(joint.gamma or joint.b for joint in outcome.joints)
-    shown = ("gamma", "b", "alpha", "d", "theta", "r")[0 if branched else 2 :]
+    columns_shown = ("gamma", "b", "alpha", "d", "theta", "r")[0 if branched else 2 :]
     rows = []
     for number, joint in enumerate(outcome.joints, start=1):
         values = {"gamma": joint.gamma, "b": joint.b, "alpha": joint.alpha, "d": joint.d}
         values |= {"theta": joint.theta, "r": joint.r}
-        cells = [_cell(key, values[key], moving="r" if joint.sigma else "theta") for key in shown]
+        cells = [_cell(key, values[key], moving="r" if joint.sigma else "theta") for key in columns_shown]
         rows.append((str(number), joint.name, str(joint.parent), str(joint.sigma), *cells, _limits(joint)))
-    right = [Column(title, right=True) for title in (*shown, "limits")]
+    right = [Column(title, right=True) for title in (*columns_shown, "limits")]
     columns = [Column("j", right=True), Column("joint", wrap=True), Column("a(j)", right=True)]
     print_table(
         console,

@@ -47,7 +47,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def run(args: argparse.Namespace) -> PreviewOutcome:
-    """Make the page and the files that are asked for."""
+    """Write the page and the requested files."""
     from ros2_dynid.usecases.preview import PreviewRequest, previewed
 
     request = PreviewRequest(
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> PreviewOutcome:
 
 
 def finish(args: argparse.Namespace) -> None:
-    """Show the page, unless files were asked for."""
+    """Show the page unless files were requested."""
     if args.save is None and args.screenshot is None:
         show_page(args.page, browser=not args.no_browser)
 
@@ -74,10 +74,10 @@ def show_page(page: str, *, browser: bool = True) -> None:
     """Serve the page on this computer and open it, until Ctrl-C."""
     from ros2_dynid.preview.serve_page import serve_page
 
-    def ready(address: str) -> None:
+    def print_address(address: str) -> None:
         print(f"preview: {address} (Ctrl-C ends it)", file=sys.stderr, flush=True)
 
-    serve_page(page, ready, browser=browser)
+    serve_page(page, print_address, browser=browser)
 
 
 def show(outcome: PreviewOutcome, console: Console) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReplayOutcome:
-    """Joint states published in so many seconds; whether somebody listened, and whether it was interrupted."""
+    """Number of joint states published, duration [s], whether there was a subscriber, whether it was interrupted."""
 
     published: int
     seconds: float

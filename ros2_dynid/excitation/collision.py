@@ -24,9 +24,9 @@ DEFAULT_MARGIN_M = 0.02
 SOFTNESS_M = 0.05
 """Distance below the margin [m] that weighs 1 in the penalty."""
 BLOCK, PROMISING = 1000, 500
-"""Poses looked at together, and pairs in them whose true distance is taken at once, the most promising ones first."""
-ALWAYS = 0.9
-"""Pairs closer than the margin in more than this share of all poses belong together: joints hold them there."""
+"""Poses per block, and pairs of a block whose exact distance is computed at once, the closest candidates first."""
+ALWAYS_TOUCHING_SHARE = 0.9
+"""Pairs closer than the margin in more than this share of all poses are not kept apart: the joints hold them there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,10 @@ class Shapes:
     """Capsules on the links and planes in the base frame.
 
     joint: number of the joint that carries each capsule (0: the base), shape (m,); a, b: ends of its segment in the
-    frame of that joint, shape (m, 3) [m]; radius: shape (m,) [m]; links: names. pairs: indices that are kept apart,
-    shape (k, 2). planes: unit normal and offset, shape (l, 4): n . p >= offset + margin; plane_shapes: capsules they
-    hold for. margin: distance kept [m]. close: links that no pose takes so far apart, so that they are not kept apart;
-    solids: their true shapes, where these are known.
+    frame of that joint, shape (m, 3) [m]; radius: shape (m,) [m]; links: names. pairs: indices of the capsules kept
+    apart, shape (k, 2). planes: unit normal and offset, shape (l, 4): n . p >= offset + margin; plane_shapes: capsules
+    they hold for. margin: distance kept [m]. close: links whose capsules nearly always touch, so that they are not kept
+    apart; solids: their true shapes, where known.
     """
 
     joint: Indices
@@ -88,10 +88,10 @@ def make_shapes(
     notes: tuple[str, ...] = (),
     seed: int = 0,
 ) -> Shapes:
-    """Return shapes from capsules (link, joint number, end, end, radius) with the pairs that can and must be apart.
+    """Return shapes from capsules (link, joint number, end, end, radius) with the pairs to keep apart.
 
-    Left out are shapes of the same link, of neighbouring links, and pairs that (nearly) every pose brings together or
-    none can change.
+    Left out are shapes of one link, of neighbouring links, and pairs that touch in nearly every pose or whose distance
+    is constant.
     """
     m = len(capsules)
     joint = np.array([c[1] for c in capsules], dtype=int)
@@ -114,13 +114,17 @@ def _without_constant(robot: Robot, shapes: Shapes, seed: int) -> Shapes:
     """Return the shapes without the pairs whose distance no pose changes, or that are together in nearly every pose."""
     q = random_poses(robot, 400, np.random.default_rng(seed))
     pair, plane = distances(robot, shapes, q)
-    together = np.mean(pair < shapes.margin, axis=0) > ALWAYS if pair.size else np.zeros(len(shapes.pairs), dtype=bool)
+    together = (
+        np.mean(pair < shapes.margin, axis=0) > ALWAYS_TOUCHING_SHARE
+        if pair.size
+        else np.zeros(len(shapes.pairs), dtype=bool)
+    )
     varies = np.ptp(pair, axis=0) > 1e-9 if pair.size else ~together
     close = sorted({(shapes.links[i], shapes.links[k]) for i, k in shapes.pairs[together & varies]})
-    held = shapes.plane_shapes
+    bounded = shapes.plane_shapes
     if plane.size:
-        held = held[np.any(np.ptp(plane, axis=0) > 1e-9, axis=0)]
-    return replace(shapes, pairs=shapes.pairs[varies & ~together], plane_shapes=held, close=tuple(close))
+        bounded = bounded[np.any(np.ptp(plane, axis=0) > 1e-9, axis=0)]
+    return replace(shapes, pairs=shapes.pairs[varies & ~together], plane_shapes=bounded, close=tuple(close))
 
 
 def random_poses(robot: Robot, count: int, rng: np.random.Generator) -> Array:
@@ -164,19 +168,19 @@ def segment_distance(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Arr
 
 
 def distances(robot: Robot, shapes: Shapes, q: Array) -> tuple[Array, Array]:
-    """Return the distances of the pairs, shape (N, k), and of shapes to planes, shape (N, l, held), at poses q [m]."""
+    """Return the distances of the pairs, shape (N, k), and of shapes to planes, shape (N, l, s), at poses q [m]."""
     a, b, _ = _ends(robot, shapes, q)
     i, k = shapes.pairs.T
     pair = segment_distance(a[:, i], b[:, i], a[:, k], b[:, k])[0] - shapes.radius[i] - shapes.radius[k]
-    held = shapes.plane_shapes
-    lowest = np.minimum(*(np.einsum("li,tmi->tlm", shapes.planes[:, :3], x[:, held]) for x in (a, b)))
-    return pair, lowest - shapes.planes[:, 3][None, :, None] - shapes.radius[held]
+    bounded = shapes.plane_shapes
+    lowest = np.minimum(*(np.einsum("li,tmi->tlm", shapes.planes[:, :3], x[:, bounded]) for x in (a, b)))
+    return pair, lowest - shapes.planes[:, 3][None, :, None] - shapes.radius[bounded]
 
 
 def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
-    """Return the smallest distance at the poses q, shape (N, n_active) [m], and what comes that close to what."""
+    """Return the smallest distance [m] at the poses q, shape (N, n_active), and the two parts it is between."""
     best, text = np.inf, "nothing"
-    held = shapes.plane_shapes
+    bounded = shapes.plane_shapes
     for start in range(0, len(q), BLOCK):  # a slow trajectory through many points has a hundred thousand poses
         a, b, _ = _ends(robot, shapes, q[start : start + BLOCK])
         distance, pair = _nearest_pair(shapes, a, b, best)
@@ -184,16 +188,18 @@ def clearance(robot: Robot, shapes: Shapes, q: Array) -> tuple[float, str]:
             i, k = shapes.pairs[pair]
             best, text = distance, f"{shapes.links[i]} and {shapes.links[k]}"
         for wall, plane in enumerate(shapes.planes):
-            lowest = np.minimum(a[:, held] @ plane[:3], b[:, held] @ plane[:3]) - plane[3] - shapes.radius[held]
+            lowest = (
+                np.minimum(a[:, bounded] @ plane[:3], b[:, bounded] @ plane[:3]) - plane[3] - shapes.radius[bounded]
+            )
             if lowest.size and lowest.min() < best:
-                shape = held[int(np.argmin(lowest.min(axis=0)))]
+                shape = bounded[int(np.argmin(lowest.min(axis=0)))]
                 best, text = float(lowest.min()), f"{shapes.links[shape]} and plane {wall + 1}"
     return best, text
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """What is closest to what at each of N poses: distance, shape (N,) [m], inf where nothing is kept apart.
+    """The closest pair at each of N poses: distance, shape (N,) [m], inf where nothing is kept apart.
 
     first, second: numbers of the capsules, shape (N,); second is -1 - k for plane k. p, r: the nearest points of both
     surfaces in the base frame, shape (N, 3) [m].
@@ -207,14 +213,14 @@ class Nearest:
 
 
 def nearest(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
-    """Return what is closest to what at each pose, q of shape (N, n_active)."""
+    """Return the closest pair at each pose, q of shape (N, n_active)."""
     parts = [_nearest_block(robot, shapes, q[start : start + BLOCK]) for start in range(0, len(q), BLOCK)]
     fields = ("distance", "first", "second", "p", "r")
     return Nearest(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
 
 def _nearest_block(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
-    N, held = len(q), shapes.plane_shapes
+    N, bounded = len(q), shapes.plane_shapes
     a, b, _ = _ends(robot, shapes, q)
     best, first, second = np.full(N, np.inf), np.zeros(N, dtype=np.intp), np.zeros(N, dtype=np.intp)
     p, r = np.zeros((N, 3)), np.zeros((N, 3))
@@ -229,7 +235,7 @@ def _nearest_block(robot: Robot, shapes: Shapes, q: Array) -> Nearest:
         p = np.where(closer[:, None], one + shapes.radius[i] * way, p)
         r = np.where(closer[:, None], two - shapes.radius[k] * way, r)
     for wall, plane in enumerate(shapes.planes):
-        for i in held:
+        for i in bounded:
             low_a, low_b = a[:, i] @ plane[:3], b[:, i] @ plane[:3]
             distance = np.minimum(low_a, low_b) - plane[3] - shapes.radius[i]
             closer = distance < best
@@ -270,12 +276,12 @@ def _reach(shapes: Shapes) -> Array:
 
 def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callable[[Array], tuple[float, Array]]:
     """Return the penalty of poses whose distances are below `tight` times the margin, with its derivative by q."""
-    carried = _carried(robot)
+    moves_shape = _joint_moves_shape(robot)
     G, _ = constraint(robot)
-    wanted = tight * shapes.margin + 1e-3
+    min_distance = tight * shapes.margin + 1e-3
     i, k = shapes.pairs.T
     reach = _reach(shapes)
-    near = wanted + reach[i] + reach[k]  # capsules whose middles are farther apart need no closer look
+    near = min_distance + reach[i] + reach[k]  # capsules whose middles are farther apart need no closer look
 
     def term(q: Array) -> tuple[float, Array]:
         a, b, T = _ends(robot, shapes, q)
@@ -286,39 +292,39 @@ def collision_term(robot: Robot, shapes: Shapes, tight: float = 1.15) -> Callabl
         one, two = i[pair], k[pair]
         ends = a[sample, one], b[sample, one], a[sample, two], b[sample, two]
         distance, s, t = segment_distance(*ends)
-        lack = np.maximum(wanted - (distance - shapes.radius[one] - shapes.radius[two]), 0.0) / SOFTNESS_M
+        lack = np.maximum(min_distance - (distance - shapes.radius[one] - shapes.radius[two]), 0.0) / SOFTNESS_M
         total = float(np.sum(lack**2))
         p = ends[0] + s[:, None] * (ends[1] - ends[0])
         r = ends[2] + t[:, None] * (ends[3] - ends[2])
         force = (-2.0 * lack / SOFTNESS_M / np.maximum(distance, 1e-9))[:, None] * (p - r)
-        _push(robot, T, gradient, carried, sample, shapes.joint[one], p, force)
-        _push(robot, T, gradient, carried, sample, shapes.joint[two], r, -force)
-        held = shapes.plane_shapes
+        _push(robot, T, gradient, moves_shape, sample, shapes.joint[one], p, force)
+        _push(robot, T, gradient, moves_shape, sample, shapes.joint[two], r, -force)
+        bounded = shapes.plane_shapes
         for plane in shapes.planes:
-            for end in (a[:, held], b[:, held]):
-                lack = np.maximum(wanted + plane[3] + shapes.radius[held] - end @ plane[:3], 0.0) / SOFTNESS_M
+            for end in (a[:, bounded], b[:, bounded]):
+                lack = np.maximum(min_distance + plane[3] + shapes.radius[bounded] - end @ plane[:3], 0.0) / SOFTNESS_M
                 total += float(np.sum(lack**2))
                 sample, shape = np.nonzero(lack)
                 force = -2.0 / SOFTNESS_M * lack[sample, shape][:, None] * plane[:3]
-                _push(robot, T, gradient, carried, sample, shapes.joint[held[shape]], end[sample, shape], force)
+                _push(robot, T, gradient, moves_shape, sample, shapes.joint[bounded[shape]], end[sample, shape], force)
         return total, gradient @ G
 
     return term
 
 
-def _carried(robot: Robot) -> NDArray[np.bool_]:
+def _joint_moves_shape(robot: Robot) -> NDArray[np.bool_]:
     """Return whether joint j moves what joint i carries, shape (n + 1, n + 1), numbers from 0 (the base)."""
-    carried = np.eye(robot.n + 1, dtype=bool)
+    moves_shape = np.eye(robot.n + 1, dtype=bool)
     for j, joint in enumerate(robot.joints, start=1):
-        carried[j] |= carried[joint.parent]
-    return carried
+        moves_shape[j] |= moves_shape[joint.parent]
+    return moves_shape
 
 
 def _push(
     robot: Robot,
     T: Array,
     gradient: Array,
-    carried: NDArray[np.bool_],
+    moves_shape: NDArray[np.bool_],
     sample: Indices,
     joint: Indices,
     p: Array,
@@ -326,7 +332,7 @@ def _push(
 ) -> None:
     """Add J^T force to the gradient, shape (N, n), for points p on links of `joint`, each belonging to a sample."""
     for j in range(1, robot.n + 1):
-        which = np.flatnonzero(carried[joint, j])
+        which = np.flatnonzero(moves_shape[joint, j])
         at = sample[which]
         z = T[at, j, :3, 2]
         lever = z if robot.joints[j - 1].sigma == PRISMATIC else np.cross(z, p[which] - T[at, j, :3, 3])

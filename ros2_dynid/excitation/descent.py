@@ -1,4 +1,4 @@
-"""Descent with exact gradients that stops in time and remembers the best point seen."""
+"""Descent with exact gradients within a time budget; it returns the best point seen."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class TimeBudget:
         return self.spent >= fraction * self.budget_s
 
     def report(self, text: str) -> None:
-        """Report what is reached and the fraction of the budget that is spent."""
+        """Report the value reached and the fraction of the budget spent."""
         self.progress(text, min(1.0, self.spent / self.budget_s))
 
 
 def descend(cost: Cost, x: Array, clock: TimeBudget, iterations: int, until: float = 1.0) -> Array:
-    """Return a better x by L-BFGS, at most `iterations` long and not beyond the fraction `until` of the budget."""
+    """Return an improved x by L-BFGS, within `iterations` steps and the fraction `until` of the budget."""
     from scipy.optimize import minimize  # here, since it takes a while to import
 
     best: tuple[float, Array] = (np.inf, x)

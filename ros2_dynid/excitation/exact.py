@@ -1,7 +1,7 @@
 """The true collision shapes of a URDF, meshes included, by the library coal (optional).
 
-The search keeps capsules apart, which cover the shapes. Links that the joints hold too close for capsules are looked at
-here: where such a pair touches, the range of a joint between them is narrowed, so that no motion takes it there.
+The search keeps capsules apart, which cover the shapes. This module checks links that are too close together for
+capsules: where such a pair touches, it narrows the range of a joint between them, so that no motion reaches that place.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 Pair = tuple[str, str]
 STEPS = 72
-"""Positions of a joint at which pairs are looked at, in a turn or in the range of a sliding joint."""
+"""Positions of a joint at which pairs are checked, per turn or over the range of a prismatic joint."""
 GUARD_M = 0.004
-"""Shapes closer than this [m] count as touching, for what happens between those positions."""
+"""Shapes closer than this [m] count as touching: a guard for motion between those positions."""
 
 
 def available() -> bool:
@@ -44,18 +44,18 @@ def exact_clearance(
 ) -> tuple[float, str]:
     """Return the smallest distance [m] between links that are not neighbours at poses q, shape (N, n_active).
 
-    Zero or less if shapes overlap; the second value names the links. `only`: the pairs of links to look at.
+    Zero or less if shapes overlap; the second value names the links. `only`: the pairs of links to check.
     """
     coal = _coal()
     bodies = [_geometry(coal, solid) for solid in solids]
     parents = [0, *(joint.parent for joint in robot.joints)]
-    wanted = None if only is None else {frozenset(pair) for pair in only}
+    selected_pairs = None if only is None else {frozenset(pair) for pair in only}
     pairs = [
         (i, k)
         for i, one in enumerate(solids)
         for k, two in enumerate(solids[:i])
         if one.joint != two.joint and parents[one.joint] != two.joint and parents[two.joint] != one.joint
-        if wanted is None or frozenset((one.link, two.link)) in wanted
+        if selected_pairs is None or frozenset((one.link, two.link)) in selected_pairs
     ]
     request, result = coal.DistanceRequest(), coal.DistanceResult()
     request.enable_signed_distance = True
@@ -75,8 +75,9 @@ def narrowed(
 ) -> tuple[Robot, tuple[str, ...]]:
     """Return the robot with joint ranges in which links of `close` pairs do not touch, and notes on what was done.
 
-    The range is the longest one that is free whatever the other joint between the links does, and holds `start`, shape
-    (n_active,), if that is given. A pair that more than two joints move, or that touches everywhere, is only noted.
+    The range is the longest one that is free at every position of the other joint between the links; it contains
+    `start`, shape (n_active,), if given. A pair that more than two joints move, or that touches everywhere, is only
+    noted.
     """
     coal = _coal()
     notes = []
@@ -98,15 +99,19 @@ def narrowed(
             )
             for axis, j in enumerate(between)
         ]
-        j, found = max(zip(between, ranges, strict=True), key=lambda item: -1.0 if item[1] is None else np.ptp(item[1]))
-        if found is None:
+        j, free_range = max(
+            zip(between, ranges, strict=True), key=lambda item: -1.0 if item[1] is None else np.ptp(item[1])
+        )
+        if free_range is None:
             notes.append(f"{text} touch on some of their ways, which no range of a joint avoids: watch a rehearsal")
             continue
         joint = robot.joints[j - 1]
-        limits = replace(joint.limits, lower=found[0], upper=found[1])
+        limits = replace(joint.limits, lower=free_range[0], upper=free_range[1])
         joints = [*robot.joints[: j - 1], replace(joint, limits=limits), *robot.joints[j:]]
         robot = replace(robot, joints=tuple(joints))
-        notes.append(f"joint {joint.name} keeps to {found[0]:.4g} .. {found[1]:.4g}: beyond, {text} would touch")
+        notes.append(
+            f"joint {joint.name} keeps to {free_range[0]:.4g} .. {free_range[1]:.4g}: beyond, {text} would touch"
+        )
     return robot, tuple(notes)
 
 
@@ -124,7 +129,7 @@ def _between(robot: Robot, one: int, two: int) -> list[int]:
 
 
 def _grid(robot: Robot, j: int) -> tuple[Array, NDArray[np.intp]]:
-    """Return the positions of joint j that are looked at [rad or m], and the place of each in the table."""
+    """Return the positions of joint j that are checked [rad or m], and the index of each in the table."""
     joint = robot.joints[j - 1]
     lower, upper = max(joint.limits.lower, -1e3), min(joint.limits.upper, 1e3)
     if joint.sigma == PRISMATIC:
@@ -153,8 +158,8 @@ def _touching(coal: ModuleType, robot: Robot, solids: Sequence[Solid], between: 
         for one in first:
             for two in other:
                 result.clear()
-                there = [part for s in (one, two) for part in (bodies[id(s)], _placed(coal, s, frame))]
-                table[cell] |= coal.collide(*there, request, result) > 0
+                placed_bodies = [part for s in (one, two) for part in (bodies[id(s)], _placed(coal, s, frame))]
+                table[cell] |= coal.collide(*placed_bodies, request, result) > 0
     return table if len(between) > 1 else table[:, None]
 
 
@@ -174,7 +179,7 @@ def _free_range(robot: Robot, j: int, blocked: NDArray[np.bool_], start: float |
 
 
 def _placed(coal: ModuleType, solid: Solid, frame: Array) -> object:
-    """Return where a shape is, for the frames of all joints at a pose, shape (n, 4, 4)."""
+    """Return a shape's pose, given the frames of all joints, shape (n, 4, 4)."""
     T = (np.eye(4) if solid.joint == 0 else frame[solid.joint - 1]) @ solid.pose
     return coal.Transform3s(T[:3, :3], T[:3, 3])
 

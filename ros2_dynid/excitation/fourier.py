@@ -78,7 +78,7 @@ def series_extrema(A: Array, B: Array) -> Array:
     """Return lowest and highest value of sum_l A_l cos(l x) + B_l sin(l x) for each row, shape (2, n).
 
     The extrema are at roots of the derivative, sum of c_l z^l + conj(c_l) z^-l on the circle z = exp(i x): eigenvalues
-    of a companion matrix, polished by Newton's rule, beside a grid. Points that are no extrema do no harm to a maximum.
+    of a companion matrix, polished by Newton's rule, beside a grid. Extra points do not change the maximum.
     """
     l = np.arange(1, A.shape[1] + 1)
     grid = np.linspace(0.0, 2.0 * np.pi, 16 * A.shape[1], endpoint=False)

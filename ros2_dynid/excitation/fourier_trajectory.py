@@ -34,9 +34,9 @@ from ros2_dynid.model.robot import Array, Robot
 CRITERIA = ("cond", "normalised", "logdet")
 SAMPLES_PER_HARMONIC = 16
 LAW_FINER = 3
-"""With friction terms the regressor's grid is so many times finer: slow passages must not fall between samples."""
+"""With friction terms the regressor's grid is this many times finer: slow passages must not fall between samples."""
 FINER = 4
-"""Limits, which are cheap, are looked at on a grid that is this many times finer than the regressor's."""
+"""Limits, which are cheap, are checked on a grid this many times finer than the regressor's."""
 STAGES = ((4.0, 0.1), (8.0, 1.0), (16.0, 10.0), (32.0, 100.0), (64.0, 1000.0))
 """Exponent p of the smooth criterion and weight of the penalty, one stage each: first excite, then keep the limits."""
 SOFTNESS = 0.08
@@ -150,11 +150,11 @@ class FourierProblem:
         every[:, :, model.columns] = C[:, :, :b]
         of_law = C[:, :, b:]
         if penalty.chi is not None:
-            known = np.array([term.coefficient for term in model.terms])
-            excess, slope = penalty.torques(Y @ penalty.chi + law @ known)
+            coefficients = np.array([term.coefficient for term in model.terms])
+            excess, slope = penalty.torques(Y @ penalty.chi + law @ coefficients)
             value += weight * excess
             every += weight * slope[:, :, None] * penalty.chi
-            of_law = of_law + weight * slope[:, :, None] * known
+            of_law = of_law + weight * slope[:, :, None] * coefficients
         by_Y, by_speed = law_back(of_law)
         gq, gdq, gddq = back(every + by_Y if model.terms else every)
         gradient = self._back(coarse, (gq, gdq + by_speed, gddq))
@@ -172,7 +172,7 @@ class FourierProblem:
 def shrink(problem: FourierProblem, y: Array, safe: Callable[[FourierSeries], bool]) -> Array:
     """Return factor * y, the factor at most 1 and about as large as the exact limits and `safe` allow.
 
-    Positions, velocities and accelerations are linear in y, so their factor is exact; what else `safe` asks for is
+    Positions, velocities and accelerations are linear in y, so their factor is exact; what `safe` checks beyond them is
     tried with factors STEP^k. All zero means that only standing still is safe.
     """
     y = y * linear_factor(problem, y)
@@ -227,7 +227,7 @@ def optimise_series(
     The best of some random feasible series are improved a little, then through all stages, the best of them first.
     """
 
-    def judged(y: Array) -> tuple[float, Array]:
+    def objective(y: Array) -> tuple[float, Array]:
         y = shrink(problem, y, safe)
         return (problem.model.value(problem.W(y)) if np.any(y) else np.inf), y
 
@@ -239,7 +239,7 @@ def optimise_series(
     pool.sort(key=lambda item: item[:2])
     best, y_best = np.inf, pool[0][2]
     for *_, y in pool:  # a first safe answer, whatever the time budget
-        best, y_best = judged(y)
+        best, y_best = objective(y)
         if np.isfinite(best):
             break
     if not np.isfinite(best):
@@ -254,19 +254,19 @@ def optimise_series(
         )
     (p, weight), *later = STAGES
     free = replace(problem, penalty=replace(problem.penalty, shapes=None))  # collisions join when the limits weigh
-    found = []
+    solutions = []
     for k, (*_, y) in enumerate(pool[:starts]):
         y = descend(lambda z: free.cost(z, p, weight), y, clock, ITERATIONS, until=0.1 + 0.35 * (k + 1) / starts)
-        found.append((problem.cost(y, p, 1.0)[0], k, y))
+        solutions.append((problem.cost(y, p, 1.0)[0], k, y))
         clock.report(f"start {k + 1} of {starts}")
-    found.sort(key=lambda item: item[:2])
-    for rank, (*_, y) in enumerate(found):  # the most promising one, and the others while there is time
+    solutions.sort(key=lambda item: item[:2])
+    for rank, (*_, y) in enumerate(solutions):  # the most promising one, and the others while there is time
         if rank and clock.over(0.85):
             break
         for k, (p, weight) in enumerate(later):
             until = 0.95 if rank else 0.45 + 0.5 * (k + 1) / len(later)
             y = descend(partial(problem.cost, p=p, weight=weight), y, clock, ITERATIONS, until)
-            value, y_safe = judged(y)
+            value, y_safe = objective(y)
             if value < best:
                 best, y_best = value, y_safe
             clock.report(f"{problem.model.criterion} {best:.4g}")

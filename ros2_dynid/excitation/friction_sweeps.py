@@ -1,8 +1,8 @@
-"""Sweeps for friction: each joint at constant speeds, both ways, while gravity loads its gear little, more and much.
+"""Friction sweeps: each joint at constant speeds, both ways, under low, medium and high gravity load.
 
-At constant speed and the same positions the torque differs between the two directions by friction alone, twice. The
-load on a joint's gear is chosen by the pose of the others: of random safe poses those are taken whose gravity torque on
-the joint is the least, the largest, and between them.
+At constant speed and equal positions, the torques of the two directions differ by twice the friction. The load on a
+joint's gear is chosen by the pose of the others: among random safe poses, those with the smallest, the largest and
+intermediate gravity torques on the joint.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ros2_dynid.model.robot import Array, Robot
 SPEEDS = (0.02, 0.06, 0.2, 0.5)
 """Fractions of the velocity limits: slow ones show Stribeck friction, fast ones how viscous friction bends."""
 LOADS = 3
-LONGEST = 4.0
-"""A slow sweep takes no longer [s]: it covers a shorter way."""
+MAX_SWEEP_S = 4.0
+"""Longest slow sweep [s]; it covers a shorter distance instead."""
 POSES = 120
-"""Random poses that loads are chosen from."""
-WORTH = 0.1
+"""Number of random poses that loads are chosen from."""
+MIN_GAIN = 0.1
 """Loads that differ by less than this share of the largest are the same."""
 ROUNDING = 1e-9
-"""A vertical axis feels gravity by less than this share of what other joints feel: that is rounding."""
+"""Gravity torques below this share of the other joints' are rounding errors, as of a vertical axis."""
 PUSHES = (0.5, 0.2, 0.08, 0.03)
-"""Fractions of the acceleration limit that are tried, until no effort limit is met."""
+"""Fractions of the acceleration limit to try, until every effort limit holds."""
 
 
 def friction_sweeps(
@@ -64,12 +64,12 @@ def friction_sweeps(
     pool = [rest, *rng.uniform(bounds.lower[index], bounds.upper[index], (POSES, len(index)))]
     pool = [pose for pose in pool if not fault_of(robot, bounds, shapes, chi, pose)]
     pool = [pose for pose in pool if way_is_clear(robot, shapes, rest, pose)]  # and so is the way back
-    chosen = []
+    sweeps = []
     for k in range(len(index)):
-        chosen += [(k, *found) for found in _poses(robot, bounds, shapes, chi, pool, k, loads, reach)]
+        sweeps += [(k, *candidate) for candidate in _poses(robot, bounds, shapes, chi, pool, k, loads, reach)]
     problem = ""
     for push in PUSHES:
-        trajectory = _joined(robot, bounds, shapes, rest, chosen, values, push)
+        trajectory = _join_sweeps(robot, bounds, shapes, rest, sweeps, values, push)
         problems = check_trajectory(robot, trajectory, margin=margin, caps=caps)
         if not problems:
             return trajectory
@@ -87,8 +87,8 @@ def _poses(
     loads: int,
     reach: float,
 ) -> list[tuple[Array, float, float]]:
-    """Return poses with the ends of the way of joint k at each, from little to much gravity torque on it."""
-    found: list[tuple[float, Array, float, float]] = []
+    """Return poses, each with the ends of joint k's sweep, from low to high gravity torque on it."""
+    candidates: list[tuple[float, Array, float, float]] = []
     largest = 0.0
     for pose in pool:
         try:
@@ -103,25 +103,25 @@ def _poses(
         way[:, k] = np.linspace(low, high, 9)
         torque = np.zeros_like(way) if chi is None else np.abs(gravity_torque(robot, chi, way))
         largest = max(largest, float(torque.max()))
-        found.append((float(np.mean(torque[:, k])), pose, low, high))
-    if not found:
+        candidates.append((float(np.mean(torque[:, k])), pose, low, high))
+    if not candidates:
         name = robot.active_names[k]
         raise InputError(f"joint {name!r} cannot sweep at any safe pose", "choose wider limits", robot.name)
-    sizes = np.array([load for load, *_ in found])
-    if np.ptp(sizes) <= max(WORTH * sizes.max(), ROUNDING * largest):
+    sizes = np.array([load for load, *_ in candidates])
+    if np.ptp(sizes) <= max(MIN_GAIN * sizes.max(), ROUNDING * largest):
         # gravity does not change with the pose: where the robot starts is as good as anywhere
-        return [found[0][1:]]
-    wanted = np.linspace(sizes.min(), sizes.max(), loads) if loads > 1 else [sizes.max()]
-    best = dict.fromkeys(int(np.argmin(np.abs(sizes - size))) for size in wanted)
-    return [found[i][1:] for i in best]
+        return [candidates[0][1:]]
+    target_loads = np.linspace(sizes.min(), sizes.max(), loads) if loads > 1 else [sizes.max()]
+    best = dict.fromkeys(int(np.argmin(np.abs(sizes - size))) for size in target_loads)
+    return [candidates[i][1:] for i in best]
 
 
-def _joined(
+def _join_sweeps(
     robot: Robot,
     bounds: Bounds,
     shapes: Shapes | None,
     rest: Array,
-    chosen: Sequence[tuple[int, Array, float, float]],
+    sweeps: Sequence[tuple[int, Array, float, float]],
     values: Array,
     push: float,
 ) -> Trajectory:
@@ -138,7 +138,7 @@ def _joined(
         if not np.allclose(states[-1], to):
             add(to, np.zeros_like(rest), time_between(bounds, index, states[-1], to, SLOW))
 
-    for k, pose, low, high in chosen:
+    for k, pose, low, high in sweeps:
         if not way_is_clear(robot, shapes, states[-1], pose):
             move(rest)
         unit = np.eye(len(rest))[k]
@@ -148,7 +148,7 @@ def _joined(
             # 1.5 v / u is the peak acceleration from 0 to v; speeding up and braking may take half of the way
             v = min(fraction * v_max, np.sqrt((high - low) * a_max / 3.0))
             u = 1.5 * v / a_max
-            half = 0.5 * min(high - low, v * (LONGEST + u))
+            half = 0.5 * min(high - low, v * (MAX_SWEEP_S + u))
             middle = 0.5 * (low + high)
             move(pose + (middle - half - pose[k]) * unit)
             for a, b in ((middle - half, middle + half), (middle + half, middle - half)):

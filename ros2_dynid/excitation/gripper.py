@@ -1,12 +1,12 @@
-"""Joints that look like a gripper: a plan for the whole robot moves them too, which is seldom what is wanted."""
+"""Find joints that look like a gripper: a plan for the whole robot moves them too, which is seldom intended."""
 
 from __future__ import annotations
 
 from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import Robot
 
-MOST_JOINTS = 4
-"""Joints in a row that a finger has at most; an arm on a torso has more."""
+MAX_GRIPPER_JOINTS = 4
+"""Longest chain of joints that counts as a finger; an arm on a torso has more."""
 
 
 def gripper_joints(robot: Robot) -> tuple[str, ...]:
@@ -24,11 +24,11 @@ def gripper_joints(robot: Robot) -> tuple[str, ...]:
     def depth(number: int) -> int:
         return 1 + max((depth(child) for child in children.get(number, [])), default=0)
 
-    found: set[int] = set()
-    for parent, carried in children.items():
-        if parent and len(carried) > 1 and all(depth(child) <= MOST_JOINTS for child in carried):
-            found.update(number for child in carried for number in branch(child))
-    return tuple(robot.joints[j - 1].name for j in robot.active if j in found)
+    joints: set[int] = set()
+    for parent, branches in children.items():
+        if parent and len(branches) > 1 and all(depth(child) <= MAX_GRIPPER_JOINTS for child in branches):
+            joints.update(number for child in branches for number in branch(child))
+    return tuple(robot.joints[j - 1].name for j in robot.active if j in joints)
 
 
 def gripper_notes(robot: Robot) -> list[Text]:

@@ -1,7 +1,7 @@
 """Columns of the friction laws that a robot file declares, beside those of the base parameters, with exact gradients.
 
-A motion that is to show a law must excite its coefficients too: constant times sign(dq) is told from a Stribeck term by
-slow passages, from load-dependent friction by different loads. What the gears carry comes from the a priori parameters.
+A motion that identifies a law must excite its coefficients too: slow passages separate Coulomb from Stribeck friction,
+different loads separate it from load-dependent friction. The gear torque comes from the a priori parameters.
 """
 
 from __future__ import annotations
@@ -19,36 +19,35 @@ from ros2_dynid.model.robot import Array, Robot
 LawBack = Callable[[Array], tuple[Array, Array]]
 LOADED = (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS)
 WITHIN = 0.3
-"""A Stribeck term is there for speeds up to vs: signs at its joint change within this share of that."""
+"""Softness of the sign at a joint with a Stribeck term, as a share of the term's speed vs."""
 TINY = 1e-9
-"""Speed [rad/s or m/s] below which a root has no slope."""
+"""Speed [rad/s or m/s] below which the square-root term's slope counts as zero."""
 
 
 def exciting_terms(robot: Robot, groups: Sequence[str] | None = None) -> tuple[FrictionTerm, ...]:
-    """Return the robot's friction terms that a motion can show; none if the groups to identify have no friction.
+    """Return the robot's friction terms that a motion can excite; none if the groups to identify have no friction.
 
     Terms of the temperature need a drive that warms up, and those of the load need to know the load: without a priori
     masses they are left out.
     """
     if groups is not None and "friction" not in groups:
         return ()
-    known = bool(np.any(rigid_parameters(robot)))
-    return tuple(t for t in robot.friction if t.kind not in THERMAL and (known or t.kind not in LOADED))
+    has_parameters = bool(np.any(rigid_parameters(robot)))
+    return tuple(t for t in robot.friction if t.kind not in THERMAL and (has_parameters or t.kind not in LOADED))
 
 
 def rigid_parameters(robot: Robot) -> Array:
-    """Return the a priori standard parameters without friction and offsets: what the gears carry is Y times them."""
+    """Return the a priori standard parameters without friction and offsets: the gear torque is Y times them."""
     return without_friction(robot, standard_vector(robot))
 
 
 def softened(softness: Array, terms: Sequence[FrictionTerm]) -> Array:
-    """Return the softness of the joints' signs, shape (n,) [rad/s or m/s], small enough to tell Stribeck terms from
-    them."""
-    found = softness.copy()
+    """Return the softness of the joints' signs, shape (n,) [rad/s or m/s], small enough to separate Stribeck terms."""
+    widths = softness.copy()
     for term in terms:
         if term.kind is FrictionKind.STRIBECK:
-            found[term.joint - 1] = min(found[term.joint - 1], WITHIN * term.speed)
-    return found
+            widths[term.joint - 1] = min(widths[term.joint - 1], WITHIN * term.speed)
+    return widths
 
 
 def law_columns(
@@ -56,12 +55,12 @@ def law_columns(
 ) -> tuple[Array, LawBack]:
     """Return the terms' columns, shape (N, n_active, f), and a function from weights C of that shape to gradients.
 
-    It gives d<C, columns>/dY, shape (N, n_active, n_standard), since what the gears carry is Y chi, and the derivative
-    by dq at a fixed load, (N, n_active). Y: regressor; softness: of the tree's joints, shape (n,): sign(v) is tanh(v /
+    It gives d<C, columns>/dY, shape (N, n_active, n_standard), since the gear torque is Y chi, and the derivative by dq
+    at a fixed load, (N, n_active). Y: regressor; softness: of the tree's joints, shape (n,): sign(v) is tanh(v /
     softness) then, as in regressor_with_gradient.
     """
     chi = rigid_parameters(robot)
-    carried = Y @ chi
+    load_torque = Y @ chi
     placed = active_terms(robot, terms)
     columns = np.zeros((*dq.shape, len(terms)))
     slopes = []
@@ -70,7 +69,7 @@ def law_columns(
         soft = None if softness is None else float(softness[term.joint - 1])
         sign = np.sign(v) if soft is None else np.tanh(v / soft)
         turn = np.zeros_like(v) if soft is None else (1.0 - sign**2) / soft
-        columns[:, k, i], by_speed, by_load = _of(term, v, sign, turn, carried[:, k])
+        columns[:, k, i], by_speed, by_load = _of(term, v, sign, turn, load_torque[:, k])
         slopes.append((k, by_speed, by_load))
 
     def back(C: Array) -> tuple[Array, Array]:
@@ -83,9 +82,9 @@ def law_columns(
     return columns, back
 
 
-def _of(term: FrictionTerm, v: Array, sign: Array, turn: Array, carried: Array) -> tuple[Array, Array, Array]:
-    """Return a term's column and its derivatives by v and by the carried torque; turn: d sign / d v."""
-    none, load = np.zeros_like(v), np.abs(carried)
+def _of(term: FrictionTerm, v: Array, sign: Array, turn: Array, load_torque: Array) -> tuple[Array, Array, Array]:
+    """Return a term's column and its derivatives by v and by the gear torque; turn: d sign / d v."""
+    none, load = np.zeros_like(v), np.abs(load_torque)
     match term.kind:
         case FrictionKind.ASYMMETRIC:
             return np.abs(v), np.sign(v), none
@@ -95,9 +94,9 @@ def _of(term: FrictionTerm, v: Array, sign: Array, turn: Array, carried: Array) 
             bell = np.exp(-((v / term.speed) ** 2))
             return sign * bell, (turn - 2.0 * v / term.speed**2 * sign) * bell, none
         case FrictionKind.LOAD:
-            return sign * load, turn * load, sign * np.sign(carried)
+            return sign * load, turn * load, sign * np.sign(load_torque)
         case FrictionKind.LOAD_VISCOUS:
-            return v * load, load, v * np.sign(carried)
+            return v * load, load, v * np.sign(load_torque)
         case FrictionKind.ROOT | FrictionKind.POWER:
             p = term.exponent or 0.5
             size = np.maximum(np.abs(v), TINY)

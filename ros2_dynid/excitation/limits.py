@@ -17,13 +17,13 @@ DEFAULT_MARGIN = 0.05
 TOLERANCE = 1e-9
 """Excess over a limit that is rounding, relative to 1 rad (m), 1 rad/s, 1 rad/s^2."""
 SPEED_UP_TIME_S = 0.5
-"""Where no acceleration limit is known: full speed is reached in this time."""
+"""Time to full speed where no acceleration limit is known [s]."""
 EFFORT_RATE_HZ = 500.0
 
 
 @dataclass(frozen=True)
 class Caps:
-    """Limits from the user that hold beside the robot's own, the tighter one each time: |q|, |dq|, |ddq|, |tau|."""
+    """The user's limits beside the robot's own; the tighter one holds: |q|, |dq|, |ddq|, |tau|."""
 
     position: float = np.inf
     velocity: float = np.inf
@@ -46,7 +46,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class LimitViolation:
-    """Something that forbids to run a trajectory: in words, and as numbers."""
+    """A reason not to run a trajectory: in words, and as numbers."""
 
     joint: str
     quantity: str
@@ -62,8 +62,8 @@ class LimitViolation:
 def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = None) -> Bounds:
     """Return the limits less the margin (a fraction of each: of the range for positions), or refuse the robot.
 
-    A velocity and a position range must be known for every joint. An unknown acceleration limit becomes what reaches
-    full speed in half a second, and the notes say so.
+    A velocity and a position range must be known for every joint. Without an acceleration limit, full speed is reached
+    in half a second, and the notes say so.
     """
     if not 0.0 <= margin < 1.0:
         raise InputError(f"margin {margin}", "give a fraction from 0 to below 1", robot.name)
@@ -78,11 +78,11 @@ def bounds_of(robot: Robot, margin: float = DEFAULT_MARGIN, caps: Caps | None = 
         lower, upper = max(own.lower, -caps.position), min(own.upper, caps.position)
         velocity, acceleration = min(own.velocity, caps.velocity), min(own.acceleration, caps.acceleration)
         if joint.name in active:
-            for kind, known in (
+            for kind, limits in (
                 ("position", np.isfinite(lower) and np.isfinite(upper)),
                 ("velocity", np.isfinite(velocity)),
             ):
-                if not known:
+                if not limits:
                     raise InputError(
                         f"joint {joint.name!r} has no {kind} limit",
                         Text("add it to the robot file, or give ", Option(f"max_{kind}")),
@@ -138,8 +138,8 @@ def use_by_joint(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None =
     """Return the fraction used of each kind of limit, shape (n,), of effort (n_active,); 0 where no limit is known."""
     q, dq, ddq = all_joints(robot, curve).extrema()
     half = 0.5 * (bounds.upper - bounds.lower)
-    known = np.isfinite(half)
-    middle = np.where(known, bounds.upper, 0.0) - np.where(known, half, 0.0)
+    limited = np.isfinite(half)
+    middle = np.where(limited, bounds.upper, 0.0) - np.where(limited, half, 0.0)
     position = np.abs(q - middle) / half
     use = {
         "position": np.max(position, axis=0),
@@ -171,7 +171,7 @@ def check_trajectory(
     margin: float = 0.0,
     caps: Caps | None = None,
 ) -> list[LimitViolation]:
-    """Return what forbids to run the trajectory on the robot; an empty list if nothing does.
+    """Return the reasons not to run the trajectory on the robot; an empty list if it is safe.
 
     Position, velocity and acceleration are judged at the exact extrema of the curve, torque at 500 Hz with chi
     (default: the robot's a priori parameters), and both ends must be at rest. Collisions: see collision.py.
@@ -188,7 +188,7 @@ def check_trajectory(
 def limit_problems(robot: Robot, curve: Curve, bounds: Bounds) -> list[LimitViolation]:
     """Return the joints that leave their limits of position, velocity or acceleration."""
     q, dq, ddq = all_joints(robot, curve).extrema()
-    found = []
+    problems = []
     for quantity, extrema, lower, upper in (
         ("position", q, bounds.lower, bounds.upper),
         ("velocity", dq, -bounds.velocity, bounds.velocity),
@@ -201,18 +201,18 @@ def limit_problems(robot: Robot, curve: Curve, bounds: Bounds) -> list[LimitViol
             ):
                 if not excess <= TOLERANCE:
                     text = f"{quantity} of joint {name!r} reaches {value:.6g}, the limit is {limit:.6g}"
-                    found.append(LimitViolation(name, quantity, float(value), float(limit), text))
-    return found
+                    problems.append(LimitViolation(name, quantity, float(value), float(limit), text))
+    return problems
 
 
 def _rest_problems(robot: Robot, curve: Curve) -> list[LimitViolation]:
     _, dq, ddq = curve.evaluate(np.array([0.0, curve.duration]))
-    found = []
+    problems = []
     for k, name in enumerate(robot.active_names):
         if np.max(np.abs(dq[:, k])) > 1e-6 or np.max(np.abs(ddq[:, k])) > 1e-4:
             text = f"joint {name!r} is not at rest at the start or the end of the trajectory"
-            found.append(LimitViolation(name, "rest", float(np.max(np.abs(dq[:, k]))), 0.0, text))
-    return found
+            problems.append(LimitViolation(name, "rest", float(np.max(np.abs(dq[:, k]))), 0.0, text))
+    return problems
 
 
 def _effort(robot: Robot, curve: Curve, bounds: Bounds, chi: Array | None) -> list[LimitViolation]:

@@ -1,4 +1,4 @@
-"""What a motion does beyond its limits, as a smooth penalty on samples of q, dq, ddq with its exact gradient."""
+"""Smooth penalty for exceeding limits, on samples of q, dq, ddq, with its exact gradient."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Penalty:
         G, offset = constraint(self.robot)
         b = self.bounds
         half = 0.5 * (b.upper - b.lower)
-        known = np.isfinite(half)  # a passive joint may have no limits of its own
-        middle = 0.5 * (np.where(known, b.lower, 0.0) + np.where(known, b.upper, 0.0))
+        limited = np.isfinite(half)  # a passive joint may have no limits of its own
+        middle = 0.5 * (np.where(limited, b.lower, 0.0) + np.where(limited, b.upper, 0.0))
         total, gradients = 0.0, []
         for x, shift, size in ((q, offset - middle, half), (dq, 0.0, b.velocity), (ddq, 0.0, b.acceleration)):
             y = x @ G.T + shift

@@ -1,4 +1,4 @@
-"""The use case: an exciting trajectory for a robot, by optimum points or by Fourier series, checked before given."""
+"""Plan an exciting trajectory for a robot, by optimum points or by Fourier series, and check it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ _METHODS = ("fourier", "points")
 DEFAULT_BUDGET_S = {"points": 12.0, "cond": 8.0, "normalised": 45.0, "logdet": 8.0}
 """Time budget [s] of points and of a Fourier series by its criterion; with friction there are far more local minima."""
 START_S = {"fourier": 2.5, "points": 6.0}
-"""A random start for this much of the time budget [s]."""
-UNSHOWN = 1e7
-"""A condition number, columns of norm 1, with which a thousandth of noise is ten thousand times the parameters."""
+"""Time budget of one random start [s]."""
+UNEXCITED_CONDITION = 1e7
+"""Condition number (columns of norm 1) above which a parameter is not excited: 0.1 % noise would be 1e4 times its
+value.
+"""
 CHECK_RATE_HZ = 100.0
-"""Rate at which collisions are looked for along a trajectory."""
+"""Rate at which collisions are checked along a trajectory [Hz]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +54,14 @@ class PlanOptions:
 
     method: "fourier" or "points"; groups: of inertial, rotor, friction, offset (all that the model shows if None).
     rows: r of the points (default: twice the base parameters); duration_s, harmonics, periods: of the Fourier series.
-    time_budget_s: default DEFAULT_BUDGET_S; spent_s: what of it is gone before, on reading files.
-    margin: fraction kept from every limit; caps: limits beside the robot's own; start: pose at the start and the end.
-    criterion: "cond", "normalised" or "logdet" of the torque regressor (default: cond if only inertial parameters are
-    sought, else normalised, since units then differ); weights: factor on the rows of each active joint.
-    equilibrium_weight: lambda2 of the points' cost, beside lambda1 = 1; optimiser: "gradient", which chooses points and
-    segment times together, or one of seed 001 ("nelder-mead", "quasi-newton", "powell"), which finds the points alone,
-    with the condition number by `measure` ("svd", "qr", "frobenius").
-    chi: standard parameters to predict torques with (default: the robot's); shapes: what must not collide.
+    time_budget_s: default DEFAULT_BUDGET_S; spent_s: the part already spent, on reading files. margin: fraction kept
+    from every limit; caps: limits beside the robot's own; start: pose at the start and the end. criterion: "cond",
+    "normalised" or "logdet" of the torque regressor (default: cond if only inertial parameters are sought, else
+    normalised, since units then differ); weights: factor on the rows of each active joint. equilibrium_weight: lambda2
+    of the points' cost, beside lambda1 = 1; optimiser: "gradient", which chooses points and segment times together, or
+    one of seed 001 ("nelder-mead", "quasi-newton", "powell"), which finds the points alone, with the condition number
+    by `measure` ("svd", "qr", "frobenius"). chi: standard parameters to predict torques with (default: the robot's);
+    shapes: what must not collide.
     """
 
     method: str = "fourier"
@@ -87,11 +89,11 @@ class PlanOptions:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A trajectory and what it is worth.
+    """A trajectory and its quality.
 
     cond: condition number of W (of the r energy differences, or of the torque regressor over one period); S: its
-    equilibrium; cond_normalised: with columns of norm 1; use: largest fraction used of each kind of limit, the
-    margin taken off; base: the base parameters that it is for; W: the matrix itself; clearance_m: smallest distance.
+    equilibrium; cond_normalised: with columns of norm 1; use: largest fraction used of each kind of limit, the margin
+    taken off; base: the base parameters it excites; W: the matrix itself; clearance_m: smallest distance.
     """
 
     trajectory: Trajectory
@@ -117,7 +119,7 @@ class Plan:
 def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     """Return an exciting trajectory that keeps every limit, within the time budget.
 
-    The same seed gives the same trajectory where the budget is not what ends the search.
+    The same seed gives the same trajectory, unless the time budget ends the search.
     """
     options = options or PlanOptions()
     _check(options, robot)
@@ -155,7 +157,7 @@ def plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
     if problems:
         raise InputError(f"no safe trajectory was found: {problems[0]}", "give more time or wider limits", robot.name)
     cond_normalised = condition_by(normalised(W)[0])
-    if not cond_normalised < UNSHOWN:
+    if not cond_normalised < UNEXCITED_CONDITION:
         raise InputError(
             f"the best motion found does not excite the base parameters (condition number {cond_normalised:.1e})",
             Text(
@@ -193,7 +195,7 @@ def criterion_of(options: PlanOptions) -> str:
 
 
 def _starts(clock: TimeBudget, method: str) -> int:
-    """Return how many random starts a time budget is worth."""
+    """Return the number of random starts for a time budget."""
     return min(max(2, int(clock.budget_s / START_S[method])), 16)
 
 
@@ -220,17 +222,17 @@ def _check(options: PlanOptions, robot: Robot) -> None:
 
 def problems_of(robot: Robot, curve: Curve, penalty: Penalty, shapes: Shapes | None) -> list[str]:
     """Return what is wrong with a curve: limits on exact extrema, torques at 500 Hz, distances at 100 Hz."""
-    found = [problem.text for problem in limit_problems(robot, curve, penalty.bounds)]
+    problems = [problem.text for problem in limit_problems(robot, curve, penalty.bounds)]
     if penalty.chi is not None:
         peak = peak_effort(robot, curve, penalty.chi)
         for k in np.flatnonzero(peak > penalty.bounds.effort):
-            found.append(f"torque of joint {robot.active_names[k]!r} reaches {peak[k]:.4g}")
+            problems.append(f"torque of joint {robot.active_names[k]!r} reaches {peak[k]:.4g}")
     if shapes is not None:
         t = np.linspace(0.0, curve.duration, int(CHECK_RATE_HZ * curve.duration) + 2)
         distance, what = clearance(robot, shapes, curve.evaluate(t)[0])
         if distance < shapes.margin:
-            found.append(f"{what} come within {distance:.4g} m")
-    return found
+            problems.append(f"{what} come within {distance:.4g} m")
+    return problems
 
 
 def _points_curve(
@@ -325,11 +327,11 @@ def torque_matrix(robot: Robot, model: TorqueModel, series: FourierSeries) -> tu
 
 
 def validation_plan(robot: Robot, options: PlanOptions | None = None) -> Plan:
-    """Return a trajectory to validate with: as safe, but of other frequencies and another seed than plan() takes.
+    """Return a trajectory for validation: as safe, but with other frequencies and another seed than plan().
 
-    It shows a model that only fits the motion it was identified on.
+    It reveals a model that only fits the motion it was identified on.
     """
     options = options or PlanOptions()
     other = replace(options, method="fourier", seed=options.seed + 7919, harmonics=options.harmonics + 1)
-    found = plan(robot, replace(other, duration_s=options.duration_s * 1.3, criterion="logdet"))
-    return replace(found, trajectory=replace(found.trajectory, kind="validation"))
+    validation = plan(robot, replace(other, duration_s=options.duration_s * 1.3, criterion="logdet"))
+    return replace(validation, trajectory=replace(validation.trajectory, kind="validation"))

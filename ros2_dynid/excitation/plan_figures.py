@@ -102,15 +102,15 @@ def plan_singular_figure(plan: Plan) -> Figure:
 def parameter_figure(robot: Robot, plan: Plan, noise: float) -> Figure:
     """Return the predicted standard deviation of the base parameters over their a priori values, or as it is."""
     std, percent = predicted_std(robot, plan, noise)
-    known = bool(np.any(np.isfinite(percent)))
-    values = np.where(np.isfinite(percent), percent, np.nan) if known else std
+    has_std = bool(np.any(np.isfinite(percent)))
+    values = np.where(np.isfinite(percent), percent, np.nan) if has_std else std
     figure, (axis,) = _figure(1, max(4.0, 0.2 * len(std)))
     order = np.argsort(np.where(np.isnan(values), -1.0, values))
-    colours = ["#D55E00" if known and values[k] > 10.0 else "#0072B2" for k in order]
+    colours = ["#D55E00" if has_std and values[k] > 10.0 else "#0072B2" for k in order]
     axis.barh(np.arange(len(std)), values[order], color=colours)
     axis.set_yticks(np.arange(len(std)), [plan.base.names[k] for k in order], fontsize="x-small")
     axis.set_xscale("log")
-    unit = "[% of the a priori value]" if known else "[SI]"
+    unit = "[% of the a priori value]" if has_std else "[SI]"
     axis.set_xlabel(f"predicted standard deviation {unit} for noise {noise:g}")
     axis.grid(alpha=0.3, axis="x")
     return figure

@@ -32,13 +32,13 @@ from ros2_dynid.model.robot import Array
 INSIDE = 12
 """Samples inside a segment at which the penalty is taken."""
 TIME_WEIGHT = 1e-3
-"""Weight of the duration [1/s] beside log(cost): of two equal trajectories the shorter one."""
+"""Weight of the duration [1/s] beside log(cost): of two equally good trajectories the shorter one wins."""
 ITERATIONS = 200
 """Steps of a stage."""
 ATTEMPTS, DETOURS_AFTER = 40, 6
 CHECKED = 60
-"""Samples of a segment at which torques and distances are checked."""
-SHORTEST_S = 0.05
+"""Samples per segment at which torques and distances are checked."""
+MIN_SEGMENT_S = 0.05
 """No segment is shorter than this [s]: controllers take points that are some milliseconds apart."""
 
 
@@ -55,7 +55,7 @@ def _basis(s: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SegmentProblem:
-    """Points with a state at rest (`start`, `end`, shape (n,)) before and behind, and the times between them."""
+    """Points, a state at rest before and after them (`start`, `end`, shape (n,)), and the times between them."""
 
     model: EnergyModel
     substitution: Substitution
@@ -67,7 +67,7 @@ class SegmentProblem:
         """Return q, dq of all states, shape (r + 3, n), and the times u between them, shape (r + 2,) [s]."""
         q, dq = self.substitution.points(x[: self.substitution.size])
         rest = np.zeros((1, q.shape[1]))
-        u = SHORTEST_S + np.exp(np.clip(x[self.substitution.size :], -5.0, 5.0))
+        u = MIN_SEGMENT_S + np.exp(np.clip(x[self.substitution.size :], -5.0, 5.0))
         return np.vstack((self.start, q, self.end)), np.vstack((rest, dq, rest)), u
 
     def cost(self, x: Array, p: float, weight: float) -> tuple[float, Array]:
@@ -75,7 +75,7 @@ class SegmentProblem:
         Q, D, u = self.states(x)
         value, gq, gdq = self.model.log_cost(Q[1:-1], D[1:-1], p)
         excess, gQ, gD, gu = self._path_penalty(Q, D, u)
-        slope_u = (weight * gu + TIME_WEIGHT) * (u - SHORTEST_S)
+        slope_u = (weight * gu + TIME_WEIGHT) * (u - MIN_SEGMENT_S)
         gx = self.substitution.back(x[: self.substitution.size], gq + weight * gQ[1:-1], gdq + weight * gD[1:-1])
         return value + weight * excess + TIME_WEIGHT * float(u.sum()), np.concatenate((gx, slope_u))
 
@@ -113,13 +113,13 @@ def optimise_trajectory(
     If it had to slow points down, the search is repeated from there with tighter limits while there is time.
     """
     full, problem = problem, replace(problem, penalty=replace(problem.penalty, chi=None))
-    found = []
+    candidates = []
     for k in range(starts):
         x = _first(problem, rng)
         x = descend(lambda z: problem.cost(z, SHARPNESS[0], 1.0), x, clock, 60, until=0.3 * (k + 1) / starts)
-        found.append((problem.cost(x, SHARPNESS[0], 1.0)[0], k, x))
+        candidates.append((problem.cost(x, SHARPNESS[0], 1.0)[0], k, x))
         clock.report(f"start {k + 1} of {starts}")
-    x = min(found)[2]
+    x = min(candidates)[2]
     best: tuple[float, PiecewiseQuintic, Array, Array] | None = None
     stages = [(p, 9.0**k) for k, p in enumerate(SHARPNESS)]
     for attempt, tight in enumerate((0.99, 0.97, 0.94, 0.9)):
@@ -150,8 +150,8 @@ def optimise_trajectory(
 def interpolate_points(
     problem: SegmentProblem, q: Array, dq: Array
 ) -> tuple[PiecewiseQuintic | None, Array, Array, bool]:
-    """Return the trajectory through points found without a look at the way between them, its points, and whether
-    points had to be slowed down for it; None where even that does not help.
+    """Return a trajectory through given points, its points, and whether points had to be slowed down; None if no
+    interpolation keeps the limits.
     """
     times = np.full(len(q) + 1, 5.0)  # beyond what any segment needs: the shortest times decide
     return _interpolated(problem, np.concatenate((problem.substitution.variables(q, dq), times)))
@@ -168,11 +168,11 @@ def _first(problem: SegmentProblem, rng: np.random.Generator) -> Array:
 def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic | None, Array, Array, bool]:
     """Return the curve with the shortest times that keeps all limits, its points, and whether points were slowed.
 
-    A segment that leaves a limit at its shortest time gets the optimised time; if that fails too, the velocities at
-    its ends are lowered, at last to zero, since between points at rest a quintic stays between them; one whose torques
-    are too high takes more time. Where the way still leads into a collision it takes a detour by the rest pose, which
-    leaves the energies of the points as they are; a point from which not even that is reached comes nearer to it. None
-    if all this does not help.
+    A segment that leaves a limit at its shortest time gets the optimised time; if that fails too, the velocities at its
+    ends are lowered, at last to zero, since between points at rest a quintic stays between them; one whose torques are
+    too high takes more time. Where the path still collides, it takes a detour through the rest pose, which leaves the
+    energies of the points as they are; a point from which not even that is reached comes nearer to it. None if none of
+    this helps.
     """
     Q, D, u_optimised = problem.states(x)
     bounds = problem.penalty.bounds
@@ -187,7 +187,7 @@ def _interpolated(problem: SegmentProblem, x: Array) -> tuple[PiecewiseQuintic |
         shortest = shortest_times(
             Z[open_], Z[open_ + 1], dZ[open_], dZ[open_ + 1], bounds.velocity, bounds.acceleration
         )
-        u[open_] = stretch[open_] * np.maximum(shortest, SHORTEST_S)
+        u[open_] = stretch[open_] * np.maximum(shortest, MIN_SEGMENT_S)
         inside, able = _segments_ok(problem, Q, D, u, open_)
         if not attempt:
             failed = open_[~(inside & able)]

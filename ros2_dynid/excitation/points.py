@@ -153,13 +153,13 @@ def optimise_points(
         value, gq, gdq = model.log_cost(q, dq, p)
         return value, substitution.back(x, gq, gdq)
 
-    found = []
+    candidates = []
     for k in range(starts):
         x = rng.standard_normal(substitution.size)
         x = descend(lambda z: cost(SHARPNESS[0], z), x, clock, iterations // 2, until=0.5 * (k + 1) / starts)
-        found.append((model.cost(*substitution.points(x)), k, x))
-        clock.report(f"start {k + 1} of {starts}: cost {min(found)[0]:.4g}")
-    best = min(found)
+        candidates.append((model.cost(*substitution.points(x)), k, x))
+        clock.report(f"start {k + 1} of {starts}: cost {min(candidates)[0]:.4g}")
+    best = min(candidates)
     for p in SHARPNESS:
         x = descend(lambda z, p=p: cost(p, z), best[2], clock, iterations)  # type: ignore[misc]
         best = min(best, (model.cost(*substitution.points(x)), -1, x), key=lambda item: item[0])

@@ -1,4 +1,4 @@
-"""Where the robot can rest: inside its limits, apart from itself and its surroundings, held by its motors."""
+"""Find a pose where the robot can rest: within its limits, without collision, held by its motors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ros2_dynid.excitation.collision import Shapes, clearance
 from ros2_dynid.excitation.limits import Bounds
 from ros2_dynid.model.robot import Array, Robot
 
-ENOUGH_M = 0.15
+ENOUGH_CLEARANCE_M = 0.15
 """More clearance than this [m] does not make a pose better."""
 CANDIDATES = 300
 """Random poses that are tried where neither zero nor the middle of the limits is safe."""
@@ -28,9 +28,9 @@ def rest_pose(
     zero_first: bool = False,
     seed: int = 0,
 ) -> Array:
-    """Return the pose of rest, shape (n_active,): `start` if given, or the first safe one of some; refuse others.
+    """Return a safe rest pose, shape (n_active,): `start` if given, else the first safe candidate; refuse others.
 
-    Without a start: the middle of the limits, zero (before it with zero_first), and if these are not safe random ones.
+    Candidates: the middle of the limits, zero (first with zero_first), then random poses.
     """
     index = [j - 1 for j in robot.active]
     lower, upper = bounds.lower[index], bounds.upper[index]
@@ -65,10 +65,14 @@ def rest_pose(
         for pose in poses:
             faults.append(fault_of(robot, bounds, shapes, chi, pose, spare))
             if not faults[-1]:
-                distance = ENOUGH_M if shapes is None else min(clearance(robot, shapes, pose[None])[0], ENOUGH_M)
+                distance = (
+                    ENOUGH_CLEARANCE_M
+                    if shapes is None
+                    else min(clearance(robot, shapes, pose[None])[0], ENOUGH_CLEARANCE_M)
+                )
                 if best is None or distance > best[0]:
                     best = (distance, pose)
-                if distance >= ENOUGH_M:
+                if distance >= ENOUGH_CLEARANCE_M:
                     break
         if best is not None:
             return np.asarray(best[1])
@@ -82,7 +86,7 @@ def rest_pose(
 def fault_of(
     robot: Robot, bounds: Bounds, shapes: Shapes | None, chi: Array | None, pose: Array, spare: float = 1.0
 ) -> str:
-    """Return why the robot cannot rest at a pose, or an empty text; `spare` is asked for beyond the margin."""
+    """Return why the robot cannot rest at a pose, or an empty text; `spare`: extra distance required [m]."""
     if shapes is not None:
         distance, what = clearance(robot, shapes, pose[None])
         if distance < spare * shapes.margin:

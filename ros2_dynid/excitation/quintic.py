@@ -11,10 +11,10 @@ from ros2_dynid.model.robot import Array
 
 BISECTIONS = 52
 """Halvings of an interval that leave nothing of it in double precision."""
-SHORTEST = 1e-3
-"""Trips without any way still take so long [s]."""
-GROWTHS = 200
-"""Growths of a time by half until it fits: from a millisecond to any age; what is no number ends here too."""
+MIN_DURATION_S = 1e-3
+"""Duration of a segment without motion [s]."""
+MAX_GROWTHS = 200
+"""Largest number of growths of a time by half until it fits; NaN ends the search here too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,8 @@ def derivative(a: Array) -> Array:
 def critical_points(a: Array) -> Array:
     """Return points of [0, 1], shape (..., d + 1, n), that hold 0, 1 and every sign change of the polynomial a.
 
-    The roots of a polynomial lie between those of its derivative, so bisection between them finds all of them. Points
-    that are no roots may be among them, which does no harm when a maximum is sought.
+    The roots of a polynomial lie between those of its derivative, so bisection between them finds all of them. Extra
+    points that are no roots do not change a maximum.
     """
     degree = a.shape[-2] - 1
     ends = np.stack((np.zeros_like(a[..., 0, :]), np.ones_like(a[..., 0, :])), axis=-2)
@@ -183,9 +183,9 @@ def shortest_times(qa: Array, qb: Array, dqa: Array, dqb: Array, velocity: Array
     """Return the shortest u_f of each interval under |dq| <= velocity and |ddq| <= acceleration, shape (K,) [s].
 
     qa, qb, dqa, dqb: states at the ends of the intervals, shape (K, n). The search starts where no shorter time can
-    serve, |qb - qa| / velocity or |dqb - dqa| / acceleration, grows until the exact extrema fit, and halves the rest.
-    Every admissible trip has a shortest time: slow enough, a quintic between allowed velocities never exceeds them.
-    inf where a velocity at an end is too high or a joint may not accelerate.
+    serve, |qb - qa| / velocity or |dqb - dqa| / acceleration, grows until the exact extrema fit, and halves the rest. A
+    shortest time exists: slow enough, a quintic between admissible velocities never exceeds them. inf where a velocity
+    at an end is too high or a joint may not accelerate.
     """
 
     def fits(u: Array) -> Array:
@@ -202,19 +202,19 @@ def shortest_times(qa: Array, qb: Array, dqa: Array, dqb: Array, velocity: Array
     admissible = np.all((ends <= velocity * (1.0 + 1e-12)) & (np.asarray(acceleration) > 0), axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         least = np.maximum(np.abs(qb - qa) / velocity, np.abs(dqb - dqa) / acceleration).max(axis=1)
-    high = np.where(admissible, np.maximum(least, SHORTEST), SHORTEST)
-    found = fits(high)
-    for _ in range(GROWTHS):
-        if np.all(found | ~admissible):
+    high = np.where(admissible, np.maximum(least, MIN_DURATION_S), MIN_DURATION_S)
+    feasible = fits(high)
+    for _ in range(MAX_GROWTHS):
+        if np.all(feasible | ~admissible):
             break
-        high = np.where(found, high, 1.5 * high)
-        found = fits(high)
+        high = np.where(feasible, high, 1.5 * high)
+        feasible = fits(high)
     low = high / 1.5
     for _ in range(44):
         middle = 0.5 * (low + high)
         ok = fits(middle)
         low, high = np.where(ok, low, middle), np.where(ok, middle, high)
-    return np.where(found & admissible, high, np.inf)
+    return np.where(feasible & admissible, high, np.inf)
 
 
 def quadratic_roots(a: Array) -> Array:

@@ -153,11 +153,11 @@ def _link_gradient(
         wb, dwb, ab = w_bar[j + 1] + own[0], dw_bar[j + 1] + own[1], a_bar[j + 1] + own[2]
         sb = (s_bar[j + 1] + own[3])[:, :, :-1]
         # dw or a hold the product w x (dq e), once or twice
-        turned, count = (ab, 2.0) if joint.sigma == PRISMATIC else (dwb, 1.0)
-        gdq[j] = count * (turned[0] * link.w[1] - turned[1] * link.w[0])
-        gddq[j] = turned[2]
-        wb[0] -= count * dq * turned[1]
-        wb[1] += count * dq * turned[0]
+        rotated, count = (ab, 2.0) if joint.sigma == PRISMATIC else (dwb, 1.0)
+        gdq[j] = count * (rotated[0] * link.w[1] - rotated[1] * link.w[0])
+        gddq[j] = rotated[2]
+        wb[0] -= count * dq * rotated[1]
+        wb[1] += count * dq * rotated[0]
         if joint.sigma != PRISMATIC:
             gdq[j] += wb[2]
             dw = link.dw.copy()
@@ -183,10 +183,10 @@ def _ancestor_twists(robot: Robot, placements: list[Placement], N: int) -> tuple
     lines: list[list[int]] = [[]]
     twists = [np.empty((3, 2, 0, N))]
     for j, (joint, placement) in enumerate(zip(robot.joints, placements, strict=True)):
-        moved = twists[joint.parent].copy()
-        moved[:, V] += cross(moved[:, W], placement.p[:, None])
-        s = np.zeros((3, 2, moved.shape[2] + 1, N))
-        s[:, :, :-1] = placement.to_child(moved)
+        twist = twists[joint.parent].copy()
+        twist[:, V] += cross(twist[:, W], placement.p[:, None])
+        s = np.zeros((3, 2, twist.shape[2] + 1, N))
+        s[:, :, :-1] = placement.to_child(twist)
         s[2, V if joint.sigma == PRISMATIC else W, -1] = 1.0
         lines.append([*lines[joint.parent], j])
         twists.append(s)

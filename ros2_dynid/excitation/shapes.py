@@ -23,8 +23,8 @@ MAX_MESH_BYTES = 100_000_000
 MAX_URDF_BYTES = 50_000_000
 PIECES = 4
 """A mesh is covered by at most this many capsules."""
-WORTH = 0.75
-"""A mesh is cut in two where that leaves less than this part of its capsule's volume."""
+MAX_VOLUME_RATIO = 0.75
+"""A mesh is split in two if the halves' capsules have less than this share of the volume."""
 
 PRIMITIVES = ("sphere", "cylinder", "capsule", "box")
 
@@ -83,11 +83,11 @@ def urdf_solids(
     for link in chain.links:
         for element in elements.get(link.name, []):
             pose = inverse(poses[link.carrier]) @ link.pose @ origin_of(element, source)
-            found = geometry_of(element, path, source)
-            if found is None:
+            geometry = geometry_of(element, path, source)
+            if geometry is None:
                 missing.append(link.name)
-            elif found[0]:
-                kind, size, triangles = found
+            elif geometry[0]:
+                kind, size, triangles = geometry
                 solids.append(Solid(link.name, link.carrier, pose, kind, size, triangles))
     return solids, tuple(dict.fromkeys(missing))
 
@@ -276,7 +276,7 @@ def _finite(triangles: Array) -> Array | None:
 
 
 def cover(triangles: Array, pieces: int = PIECES) -> list[tuple[Array, Array, float]]:
-    """Return at most `pieces` capsules whose union holds every triangle, shape (k, 3, 3): cut where it is worth it."""
+    """Return at most `pieces` capsules whose union contains every triangle, shape (k, 3, 3)."""
     whole = bounding_capsule(triangles.reshape(-1, 3))
     if pieces < 2 or len(triangles) < 8:
         return [whole]
@@ -284,18 +284,18 @@ def cover(triangles: Array, pieces: int = PIECES) -> list[tuple[Array, Array, fl
     best = None
     for axis in np.linalg.svd(centres - centres.mean(axis=0), full_matrices=False)[2]:
         along = centres @ axis
-        for cut in np.quantile(along, (0.2, 0.35, 0.5, 0.65, 0.8)):
-            left = along <= cut
-            if 4 <= left.sum() <= len(along) - 4:
-                halves = [bounding_capsule(triangles[part].reshape(-1, 3)) for part in (left, ~left)]
+        for threshold in np.quantile(along, (0.2, 0.35, 0.5, 0.65, 0.8)):
+            below = along <= threshold
+            if 4 <= below.sum() <= len(along) - 4:
+                halves = [bounding_capsule(triangles[part].reshape(-1, 3)) for part in (below, ~below)]
                 size = sum(_volume(half) for half in halves)
                 if best is None or size < best[0]:
-                    best = (size, left)
-    if best is None or best[0] > WORTH * _volume(whole):
+                    best = (size, below)
+    if best is None or best[0] > MAX_VOLUME_RATIO * _volume(whole):
         return [whole]
-    left = best[1]
-    first = cover(triangles[left], pieces // 2)
-    return [*first, *cover(triangles[~left], pieces - len(first))]
+    below = best[1]
+    first = cover(triangles[below], pieces // 2)
+    return [*first, *cover(triangles[~below], pieces - len(first))]
 
 
 def _volume(capsule: tuple[Array, Array, float]) -> float:

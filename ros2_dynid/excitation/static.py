@@ -69,7 +69,7 @@ def static_poses(
     shapes: Shapes | None = None,
     speed: float = SLOW,
 ) -> Trajectory:
-    """Return a tour of poses that are held for hold_s [s] each: torques at rest are gravity, offset and stiction.
+    """Return a tour of poses, each held for hold_s [s]: torques at rest are gravity, offset and stiction.
 
     The poses are chosen, one after the other, from random safe ones so that det(W^T W) of the static regressor grows
     most; the way from each to the next keeps the collision margin.
@@ -88,16 +88,18 @@ def static_poses(
     scale = np.linalg.norm(Y, axis=(0, 1))
     Y = Y / scale
     information = 1e-6 * np.eye(Y.shape[2])
-    tour, left = [rest], list(range(len(pool)))
+    tour, unvisited = [rest], list(range(len(pool)))
     for _ in range(poses):
-        gain = {k: np.linalg.slogdet(information + Y[k].T @ Y[k])[1] for k in left}
-        reachable = (k for k in sorted(left, key=lambda k: -gain[k]) if way_is_clear(robot, shapes, tour[-1], pool[k]))
+        gain = {k: np.linalg.slogdet(information + Y[k].T @ Y[k])[1] for k in unvisited}
+        reachable = (
+            k for k in sorted(unvisited, key=lambda k: -gain[k]) if way_is_clear(robot, shapes, tour[-1], pool[k])
+        )
         best = next(reachable, None)
         if best is None:
             break
         information = information + Y[best].T @ Y[best]
         tour.append(pool[best])
-        left.remove(best)
+        unvisited.remove(best)
     while len(tour) > 1 and not way_is_clear(robot, shapes, tour[-1], rest):
         tour.pop()
     if len(tour) < 2:
@@ -174,7 +176,7 @@ def ramps(
 def sweep_span(
     robot: Robot, bounds: Bounds, shapes: Shapes | None, rest: Array, k: int, reach: float
 ) -> tuple[float, float]:
-    """Return how low and how high joint k may go while the others rest: limits, reach and collision margin."""
+    """Return the lowest and highest position of joint k while the others rest: limits, reach, collision margin."""
     j = robot.active[k] - 1
     ends = []
     for limit, side in ((bounds.lower[j], -1.0), (bounds.upper[j], 1.0)):

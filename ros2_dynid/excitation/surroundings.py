@@ -1,4 +1,4 @@
-"""What a robot must not touch while it moves: itself, a floor, the walls of a box; for the command and the node."""
+"""Collision objects of a robot: its own links, a floor, the walls of a box; for the command and the node."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def surroundings(
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
 ) -> tuple[Robot, Shapes | None]:
-    """Return what must not collide, None if nothing is known, and the robot to plan for.
+    """Return the collision shapes, None if there are none, and the robot to plan for.
 
-    As known_shapes; links that the joints hold too close for capsules are looked at in their true shapes too, if coal
-    is installed: the robot returned has the joint ranges, around `start` if given, in which they do not touch.
+    As known_shapes. If coal is installed, links too close together for capsules are checked in their true shapes: the
+    returned robot has the joint ranges, around `start` if given, in which they do not touch.
     """
     robot, shapes = known_shapes(
         robot,
@@ -43,9 +43,9 @@ def surroundings(
     if shapes is None or not shapes.close:
         return robot, shapes
     if not shapes.solids or not available():
-        listed = ", ".join(f"{one} and {two}" for one, two in shapes.close[:6])
+        pairs = ", ".join(f"{one} and {two}" for one, two in shapes.close[:6])
         hint = "; to check their true shapes, install coal: pip install coal" if shapes.solids else ""
-        note = f"not kept apart, since their capsules nearly always touch: {listed}{hint}"
+        note = f"not kept apart, since their capsules nearly always touch: {pairs}{hint}"
         return robot, replace(shapes, notes=(*shapes.notes, note))
     robot, more = narrowed(robot, shapes.solids, shapes.close, start=start)
     return robot, replace(shapes, notes=(*shapes.notes, *more))
@@ -62,7 +62,7 @@ def known_shapes(
     tip_link: str | None = None,
     hold: Mapping[str, float] | None = None,
 ) -> tuple[Robot, Shapes | None]:
-    """Return what must not collide, None if nothing is known, and the robot, with notes on what could not be read.
+    """Return the collision shapes, None if there are none, and the robot with notes on unreadable shapes.
 
     source: the URDF whose collision shapes count, or a YAML file with spheres and capsules. floor: its height [m]; box:
     x, X, y, Y, z, Z [m], both in the base frame. base_link, tip_link, hold: the sub-chain that the robot was read with.

@@ -1,7 +1,7 @@
 """The trajectory: a curve of all active joints, sampled exactly at any rate, and its file.
 
 The file is YAML with the fields of trajectory_msgs/msg/JointTrajectory and nothing else, so `ros2 topic pub` takes it;
-the curve itself stands in a comment, so that reading the file back loses nothing. A file without that comment is read
+the exact curve is stored in a comment, so that reading the file back loses nothing. A file without that comment is read
 as a controller would: by quintics through its points.
 """
 
@@ -32,7 +32,7 @@ AT_REST = 1e-9
 """Velocity [rad/s or m/s] below which a trajectory's ends are at rest."""
 DEFAULT_RATE_HZ = 50.0
 EDITED = 1e-5
-"""Points that are further [rad, m, /s] from the curve in the file's comment were changed by hand."""
+"""Points further than this [rad, m, /s] from the curve in the file's comment were edited by hand."""
 DIGITS = 12
 """Decimals in the file's points: far below any encoder, and limits hold to 1e-9."""
 MAX_FILE_BYTES = 200_000_000
@@ -94,10 +94,10 @@ class Trajectory:
         if self.duration - t[-1] > 1e-9 * self.duration:
             t = np.append(t, self.duration)
         t[-1] = self.duration
-        found = self.at(t)
-        for end in (found.dq[0], found.dq[-1]):  # controllers refuse what ends with a velocity, if only of rounding
+        samples = self.at(t)
+        for end in (samples.dq[0], samples.dq[-1]):  # controllers refuse what ends with a velocity, if only of rounding
             end[np.abs(end) < AT_REST] = 0.0
-        return found
+        return samples
 
     @cached_property
     def samples(self) -> TrajectorySamples:
@@ -131,7 +131,7 @@ class Trajectory:
 
 
 def rehearsal(trajectory: Trajectory, speed: float = 0.2) -> Trajectory:
-    """Return the same path at a fraction of the speed, for a first look on hardware."""
+    """Return the same path at a fraction of the speed, for a first run on hardware."""
     if not 0.0 < speed <= 1.0:
         raise InputError(f"speed {speed} of a rehearsal", "give a fraction of the full speed, above 0 and at most 1")
     return replace(trajectory, curve=trajectory.curve.slowed(speed), kind="rehearsal")
@@ -231,8 +231,8 @@ def load_trajectory(path: str | Path) -> Trajectory:
         if q.shape == here.q.shape and _same(q, here.q) and _same(dq, here.dq):
             return trajectory
     rate_hz = (len(t) - 1) / t[-1]
-    known = accelerations_of(t, q, dq) if ddq is None else ddq
-    return Trajectory(names, through_points(t, q, dq, known), "file", rate_hz)
+    accelerations = accelerations_of(t, q, dq) if ddq is None else ddq
+    return Trajectory(names, through_points(t, q, dq, accelerations), "file", rate_hz)
 
 
 def _same(written: Array, exact: Array) -> bool:

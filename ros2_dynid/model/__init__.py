@@ -1,4 +1,4 @@
-"""The robot: frozen data, and the readers that make it from a URDF or a robot file.
+"""The robot as frozen data, and its readers for URDFs and robot files.
 
 `robot` is the data in modified Denavit-Hartenberg form, `parameters` names, orders and units of the standard
 parameters. `load` finds and reads a robot: `urdf_xml`, `urdf`, `subchain`, `mdh` and `from_urdf` turn a URDF into one,

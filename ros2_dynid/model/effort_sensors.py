@@ -1,4 +1,4 @@
-"""Which torque a joint's effort is: that of the motor, with rotor inertia and friction inside, or that of the link.
+"""Where a joint's effort is measured: at the motor, including rotor inertia and friction, or at the link.
 
 motor      Ia ddq + Fv dq + Fc sign(dq) is part of it: motor currents, motor torque times the gear's ratio
 link       none of it is: a torque sensor between gear and link
@@ -17,7 +17,7 @@ MOTOR, LINK = "motor", "link"
 
 
 def felt_parts(sensor: str) -> tuple[str, ...]:
-    """Return the drive's parameters, of Ia, Fv and Fc, that an effort measured there holds."""
+    """Return the drive parameters, of Ia, Fv and Fc, that an effort measured there includes."""
     side, *parts = sensor.split("+")
     wrong = side not in (MOTOR, LINK) or (side == MOTOR and parts) or any(part not in DRIVE for part in parts)
     if wrong or len(set(parts)) != len(parts):
@@ -26,26 +26,28 @@ def felt_parts(sensor: str) -> tuple[str, ...]:
 
 
 def sensor_name(felt: Iterable[str]) -> str:
-    """Return the name of a sensor that feels these parameters of the drive."""
+    """Return the name of a sensor whose effort includes these drive parameters."""
     felt = set(felt)
     return MOTOR if felt == set(DRIVE) else "+".join((LINK, *(part for part in DRIVE if part in felt)))
 
 
 def with_sensors(robot: Robot, felt: Mapping[str, Iterable[str]]) -> Robot:
-    """Return the robot whose joints' efforts, by name, hold these parameters of the drive; what they lack is dropped.
+    """Return the robot whose joint efforts, by name, include these drive parameters; the others are dropped.
 
-    A priori values and friction terms of what the efforts do not hold are no part of the torque that the robot gives.
+    A priori values and friction terms that the efforts do not include are no part of the robot's torque.
     """
     unknown = [name for name in felt if name not in robot.active_names]
     if unknown:
         raise InputError(f"sensor of the joint {unknown[0]!r}", f"the robot has {', '.join(robot.active_names)}")
-    held = {name: set(parts) for name, parts in felt.items()}
+    measured = {name: set(parts) for name, parts in felt.items()}
     joints = tuple(
-        replace(joint, felt=tuple(part for part in DRIVE if part in held[joint.name])) if joint.name in held else joint
+        replace(joint, felt=tuple(part for part in DRIVE if part in measured[joint.name]))
+        if joint.name in measured
+        else joint
         for joint in robot.joints
     )
-    gone = {f"{part}{j}" for j, joint in enumerate(joints, start=1) for part in DRIVE if part not in joint.felt}
-    parameters = {name: value for name, value in robot.parameters.items() if name not in gone}
+    unmeasured = {f"{part}{j}" for j, joint in enumerate(joints, start=1) for part in DRIVE if part not in joint.felt}
+    parameters = {name: value for name, value in robot.parameters.items() if name not in unmeasured}
     terms = tuple(term for term in robot.friction if joints[term.joint - 1].felt == DRIVE)
     return replace(robot, joints=joints, parameters=parameters, friction=terms)
 
@@ -59,6 +61,6 @@ def declared_sensors(robot: Robot, text: str) -> Robot:
 
 
 def check_sensors(text: str) -> None:
-    """Refuse a request that names no sensor; joints are checked where the robot is known."""
+    """Refuse an unknown sensor; joint names are checked once the robot is known."""
     for part in text.split(","):
         felt_parts(part.split("=", 1)[-1].strip())

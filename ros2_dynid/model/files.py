@@ -1,4 +1,4 @@
-"""Reading robot descriptions from disk: size checked first, YAML without Python objects."""
+"""Read robot descriptions from disk: limited size, YAML without Python objects."""
 
 from __future__ import annotations
 

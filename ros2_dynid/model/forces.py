@@ -1,4 +1,4 @@
-"""Forces of real machines beside links and drives: springs, gravity compensators, cables.
+"""Elastic elements beside links and drives: springs, gravity compensators, cables.
 
 An element has one coordinate x(q) and stores energy, so that the drives feel (dx/dq)^T F(x) against it, with
 
@@ -64,7 +64,7 @@ class Force:
     rest: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse an element without meaning."""
+        """Refuse an invalid element."""
         where = f"force {self.name!r}"
         allowed = range(len(COEFFICIENTS))
         if not self.powers or list(self.powers) != sorted(set(self.powers)) or not set(self.powers) <= set(allowed):

@@ -110,7 +110,7 @@ class FrictionTerm:
     reference: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a term without meaning."""
+        """Refuse an invalid term."""
         if self.of_shape and self.kind not in SHAPES:
             raise InputError(f"a friction term of kind {self.kind} has no shape", "leave of_shape out")
         where = f"friction term {self.name}"
@@ -157,6 +157,6 @@ def law_columns(terms: Sequence[FrictionTerm]) -> tuple[FrictionTerm, ...]:
     """Return the columns estimated of identified terms: each term, followed by its shape where that has a std."""
     columns: list[FrictionTerm] = []
     for term in terms:
-        known = term.speed_std is not None or term.exponent_std is not None
-        columns += [term, replace(term, of_shape=True)] if known else [term]
+        has_std = term.speed_std is not None or term.exponent_std is not None
+        columns += [term, replace(term, of_shape=True)] if has_std else [term]
     return tuple(columns)

@@ -142,12 +142,12 @@ def _parameters(chain: Subchain, frames: Array, notes: list[str]) -> dict[str, f
     if missing:
         notes.append(f"no <inertial>, taken as zero: {name_list('link', missing)}")
     notes += [f"{fault}, kept as it is: {name_list('link', names)}" for fault, names in faults.items()]
-    carried: dict[int, list[PlacedLink]] = {number: [] for number in range(len(chain.joints) + 1)}
+    links_of_joint: dict[int, list[PlacedLink]] = {number: [] for number in range(len(chain.joints) + 1)}
     for link in chain.links:
-        carried[link.carrier].append(link)
+        links_of_joint[link.carrier].append(link)
     for number, joint in enumerate(chain.joints, start=1):
         from_base = inverse(frames[number])
-        bodies = [(tree.links[link.name], link.pose) for link in carried[number]]
+        bodies = [(tree.links[link.name], link.pose) for link in links_of_joint[number]]
         body = merged(body.moved(from_base @ pose) for body, pose in bodies if body is not None)
         values = body.standard() | {"Fv": joint.urdf.damping, "Fc": joint.urdf.friction}
         parameters |= {f"{kind}{number}": value for kind, value in values.items() if value != 0.0}

@@ -1,4 +1,4 @@
-"""Values carry their joints: the one place that puts values of named joints into another order."""
+"""Reorder values of named joints; the only place that does."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from ros2_dynid.errors import InputError
 
 
-def joint_order(wanted: Sequence[str], given: Sequence[str], what: str = "trajectory", source: str = "") -> list[int]:
-    """Return where each of the joints `wanted` stands among `given`, so that values[..., order] are theirs.
+def joint_order(
+    expected: Sequence[str], actual: Sequence[str], what: str = "trajectory", source: str = ""
+) -> list[int]:
+    """Return `order` such that values[..., order], given in the order `actual`, are in the order `expected`.
 
-    `given` may be permuted, but must hold exactly the joints wanted; what is missing, extra or repeated is named.
+    `actual` may be permuted, but must hold exactly the expected joints; what is missing, extra or repeated is named.
     """
-    missing = [name for name in wanted if name not in given]
-    extra = [name for name in given if name not in wanted]
-    repeated = sorted({name for name in given if list(given).count(name) > 1})
+    missing = [name for name in expected if name not in actual]
+    extra = [name for name in actual if name not in expected]
+    repeated = sorted({name for name in actual if list(actual).count(name) > 1})
     wrong = [
         f"{verb} {', '.join(map(repr, names))}"
         for verb, names in (("lacks", missing), ("has besides", extra), ("repeats", repeated))
@@ -22,6 +24,6 @@ def joint_order(wanted: Sequence[str], given: Sequence[str], what: str = "trajec
     ]
     if wrong:
         raise InputError(
-            f"the {what} {' and '.join(wrong)}", f"it must name the joints {', '.join(wanted)}", source or None
+            f"the {what} {' and '.join(wrong)}", f"it must name the joints {', '.join(expected)}", source or None
         )
-    return [list(given).index(name) for name in wanted]
+    return [list(actual).index(name) for name in expected]

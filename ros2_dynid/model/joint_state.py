@@ -1,4 +1,4 @@
-"""A joint state as a value: it carries its joints, and nobody writes to it again."""
+"""A joint state as an immutable value with its joint names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ros2_dynid.model.robot import Array
 
 DISORDER = 0.1
-"""Stamps that go back by no more than this [s] jitter, or their messages overtook each other: no clock was set."""
+"""Stamps that step back by no more than this [s] are jitter or reordered messages, not a clock reset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +21,6 @@ class State:
     stamp: int = 0
 
     def __post_init__(self) -> None:
-        """Let nobody write to it any more: it may pass from thread to thread."""
+        """Make the arrays read-only: a state may pass from thread to thread."""
         for values in (self.q, self.dq, self.tau):
             values.setflags(write=False)

@@ -1,4 +1,4 @@
-"""One door for every robot description: URDF, xacro, robot file, or the name of a shipped robot."""
+"""Load any robot description: URDF, xacro, robot file, or the name of a shipped robot."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ def _robot_file(file: Path, chain: ChainOptions) -> Robot:
             str(file),
         )
 
-    def read_urdf(path: str, given: ChainOptions) -> Robot:
+    def read_urdf(path: str, options: ChainOptions) -> Robot:
         urdf = file.parent / path
         if urdf.suffix.lower() in YAML_SUFFIXES:
             raise InputError(f"urdf: {path}", "name a URDF or xacro file, not another robot file", str(file))
         return load_robot(
             urdf,
-            base_link=chain["base_link"] or given["base_link"],
-            tip_link=chain["tip_link"] or given["tip_link"],
-            hold={**given["hold"], **chain["hold"]},
+            base_link=chain["base_link"] or options["base_link"],
+            tip_link=chain["tip_link"] or options["tip_link"],
+            hold={**options["hold"], **chain["hold"]},
         )
 
     robot = robot_from_dict(data, str(file), read_urdf=read_urdf, snap=True, name=file.stem)
@@ -131,8 +131,8 @@ def shipped_robots() -> dict[str, Path]:
     folder = _config_folder()
     if folder is None:
         return {}
-    found = {file.stem: file for file in sorted(folder.glob("*.urdf"))}
-    return found | {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+    files = {file.stem: file for file in sorted(folder.glob("*.urdf"))}
+    return files | {file.stem: file for file in sorted(folder.glob("*.yaml"))}
 
 
 def shipped_file(name: str) -> Path:

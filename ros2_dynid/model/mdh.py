@@ -19,7 +19,7 @@ from ros2_dynid.model.robot import Array
 from ros2_dynid.model.transforms import NOTE_ANGLE, SNAP_ANGLE, cross3, snap_angle
 
 ZERO_LENGTH = 1e-11
-"""Lengths below this fraction of the robot's size are rounding errors, and zero."""
+"""Lengths below this fraction of the robot's size are rounding errors and become zero."""
 ZERO_ANGLE = 1e-11
 """Angles this close [rad] to a multiple of pi/2 are that multiple: rounding errors of our own."""
 FAR_SINE = 1e-3
@@ -220,8 +220,8 @@ def _row(parent: Array, own: Array, normal: Array, feet: tuple[Array, Array], si
         return 0.0 if abs(value) <= ZERO_LENGTH * size else value
 
     def angle(value: float) -> float:
-        turned = snap_angle(value, ZERO_ANGLE)
-        return math.pi if turned == -math.pi else turned
+        snapped = snap_angle(value, ZERO_ANGLE)
+        return math.pi if snapped == -math.pi else snapped
 
     return Row(
         gamma=angle(_angle(xa, normal, za)),

@@ -106,21 +106,23 @@ def unit_of(robot: Robot, name: str) -> str:
 def select_groups(robot: Robot, groups: Iterable[str] | None) -> tuple[str, ...]:
     """Return the standard parameters of the groups named (all if None), in the order of chi.
 
-    Without those of drives that the efforts do not hold, since they are measured at the link.
+    Drive parameters that link-side efforts do not include are left out.
     """
-    gone = not_felt(robot)
-    names = tuple(name for name in standard_names(robot) if name not in gone)
+    unmeasured = not_felt(robot)
+    names = tuple(name for name in standard_names(robot) if name not in unmeasured)
     if groups is None:
         return names
-    wanted = set(groups)
-    unknown = wanted - set(GROUPS)
-    if unknown or not wanted:
+    selected = set(groups)
+    unknown = selected - set(GROUPS)
+    if unknown or not selected:
         raise InputError(f"unknown parameter group {min(unknown, default='')!r}", f"choose from {', '.join(GROUPS)}")
-    return tuple(name for name in names if group_of(name) in wanted)
+    return tuple(name for name in names if group_of(name) in selected)
 
 
 def not_felt(robot: Robot) -> frozenset[str]:
-    """Return the parameters of drives that are no part of the robot's efforts: those beyond a link-side sensor."""
+    """Return the drive parameters that the robot's efforts do not include: those on the motor side of a link-side
+    sensor.
+    """
     pairs = ((j, part) for j, joint in enumerate(robot.joints, start=1) for part in DRIVE if part not in joint.felt)
     return frozenset(f"{part}{j}" for j, part in pairs)
 

@@ -1,8 +1,8 @@
 """The ten parameters of a link as matrices: inertia about the origin, at the centre of mass, and pseudo-inertia.
 
-A link exists if its pseudo-inertia P = [[S, m], [m^T, M]] is positive definite, with S = tr(J)/2 E - J the second
-moment of mass, m the first moment and M the mass. That holds mass, centre of mass, inertia and the triangle
-inequality in one.
+A link is physically consistent if its pseudo-inertia P = [[S, m], [m^T, M]] is positive definite, with S = tr(J)/2 E -
+J the second moment of mass, m the first moment and M the mass. This covers mass, centre of mass, inertia and the
+triangle inequality.
 """
 
 from __future__ import annotations

@@ -39,10 +39,10 @@ class Limits:
 class Joint:
     """Joint j and its frame, fixed to link j, z_j along the joint's axis.
 
-    The transform from frame a(j) (`parent`) to frame j is
-    Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta) Trans(z,r), with theta + q for a revolute joint
-    (sigma 0) and r + q for a prismatic one (sigma 1). Angles in rad, lengths in m. felt: parameters of the drive that
-    the joint's effort holds (effort_sensors.py): all of them at the motor, none at the link.
+    The transform from frame a(j) (`parent`) to frame j is Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta)
+    Trans(z,r), with theta + q for a revolute joint (sigma 0) and r + q for a prismatic one (sigma 1). Angles in rad,
+    lengths in m. felt: drive parameters that the joint's effort includes (effort_sensors.py): all at the motor, none at
+    the link.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Coupling:
-    """Motor k that feels several joints: its coordinate on the joint side is the sum of weights[j] q_j.
+    """Motor k that is coupled to several joints: its coordinate on the joint side is the sum of weights[j] q_j.
 
     The rotor's inertia Ia_k couples into all those joints (as a parameter of its own, Iam_k, if
     `independent_inertia`), and the motor has friction parameters Fvm_k and Fcm_k of its own (seed 002, eq. 34, 35).
@@ -112,10 +112,10 @@ class Robot:
     friction: tuple[FrictionTerm, ...] = ()
     forces: tuple[Force, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the reader did or doubts, one line each, for the user."""
+    """Remarks of the reader for the user, one line each."""
 
     def __post_init__(self) -> None:
-        """Refuse a robot that the recursions could not take."""
+        """Refuse an invalid robot."""
         _check(self)
         for array in (self.gravity, self.base, *(transform for _, transform in self.tools.values())):
             array.setflags(write=False)
@@ -252,12 +252,12 @@ def _check_sensors(robot: Robot, passive: set[int]) -> None:
 
 
 def check_gravity(gravity: Sequence[float]) -> None:
-    """Refuse what is not an acceleration of gravity."""
+    """Refuse an invalid acceleration of gravity."""
     if len(gravity) != 3 or not np.all(np.isfinite(gravity)):
         raise InputError(f"gravity is {list(gravity)}", "give three numbers x,y,z in the base link's frame [m/s^2]")
 
 
 def with_gravity(robot: Robot, gravity: Sequence[float]) -> Robot:
-    """Return the robot mounted such that gravity is this, in the base link's frame (3,) [m/s^2]."""
+    """Return the robot with this gravity in the base link's frame, shape (3,) [m/s^2]."""
     check_gravity(gravity)
     return replace(robot, gravity=np.array(gravity, dtype=float))

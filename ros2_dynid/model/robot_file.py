@@ -1,4 +1,4 @@
-"""Robot files: a robot by its modified DH table, or what a URDF lacks. Strict: what is not known is an error.
+"""Robot files: a robot by its modified DH table, or additions to a URDF. Unknown keys are errors.
 
 `angle_unit` is the unit of gamma, alpha and theta; everything else in a robot file is in SI units.
 """
@@ -83,8 +83,8 @@ def _read_urdf(top: Mapping[object, object], read_urdf: UrdfReader | None, sourc
         raise InputError(f"urdf: {path!r}", "give the path of a URDF, from a robot file on disk", source)
     hold = as_mapping(top.get("hold") or {}, "hold", source)
     base_link, tip_link = (None if top.get(key) is None else str(top[key]) for key in ("base_link", "tip_link"))
-    held = {str(joint): as_number(value, f"hold of {joint}", source) for joint, value in hold.items()}
-    return read_urdf(path, ChainOptions(base_link=base_link, tip_link=tip_link, hold=held))
+    positions = {str(joint): as_number(value, f"hold of {joint}", source) for joint, value in hold.items()}
+    return read_urdf(path, ChainOptions(base_link=base_link, tip_link=tip_link, hold=positions))
 
 
 def _table(top: Mapping[object, object], source: str, name: str, snap: bool) -> Robot:
@@ -175,10 +175,10 @@ def _with_names(robot: Robot, top: Mapping[object, object], source: str) -> Robo
 
 def _parameters(robot: Robot, top: Mapping[object, object], source: str) -> dict[str, float]:
     names = standard_names(robot)
-    known = set(names)
+    valid_names = set(names)
     values = {}
     for name, value in as_mapping(top.get("parameters", {}), "parameters", source).items():
-        if name not in known:
+        if name not in valid_names:
             raise InputError(f"unknown parameter {name!r}", suggest(name, names), source)
         values[name] = as_number(value, f"parameter {name}", source)
     return values
@@ -240,14 +240,14 @@ def _with_forces(robot: Robot, top: Mapping[object, object], source: str) -> tup
         kind = kinds.get(str(entry.get("type")))
         if kind is None:
             raise InputError(f"{where} has type {entry.get('type')!r}", f"use {', '.join(kinds)}", source)
-        given = entry.get("coefficients")
-        if isinstance(given, list):
-            given = dict.fromkeys(given, 0.0)
-        wanted = as_mapping(given or {}, f"coefficients of {where}", source)
-        check_keys(wanted, COEFFICIENTS, f"coefficients of {where}", source)
-        powers = tuple(p for p, key in enumerate(COEFFICIENTS) if key in wanted) or kind.usual
+        coefficients_entry = entry.get("coefficients")
+        if isinstance(coefficients_entry, list):
+            coefficients_entry = dict.fromkeys(coefficients_entry, 0.0)
+        coefficients = as_mapping(coefficients_entry or {}, f"coefficients of {where}", source)
+        check_keys(coefficients, COEFFICIENTS, f"coefficients of {where}", source)
+        powers = tuple(p for p, key in enumerate(COEFFICIENTS) if key in coefficients) or kind.usual
         for power in powers:
-            value = as_number(wanted.get(COEFFICIENTS[power], 0.0), f"{where}, {COEFFICIENTS[power]}", source)
+            value = as_number(coefficients.get(COEFFICIENTS[power], 0.0), f"{where}, {COEFFICIENTS[power]}", source)
             if value < 0.0 and power == 1 and kind is not ForceKind.CYLINDER:
                 raise InputError(f"{where} has stiffness {value:g}", "give one that is not negative", source)
             values[f"{SYMBOLS[power]}{i}"] = value
@@ -336,12 +336,12 @@ def _limits(entry: object, present: Limits, name: str, source: str) -> Limits:
 def _symbols(entry: Mapping[object, object], name: str, source: str) -> dict[str, str]:
     symbols = as_mapping(entry.get("symbols", {}), f"symbols of joint {name!r}", source)
     check_keys(symbols, (*ANGLES, *LENGTHS), f"symbols of joint {name!r}", source)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for key, symbol in symbols.items():
         if not isinstance(symbol, str) or not symbol.isidentifier():
             raise InputError(f"symbol {symbol!r} of joint {name!r}", "use letters and digits, such as D3", source)
-        found[str(key)] = symbol
-    return found
+        result[str(key)] = symbol
+    return result
 
 
 def _tools(top: Mapping[object, object], joints: list[Joint], source: str) -> dict[str, tuple[int, Array]]:

@@ -1,4 +1,4 @@
-"""Whether two descriptions are of the same robot: a model must not be used on another one."""
+"""Check that two descriptions are of the same robot: a model must not be used on another one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ GEOMETRY = ("gamma", "b", "alpha", "d", "theta", "r")
 
 
 def check_same_robot(robot: Robot, other: Robot, source: str) -> None:
-    """Refuse a model of another robot: other joints, other motors or loops that couple them, or another geometry."""
+    """Refuse a model of another robot: other joints, couplings, loops or geometry."""
     if robot.active_names != other.active_names:
-        has, wanted = ", ".join(other.active_names), ", ".join(robot.active_names)
-        raise InputError(f"the model has the joints {has}", f"this robot has {wanted}: load its own model", source)
+        actual, expected = ", ".join(other.active_names), ", ".join(robot.active_names)
+        raise InputError(f"the model has the joints {actual}", f"this robot has {expected}: load its own model", source)
     if _coupled(robot) != _coupled(other):
         raise InputError("the model has other coupled motors or closed loops", "identify this robot", source)
     if [_geometry(force) for force in robot.forces] != [_geometry(force) for force in other.forces]:

@@ -49,7 +49,9 @@ class PlacedLink:
 
 @dataclass(frozen=True)
 class Subchain:
-    """What moves of a URDF, at the zero position, seen from the base link; gravity direction `up` (3,) in its frame."""
+    """The moving part of a URDF at the zero position, in the base link's frame; gravity direction `up` (3,) in its
+    frame.
+    """
 
     tree: UrdfTree
     base_link: str
@@ -84,11 +86,13 @@ def select_chain(
             raise InputError(f"there is no {option} {link!r}", _choose("link", tree.links), tree.source)
     notes = _check_hold(tree, hold)
     carrier = {joint.child: joint for joint in tree.joints.values()}
-    wanted = _wanted(tree, base, tip_link, carrier)
-    motions = _motions(tree, hold, wanted, notes)
+    on_chain = _joints_on_chain(tree, base, tip_link, carrier)
+    motions = _motions(tree, hold, on_chain, notes)
     joints, links = _place(tree, base, motions)
     if not joints:
-        hint = "choose other base and tip links, or hold fewer joints" if wanted else "choose a link with joints behind"
+        hint = (
+            "choose other base and tip links, or hold fewer joints" if on_chain else "choose a link with joints behind"
+        )
         raise InputError(f"no joint moves behind link {base!r}", hint, tree.source)
     root_to_base = np.eye(4)
     link = base
@@ -122,8 +126,8 @@ def _check_hold(tree: UrdfTree, hold: dict[str, float]) -> list[str]:
     return notes
 
 
-def _wanted(tree: UrdfTree, base: str, tip: str | None, carrier: Mapping[str, UrdfJoint]) -> set[str]:
-    """Return the moving joints that the user asked for: on the way from base to tip, or all below the base."""
+def _joints_on_chain(tree: UrdfTree, base: str, tip: str | None, carrier: Mapping[str, UrdfJoint]) -> set[str]:
+    """Return the moving joints of the sub-chain: from base to tip, or all below the base."""
     if tip is not None:
         names, link = set(), tip
         while link != base:
@@ -142,7 +146,9 @@ def _wanted(tree: UrdfTree, base: str, tip: str | None, carrier: Mapping[str, Ur
     return {name for name in names if tree.joints[name].moves}
 
 
-def _motions(tree: UrdfTree, hold: Mapping[str, float], wanted: set[str], notes: list[str]) -> dict[str, _JointMotion]:
+def _motions(
+    tree: UrdfTree, hold: Mapping[str, float], on_chain: set[str], notes: list[str]
+) -> dict[str, _JointMotion]:
     """Return how each joint that is not free moves; joints that mimic a free one carry its factor."""
     motions: dict[str, _JointMotion] = {}
     for joint in tree.joints.values():
@@ -159,14 +165,14 @@ def _motions(tree: UrdfTree, hold: Mapping[str, float], wanted: set[str], notes:
                 )
             notes.append(f"{joint.type} joint {joint.name!r} of the base is held")
             motions[joint.name] = _JointMotion(0.0, {})
-        elif joint.mimic is None and joint.name not in wanted:
+        elif joint.mimic is None and joint.name not in on_chain:
             motions[joint.name] = _JointMotion(0.0, {})
     for joint in tree.joints.values():
-        _follow(tree, joint, motions, wanted)
+        _follow(tree, joint, motions, on_chain)
     return motions
 
 
-def _follow(tree: UrdfTree, joint: UrdfJoint, motions: dict[str, _JointMotion], wanted: set[str]) -> None:
+def _follow(tree: UrdfTree, joint: UrdfJoint, motions: dict[str, _JointMotion], on_chain: set[str]) -> None:
     """Resolve a joint that mimics: through others that mimic, to held and free ones."""
     trail: list[UrdfJoint] = []
     while joint.mimic is not None and joint.name not in motions:
@@ -182,7 +188,7 @@ def _follow(tree: UrdfTree, joint: UrdfJoint, motions: dict[str, _JointMotion], 
         leader, multiplier, offset = follower.mimic
         motion = motions.get(leader, _JointMotion(0.0, {leader: 1.0}))
         factors = {name: multiplier * factor for name, factor in motion.factors.items()}
-        if follower.name not in wanted:
+        if follower.name not in on_chain:
             factors = {}
         motions[follower.name] = _JointMotion(multiplier * motion.offset + offset, factors)
 

@@ -136,16 +136,16 @@ def _rounding_note(rounded: dict[str, float]) -> tuple[str, ...]:
     )
 
 
-def name_list(kind: str, names: Iterable[object], shown: int = 6) -> str:
+def name_list(kind: str, names: Iterable[object], max_names: int = 6) -> str:
     """Return "joints 'a', 'b' and 3 more" for a note of one line."""
-    listed = list(names)
-    text = ", ".join(repr(name) for name in listed[:shown])
-    more = f" and {len(listed) - shown} more" if len(listed) > shown else ""
-    return f"{kind}{'s' if len(listed) > 1 else ''} {text}{more}"
+    names_list = list(names)
+    text = ", ".join(repr(name) for name in names_list[:max_names])
+    more = f" and {len(names_list) - max_names} more" if len(names_list) > max_names else ""
+    return f"{kind}{'s' if len(names_list) > 1 else ''} {text}{more}"
 
 
 def _root(links: list[str], joints: dict[str, UrdfJoint], source: str) -> str:
-    """Return the link that is nobody's child; refuse cycles, a link with two parents, and several roots."""
+    """Return the link without a parent; refuse cycles, a link with two parents, and several roots."""
     carrier: dict[str, UrdfJoint] = {}
     for joint in joints.values():
         if joint.child in carrier:

@@ -1,6 +1,6 @@
-"""The text of a URDF, hostile until checked: well-formed, no entities, names unique, every number finite.
+"""Validate the text of a URDF: well-formed, no entities, unique names, finite numbers.
 
-What passes is written anew with only the elements that the dynamics need, so that nothing else reaches the parser.
+Only the elements that the dynamics need are passed on to the parser.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CleanUrdf:
 
 
 def clean_urdf(data: bytes | str, source: str) -> CleanUrdf:
-    """Check a URDF and return it reduced to what matters; `source` names the file in errors."""
+    """Check a URDF and return it reduced to links and joints; `source` names the file in errors."""
     root = _parse(data, source)
     if root.tag != "robot":
         raise InputError(f"its first element is <{root.tag}>, not <robot>", "give a URDF", source)
@@ -46,9 +46,9 @@ def clean_urdf(data: bytes | str, source: str) -> CleanUrdf:
         _clean_link(clean, link, source)
         if link.find("visual") is not None or link.find("collision") is not None:
             solid.add(link.get("name", ""))
-    known = {link.get("name") for link in links}
+    link_names = {link.get("name") for link in links}
     for joint in joints:
-        _clean_joint(clean, joint, known, source)
+        _clean_joint(clean, joint, link_names, source)
     return CleanUrdf(tostring(clean, encoding="unicode"), frozenset(solid))
 
 
@@ -82,14 +82,14 @@ def _parse(data: bytes | str, source: str) -> Element:
 
 
 def _check_names(elements: list[Element], kind: str, source: str) -> None:
-    seen = set()
+    earlier = set()
     for number, element in enumerate(elements, start=1):
         name = element.get("name")
         if not name or not name.strip():
             raise InputError(f"{kind} number {number} has no name", f"give every <{kind}> a name", source)
-        if name in seen:
+        if name in earlier:
             raise InputError(f"{kind} {name!r} occurs twice", f"give every {kind} its own name", source)
-        seen.add(name)
+        earlier.add(name)
 
 
 def _clean_link(clean: Element, link: Element, source: str) -> None:
@@ -98,18 +98,18 @@ def _clean_link(clean: Element, link: Element, source: str) -> None:
     inertial = link.find("inertial")
     if inertial is None:
         return
-    kept = SubElement(out, "inertial")
-    _clean_origin(kept, inertial, f"{where} inertial", source)
+    clean_inertial = SubElement(out, "inertial")
+    _clean_origin(clean_inertial, inertial, f"{where} inertial", source)
     mass = _child(inertial, "mass", where, source)
     value = _numbers(mass, "value", 1, f"{where} <mass>", source)
     if value[0] < 0:
         raise InputError(f"{where} has the negative mass {value[0]:g} kg", "correct <mass value>", source)
-    SubElement(kept, "mass", value=mass.get("value", ""))
+    SubElement(clean_inertial, "mass", value=mass.get("value", ""))
     inertia = _child(inertial, "inertia", where, source)
     names = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
     for name in names:
         _numbers(inertia, name, 1, f"{where} <inertia>", source)
-    SubElement(kept, "inertia", {name: inertia.get(name, "") for name in names})
+    SubElement(clean_inertial, "inertia", {name: inertia.get(name, "") for name in names})
 
 
 def _clean_joint(clean: Element, joint: Element, links: set[str | None], source: str) -> None:
@@ -128,27 +128,27 @@ def _clean_joint(clean: Element, joint: Element, links: set[str | None], source:
         _clean_axis(out, joint, where, source)
     limit = joint.find("limit")
     if limit is not None:
-        kept = SubElement(out, "limit")
+        clean_limit = SubElement(out, "limit")
         for name, missing in (("lower", "0"), ("upper", "0"), ("effort", "inf"), ("velocity", "inf")):
             if limit.get(name) is not None:
                 _numbers(limit, name, 1, f"{where} <limit>", source, infinite=True)
-            kept.set(name, limit.get(name, missing))
+            clean_limit.set(name, limit.get(name, missing))
     dynamics = joint.find("dynamics")
     if dynamics is not None:
-        kept = SubElement(out, "dynamics")
+        clean_limit = SubElement(out, "dynamics")
         for name in ("damping", "friction"):
             if dynamics.get(name) is not None:
                 _numbers(dynamics, name, 1, f"{where} <dynamics>", source)
-            kept.set(name, dynamics.get(name, "0"))
+            clean_limit.set(name, dynamics.get(name, "0"))
     mimic = joint.find("mimic")
     if mimic is not None and kind in MOVING:
         if not mimic.get("joint"):
             raise InputError(f"{where} <mimic> names no joint", "write <mimic joint=NAME/>", source)
-        kept = SubElement(out, "mimic", joint=mimic.get("joint", ""))
+        clean_limit = SubElement(out, "mimic", joint=mimic.get("joint", ""))
         for name, missing in (("multiplier", "1"), ("offset", "0")):
             if mimic.get(name) is not None:
                 _numbers(mimic, name, 1, f"{where} <mimic>", source)
-            kept.set(name, mimic.get(name, missing))
+            clean_limit.set(name, mimic.get(name, missing))
 
 
 def _clean_axis(out: Element, joint: Element, where: str, source: str) -> None:
@@ -165,11 +165,11 @@ def _clean_axis(out: Element, joint: Element, where: str, source: str) -> None:
 
 def _clean_origin(out: Element, element: Element, where: str, source: str) -> None:
     origin = element.find("origin")
-    kept = SubElement(out, "origin", xyz="0 0 0", rpy="0 0 0")
+    clean_origin = SubElement(out, "origin", xyz="0 0 0", rpy="0 0 0")
     for name in ("xyz", "rpy"):
         if origin is not None and origin.get(name) is not None:
             _numbers(origin, name, 3, f"{where} <origin>", source)
-            kept.set(name, origin.get(name, ""))
+            clean_origin.set(name, origin.get(name, ""))
 
 
 def _child(element: Element, tag: str, where: str, source: str) -> Element:
@@ -190,12 +190,14 @@ def _numbers(
         values = [float(word) for word in text.split()]
     except ValueError:
         values = []
-    shown = text if len(text) <= 60 else text[:57] + "..."
+    excerpt = text if len(text) <= 60 else text[:57] + "..."
     if len(values) != count or "_" in text:
         hint = "run xacro first" if "$" in text else f"write {_quantity(count)}"
-        raise InputError(f"{where} has {attribute}={shown!r}", hint, source)
+        raise InputError(f"{where} has {attribute}={excerpt!r}", hint, source)
     if any(math.isnan(v) or (abs(v) > MAX_NUMBER and not infinite) for v in values):
-        raise InputError(f"{where} has {attribute}={shown!r}, not a finite number", f"write {_quantity(count)}", source)
+        raise InputError(
+            f"{where} has {attribute}={excerpt!r}, not a finite number", f"write {_quantity(count)}", source
+        )
     return values
 
 

@@ -1,4 +1,4 @@
-"""Values out of a YAML file, checked: each error names the file, the element and the hint."""
+"""Checked values of a YAML file: each error names the file, the element and what to do."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def as_mapping(value: object, where: str, source: str) -> Mapping[object, object
     return value
 
 
-def check_keys(values: Mapping[object, object], known: tuple[str, ...], where: str, source: str) -> None:
-    """Refuse a key that is not known, with the nearest known one."""
+def check_keys(values: Mapping[object, object], choices: tuple[str, ...], where: str, source: str) -> None:
+    """Refuse an unknown key and suggest the nearest known one."""
     for key in values:
-        if key not in known:
-            raise InputError(f"{where} has the unknown key {key!r}", suggest(key, known), source)
+        if key not in choices:
+            raise InputError(f"{where} has the unknown key {key!r}", suggest(key, choices), source)
 
 
-def suggest(key: object, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: the nearest known one, or the list."""
-    names = [str(name) for name in known]
+def suggest(key: object, choices: Iterable[str]) -> str:
+    """Return a hint for an unknown name: the nearest choice, or all of them."""
+    names = [str(name) for name in choices]
     close = difflib.get_close_matches(str(key), names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"

@@ -1,1 +1,1 @@
-"""A motion of a robot as a scene, and the page that plays it: one HTML file without a server, and the panel's page."""
+"""A robot's motion as a 3D scene, and the pages that play it: one HTML file without a server, and the panel."""

@@ -27,9 +27,9 @@ from ros2_dynid.model.urdf import parse_urdf
 from ros2_dynid.preview.meshes import GREY, Colour, Mesh, MeshError, decimated, read_meshes
 
 TRIANGLES = 80_000
-"""Triangles of a page: 1 MB, and software rendering still shows several pictures a second."""
-NAMED = 6
-"""Links named in a note; the others are counted."""
+"""Largest number of triangles on a page: 1 MB, and software rendering still draws several frames a second."""
+MAX_NAMED_FILES = 6
+"""Most links named in a note; the others are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,19 +78,19 @@ def urdf_bodies(
         element = elements.get(link.name)
         place = inverse(poses[link.carrier]) @ link.pose
         for kind in ("visual", "collision"):
-            found = []
+            results = []
             for part in element.findall(kind) if element is not None else []:
                 try:
-                    found += _drawn(part, link.name, link.carrier, place, urdf, colours, files)
+                    results += _body_of(part, link.name, link.carrier, place, urdf, colours, files)
                 except MeshError as error:
                     problems.append(_Problem(link.name, str(error)))
-            bodies += found
-            if found:
+            bodies += results
+            if results:
                 break
-    return _affordable(bodies), _notes(problems)
+    return _limit_triangles(bodies), _notes(problems)
 
 
-def _drawn(
+def _body_of(
     part: ElementTree.Element,
     link: str,
     joint: int,
@@ -118,28 +118,28 @@ def _drawn(
             files[file] = read_meshes(file)
         except (MeshError, OSError) as error:
             files[file] = error if isinstance(error, MeshError) else MeshError(str(error))
-    found = files[file]
-    if isinstance(found, MeshError):
-        raise found
+    meshes = files[file]
+    if isinstance(meshes, MeshError):
+        raise meshes
     scale = mesh_scale(shape, source)
     return [
         Body(
             link, joint, pose, "mesh", (), mesh.colour or colour or GREY, replace(mesh, vertices=mesh.vertices * scale)
         )
-        for mesh in found
+        for mesh in meshes
     ]
 
 
 def _named_colours(root: ElementTree.Element) -> dict[str, Colour]:
-    found = {material.get("name", ""): _rgba(material) for material in root.findall("material")}
-    return {name: colour for name, colour in found.items() if colour is not None}
+    colours = {material.get("name", ""): _rgba(material) for material in root.findall("material")}
+    return {name: colour for name, colour in colours.items() if colour is not None}
 
 
-def _colour(part: ElementTree.Element, named: Mapping[str, Colour]) -> Colour | None:
+def _colour(part: ElementTree.Element, colours: Mapping[str, Colour]) -> Colour | None:
     material = part.find("material")
     if material is None:
         return None
-    return _rgba(material) or named.get(material.get("name", ""))
+    return _rgba(material) or colours.get(material.get("name", ""))
 
 
 def _rgba(material: ElementTree.Element) -> Colour | None:
@@ -154,17 +154,17 @@ def _rgba(material: ElementTree.Element) -> Colour | None:
     return (red, green, blue, max(alpha, 0.1))
 
 
-def _affordable(bodies: list[Body]) -> list[Body]:
+def _limit_triangles(bodies: list[Body]) -> list[Body]:
     """Return the bodies with meshes that together have at most TRIANGLES triangles, small ones left whole."""
     counts = sorted(len(body.mesh.triangles) for body in bodies if body.mesh is not None)
-    left, most = TRIANGLES, TRIANGLES
+    remaining, share = TRIANGLES, TRIANGLES
     for k, count in enumerate(counts):
-        most = left // (len(counts) - k)
-        if count > most:
+        share = remaining // (len(counts) - k)
+        if count > share:
             break
-        left -= count
-        most = count
-    return [body if body.mesh is None else replace(body, mesh=decimated(body.mesh, max(most, 200))) for body in bodies]
+        remaining -= count
+        share = count
+    return [body if body.mesh is None else replace(body, mesh=decimated(body.mesh, max(share, 200))) for body in bodies]
 
 
 def _notes(problems: list[_Problem]) -> tuple[str, ...]:
@@ -175,13 +175,13 @@ def _notes(problems: list[_Problem]) -> tuple[str, ...]:
     notes = []
     for why, links in reasons.items():
         names = list(dict.fromkeys(links))
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        notes.append(one_line(f"not drawn as its mesh says: {', '.join(names[:NAMED])}{more}: {why}"))
+        more = f" and {len(names) - MAX_NAMED_FILES} more" if len(names) > MAX_NAMED_FILES else ""
+        notes.append(one_line(f"not drawn as its mesh says: {', '.join(names[:MAX_NAMED_FILES])}{more}: {why}"))
     return tuple(notes)
 
 
 def sticks(robot: Robot) -> list[Body]:
-    """Return a body for each axis and each way between joints: for a robot of which only the table is known."""
+    """Return a body for each axis and each connection between joints, for a robot known only by its DH table."""
     T = np.concatenate((np.eye(4)[None], frames(replace(robot, passive=()), np.zeros((1, robot.n)))[0]))
     reach = max((float(np.linalg.norm(one[:3, 3] - T[0, :3, 3])) for one in T), default=0.0) or 1.0
     thick = 0.025 * reach

@@ -1,4 +1,4 @@
-"""Pictures of a page by Chromium, if it is installed: it draws without a screen and without a graphics card."""
+"""Screenshots of a page by headless Chromium, if installed; no screen or graphics card needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = (
     "--disable-sync",
     "--disable-extensions",
 )
-"""Draws WebGL in software, and talks to nobody."""
+"""Draw WebGL in software, without network access."""
 PATIENCE_S = 120.0
 
 
@@ -44,11 +44,11 @@ def screenshot(page: str, target: Path, *, size: tuple[int, int] = (1280, 800), 
         command = [browser, *FLAGS, *sandbox(), f"--user-data-dir={folder}/profile", f"--screenshot={picture}"]
         command += [f"--window-size={size[0]},{size[1]}", "--virtual-time-budget=4000", f"{file.as_uri()}#{fragment}"]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
+            process = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
         except subprocess.TimeoutExpired:
             raise DynidError(f"{browser} has not drawn the page in {PATIENCE_S:g} s; save the page instead") from None
         if not picture.is_file():
-            last = done.stderr.decode(errors="replace").strip().splitlines()
+            last = process.stderr.decode(errors="replace").strip().splitlines()
             raise DynidError(
                 f"{browser} drew nothing ({last[-1] if last else 'without a word'}); save the page instead"
             )

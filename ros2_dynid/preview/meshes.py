@@ -25,7 +25,7 @@ Numbers = NDArray[np.intp]
 Colour = tuple[float, float, float, float]
 MAX_BINARY_BYTES = 100_000_000
 MAX_TEXT_BYTES = 20_000_000
-"""Text takes about 0.1 s a MB to read: a larger mesh would keep a person waiting, and is drawn by its simpler shape."""
+"""Text takes about 0.1 s a MB to read: a larger mesh takes too long, and its collision shape is drawn instead."""
 GREY: Colour = (0.72, 0.75, 0.78, 1.0)
 
 
@@ -58,9 +58,9 @@ def read_meshes(file: Path) -> list[Mesh]:
     """Return the meshes of an STL, OBJ or Collada file [m], or raise MeshError."""
     suffix, size = file.suffix.lower(), file.stat().st_size
     text = suffix in (".obj", ".dae") or (suffix == ".stl" and _is_text(file))
-    most = MAX_TEXT_BYTES if text else MAX_BINARY_BYTES
-    if size > most:
-        raise MeshError(f"{size / 1e6:.0f} MB are more than the {most / 1e6:.0f} MB that are read")
+    max_bytes = MAX_TEXT_BYTES if text else MAX_BINARY_BYTES
+    if size > max_bytes:
+        raise MeshError(f"{size / 1e6:.0f} MB are more than the {max_bytes / 1e6:.0f} MB that are read")
     if suffix == ".dae":
         return list(_collada(file))
     triangles = read_triangles(file)
@@ -90,35 +90,35 @@ def _merged(vertices: Array, triangles: Numbers, cell: float | None) -> Mesh:
     key = (grid[:, 0] << 42) + (grid[:, 1] << 21) + grid[:, 2]
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
     if cell is None:
-        kept = vertices[first]
+        unique = vertices[first]
     else:  # the middle of what falls together, so that surfaces do not move to one side
         count = np.bincount(place).astype(float)
-        kept = np.stack([np.bincount(place, weights=vertices[:, k]) / count for k in range(3)], axis=1)
+        unique = np.stack([np.bincount(place, weights=vertices[:, k]) / count for k in range(3)], axis=1)
     corners = place[triangles]
     flat = (corners[:, 0] == corners[:, 1]) | (corners[:, 1] == corners[:, 2]) | (corners[:, 2] == corners[:, 0])
     corners = corners[~flat]
     _, once = np.unique(np.sort(corners, axis=1), axis=0, return_index=True) if cell else (None, slice(None))
     corners = corners[once]
     used, numbers = np.unique(corners, return_inverse=True)
-    return Mesh(kept[used], numbers.reshape(-1, 3))
+    return Mesh(unique[used], numbers.reshape(-1, 3))
 
 
-def decimated(mesh: Mesh, most: int) -> Mesh:
-    """Return the mesh with at most about `most` triangles, by joining the vertices in each cell of a grid.
+def decimated(mesh: Mesh, max_triangles: int) -> Mesh:
+    """Return the mesh with at most about `max_triangles` triangles, by joining the vertices in each cell of a grid.
 
     The number of triangles grows with the square of the cells along an edge, so a few steps find the cell.
     """
-    if len(mesh.triangles) <= most:
+    if len(mesh.triangles) <= max_triangles:
         return mesh
     extent = max(float(np.ptp(mesh.vertices, axis=0).max()), 1e-9)
-    cells = np.sqrt(most)
-    found = mesh
+    cells = np.sqrt(max_triangles)
+    coarse = mesh
     for _ in range(6):
-        found = _merged(mesh.vertices, mesh.triangles, extent / cells)
-        if len(found.triangles) <= most:
+        coarse = _merged(mesh.vertices, mesh.triangles, extent / cells)
+        if len(coarse.triangles) <= max_triangles:
             break
-        cells *= max(0.9 * np.sqrt(most / len(found.triangles)), 0.2)
-    return Mesh(found.vertices, found.triangles, mesh.colour)
+        cells *= max(0.9 * np.sqrt(max_triangles / len(coarse.triangles)), 0.2)
+    return Mesh(coarse.vertices, coarse.triangles, mesh.colour)
 
 
 def _collada(file: Path) -> Iterator[Mesh]:
@@ -132,8 +132,8 @@ def _collada(file: Path) -> Iterator[Mesh]:
         document = collada.Collada(io.BytesIO(data), ignore=[Exception])
         asset = document.assetInfo
         to_base = _up(str(asset.upaxis)) * float(asset.unitmeter or 1.0)
-        found = [part for geometry in document.scene.objects("geometry") for part in geometry.primitives()]
-        for part in found:
+        parts = [part for geometry in document.scene.objects("geometry") for part in geometry.primitives()]
+        for part in parts:
             mesh = _collada_part(part, to_base)
             if mesh is not None:
                 yield mesh
@@ -141,7 +141,7 @@ def _collada(file: Path) -> Iterator[Mesh]:
         raise
     except Exception as error:  # the library raises whatever a damaged file leads it to
         raise MeshError(f"not a readable Collada file ({type(error).__name__})") from None
-    if not found:
+    if not parts:
         raise MeshError("it has no triangles")
 
 

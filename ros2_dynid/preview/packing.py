@@ -67,15 +67,15 @@ def packed_motion(motion: MotionData, shapes: Shapes | None) -> dict[str, Plain]
     }
 
 
-def _nearest(found: Nearest, shapes: Shapes) -> Mapping[str, Plain] | None:
-    if not np.isfinite(found.distance).all():
+def _nearest(nearest: Nearest, shapes: Shapes) -> Mapping[str, Plain] | None:
+    if not np.isfinite(nearest.distance).all():
         return None
     return {
-        "distance": floats(found.distance),
-        "first": _encoded(found.first.astype("<i4")),
-        "second": _encoded(found.second.astype("<i4")),
-        "p": floats(found.p),
-        "r": floats(found.r),
+        "distance": floats(nearest.distance),
+        "first": _encoded(nearest.first.astype("<i4")),
+        "second": _encoded(nearest.second.astype("<i4")),
+        "p": floats(nearest.p),
+        "r": floats(nearest.r),
         "margin": shapes.margin,
         "links": list(shapes.links),
     }

@@ -103,12 +103,12 @@ class PanelServer:
     def part(self, client: str) -> None:
         """Unregister a tab; tell the node if it commanded."""
         with self._news:
-            left = self._streams.get(client, 1) - 1
-            self._streams[client] = left
-            if left <= 0:
+            remaining = self._streams.get(client, 1) - 1
+            self._streams[client] = remaining
+            if remaining <= 0:
                 del self._streams[client]
             open_still = self._open
-        if left <= 0 and open_still and self.access.leave(client):
+        if remaining <= 0 and open_still and self.access.leave(client):
             self.callbacks.commander_left(client)
 
     def next_state(self, number: int, patience: float) -> tuple[int, bytes] | None:
@@ -201,8 +201,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Cache-Control", "no-store")
             self.end_headers()
             number = 0
-            while (found := self.owner.next_state(number, 1.0)) is not None:
-                number, state = found
+            while (news := self.owner.next_state(number, 1.0)) is not None:
+                number, state = news
                 self.wfile.write(b"data: " + state + b"\n\n" if state else b": still here\n\n")
                 self.wfile.flush()
         except (OSError, ValueError):

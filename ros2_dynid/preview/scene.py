@@ -1,4 +1,4 @@
-"""A motion of a robot as data: what the page needs to draw it at any moment, all of it computed here."""
+"""A robot's motion as data: all that the page needs to draw it at any moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ros2_dynid.model.transforms import inverse
 from ros2_dynid.preview.bodies import Body, sticks
 
 RATE_HZ = 50.0
-MOST_SAMPLES = 2000
+MAX_SAMPLES = 2000
 """A longer motion is sampled less often than RATE_HZ: a page must stay small."""
 TIPS = 4
 """Ends of the robot whose path is drawn."""
@@ -60,7 +60,7 @@ class Tip:
 
 @dataclass(frozen=True, eq=False)
 class Appearance:
-    """A robot without a motion: skeleton, bodies, ends and its collision shapes with what they must not leave."""
+    """A robot without a motion: skeleton, bodies, tips, and collision shapes with their planes."""
 
     name: str
     skeleton: Skeleton
@@ -160,7 +160,7 @@ def motion_data(robot: Robot, trajectory: Trajectory, look: Appearance, caps: Ca
     """Return samples of the motion with limits, torques by the a priori parameters, and distances."""
     trajectory = trajectory.ordered(robot.active_names)
     bounds = _bounds(robot, caps)
-    count = int(np.clip(np.ceil(trajectory.duration * RATE_HZ), 1, MOST_SAMPLES)) + 1
+    count = int(np.clip(np.ceil(trajectory.duration * RATE_HZ), 1, MAX_SAMPLES)) + 1
     s = trajectory.at(np.linspace(0.0, trajectory.duration, count))
     chi = known_parameters(robot)
     tau = np.empty((count, 0)) if chi is None else inverse_dynamics(robot, chi, s.q, s.dq, s.ddq)
@@ -191,7 +191,7 @@ def sampled_path(
 
     frames_of(q): the frames (N, n, 4, 4); the path has the shape (N, tips, 3) [m].
     """
-    count = int(np.clip(np.ceil(duration * RATE_HZ), 1, MOST_SAMPLES)) + 1
+    count = int(np.clip(np.ceil(duration * RATE_HZ), 1, MAX_SAMPLES)) + 1
     q = q_of(np.linspace(0.0, duration, count))
     return q, _path(look, frames_of(q))
 
@@ -202,7 +202,7 @@ def _path(look: Appearance, T: Array) -> Array:
 
 
 def _bounds(robot: Robot, caps: Caps | None) -> Bounds:
-    """Return the limits without a margin; a robot that could not be planned for is shown with those it has."""
+    """Return the limits without a margin; a robot that lacks limits is shown with those it has."""
     try:
         return bounds_of(robot, 0.0, caps)
     except InputError:

@@ -1,4 +1,4 @@
-"""One page on this computer alone: a browser that may not read the folder of a file can still show it."""
+"""Serve one page on localhost: for browsers that may not read the folder of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 def serve_page(page: str, ready: Callable[[str], None], *, browser: bool = True) -> None:
-    """Serve the page on 127.0.0.1 under an address that nobody guesses, call ready(address), until interrupted."""
+    """Serve the page on 127.0.0.1 under an unguessable address, call ready(address), until interrupted."""
     data, path = page.encode(), f"/{secrets.token_urlsafe(12)}"
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,8 +1,8 @@
 """Recordings: bags and tables become `Samples`, in the robot's joint order and SI units, and are written again.
 
 `read` reads and `save` writes. `bag` holds storage formats and message codecs, `table` CSV and npz, `checks` what
-`dynid check` looks at. `in_order` sorts and `streamed` cuts recordings larger than memory, `playback` gives messages
-back in time, `session` writes a recording as it comes, `live` and `live_points` read single messages of a robot.
+`dynid check` looks at. `in_order` and `streamed` sort and cut recordings larger than memory, `playback` replays
+messages at their times, `session` records a live stream, `live` and `live_points` decode single live messages.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from ros2_dynid.recording.samples import Samples
 
 
 def ahead(pieces: Generator[Samples]) -> Iterator[Samples]:
-    """Yield the pieces, in order, one read ahead; all of the reading is done in one thread, as SQLite wants it."""
+    """Yield the pieces in order, decoding one ahead; one thread reads everything, as SQLite requires."""
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(next, pieces, None)
         try:

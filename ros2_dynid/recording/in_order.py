@@ -1,8 +1,8 @@
-"""A recording in order and in pieces, read once.
+"""Sort a recording in one reading, piece by piece.
 
-A stamp that steps back by at most CLOCK_RESET is a message that came late, so it is enough to hold back that much time
-before samples are given away. Where the clock was set back, only the longest stretch counts, which is known at the end:
-such a recording takes two readings (`streamed`).
+A stamp that steps back by at most CLOCK_RESET belongs to a late message, so samples wait that long before they are
+emitted. Where the clock was set back, only the longest stretch counts, which is known at the end: such a recording
+needs two readings (`streamed`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ros2_dynid.notes import Note, repaired
 from ros2_dynid.recording.samples import CLOCK_RESET, Samples, cut
 
 Read = Callable[[list[Note]], Iterable[Samples]]
-"""Reads a recording from its beginning, as iter_samples does, and appends what there is to note."""
+"""Reads a recording from its beginning, as iter_samples does, and appends its remarks to the list."""
 
 
 class ClockSetBackError(Exception):
@@ -26,92 +26,92 @@ class ClockSetBackError(Exception):
 def in_order(
     read: Read, notes: list[Note], start: float | None = None, end: float | None = None, *, size: int
 ) -> Iterator[Samples]:
-    """Yield a recording with times that strictly increase, cut to start <= t <= end [s], some `size` samples at a time.
+    """Yield a recording with strictly increasing times, cut to start <= t <= end [s], about `size` samples at a time.
 
-    What there is to note is appended to `notes` after the last samples.
+    Remarks are appended to `notes` after the last samples.
     """
-    arranged = _Arranged(start, end)
-    found: list[Note] = []
-    ready: list[Samples] = []
+    sorter = _Sorter(start, end)
+    reading_notes: list[Note] = []
+    parts: list[Samples] = []
     count = 0
-    for piece in read(found):
-        taken = arranged.take(piece)
-        if len(taken):
-            ready.append(taken)
-            count += len(taken)
+    for piece in read(reading_notes):
+        ordered_part = sorter.take(piece)
+        if len(ordered_part):
+            parts.append(ordered_part)
+            count += len(ordered_part)
         if count >= size:
-            yield joined_samples(ready)
-            ready, count = [], 0
-    rest = arranged.rest()
+            yield joined_samples(parts)
+            parts, count = [], 0
+    rest = sorter.rest()
     if len(rest):
-        ready.append(rest)
-    if ready:
-        yield joined_samples(ready)
-    notes += [*found, *arranged.notes()]
+        parts.append(rest)
+    if parts:
+        yield joined_samples(parts)
+    notes += [*reading_notes, *sorter.notes()]
 
 
-class _Arranged:
-    """Puts samples in order as they come, and counts what that takes."""
+class _Sorter:
+    """Sorts samples as they come, and counts what it dropped or moved."""
 
     def __init__(self, start: float | None, end: float | None) -> None:
         self._start, self._end = start, end
         self._waiting: list[Samples] = []
-        self._newest, self._before, self._given = -np.inf, -np.inf, -np.inf
+        self._newest, self._previous, self._emitted_until = -np.inf, -np.inf, -np.inf
         self._first, self._last = np.inf, -np.inf
-        self._timeless = self._late = self._repeated = self._kept = 0
-        self._some: Samples | None = None
+        self._without_time = self._late = self._repeated = self._emitted_count = 0
+        self._any_piece: Samples | None = None
 
     def take(self, piece: Samples) -> Samples:
-        """Take samples as recorded and return those that no later one can precede."""
-        self._some = piece
+        """Add samples as recorded; return those that no later sample can precede."""
+        self._any_piece = piece
         finite = np.isfinite(piece.t)
-        self._timeless += int(np.count_nonzero(~finite))
+        self._without_time += int(np.count_nonzero(~finite))
         piece = piece if finite.all() else piece.take(finite)
         if len(piece):
-            steps = np.diff(piece.t, prepend=piece.t[0] if np.isinf(self._before) else self._before)
-            if np.any(steps < -CLOCK_RESET) or piece.t.min() < self._given:
+            steps = np.diff(piece.t, prepend=piece.t[0] if np.isinf(self._previous) else self._previous)
+            if np.any(steps < -CLOCK_RESET) or piece.t.min() < self._emitted_until:
                 raise ClockSetBackError
             self._late += int(np.count_nonzero(steps < 0))
-            self._before, self._newest = float(piece.t[-1]), max(self._newest, float(piece.t.max()))
+            self._previous, self._newest = float(piece.t[-1]), max(self._newest, float(piece.t.max()))
             self._waiting.append(piece)
         # A later sample may still have the very time of the limit, and then the first of the two counts.
-        return self._give(self._newest - CLOCK_RESET)
+        return self._emit(self._newest - CLOCK_RESET)
 
     def rest(self) -> Samples:
-        """Return what is left after the last samples."""
-        given = self._give(np.inf)
-        if not self._kept and self._some is not None and np.isfinite(self._first):
-            cut(self._span(self._some), self._start, self._end)  # says what lies where
-        return given
+        """Return the remaining samples."""
+        remaining = self._emit(np.inf)
+        if not self._emitted_count and self._any_piece is not None and np.isfinite(self._first):
+            cut(self._span(self._any_piece), self._start, self._end)  # says what lies where
+        return remaining
 
     def notes(self) -> list[Note]:
-        """Return what the order took."""
+        """Return notes on dropped and moved samples."""
         texts = (
-            (self._timeless, "samples without a time were dropped"),
+            (self._without_time, "samples without a time were dropped"),
             (self._late, "late samples were sorted in"),
             (self._repeated, "samples that repeat a stamp were dropped"),
         )
         return [repaired(f"{count} {text}") for count, text in texts if count]
 
-    def _give(self, until: float) -> Samples:
+    def _emit(self, until: float) -> Samples:
         if not self._waiting:
-            assert self._some is not None
-            return self._some.take(slice(0, 0))
-        held = joined_samples(self._waiting)
-        if np.any(np.diff(held.t) < 0):
-            held = held.take(np.argsort(held.t, kind="stable"))
-        split = int(np.searchsorted(held.t, until, side="left"))
-        ready, self._waiting = held.take(slice(0, split)), [held.take(slice(split, None))]
-        if not len(ready):
-            return ready
-        new = np.diff(ready.t, prepend=self._given) > 0
+            assert self._any_piece is not None
+            return self._any_piece.take(slice(0, 0))
+        waiting = joined_samples(self._waiting)
+        if np.any(np.diff(waiting.t) < 0):
+            waiting = waiting.take(np.argsort(waiting.t, kind="stable"))
+        split = int(np.searchsorted(waiting.t, until, side="left"))
+        emitted, self._waiting = waiting.take(slice(0, split)), [waiting.take(slice(split, None))]
+        if not len(emitted):
+            return emitted
+        new = np.diff(emitted.t, prepend=self._emitted_until) > 0
         self._repeated += int(np.count_nonzero(~new))
-        self._first, self._last = min(self._first, float(ready.t[0])), float(ready.t[-1])
-        self._given = float(ready.t[-1])
-        keep = new & (ready.t >= (-np.inf if self._start is None else self._start))
-        keep &= ready.t <= (np.inf if self._end is None else self._end)
-        self._kept += int(np.count_nonzero(keep))
-        return ready if keep.all() else ready.take(keep)
+        self._first, self._last = min(self._first, float(emitted.t[0])), float(emitted.t[-1])
+        self._emitted_until = float(emitted.t[-1])
+        keep = new & (emitted.t >= (-np.inf if self._start is None else self._start))
+        keep &= emitted.t <= (np.inf if self._end is None else self._end)
+        self._emitted_count += int(np.count_nonzero(keep))
+        return emitted if keep.all() else emitted.take(keep)
 
     def _span(self, some: Samples) -> Samples:
         t = np.array([self._first, self._last])
@@ -119,11 +119,11 @@ class _Arranged:
 
 
 def joined_samples(parts: Sequence[Samples]) -> Samples:
-    """Return samples one after the other; a signal that only some parts know is NaN in the others."""
+    """Return the samples of all parts concatenated; a signal missing in a part is NaN there."""
     last = parts[-1]
     if len(parts) == 1:
-        known = {field: array for field, array in last.arrays().items() if field == "q" or not np.isnan(array).all()}
-        return last if len(known) == len(last.arrays()) else last.with_arrays(last.t, known)
+        measured = {field: array for field, array in last.arrays().items() if field == "q" or not np.isnan(array).all()}
+        return last if len(measured) == len(last.arrays()) else last.with_arrays(last.t, measured)
     fields = dict.fromkeys(field for part in parts for field in part.arrays())
     arrays: dict[str, Array] = {}
     for field in fields:

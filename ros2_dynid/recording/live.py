@@ -1,4 +1,4 @@
-"""Joint states as they come, straight from the serialized message: the robot's joints, and statistics of the stream."""
+"""Decode live joint states straight from the serialized message, and keep statistics of the stream."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ros2_dynid.model.joint_state import DISORDER, State
 from ros2_dynid.recording.bag.compression import DamagedDataError
 from ros2_dynid.recording.bag.message_layout import MessageLayout, parse
 
-GAP = 1.5
+GAP_PERIODS = 1.5
 """A gap is an interval longer than this many median ones."""
-STAMPED = 12
-"""Bytes of a message up to the end of its header's stamp; whatever is shorter is no joint state."""
+MIN_MESSAGE_BYTES = 12
+"""Bytes of a message up to the end of its header's stamp; a shorter message is no joint state."""
 _STAMP = {"<": struct.Struct("<iI"), ">": struct.Struct(">iI")}
-_FEW = 16
+_MAX_LAYOUTS = 16
 
 
 @dataclass(frozen=True)
 class _StatePlaces:
-    """A layout with the places of the joints sought: mine[k] among ours is theirs[k] among the message's."""
+    """A layout and the joints' indices: joint mine[k] of ours is joint theirs[k] of the message."""
 
     layout: MessageLayout
     mine: NDArray[np.intp]
@@ -32,27 +32,27 @@ class _StatePlaces:
 
 
 def stamp_ns(message: bytes) -> int:
-    """Return the header stamp [ns] of a serialized message with a header (CDR), of at least STAMPED bytes."""
+    """Return the header stamp [ns] of a serialized message with a header (CDR), of at least MIN_MESSAGE_BYTES."""
     seconds, nanoseconds = _STAMP["<" if message[1] else ">"].unpack_from(message, 4)
     return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
 
 class LiveStates:
-    """The joints named, out of messages that may be permuted, partial or carry others.
+    """Reads the named joints from messages that may be permuted, partial or carry other joints.
 
-    A joint's value is NaN until a message carries it. `state` is the last complete one: a new value each time.
+    A joint's value is NaN until a message carries it. `state` is the last complete one, a new object each time.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         """Read the joints named."""
         self.names = tuple(names)
         self._values = np.full((3, len(self.names)), np.nan)
-        self._seen = np.zeros(len(self.names), dtype=bool)
+        self._received = np.zeros(len(self.names), dtype=bool)
         self._shapes: list[_StatePlaces] = []
         self.state = State(self.names, *self._values.copy())
 
     def take(self, message: bytes) -> State | None:
-        """Take in a serialized JointState; return the state once all joints have come since the last one, else None."""
+        """Decode a JointState; return the state once all joints have arrived since the last one, else None."""
         shape = self._shape_of(message)
         if shape is None or not len(shape.mine):
             return None
@@ -63,10 +63,10 @@ class LiveStates:
             else:
                 row[shape.mine] = np.nan
         if len(shape.mine) < len(self.names):
-            self._seen[shape.mine] = True
-            if not self._seen.all():
+            self._received[shape.mine] = True
+            if not self._received.all():
                 return None
-        self._seen[:] = False
+        self._received[:] = False
         q, dq, tau = self._values.copy()
         self.state = State(self.names, q, dq, tau, stamp_ns(message))
         return self.state
@@ -99,32 +99,34 @@ class LiveStates:
             layout = parse(message, "cdr")
         except DamagedDataError:
             return None
-        found = [(k, layout.names.index(name)) for k, name in enumerate(self.names) if name in layout.names]
-        mine, theirs = (np.array([pair[side] for pair in found], dtype=np.intp) for side in (0, 1))
+        places = [(k, layout.names.index(name)) for k, name in enumerate(self.names) if name in layout.names]
+        mine, theirs = (np.array([pair[side] for pair in places], dtype=np.intp) for side in (0, 1))
         fixed = tuple((offset, offset + len(text), text.tobytes()) for offset, text in layout.fixed)
-        if len(self._shapes) >= _FEW:
+        if len(self._shapes) >= _MAX_LAYOUTS:
             self._shapes.clear()
         self._shapes.append(_StatePlaces(layout, mine, theirs, fixed))
         return self._shapes[-1]
 
 
-DRIFT = 5e-4
+MAX_CLOCK_DRIFT = 5e-4
 """Fastest that a sender's clock drifts from ours, as a share: a clock that is disciplined is slewed by no more."""
 
 
-FAR = 1.0
-"""Stamps further than this [s] from our clock are of another one: no joint state is that long under way."""
+MAX_CLOCK_OFFSET_S = 1.0
+"""Stamps further than this [s] from our clock come from another one: no joint state travels that long."""
 
 
 class StampClock:
     """Turns the stamps of messages into times of our own clock, though the sender's clock may differ from ours.
 
-    The quickest message so far is taken for one without delay, as far as clocks may not have drifted apart since; a
-    sender's clock that is set makes us start again. A stamp of zero says nothing: the arrival counts.
+    The quickest message so far counts as undelayed, less what the clocks may have drifted since; when the sender's
+    clock is set, the estimate restarts. With a stamp of zero the time of arrival counts.
     """
 
     def __init__(self, *, same: bool = False) -> None:
-        """Know nothing yet; `same`: stamps are of our own clock, as simulated time is, unless they are far from it."""
+        """`same`: stamps come from our own clock, as simulated time does, unless they are further away than
+        MAX_CLOCK_OFFSET_S.
+        """
         self._same = same
         self._offset, self._since = np.inf, 0.0
         self._last = 0
@@ -134,11 +136,11 @@ class StampClock:
         if stamp_ns == 0:
             return now
         offset = now - 1e-9 * stamp_ns
-        if self._same and abs(offset) < FAR:
+        if self._same and abs(offset) < MAX_CLOCK_OFFSET_S:
             return 1e-9 * stamp_ns
-        drifted = self._offset + DRIFT * (now - self._since)
+        drifted = self._offset + MAX_CLOCK_DRIFT * (now - self._since)
         back = stamp_ns < self._last - 1e9 * DISORDER
-        reset = back or (self._same and abs(offset - drifted) > FAR)  # simulated time is set at will
+        reset = back or (self._same and abs(offset - drifted) > MAX_CLOCK_OFFSET_S)  # simulated time is set at will
         self._offset = offset if reset else min(offset, drifted)
         self._since, self._last = now, stamp_ns if reset else max(stamp_ns, self._last)
         return 1e-9 * stamp_ns + self._offset
@@ -148,7 +150,7 @@ class LiveStatistics:
     """Rate, gaps, clock jumps and NaN of a stream of joint states while it comes."""
 
     def __init__(self) -> None:
-        """Start with nothing seen."""
+        """Start without messages."""
         self.count = 0
         self.jumps_back = 0
         self.with_nan = 0
@@ -161,7 +163,7 @@ class LiveStatistics:
 
     def take(self, message: bytes) -> None:
         """Count a serialized JointState, or a message that is too short to be one."""
-        if len(message) < STAMPED:  # anybody on the network can send it
+        if len(message) < MIN_MESSAGE_BYTES:  # anybody on the network can send it
             self.too_short += 1
             return
         stamp = stamp_ns(message)
@@ -195,9 +197,9 @@ class LiveStatistics:
     @property
     def period(self) -> float:
         """Median interval [s] of the last few thousand messages; NaN if there are none."""
-        known = self._intervals[1 : self.count] if self.count <= len(self._intervals) else self._intervals
-        known = known[known > 0]
-        return float(np.median(known)) if len(known) else float("nan")
+        intervals = self._intervals[1 : self.count] if self.count <= len(self._intervals) else self._intervals
+        intervals = intervals[intervals > 0]
+        return float(np.median(intervals)) if len(intervals) else float("nan")
 
     def gaps(self, stamps: Sequence[int]) -> tuple[int, float]:
         """Return the number of intervals longer than 1.5 median ones among all stamps [ns], and the longest [s]."""
@@ -205,29 +207,29 @@ class LiveStatistics:
         forward = steps[steps > 0]
         if not len(forward):
             return 0, 0.0
-        return int(np.sum(forward > GAP * np.median(forward))), float(forward.max())
+        return int(np.sum(forward > GAP_PERIODS * np.median(forward))), float(forward.max())
 
     def problems(self) -> list[str]:
         """Return what is wrong with the stream, one line each."""
-        found = []
+        texts = []
         if self.jumps_back:
-            found.append(f"the clock jumped back {self.jumps_back} times")
-        found += self._nan_problems()
+            texts.append(f"the clock jumped back {self.jumps_back} times")
+        texts += self._nan_problems()
         if self.without_effort:
-            found.append(f"{self.without_effort} of {self.count} joint states have no effort")
+            texts.append(f"{self.without_effort} of {self.count} joint states have no effort")
         if self.too_short:
-            found.append(f"{self.too_short} messages were too short for joint states and left out")
-        return found
+            texts.append(f"{self.too_short} messages were too short for joint states and left out")
+        return texts
 
     def _nan_problems(self) -> list[str]:
         """Return which values of which joints are NaN, and in how many messages: joints alike in one line."""
         alike: dict[tuple[str, int], list[str]] = {}
         for (field, joint), count in self._nan.items():
             alike.setdefault((field, count), []).append(joint)
-        found = []
+        problems = []
         for (field, count), joints in alike.items():
             line = f"{field} of {', '.join(joints)} is NaN in {count} of {self.count} joint states"
             if count == self.count:
                 line += f": the hardware has no {field} state interface for it, or the broadcaster does not claim it"
-            found.append(line)
-        return found
+            problems.append(line)
+        return problems

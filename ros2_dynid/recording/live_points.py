@@ -43,10 +43,10 @@ class LivePoints:
         self._shape: _PointPlaces | None = None
 
     def read(self, message: bytes) -> tuple[Array, Array, Array] | None:
-        """Return q, dq, ddq, shape (n,), or None for whatever is not a single whole point, stamped or not."""
+        """Return q, dq, ddq, shape (n,), or None unless the message is a single complete point."""
         shape = self._shape
         if shape is None or len(message) != shape.length or any(message[a:b] != text for a, b, text in shape.fixed):
-            shape = self._shape = _parsed(message, self._names)
+            shape = self._shape = _parse_layout(message, self._names)
         if shape is None:
             return None
         rows = np.ndarray((3, len(shape.order)), "<f8", message, shape.offset, (shape.stride, 8))[:, shape.order]
@@ -55,7 +55,7 @@ class LivePoints:
         return rows[0], rows[1], rows[2]
 
 
-def _parsed(message: bytes, names: tuple[str, ...]) -> _PointPlaces | None:
+def _parse_layout(message: bytes, names: tuple[str, ...]) -> _PointPlaces | None:
     """Read a message field by field; None if it is anything else than a single point of these joints."""
     try:
         reader = CdrReader(message)
@@ -64,8 +64,8 @@ def _parsed(message: bytes, names: tuple[str, ...]) -> _PointPlaces | None:
         fixed_from = AFTER_STAMP
         reader.skip(fixed_from - reader.position)
         reader.skip(reader.count(1))  # frame_id
-        found = [reader.string() for _ in range(reader.count(4))]
-        if sorted(found) != sorted(names) or reader.u32() != 1:
+        joint_names = [reader.string() for _ in range(reader.count(4))]
+        if sorted(joint_names) != sorted(names) or reader.u32() != 1:
             return None
         offsets, fixed = [], []
         for expected in (len(names), len(names), len(names), 0):  # positions, velocities, accelerations, effort
@@ -82,5 +82,5 @@ def _parsed(message: bytes, names: tuple[str, ...]) -> _PointPlaces | None:
         return None
     if not offsets:
         return None
-    order = np.array([found.index(name) for name in names], dtype=np.intp)
+    order = np.array([joint_names.index(name) for name in names], dtype=np.intp)
     return _PointPlaces(len(message), tuple(fixed), offsets[0], offsets[1] - offsets[0], order)

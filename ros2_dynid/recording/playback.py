@@ -1,4 +1,4 @@
-"""Playing a recording: its joint states as serialized messages, each when its time has come."""
+"""Play a recording: its joint states as serialized messages, each at its time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
 
 TICK = 0.01
-"""While it waits, a player says at least this often [s] what time it is in the recording."""
+"""While waiting, a player reports the recording's time at least this often [s]."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def recorded_messages(
     is made into JointStates.
     """
     path = Path(path)
-    messages = _raw(path, robot, topic) if is_bag(path) else None
+    messages = _raw_messages(path, robot, topic) if is_bag(path) else None
     if messages is None:
-        messages = _made(path, robot, topic)
+        messages = _encode_samples(path, robot, topic)
     first: int | None = None
     for message in messages:
         first = message.stamp if first is None else first
@@ -61,7 +61,7 @@ def recorded_messages(
             yield message
 
 
-def _raw(path: Path, robot: Robot | None, topic: str | None) -> Iterator[Message] | None:
+def _raw_messages(path: Path, robot: Robot | None, topic: str | None) -> Iterator[Message] | None:
     """Return the messages of a bag as they are, or None if they are not ROS 2's JointStates, one by one."""
     if not path.exists():
         raise InputError("there is no such file or folder", "check the path", str(path))
@@ -85,7 +85,7 @@ def _raw(path: Path, robot: Robot | None, topic: str | None) -> Iterator[Message
     return generate()
 
 
-def _made(path: Path, robot: Robot | None, topic: str | None) -> Iterator[Message]:
+def _encode_samples(path: Path, robot: Robot | None, topic: str | None) -> Iterator[Message]:
     for samples in iter_samples(path, robot, chunk=4096, reading=Reading(topic=topic)):
         stamps = samples.start_ns + np.round(samples.t * 1e9).astype(np.int64)
         arrays = samples.arrays()
@@ -102,7 +102,7 @@ def timed(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[tuple[int, Message | None]]:
-    """Yield (time in the recording [ns], message) when its time has come, and (time, None) while waiting.
+    """Yield (time in the recording [ns], message) at its time, and (time, None) while waiting.
 
     rate: 1 plays as recorded, 2 twice as fast. A player that is late does not wait, so that it keeps up.
     """

@@ -10,7 +10,7 @@ from ros2_dynid.model.robot import Array
 
 SEGMENT = 5.0
 """Length of the segments that a spectrum is averaged over [s]."""
-FEWEST = 64
+MIN_SAMPLES = 64
 """Samples of a segment at least."""
 
 
@@ -21,7 +21,7 @@ def power_spectrum(parts: Sequence[Array], rate: float) -> tuple[Array, Array]:
     left out, unless all are: then the longest sets the segment's length.
     """
     longest = max(len(part) for part in parts)
-    length = min(longest, max(FEWEST, int(SEGMENT * rate)))
+    length = min(longest, max(MIN_SAMPLES, int(SEGMENT * rate)))
     window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(length) / length)
     total, count = np.zeros((length // 2 + 1, parts[0].shape[1])), 0
     for part in parts:

@@ -1,4 +1,4 @@
-"""The one door for recordings: a bag, a CSV or an npz file becomes Samples in the robot's joint order."""
+"""Read any recording: a bag, a CSV or an npz file becomes Samples in the robot's joint order."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def read_samples(
     assert last is not None  # iter_samples raises rather than yield nothing
     t = growing.pop("t").array()
     arrays = {field: values.array(len(t)) for field, values in growing.items()}
-    known = {field: values for field, values in arrays.items() if field == "q" or not np.isnan(values).all()}
-    samples = replace(last.with_arrays(t, known), notes=tuple(notes))
+    measured = {field: values for field, values in arrays.items() if field == "q" or not np.isnan(values).all()}
+    samples = replace(last.with_arrays(t, measured), notes=tuple(notes))
     if in_order:
         samples = ordered(samples)
     return cut(samples, reading.start, reading.end)
@@ -85,10 +85,10 @@ def iter_samples(
     reading: Reading | None = None,
     notes: list[Note] | None = None,
 ) -> Iterator[Samples]:
-    """Yield a recording in order, some `chunk` samples at a time, for recordings larger than memory.
+    """Yield a recording as recorded, about `chunk` samples at a time, for recordings larger than memory.
 
-    Nothing is sorted or cut: streamed.py does that. Unknown values are NaN. What there is to note is appended to
-    `notes`, some of it only after the last samples.
+    streamed.py sorts and cuts. Unknown values are NaN. Remarks are appended to `notes`, some of them only after the
+    last samples.
     """
     reading = reading or Reading()
     count = 0
@@ -105,7 +105,7 @@ def iter_samples(
 def _as_stamped(
     path: Path | RemoteFile, robot: Robot | None, chunk: int, reading: Reading, notes: list[Note]
 ) -> Iterator[Samples]:
-    wanted = None if robot is None else robot.active_names
+    joint_names = None if robot is None else robot.active_names
     if reading.stamps not in ("auto", "header", "bag"):
         raise InputError(f"unknown kind of stamps {reading.stamps!r}", "choose auto, header or bag")
     if isinstance(path, Path):
@@ -113,13 +113,13 @@ def _as_stamped(
             raise InputError("there is no such file or folder", "check the path", str(path))
         if path.suffix.lower() in TABLES:
             for samples in iter_table(path, robot, reading, notes):
-                yield samples if wanted is None else in_order_of(samples, wanted)
+                yield samples if joint_names is None else in_order_of(samples, joint_names)
             return
         if not is_bag(path):
             what = f"the name ends in {path.suffix[:20]!r}" if path.suffix else "the name has no ending"
             raise InputError(what, "give a rosbag2 folder, .mcap, .db3, .bag, .csv or .npz file", str(path))
     units = replace(reading.units, time="s")  # the stamps of a bag have a unit of their own
-    bag = iter_bag(open_bag(path), wanted, chunk, reading, notes)
+    bag = iter_bag(open_bag(path), joint_names, chunk, reading, notes)
     if reading.torque_topic:
         torques = replace(reading, topic=reading.torque_topic)
         bag = with_torques(bag, iter_bag(open_bag(path), None, chunk, torques, []), str(path))
@@ -128,10 +128,10 @@ def _as_stamped(
 
 
 class Growing:
-    """An array that grows in its first axis without ever being held twice."""
+    """An array that grows in its first axis without a second copy in memory."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._array: Array | None = None
         self._length = 0
 

@@ -28,6 +28,6 @@ class Reading:
     torque_topic: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a rate that is none."""
+        """Refuse a rate that is not positive."""
         if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
             raise InputError(f"the rate is {self.rate} Hz", "give the samples a second, such as 1000 [Hz]")

@@ -1,4 +1,4 @@
-"""A file that is not on this machine, read in ranges: any object that gives bytes from an offset on will do."""
+"""A remote file, read in ranges through any object that returns bytes from an offset on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RemoteFile:
     """A remote file by name and size [bytes]; read(offset, count) returns its bytes, or raises OSError."""
 
     def __init__(self, name: str, size: int, read: Callable[[int, int], bytes]) -> None:
-        """Keep how it is read; nothing is read yet."""
+        """Keep the reading function; nothing is read yet."""
         self.name, self.size, self._read = name, size, read
         self.received = 0
         self.failed: OSError | None = None
@@ -33,7 +33,7 @@ class RemoteFile:
         return io.BufferedReader(_Ranges(self), RANGE)
 
     def range(self, offset: int, count: int) -> bytes:
-        """Return bytes; an error is kept, since a reader of bags takes one for the end of a damaged file."""
+        """Return bytes; keep an error for `check`, since bag readers take it for the end of a damaged file."""
         try:
             data = self._read(offset, count)
         except OSError as error:
@@ -46,7 +46,7 @@ class RemoteFile:
         return data
 
     def check(self) -> None:
-        """Refuse what was read if part of it did not arrive."""
+        """Raise if part of the file could not be read."""
         if self.failed is not None:
             what = f"it could not be read to its end ({str(self.failed)[:200]})"
             raise InputError(what, "check the connection and run it again", self.name)

@@ -1,4 +1,4 @@
-"""Samples: what a recording holds, as arrays in the robot's joint order, and how they are cut and put in order."""
+"""Samples of a recording as arrays in the robot's joint order; cutting and sorting them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ros2_dynid.notes import Note, repaired
 
 FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature", "tau_f", "tau_l")
 """The signals of a joint: position [rad or m], its two derivatives, effort [N.m or N], commanded position, temperature
-of its drive [deg C], effort that the controller adds to its own, torque of a sensor at its link."""
+of its drive [deg C], feedforward effort of the controller, torque of a sensor at its link.
+"""
 SUFFIXES = {
     "q": "position",
     "dq": "velocity",
@@ -34,10 +35,10 @@ CLOCK_RESET = 1.0
 class Samples:
     """N samples of n joints: t (N,) [s]; the other signals (N, n) in SI units, radians and deg C.
 
-    q_r: the positions that were commanded; tau_f: effort that the controller added to what it makes of the errors;
-    tau_l: torques of sensors at the links, where there are efforts beside them. All but q are None where the
-    recording has none; single unknown values are NaN. `start_ns` is the stamp [ns] that
-    belongs to t = 0. `notes` says in one line each what the reader did or doubts.
+    q_r: the positions that were commanded; tau_f: feedforward effort of the controller; tau_l: link-side torque
+    sensors, where the recording has motor efforts too. All but q are None if not recorded; single unknown values are
+    NaN. `start_ns` is the stamp [ns] that belongs to t = 0. `notes` says in one line each what the reader did or
+    doubts.
     """
 
     t: Array
@@ -69,9 +70,9 @@ class Samples:
         return len(self.t)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the signals there are, by field."""
-        found = {field: getattr(self, field) for field in FIELDS}
-        return {field: array for field, array in found.items() if array is not None}
+        """Return the recorded signals by field."""
+        signals = {field: getattr(self, field) for field in FIELDS}
+        return {field: array for field, array in signals.items() if array is not None}
 
     def with_arrays(self, t: Array, arrays: Mapping[str, Array], joint_names: Sequence[str] | None = None) -> Samples:
         """Return samples of the same source with other times and signals."""
@@ -118,7 +119,7 @@ def cut(samples: Samples, start: float | None = None, end: float | None = None) 
 
 
 def ordered(samples: Samples) -> Samples:
-    """Return the samples with times that strictly increase, and say in the notes what that took.
+    """Return the samples with strictly increasing times; notes tell what was dropped or moved.
 
     Samples without a time are dropped; late ones are sorted in; of several with one stamp the first is kept. Where
     the clock was set back, only the longest stretch between such steps is kept, since sorting would interleave them.
@@ -150,7 +151,7 @@ def ordered(samples: Samples) -> Samples:
 
 
 def samples_of(t: Array, names: Sequence[str], arrays: Mapping[str, Array], source: str) -> Samples:
-    """Return samples with the arrays there are, by field; q must be among them."""
+    """Return samples from arrays by field; q is required."""
     dq, ddq, tau, q_r, warmth, tau_f, tau_l = (arrays.get(field) for field in FIELDS[1:])
     more = Samples(t, tuple(names), arrays["q"], dq, ddq, tau, source, q_r=q_r, temperature=warmth, tau_f=tau_f)
     return replace(more, tau_l=tau_l)
@@ -165,7 +166,7 @@ def longest_stretch(t: Array) -> tuple[slice, int]:
 
 
 def in_order_of(samples: Samples, names: Sequence[str]) -> Samples:
-    """Return the samples with the joints named, in that order; further joints are left out."""
+    """Return the samples of the named joints, in that order."""
     if tuple(names) == samples.joint_names:
         return samples
     columns = [column_of(name, samples.joint_names, samples.source) for name in names]
@@ -173,7 +174,7 @@ def in_order_of(samples: Samples, names: Sequence[str]) -> Samples:
 
 
 def column_of(name: str, names: Sequence[str], source: str) -> int:
-    """Return the column of a joint, or say which ones there are."""
+    """Return the column of a joint, or raise InputError that lists the joints."""
     try:
         return list(names).index(name)
     except ValueError:
@@ -182,14 +183,16 @@ def column_of(name: str, names: Sequence[str], source: str) -> int:
 
 def missing_joint(missing: Sequence[str], names: Sequence[str], source: str) -> InputError:
     """Return the error for joints of the robot that the recording lacks."""
-    there = shortened(names)
-    what = f"joint {missing[0]!r} of the robot is not in the recording, which has {there or 'no joints'}"
+    available = shortened(names)
+    what = f"joint {missing[0]!r} of the robot is not in the recording, which has {available or 'no joints'}"
     if len(missing) > 1:
-        what = f"{len(missing)} joints of the robot, {missing[0]!r} first, are not in the recording, which has {there}"
+        what = (
+            f"{len(missing)} joints of the robot, {missing[0]!r} first, are not in the recording, which has {available}"
+        )
     return InputError(what, "use the robot that was recorded, choose another topic, or hold the joint", source)
 
 
-def shortened(names: Sequence[str], most: int = 12) -> str:
-    """Return the names in one line, cut after `most`."""
-    shown = ", ".join(str(name)[:60] for name in names[:most])
-    return shown + (f", ... ({len(names)} in all)" if len(names) > most else "")
+def shortened(names: Sequence[str], max_names: int = 12) -> str:
+    """Return at most `max_names` names in one line."""
+    text = ", ".join(str(name)[:60] for name in names[:max_names])
+    return text + (f", ... ({len(names)} in all)" if len(names) > max_names else "")

@@ -1,4 +1,4 @@
-"""Samples out: CSV, npz or a rosbag2 MCAP bag, whole or not at all, and never over something else."""
+"""Write samples as CSV, npz or a rosbag2 MCAP bag, atomically, and never over another file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def save_pieces(
 
 
 def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
-    """Refuse, before the work, a target that cannot be written or that exists already."""
+    """Refuse early a target that cannot be written or that exists already."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in _FOREIGN:
@@ -76,7 +76,7 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> Path:
 
 
 def _counted(outline: Outline, pieces: Iterable[Samples]) -> Iterator[Samples]:
-    """Yield at most _ROWS samples at a time, and make sure that they are as many as were announced."""
+    """Yield at most _ROWS samples at a time, and check their total number."""
     count = 0
     for piece in pieces:
         for begin in range(0, len(piece), _ROWS):
@@ -142,7 +142,7 @@ def _write_bag(outline: Outline, pieces: Iterable[Samples], path: Path, overwrit
 
 
 def _place_folder(new: Path, path: Path, aside: Path) -> None:
-    """Give a finished bag its name; one that is to be overwritten goes aside, into the folder that is deleted."""
+    """Rename a finished bag to its target; a bag that is overwritten moves into the folder that is deleted."""
     if path.exists():
         if not path.is_dir() or any(not _belongs_to_a_bag(item) for item in path.iterdir()):
             what = "this is not a bag, or there is more in the folder than a bag"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag.writer import BagWriter, WriteError
-from ros2_dynid.recording.live import STAMPED, LiveStatistics, stamp_ns
+from ros2_dynid.recording.live import MIN_MESSAGE_BYTES, LiveStatistics, stamp_ns
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Session:
         self._lock = threading.Lock()
         self.statistics = LiveStatistics()
         self.failure: WriteError | None = None
-        self._told = True
+        self._failure_reported = True
 
     @property
     def path(self) -> Path | None:
@@ -53,9 +53,9 @@ class Session:
         return len(self._buffer)
 
     def take(self, message: bytes, received_ns: int) -> None:
-        """Take a message; a disk that is full ends the bag, keeps what is in it, and is told in `failure`."""
+        """Add a message; a full disk ends the bag, keeps its messages, and sets `failure`."""
         with self._lock:
-            if len(message) < STAMPED:
+            if len(message) < MIN_MESSAGE_BYTES:
                 self.statistics.take(message)
                 return
             self._buffer.append((received_ns, message))
@@ -67,7 +67,7 @@ class Session:
                 self._fail(error)
 
     def begin(self, path: Path, since_ns: int) -> None:
-        """Begin a bag with what the buffer received since `since_ns`; its beginning is on the disk on return."""
+        """Start a bag with the buffered messages since `since_ns`; they are on disk on return."""
         with self._lock:
             if self._writer is not None:
                 raise InputError(f"already recording into {self._writer.path}", "stop that first")
@@ -80,7 +80,7 @@ class Session:
             self._writer = writer
 
     def end(self) -> Summary:
-        """Close the bag and say what is in it."""
+        """Close the bag and return its summary."""
         with self._lock:
             writer, self._writer = self._writer, None
         if writer is None:
@@ -101,19 +101,19 @@ class Session:
     def save(self, path: Path) -> int:
         """Write the ring buffer into a bag of its own and return the number of messages."""
         with self._lock:
-            held = list(self._buffer)
-        if not held:
+            buffered = list(self._buffer)
+        if not buffered:
             raise InputError("nothing is buffered", "check the topic joint_states and the parameter buffer_seconds")
         with BagWriter(path) as writer:
             channel = writer.add_topic(self._topic)
-            for received, message in held:
+            for received, message in buffered:
                 writer.write(channel, message, received)
-        return len(held)
+        return len(buffered)
 
     def poll(self) -> WriteError | None:
-        """Bring what waits to the disk: to be called now and then, for when messages stop coming.
+        """Flush to disk; call it regularly, for when messages stop coming.
 
-        A bag that could not be written on since the last call is returned, once.
+        Return the writing error since the last call, once.
         """
         with self._lock:
             if self._writer is not None:
@@ -121,11 +121,11 @@ class Session:
                     self._writer.poll()
                 except WriteError as error:
                     self._fail(error)
-            news, self._told = None if self._told else self.failure, True
+            news, self._failure_reported = None if self._failure_reported else self.failure, True
         return news
 
     def _fail(self, error: WriteError) -> None:
-        self.failure, self._writer, self._told = error, None, False
+        self.failure, self._writer, self._failure_reported = error, None, False
 
     def _write(self, writer: BagWriter, message: bytes, received_ns: int) -> None:
         writer.write(self._channel, message, received_ns)

@@ -1,4 +1,4 @@
-"""Torques at the links that a bag has on a topic of their own: joint states whose efforts they are."""
+"""Link-side torques on a topic of their own: joint states whose efforts are these torques."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.samples import Samples, shortened
 
-LONGEST = 0.1
-"""Between torques further apart than this [s] nothing is interpolated."""
+MAX_GAP_S = 0.1
+"""Longest gap between torques that is interpolated [s]."""
 
 
 def with_torques(pieces: Iterator[Samples], torques: Iterator[Samples], source: str) -> Iterator[Samples]:
     """Yield the pieces with tau_l: the efforts of `torques` at the pieces' times, NaN for joints and times without."""
     waiting: list[tuple[Array, Samples]] = []
-    found = False
+    has_torques = False
     for piece in pieces:
         last = float(piece.t[-1]) if len(piece) else -np.inf
         while not waiting or waiting[-1][0][-1] < last:
@@ -29,30 +29,30 @@ def with_torques(pieces: Iterator[Samples], torques: Iterator[Samples], source: 
                 waiting.append((more.t + 1e-9 * (more.start_ns - piece.start_ns), more))
         tau_l = np.full(piece.q.shape, np.nan)
         for k, name in enumerate(piece.joint_names):
-            known = [
+            columns = [
                 (t, s.tau[:, s.joint_names.index(name)])
                 for t, s in waiting
                 if s.tau is not None and name in s.joint_names
             ]
-            if known:
-                tau_l[:, k] = _at(piece.t, *(np.concatenate(x) for x in zip(*known, strict=True)))
-                found = True
+            if columns:
+                tau_l[:, k] = _interpolate(piece.t, *(np.concatenate(x) for x in zip(*columns, strict=True)))
+                has_torques = True
         yield replace(piece, tau_l=tau_l)
         while len(waiting) > 2 and waiting[1][0][-1] < last - 1.0:
             waiting.pop(0)
-    if not found:
+    if not has_torques:
         names = {name for _, s in waiting for name in s.joint_names}
         what = f"the torque topic has no efforts of the robot's joints, only of {shortened(sorted(names)) or 'none'}"
         raise InputError(what, "name the topic whose joint states have the torques of the sensors as efforts", source)
 
 
-def _at(t: Array, known: Array, values: Array) -> Array:
+def _interpolate(t: Array, known_times: Array, values: Array) -> Array:
     """Return values, known at other times, at times t: linear between them, NaN outside and across long pauses."""
     good = np.isfinite(values)
-    order = np.argsort(known[good], kind="stable")
-    x, y = known[good][order], values[good][order]
+    order = np.argsort(known_times[good], kind="stable")
+    x, y = known_times[good][order], values[good][order]
     if len(x) < 2:
         return np.full(len(t), np.nan)
     after = np.clip(np.searchsorted(x, t), 1, len(x) - 1)
-    far = (x[after] - x[after - 1] > LONGEST) | (t < x[0]) | (t > x[-1])
-    return np.where(far, np.nan, np.interp(t, x, y))
+    outside = (x[after] - x[after - 1] > MAX_GAP_S) | (t < x[0]) | (t > x[-1])
+    return np.where(outside, np.nan, np.interp(t, x, y))

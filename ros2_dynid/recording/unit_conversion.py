@@ -1,4 +1,4 @@
-"""Samples in other units become SI."""
+"""Convert samples to SI units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
-    """Return samples given in other units in SI; which joints are prismatic only the robot knows."""
+    """Return the samples in SI units; the robot tells which joints are prismatic."""
     time, angle, length, effort = (
         table[getattr(units, name)]
         for name, table in zip(("time", "angle", "length", "effort"), Units.tables(), strict=True)

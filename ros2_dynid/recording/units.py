@@ -1,4 +1,4 @@
-"""Units of tables, and their size in SI."""
+"""Units of tables, and their factors to SI."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Units:
     effort: str = "N.m"
 
     def __post_init__(self) -> None:
-        """Refuse units that are not known."""
-        for name, known in zip(("time", "angle", "length", "effort"), self.tables(), strict=True):
-            if getattr(self, name) not in known:
-                raise InputError(f"unknown {name} unit {getattr(self, name)!r}", f"choose from {', '.join(known)}")
+        """Refuse unknown units."""
+        for name, units in zip(("time", "angle", "length", "effort"), self.tables(), strict=True):
+            if getattr(self, name) not in units:
+                raise InputError(f"unknown {name} unit {getattr(self, name)!r}", f"choose from {', '.join(units)}")
 
     @staticmethod
     def tables() -> tuple[Mapping[str, float], ...]:

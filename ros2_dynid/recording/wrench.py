@@ -49,12 +49,12 @@ def read_wrenches(path: str | Path, topic: str, start_ns: int, reading: Reading 
     """
     reading, path = reading or Reading(), Path(path)
     if path.suffix.lower() in TABLES:
-        t, w = _npz(path, topic, reading) if path.suffix.lower() == ".npz" else _csv(path, topic, reading)
+        t, w = _read_npz(path, topic, reading) if path.suffix.lower() == ".npz" else _read_csv(path, topic, reading)
         t = t * TIME_UNITS[reading.units.time] - start_ns / 1e9
         t = t if reading.rate is None else np.arange(len(t)) / reading.rate
         frame = ""
     else:
-        t, w, frame = _bag(open_bag(path), topic, start_ns, reading.stamps)
+        t, w, frame = _read_bag(open_bag(path), topic, start_ns, reading.stamps)
     good = np.isfinite(t) & np.isfinite(w).all(axis=1)
     good &= (t >= (-np.inf if reading.start is None else reading.start)) & (
         t <= (np.inf if reading.end is None else reading.end)
@@ -66,15 +66,15 @@ def read_wrenches(path: str | Path, topic: str, start_ns: int, reading: Reading 
     return Wrenches(t, w[first], frame)
 
 
-def _bag(bag: Bag, topic: str, start_ns: int, stamps: str) -> tuple[Array, Array, str]:
+def _read_bag(bag: Bag, topic: str, start_ns: int, stamps: str) -> tuple[Array, Array, str]:
     channels = [
         (file, channel) for file in bag.files for channel in file.channels if channel.topic in (topic, "/" + topic)
     ]
     wrong = [channel for _, channel in channels if channel.type != WRENCH or channel.encoding not in ("cdr", "ros1")]
     if not channels or wrong:
-        there = dict.fromkeys(c.topic for file in bag.files for c in file.channels if c.type == WRENCH)
+        available = dict.fromkeys(c.topic for file in bag.files for c in file.channels if c.type == WRENCH)
         what = f"topic {topic} has type {wrong[0].type[:80]}" if wrong else f"the bag has no topic {topic!r}"
-        hint = f"choose a topic of type {WRENCH}: {', '.join(there) or 'there is none'}"
+        hint = f"choose a topic of type {WRENCH}: {', '.join(available) or 'there is none'}"
         raise InputError(what, hint, str(bag.path))
     header, logged, values, frame, failed = [], [], [], "", 0
     for file, channel in channels:
@@ -91,9 +91,9 @@ def _bag(bag: Bag, topic: str, start_ns: int, stamps: str) -> tuple[Array, Array
     if not values:
         raise InputError(f"no wrench on {topic} can be read ({failed} damaged)", "record the sensor", str(bag.path))
     by_header = stamps == "header" or (stamps == "auto" and any(header))
-    chosen = np.array(header if by_header else logged, dtype=np.int64)
-    known = (chosen != 0) | (np.median(chosen) <= EPOCH_LIKE)
-    return (chosen[known] - start_ns) / 1e9, np.array(values)[known], frame
+    times_ns = np.array(header if by_header else logged, dtype=np.int64)
+    valid = (times_ns != 0) | (np.median(times_ns) <= EPOCH_LIKE)
+    return (times_ns[valid] - start_ns) / 1e9, np.array(values)[valid], frame
 
 
 def _message(data: bytes, channel: Channel) -> tuple[int, str, list[float]]:
@@ -111,13 +111,13 @@ def _message(data: bytes, channel: Channel) -> tuple[int, str, list[float]]:
     return seconds * 1_000_000_000 + nanoseconds, frame, np.frombuffer(data, reader.byte_order + "f8", 6, at).tolist()
 
 
-def _time(reading: Reading, there: Sequence[str], *names: str) -> str:
-    """Return what the times are called, as the tables of joints have it: mapped, or by one of these names."""
+def _time(reading: Reading, available: Sequence[str], *names: str) -> str:
+    """Return the name of the time column: mapped, or one of these names."""
     columns = reading.columns or {}
-    return [*(columns[x] for x in names if x in columns), *(x for x in names if x in there), names[0]][0]
+    return [*(columns[x] for x in names if x in columns), *(x for x in names if x in available), names[0]][0]
 
 
-def _npz(path: Path, name: str, reading: Reading) -> tuple[Array, Array]:
+def _read_npz(path: Path, name: str, reading: Reading) -> tuple[Array, Array]:
     try:
         with np.load(path, allow_pickle=False) as data:
             time = _time(reading, data.files, "t", "time")
@@ -133,7 +133,7 @@ def _npz(path: Path, name: str, reading: Reading) -> tuple[Array, Array]:
     return t, w
 
 
-def _csv(path: Path, prefix: str, reading: Reading) -> tuple[Array, Array]:
+def _read_csv(path: Path, prefix: str, reading: Reading) -> tuple[Array, Array]:
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         sample = stream.readline()
         delimiter = max(",;\t", key=sample.count)
@@ -145,8 +145,8 @@ def _csv(path: Path, prefix: str, reading: Reading) -> tuple[Array, Array]:
             ([f"{prefix}.{x}" for x in form] for form in (AXES, SHORT) if f"{prefix}.{form[0]}" in header), None
         )
         if names is None or time not in header or any(name not in header for name in names):
-            wanted = f"{time}, {prefix}.{AXES[0]} ... {prefix}.{AXES[-1]}"
-            raise InputError(f"not all wrench columns are there: {wanted}", "name their prefix", str(path))
+            expected = f"{time}, {prefix}.{AXES[0]} ... {prefix}.{AXES[-1]}"
+            raise InputError(f"not all wrench columns are there: {expected}", "name their prefix", str(path))
         places = [header.index(name) for name in (time, *names)]
         table = np.array(list(_numbers(rows, places)))
     return (table[:, 0], table[:, 1:]) if len(table) else (np.zeros(0), np.zeros((0, 6)))

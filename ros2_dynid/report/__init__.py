@@ -1,4 +1,4 @@
-"""What a person sees of an identification: one HTML page, figures for papers, and tables.
+"""Reports of an identification: one HTML page, figures for papers, and tables.
 
 `build` writes them; `page` is the HTML, `page_data` what it shows, `figures` and `tables` are for papers, `compare`
 finds what changed between models.

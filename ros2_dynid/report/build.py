@@ -37,7 +37,7 @@ def write_report(
 ) -> Path:
     """Write folder/report.html from its model.yaml and data.npz, with tables and figures beside it; return its path.
 
-    trials: what the model was tried on, sections of names and texts by heading.
+    trials: results of tests of the model, sections of names and texts by heading.
     """
     model = load_model(model_path(folder))
     check_digests(folder, _digests(model), MODEL)
@@ -90,7 +90,7 @@ def write_page(
 
 
 def _laws_tried(model: IdentifiedModel) -> list[tuple[str, str]]:
-    """Return, by joint, each law tried, what it gained on data left out, and whether it was taken."""
+    """Return, by joint, each friction law tried, its gain on held-out data, and whether it was selected."""
     tried = model.obtained.get("friction_tried")
     rows = []
     for trial in tried if isinstance(tried, list) else []:
@@ -157,16 +157,16 @@ def model_path(folder: Path) -> Path:
 
 
 def verdict_of(model: IdentifiedModel) -> list[tuple[str, str]]:
-    """Return the verdict as (level, sentence); where the model carries none, what its errors say."""
+    """Return the verdict as (level, sentence); a model without one is judged by its errors."""
     stored = model.obtained.get("verdict")
     if isinstance(stored, list) and stored:
         remarks = [item for item in stored if isinstance(item, Mapping)]
         return [(LEVELS.get(str(item.get("level")), "warn"), str(item.get("text", ""))) for item in remarks]
-    shown = model.validation or model.fit
+    errors = model.validation or model.fit
     which = "on data that were not used in the fit" if model.validation else "on the fitted data; it was not validated"
-    if "all" not in shown:
+    if "all" not in errors:
         return [("warn", "The model file says nothing about its errors.")]
-    total = shown["all"].relative
+    total = errors["all"].relative
     level = "good" if total < 0.05 and model.validation else "warn" if total < 0.15 else "bad"
     return [(level, f"The model predicts the torque with an error of {100 * total:.1f} % {which}.")]
 
@@ -210,6 +210,6 @@ def _text(value: object) -> str:
 
 
 def _label(folder: Path, folders: Sequence[Path]) -> str:
-    """Return the folder's name, or as much of its path as tells it from the others."""
+    """Return the folder's name, or the shortest part of its path that is unique."""
     same = sum(other.resolve().name == folder.resolve().name for other in folders)
     return folder.resolve().name if same == 1 else str(folder)

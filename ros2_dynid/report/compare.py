@@ -13,7 +13,7 @@ from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.model.parameters import unit_of
 
 SIGNIFICANCE = 0.01
-"""Chance of calling anything changed when nothing did, for all parameters of one comparison together."""
+"""Probability of a false alarm over all parameters of one comparison."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def compare(models: Mapping[str, IdentifiedModel], significance: float = SIGNIFI
     """Return every base parameter side by side, with z = (v_k - v_0) / sqrt(std_k^2 + std_0^2) against the first.
 
     A change is significant where |z| exceeds the normal quantile of significance / number of parameters (Bonferroni),
-    so that a table of sixty parameters does not cry wolf.
+    so that a table of sixty parameters gives no false alarms.
     """
     if len(models) < 2:
         raise InputError("there is only one model", "name at least two folders to compare")

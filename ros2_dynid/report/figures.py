@@ -44,11 +44,11 @@ def write_figures(folder: Path, data: PageData) -> list[Path]:
 
 
 def drawings_of(data: PageData) -> list[Drawing]:
-    """Return what is to be drawn of the page's data."""
+    """Return the drawings of the page's data."""
     drawings = [
-        Drawing(f"torque_{key}_joint{j}", partial(torque_figure, found.t, joint))
-        for key, found in data.torque.items()
-        for j, joint in enumerate(found.joints, start=1)
+        Drawing(f"torque_{key}_joint{j}", partial(torque_figure, torque_set.t, joint))
+        for key, torque_set in data.torque.items()
+        for j, joint in enumerate(torque_set.joints, start=1)
     ]
     drawings += [
         Drawing(f"friction_joint{j}", partial(friction_figure, joint)) for j, joint in enumerate(data.friction, start=1)
@@ -131,7 +131,7 @@ def friction_figure(joint: FrictionPicture) -> Figure:
 
 
 def friction_load_figure(joint: FrictionPicture) -> Figure:
-    """Return a joint's friction against its motion over the load on its gear."""
+    """Return a joint's friction over the load on its gear."""
     figure, (axes,) = _new(4, 3)
     against = [y if x > 0 else -y for x, y in zip(_floats(joint.x), _floats(joint.y), strict=True)]
     axes.plot(_floats(joint.load), against, ".", ms=2, color=COLOURS["measured"])
@@ -141,7 +141,7 @@ def friction_load_figure(joint: FrictionPicture) -> Figure:
 
 
 def position_figure(joint: FrictionPicture) -> Figure:
-    """Return what the model leaves of a joint's torque over its position: gears show as waves."""
+    """Return a joint's residual torque over its position: gear errors show as waves."""
     figure, (axes,) = _new(4, 3)
     axes.plot(_floats(joint.position), _floats(joint.residual), ".", ms=2, color="tab:purple")
     axes.set_title(_plain(joint.name), y=1.0)
@@ -150,7 +150,7 @@ def position_figure(joint: FrictionPicture) -> Figure:
 
 
 def temperature_figure(joint: FrictionPicture) -> Figure:
-    """Return a joint's friction against its motion, and what the model leaves of it, over its drive's temperature."""
+    """Return a joint's friction and the model's residual over the drive's temperature."""
     figure, (above, below) = _new(4, 4, (2, 1))
     signs = [1.0 if x > 0 else -1.0 for x in _floats(joint.x)]
     against, left = (

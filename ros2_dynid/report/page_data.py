@@ -60,7 +60,7 @@ class Histogram:
 class TorqueCurves:
     """A joint's measured, predicted and a priori effort in `unit`, with rms and histogram of the residual.
 
-    lower, upper: band about the prediction that is to hold 95 % of the measurements.
+    lower, upper: 95 % band about the prediction.
     """
 
     name: str
@@ -111,9 +111,9 @@ class LineData:
 class FrictionPicture:
     """A joint's friction over its speed: measured dots x, y and the identified curve, with its 95 % band (half width).
 
-    load: torque that the gear carries at each dot; light, heavy: the curve at the 10 and 90 % quantiles of the load,
-    None for a law that does not depend on it. position, residual: of the same dots, measured less the whole model.
-    temperature: of the drive at the dots [deg C], empty where it was not recorded.
+    load: gear torque at each dot; light, heavy: the curve at the 10 and 90 % quantiles of the load, None for a law that
+    does not depend on it. position, residual: of the same dots; residual: measured minus the whole model. temperature:
+    of the drive at the dots [deg C], empty where it was not recorded.
     """
 
     name: str
@@ -134,7 +134,9 @@ class FrictionPicture:
 
 @dataclass(frozen=True)
 class ConsistencyRow:
-    """A link with a set of parameters: mass, smallest eigenvalues of central and pseudo-inertia, can it exist?"""
+    """A link with a set of parameters: mass, smallest eigenvalues of central and pseudo-inertia, and whether it is
+    physically consistent.
+    """
 
     link: str
     set: str
@@ -169,7 +171,7 @@ class ComparisonData:
 def base_rows(model: IdentifiedModel) -> list[BaseTableRow]:
     """Return the base parameters as the tables show them, relative deviation in percent, with the a priori value."""
     prior = model.robot.parameters
-    known = any(prior.values())
+    has_prior = any(prior.values())
     rows = []
     for k, row in enumerate(model.table()):
         percent = None if row.relative_std is None else 100 * row.relative_std
@@ -182,7 +184,7 @@ def base_rows(model: IdentifiedModel) -> list[BaseTableRow]:
                 expression=row.expression,
                 percent=percent,
                 served=None if model.serve == BASE else row.served,
-                prior=sum(c * prior.get(name, 0.0) for name, c in model.terms[k].items()) if known else None,
+                prior=sum(c * prior.get(name, 0.0) for name, c in model.terms[k].items()) if has_prior else None,
                 essential=None if model.essential is None else ("yes" if row.name in model.essential else "no"),
             )
         )
@@ -191,8 +193,8 @@ def base_rows(model: IdentifiedModel) -> list[BaseTableRow]:
 
 def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[str, TorqueSet]:
     """Return measured, predicted and a priori torque by data set and joint, with residual rms and histogram."""
-    known = any(model.robot.parameters.values())
-    found: dict[str, TorqueSet] = {}
+    has_prior = any(model.robot.parameters.values())
+    torque_sets_by_key: dict[str, TorqueSet] = {}
     for name, rows in sets.items():
         joints = []
         width = spread_of(model).width * torque_std(model, rows.q, rows.dq, rows.ddq, measured=True)
@@ -208,27 +210,27 @@ def torque_sets(model: IdentifiedModel, sets: Mapping[str, TorqueData]) -> dict[
                     unit=effort_unit(joint.sigma),
                     measured=rounded(rows.tau[:, j]),
                     predicted=rounded(rows.predicted[:, j]),
-                    prior=rounded(rows.prior[:, j]) if known else None,
+                    prior=rounded(rows.prior[:, j]) if has_prior else None,
                     rms=rms,
                     histogram=Histogram(rounded(edges), counts.tolist(), rms or None),
                     lower=rounded(rows.predicted[:, j] - width[:, j]),
                     upper=rounded(rows.predicted[:, j] + width[:, j]),
                 )
             )
-        found[name] = TorqueSet(TITLES.get(name, name), rounded(rows.t - rows.t[0], 7), joints)
-    return found
+        torque_sets_by_key[name] = TorqueSet(TITLES.get(name, name), rounded(rows.t - rows.t[0], 7), joints)
+    return torque_sets_by_key
 
 
 def coverage(robot: Robot, rows: TorqueData) -> list[CoverageRow]:
     """Return how much of each joint's range and limits the motion used; shares in percent, None without a limit."""
-    found = []
+    coverage_rows = []
     for j, joint in enumerate(active(robot)):
         limits = joint.limits
         span = limits.upper - limits.lower
         low, high = float(rows.q[:, j].min()), float(rows.q[:, j].max())
         speed, acceleration = float(np.abs(rows.dq[:, j]).max()), float(np.abs(rows.ddq[:, j]).max())
         effort = float(np.nanmax(np.abs(rows.tau[:, j]), initial=0.0))
-        found.append(
+        coverage_rows.append(
             CoverageRow(
                 joint=joint.name,
                 from_=low,
@@ -242,23 +244,24 @@ def coverage(robot: Robot, rows: TorqueData) -> list[CoverageRow]:
                 unit="m, s, N" if joint.sigma == PRISMATIC else "rad, s, N.m",
             )
         )
-    return found
+    return coverage_rows
 
 
 def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[FrictionPicture]:
-    """Return, by joint, the measured torque less all but its own friction over its speed, and the friction curve.
+    """Return, by joint, the measured friction torque over speed (all else subtracted), and the friction curve.
 
-    Terms that grow with the load are drawn at the joint's median load, those of the temperature at their T0."""
+    Terms that grow with the load are drawn at the joint's median load, those of the temperature at their T0.
+    """
     robot = model.robot
     names = standard_names(robot)
     value = dict(zip(names, model.chi, strict=True))
     own = [split_name(name)[0] in ("Fv", "Fc", "off") for name in names]
     motion = rows.q, rows.dq, rows.ddq
     rest = rows.tau - inverse_dynamics(replace(robot, friction=()), np.where(own, 0.0, model.chi), *motion)
-    carried = np.abs(inverse_dynamics(*frictionless(robot, model.chi), *motion))
-    light, load, heavy = np.quantile(carried, (0.1, 0.5, 0.9), axis=0)
+    load_torque = np.abs(inverse_dynamics(*frictionless(robot, model.chi), *motion))
+    light, load, heavy = np.quantile(load_torque, (0.1, 0.5, 0.9), axis=0)
     residual = rows.tau - rows.predicted
-    found = []
+    pictures = []
     for j, joint in zip(robot.active, active(robot), strict=True):
         k = robot.active.index(j)
         pick = np.flatnonzero(np.isfinite(rest[:, k]))
@@ -269,7 +272,7 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
         plain = value[f"Fv{j}"] * x + value[f"Fc{j}"] * np.sign(x) + value[f"off{j}"]
         curves = [plain + _of_terms(terms, x, level[k]) for level in (light, load, heavy)]
         loaded = any(term.kind in (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS) for term in terms)
-        found.append(
+        pictures.append(
             FrictionPicture(
                 name=joint.name,
                 unit=effort_unit(joint.sigma),
@@ -278,7 +281,7 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
                 y=rounded(rest[pick, k]),
                 curve=LineData(rounded(x), rounded(curves[1])),
                 band=rounded(2.0 * _friction_std(model, j, terms, x, float(load[k]))),
-                load=rounded(carried[pick, k]),
+                load=rounded(load_torque[pick, k]),
                 light=LineData(rounded(x), rounded(curves[0])) if loaded else None,
                 heavy=LineData(rounded(x), rounded(curves[2])) if loaded else None,
                 position=rounded(rows.q[pick, k]),
@@ -287,22 +290,22 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
                 temperature=rounded(warmth) if np.any(np.isfinite(warmth := rows.temperature[pick, k])) else [],
             )
         )
-    return found
+    return pictures
 
 
 def _of_terms(terms: Sequence[FrictionTerm], v: Array, load: float) -> Array:
-    """Return the torque of a joint's further terms at speeds v, any shape, for gears that carry `load`."""
+    """Return the torque of a joint's further terms at speeds v, any shape, at the gear torque `load`."""
     columns = [term.coefficient * term_column(term, v, np.sign(v), np.full_like(v, load)) for term in terms]
     return np.asarray(np.sum([np.zeros_like(v), *columns], axis=0))
 
 
 def _friction_std(model: IdentifiedModel, joint: int, terms: Sequence[FrictionTerm], v: Array, load: float) -> Array:
-    """Return the standard deviation of a joint's friction at speeds v, shape (N,), of what is known of it."""
+    """Return the standard deviation of a joint's friction at speeds v, shape (N,), from the identified coefficients."""
     columns = {f"Fv{joint}": v, f"Fc{joint}": np.sign(v), f"off{joint}": np.ones_like(v)}
     place = {leader: k for k, leader in enumerate(model.leaders)}
-    known = [name for name in columns if name in place and np.isfinite(model.std[place[name]])]
-    at = [place[name] for name in known]
-    g = np.array([columns[name] for name in known]).reshape(len(known), len(v))
+    identified = [name for name in columns if name in place and np.isfinite(model.std[place[name]])]
+    at = [place[name] for name in identified]
+    g = np.array([columns[name] for name in identified]).reshape(len(identified), len(v))
     variance = np.einsum("iv,ij,jv->v", g, model.covariance[np.ix_(at, at)], g)
     for term in terms:
         column = term_column(term, v, np.sign(v), np.full_like(v, load))
@@ -328,18 +331,18 @@ def share(part: float, whole: float) -> float | None:
 def rounded(values: Array, digits: int = DIGITS) -> Numbers:
     """Return values for JSON with few digits; None where a value is not finite."""
     x = np.asarray(values, dtype=float)
-    known = np.isfinite(x)
-    x = np.where(known, x, 0.0)
+    finite = np.isfinite(x)
+    x = np.where(finite, x, 0.0)
     # Whole numbers and powers of ten are exact: their quotient or product is the float nearest to the decimal.
     places = digits - 1 - np.floor(np.log10(np.maximum(np.abs(x), 1e-300))).astype(int)
     fine, coarse = 10.0 ** np.clip(places, 0, 22), 10.0 ** np.clip(-places, 0, 22)
-    few = (np.rint(x / coarse * fine) / fine * coarse).tolist()
-    return few if known.all() else [v if ok else None for v, ok in zip(few, known.tolist(), strict=True)]
+    short = (np.rint(x / coarse * fine) / fine * coarse).tolist()
+    return short if finite.all() else [v if ok else None for v, ok in zip(short, finite.tolist(), strict=True)]
 
 
 def consistency_rows(model: IdentifiedModel) -> list[ConsistencyRow]:
-    """Return, link by link and for each set of standard parameters there is, whether a body can have them."""
-    found = []
+    """Return, for each link and each set of standard parameters, whether it is physically consistent."""
+    rows = []
     sets = {"identified": model.standard, "made consistent": model.consistent, "a priori": model.robot.parameters}
     for title, values in sets.items():
         if not values:
@@ -348,7 +351,7 @@ def consistency_rows(model: IdentifiedModel) -> list[ConsistencyRow]:
         for joint, parameters in zip(model.robot.joints, links_of(model.robot, chi), strict=True):
             central = central_inertia(parameters)
             smallest_pseudo = float(np.linalg.eigvalsh(pseudo_inertia(parameters))[0])
-            found.append(
+            rows.append(
                 ConsistencyRow(
                     link=joint.name,
                     set=title,
@@ -358,4 +361,4 @@ def consistency_rows(model: IdentifiedModel) -> list[ConsistencyRow]:
                     verdict="yes" if smallest_pseudo > 0 else "no",
                 )
             )
-    return found
+    return rows

@@ -57,6 +57,6 @@ def _number(value: float | None, digits: int = 4) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text that LaTeX prints as it is: names come from files that nobody checked."""
+    """Return text that LaTeX prints as it is: names come from unchecked files."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     return "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c) for c in text)

@@ -212,7 +212,7 @@ def test_sweeps_one_after_the_other(push):
     a, b = MIDDLE + np.array([0.2, 0.1, 0.1]), MIDDLE - np.array([0.3, 0.2, 0.1])
     chosen = [(0, a, 0.1, 1.3), (1, b, -1.9, -0.9)]
     fractions = (0.02, 0.5)
-    found = sweeps._joined(ROBOT, BOUNDS, None, MIDDLE, chosen, np.array(fractions), push)
+    found = sweeps._join_sweeps(ROBOT, BOUNDS, None, MIDDLE, chosen, np.array(fractions), push)
     knots = found.curve.knots
     at = found.at(knots)
     q, dq, seconds = at.q, at.dq, np.diff(knots)
@@ -252,20 +252,20 @@ def test_a_way_that_is_not_clear_leads_over_the_rest_pose(monkeypatch):
     chosen = [(0, a, 0.1, 1.3), (1, b, -1.9, -0.9)]
     for clear, stops in ((True, 0), (False, 1)):
         monkeypatch.setattr(sweeps, "way_is_clear", lambda *_, clear=clear: clear)
-        q = sweeps._joined(ROBOT, BOUNDS, None, MIDDLE, chosen, np.array([0.1]), 0.5)
+        q = sweeps._join_sweeps(ROBOT, BOUNDS, None, MIDDLE, chosen, np.array([0.1]), 0.5)
         between = q.at(q.curve.knots).q[1:-1]
         assert np.sum(np.all(np.isclose(between, MIDDLE), axis=1)) == stops
 
 
 def test_softer_pushes_are_tried_until_no_limit_is_met(monkeypatch):
     tried = []
-    joined = sweeps._joined
+    joined = sweeps._join_sweeps
 
     def watched(*args):
         tried.append(args[-1])
         return joined(*args)
 
-    monkeypatch.setattr(sweeps, "_joined", watched)
+    monkeypatch.setattr(sweeps, "_join_sweeps", watched)
     monkeypatch.setattr(sweeps, "POSES", 8)
     for fine in (1, 3):
         tried.clear()

@@ -16,7 +16,7 @@ from ros2_dynid.excitation import descent, exact, shapes
 from ros2_dynid.excitation.limits import bounds_of
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.point_trajectory import (
-    SHORTEST_S,
+    MIN_SEGMENT_S,
     TIME_WEIGHT,
     SegmentProblem,
     _basis,
@@ -399,7 +399,7 @@ def test_states_and_cost_of_points_and_times():
     Q, D, u = problem.states(x)
     assert len(Q) == 33 and Q[0].tolist() == [0.1, 0.2, 0.3] and not Q[-1].any() and not D[[0, -1]].any()
     typical = 0.7 * np.max((BOUNDS.upper - BOUNDS.lower) / BOUNDS.velocity)
-    np.testing.assert_allclose(u, SHORTEST_S + typical)
+    np.testing.assert_allclose(u, MIN_SEGMENT_S + typical)
     value, _ = problem.cost(x, 8.0, 0.4)
     bare = problem.model.log_cost(Q[1:-1], D[1:-1], 8.0)[0]
     curve = through_points(np.concatenate(([0.0], np.cumsum(u))), Q, D)
@@ -437,8 +437,8 @@ def test_points_are_joined_within_all_limits_as_fast_as_they_allow(seed):
     Q, D = state[0], state[1]
     fastest = shortest_times(Q[:-1], Q[1:], D[:-1], D[1:], BOUNDS.velocity, BOUNDS.acceleration)
     steps = np.diff(curve.knots)
-    assert np.all(steps >= np.maximum(fastest, SHORTEST_S) * (1 - 1e-9))
-    assert np.count_nonzero(np.isclose(steps, np.maximum(fastest, SHORTEST_S))) >= len(steps) // 2
+    assert np.all(steps >= np.maximum(fastest, MIN_SEGMENT_S) * (1 - 1e-9))
+    assert np.count_nonzero(np.isclose(steps, np.maximum(fastest, MIN_SEGMENT_S))) >= len(steps) // 2
     assert (
         slowed == bool(np.any(np.abs(dq - problem.substitution.points(x[: problem.substitution.size])[1]) > 1e-9))
         or slowed

@@ -13,7 +13,7 @@ from ros2_dynid.excitation import surroundings as around
 from ros2_dynid.excitation.law_columns import law_columns, softened
 from ros2_dynid.excitation.limits import bounds_of
 from ros2_dynid.excitation.penalty import Penalty
-from ros2_dynid.excitation.point_trajectory import SHORTEST_S, SegmentProblem, _interpolated, interpolate_points
+from ros2_dynid.excitation.point_trajectory import MIN_SEGMENT_S, SegmentProblem, _interpolated, interpolate_points
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import shortest_times, through_points
 from ros2_dynid.excitation.shapes import Solid
@@ -143,7 +143,7 @@ def joined(penalty, q, dq=None, u=3.0):
     q = np.array(q, dtype=float)
     problem = problem_of(penalty, len(q))
     x = problem.substitution.variables(q, np.zeros_like(q) if dq is None else np.array(dq, dtype=float))
-    return _interpolated(problem, np.concatenate((x, np.full(len(q) + 1, np.log(u - SHORTEST_S)))))
+    return _interpolated(problem, np.concatenate((x, np.full(len(q) + 1, np.log(u - MIN_SEGMENT_S)))))
 
 
 class Strong(Penalty):
@@ -186,7 +186,7 @@ POINTS = [[0.5, 0.5, -0.5], [0.7, -0.5, 0.2], [-0.8, 0.3, 0.9]]
 
 def fastest(q, dq):
     u = shortest_times(q[:-1], q[1:], dq[:-1], dq[1:], BOUNDS.velocity, BOUNDS.acceleration)
-    return np.maximum(u, SHORTEST_S)
+    return np.maximum(u, MIN_SEGMENT_S)
 
 
 def test_safe_segments_take_their_shortest_times():
@@ -196,7 +196,7 @@ def test_safe_segments_take_their_shortest_times():
     Q = np.vstack((START, POINTS, START))
     np.testing.assert_allclose(np.diff(curve.knots), fastest(Q, 0 * Q), rtol=1e-6)
     close = joined(Strong, [START + 1e-6])[0]
-    np.testing.assert_allclose(np.diff(close.knots), SHORTEST_S)
+    np.testing.assert_allclose(np.diff(close.knots), MIN_SEGMENT_S)
 
 
 def test_segments_that_are_too_fast_take_the_time_that_was_found():

@@ -102,7 +102,7 @@ def test_sweeps_begin_at_poses_that_are_safe_and_reached(monkeypatch):
 
 
 def test_usual_sweeps_and_ramps():
-    assert sweeps.SPEEDS == (0.02, 0.06, 0.2, 0.5) and sweeps.LOADS == 3 and sweeps.LONGEST == 4.0
+    assert sweeps.SPEEDS == (0.02, 0.06, 0.2, 0.5) and sweeps.LOADS == 3 and sweeps.MAX_SWEEP_S == 4.0
     found = static.ramps(ROBOT, start=MIDDLE, margin=0.0).sample(200.0)
     for k, limits in enumerate(LIMITS):
         steady = (np.abs(found.ddq[:, k]) < 1e-9) & (np.abs(found.dq[:, k]) > 1e-9)

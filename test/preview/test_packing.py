@@ -21,7 +21,7 @@ from ros2_dynid.excitation.static import approach
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 from ros2_dynid.preview import chromium, meshes, serve_page
-from ros2_dynid.preview.bodies import Body, _affordable, _stick, sticks, urdf_bodies
+from ros2_dynid.preview.bodies import Body, _limit_triangles, _stick, sticks, urdf_bodies
 from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, _collada_part, _merged, decimated, indexed, read_meshes
 from ros2_dynid.preview.packing import packed_appearance, packed_motion, packed_scene
 from ros2_dynid.preview.page import as_json, document, part, preview_page
@@ -262,9 +262,9 @@ def test_what_is_affordable_is_shared_from_the_smallest_up(monkeypatch):
         ((300, 5000, 900, 4000), 900), ((500, 5000, 4000), 1250), ((1000, 900), 1000), ((5000,) * 30, 200),
     ):  # fmt: skip
         asked.clear()
-        _affordable(bodies(*counts))
+        _limit_triangles(bodies(*counts))
         assert set(asked) == {most}, counts
-    assert [body.kind for body in _affordable([Body("b", 0, np.eye(4), "box", (1.0, 1.0, 1.0))])] == ["box"]
+    assert [body.kind for body in _limit_triangles([Body("b", 0, np.eye(4), "box", (1.0, 1.0, 1.0))])] == ["box"]
 
 
 DAE = """<?xml version="1.0"?>

@@ -17,7 +17,7 @@ from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
-from ros2_dynid.preview.bodies import Body, _affordable, _colour, _named_colours, _notes, _Problem, _rgba, sticks
+from ros2_dynid.preview.bodies import Body, _colour, _limit_triangles, _named_colours, _notes, _Problem, _rgba, sticks
 from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, _is_text, _up, indexed, read_meshes
 from ros2_dynid.preview.scene import (
     appearance,
@@ -121,12 +121,14 @@ def test_corners_at_the_same_place_are_one_and_what_is_flat_is_left_out():
 def test_small_meshes_stay_whole_and_large_ones_share_what_is_left(monkeypatch):
     monkeypatch.setattr("ros2_dynid.preview.bodies.TRIANGLES", 2000)
     bodies = [Body("x", 0, np.eye(4), "mesh", (), GREY, indexed(sheet(n))) for n in (10, 40, 30)]
-    found = [len(b.mesh.triangles) for b in _affordable([*bodies, Body("y", 0, np.eye(4), "box", (1.0, 1.0, 1.0))])[:3]]
+    found = [
+        len(b.mesh.triangles) for b in _limit_triangles([*bodies, Body("y", 0, np.eye(4), "box", (1.0, 1.0, 1.0))])[:3]
+    ]
     assert found[0] == 200 and all(200 < n <= 900 for n in found[1:])
-    alone = _affordable(bodies[:1])
+    alone = _limit_triangles(bodies[:1])
     assert len(alone[0].mesh.triangles) == 200
     monkeypatch.setattr("ros2_dynid.preview.bodies.TRIANGLES", 100)
-    assert all(len(b.mesh.triangles) <= 200 for b in _affordable(bodies))
+    assert all(len(b.mesh.triangles) <= 200 for b in _limit_triangles(bodies))
 
 
 @pytest.mark.parametrize("axis", ["X_UP", "Y_UP", "Z_UP"])

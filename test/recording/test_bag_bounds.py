@@ -237,9 +237,9 @@ def test_how_many_sets_of_joints_a_topic_may_have():
     for part in range(3):
         names = [f"j{part}_{k}" for k in range(6000)]
         feed(merger, "/a", [part], names, q=np.ones((1, 6000)))
-    assert len(merger.seen) == 12_000, "beyond ten thousand names no more are kept"
+    assert len(merger.seen_names) == 12_000, "beyond ten thousand names no more are kept"
     feed(merger, "/a", [9], ("x",))
-    assert merger.waiting == 0 and "x" not in merger.seen, "a message without values says nothing"
+    assert merger.waiting == 0 and "x" not in merger.seen_names, "a message without values says nothing"
 
 
 # --- folders

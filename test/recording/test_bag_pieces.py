@@ -351,7 +351,7 @@ def test_what_one_publisher_lacks_is_interpolated_from_another_in_any_pieces(par
     np.testing.assert_allclose(both[:, 0], np.interp(at, of, tau[:, 0]), atol=1e-9)
     assert np.isnan(both[:, 1:]).all() and merger.interpolated == {"z"}
     assert merger.dropped == np.count_nonzero(~known) and merger.waiting == 0 and merger.unstamped == 0
-    assert list(merger.seen) == ["y", "x", "z"] and merger.stamps == "header"
+    assert list(merger.seen_names) == ["y", "x", "z"] and merger.stamps == "header"
 
 
 def test_which_stamps_count():
@@ -399,7 +399,7 @@ def test_joints_that_never_come_together():
     feed(merger, "/a", [1, 2, 3], ("x",), q=np.ones((3, 1)))
     assert merger.window(final=True) is None and merger.dropped == 3 and Merger(None).window() is None
     feed(merger, "/a", [1, 2], ("q",), q=np.ones((2, 1)))
-    assert merger.window(final=True) is None and merger.dropped == 3 and list(merger.seen) == ["x", "q"]
+    assert merger.window(final=True) is None and merger.dropped == 3 and list(merger.seen_names) == ["x", "q"]
     merger = Merger(("x", "y"))
     feed(merger, "/a", [1, 2, 3], ("x",), q=np.ones((3, 1)))
     feed(merger, "/b", [7, 8, 9], ("y",), q=np.ones((3, 1)))

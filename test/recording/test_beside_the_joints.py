@@ -34,7 +34,7 @@ from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.remote_file import RemoteFile
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
-from ros2_dynid.recording.torque_topic import LONGEST, with_torques
+from ros2_dynid.recording.torque_topic import MAX_GAP_S, with_torques
 from ros2_dynid.recording.wrench import WRENCH, _message, read_wrenches
 
 # --- wrenches in bags
@@ -169,7 +169,7 @@ def test_torques_are_interpolated_at_the_times_of_the_states():
         x, z = known[good], values[good]
         expected = np.interp(t, x, z)
         after = np.searchsorted(x, t).clip(1, len(x) - 1)
-        expected[(t < x[0]) | (t > x[-1]) | (x[after] - x[after - 1] > LONGEST)] = np.nan
+        expected[(t < x[0]) | (t > x[-1]) | (x[after] - x[after - 1] > MAX_GAP_S)] = np.nan
         assert 0.3 < np.isfinite(expected).mean() < 0.9
         np.testing.assert_allclose(tau[:, column], expected, atol=1e-12)
     assert np.isnan(tau[:, 2]).all()
@@ -182,8 +182,8 @@ def test_torques_of_nobody_are_refused_and_a_single_one_says_nothing():
             list(with_torques(iter(pieces), iter(torques), "bag"))
     (found,) = with_torques(iter(pieces), iter([states([0.2], ("a",), np.ones((1, 1)))]), "bag")
     assert np.isnan(found.tau_l).all()
-    assert LONGEST == 0.1
-    near, far = LONGEST * 0.99, LONGEST * 1.01
+    assert MAX_GAP_S == 0.1
+    near, far = MAX_GAP_S * 0.99, MAX_GAP_S * 1.01
     for step, known in ((near, True), (far, False)):
         pieces = [states([step / 2], ("a",), None)]
         (found,) = with_torques(iter(pieces), iter([states([0.0, step], ("a",), np.array([[1.0], [3.0]]))]), "bag")
@@ -394,8 +394,8 @@ def test_what_a_joint_state_cannot_hold_is_said(tmp_path):
 
 def test_what_data_may_unpack_into(monkeypatch):
     budget = Budget(10)
-    assert budget.left == 10_000 + (64 << 20)
-    budget.spend(budget.left - 5)
+    assert budget.remaining == 10_000 + (64 << 20)
+    budget.spend(budget.remaining - 5)
     budget.spend(5)
     with pytest.raises(DamagedDataError, match="more than 1000 times"):
         budget.spend(1)

@@ -8,7 +8,7 @@ import pytest
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits
 from ros2_dynid.recording.checks.signal_checks import (
     Signal,
-    _flat,
+    _is_clipped,
     check_coverage,
     check_quantised,
     check_saturated,
@@ -133,7 +133,7 @@ def test_values_at_their_limit(clip, limit, found, sign):
 def test_what_is_clipped_is_flat_at_its_limit(upper, lower, below, limit, flat):
     """Values at the top, in the next per cent below it, and far below, which say nothing."""
     x = np.concatenate((np.full(upper, 9.95), [10.0], np.full(lower, 9.85), np.full(below, 5.0)))
-    assert _flat(x, limit) == flat
+    assert _is_clipped(x, limit) == flat
 
 
 @pytest.mark.parametrize(("low", "high", "limits", "found"), [

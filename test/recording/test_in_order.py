@@ -10,7 +10,7 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.checks.timing import check_timing
-from ros2_dynid.recording.in_order import ClockSetBackError, _Arranged, in_order
+from ros2_dynid.recording.in_order import ClockSetBackError, _Sorter, in_order
 from ros2_dynid.recording.samples import Samples, cut, longest_stretch, ordered
 from ros2_dynid.recording.streamed import streamed
 
@@ -71,7 +71,7 @@ def test_a_clock_that_was_set_back_needs_another_reading():
 
 def test_samples_are_given_when_no_later_one_can_precede_them():
     """That is a second after them, as the newest time says, whichever came last."""
-    arranged = _Arranged(None, None)
+    arranged = _Sorter(None, None)
 
     def take(*t):
         return arranged.take(Samples(np.array(t), ("a",), np.array(t)[:, None])).t.tolist()
@@ -104,7 +104,7 @@ def test_a_step_back_of_a_whole_second_is_still_late():
 def test_what_comes_after_its_time_was_given():
     """Small steps back that add up to more than a second cannot be sorted in; a stamp that was given is a repeat."""
     for late, repeated in (((9.3, 8.5), True), ((9.3, 8.4), False)):
-        arranged = _Arranged(None, None)
+        arranged = _Sorter(None, None)
         t = np.arange(21) / 2
         assert arranged.take(Samples(t, ("a",), t[:, None])).t[-1] == 8.5
         piece = Samples(np.array(late), ("a",), np.ones((2, 1)))

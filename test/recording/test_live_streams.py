@@ -288,8 +288,8 @@ def test_points_of_one_length_and_other_names():
 
 def test_points_of_a_form_that_is_known_are_not_read_field_by_field(monkeypatch):
     """At 1 kHz: whatever the numbers and the stamp, the names and sizes are the same every time."""
-    parsed, points, read = [], LivePoints(("a", "b")), live_points._parsed
-    monkeypatch.setattr(live_points, "_parsed", lambda *args: parsed.append(1) or read(*args))
+    parsed, points, read = [], LivePoints(("a", "b")), live_points._parse_layout
+    monkeypatch.setattr(live_points, "_parse_layout", lambda *args: parsed.append(1) or read(*args))
     for k in range(20):
         row = np.arange(6.0).reshape(3, 2) + k
         found = points.read(trajectory(("b", "a"), [row], stamp=k))

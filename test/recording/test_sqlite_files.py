@@ -85,7 +85,7 @@ def test_a_packed_file_is_unpacked_within_a_bound(tmp_path):
 def test_what_a_header_announces(tmp_path):
     file = database(tmp_path / "a.db3", [(1, k, bytes(1000)) for k in range(30)])
     whole = (tmp_path / "a.db3").read_bytes()
-    assert file._announced() == (4096, len(whole)) and not file._cut
+    assert file._announced() == (4096, len(whole)) and not file._truncated
     for page, expected in ((b"\x10\x00", 4096), (b"\x00\x01", 65536), (b"\x02\x00", 512), (b"\x00\x00", 1)):
         (tmp_path / "a.db3").write_bytes(whole[:16] + page + whole[18:28] + (7).to_bytes(4, "big") + whole[32:])
         assert file._announced() == (expected, 7 * expected)
@@ -95,7 +95,7 @@ def test_what_a_header_announces(tmp_path):
     (tmp_path / "a.db3").write_bytes(whole[: len(whole) - 4096 - 100])
     cut = SqliteFile(tmp_path / "a.db3")
     share = 100 * 4196 / len(whole)
-    assert cut._cut and f"4196 of {len(whole)} bytes ({share:.2g} %) are missing" in cut.warnings[0]
+    assert cut._truncated and f"4196 of {len(whole)} bytes ({share:.2g} %) are missing" in cut.warnings[0]
     assert cut._database != cut.path and cut._database.stat().st_size == len(whole) - 2 * 4096
     assert 0 < sum(sizes(cut)) < 30
 

@@ -12,7 +12,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag.encode import joint_state
 from ros2_dynid.recording.bag.writer import WriteError
 from ros2_dynid.recording.checks.timing import check_timing
-from ros2_dynid.recording.live import DRIFT, LiveStates, LiveStatistics, StampClock, stamp_ns
+from ros2_dynid.recording.live import MAX_CLOCK_DRIFT, LiveStates, LiveStatistics, StampClock, stamp_ns
 from ros2_dynid.recording.playback import Message, recorded_messages, timed
 from ros2_dynid.recording.samples import Samples, longest_stretch
 from ros2_dynid.recording.save import save_samples
@@ -105,7 +105,7 @@ def test_a_stamp_clock_is_the_least_delay_with_drift():
     clock, offset, since = StampClock(), np.inf, 0.0
     for k in range(300):
         stamp, now = 10**12 + k * 10 * MS, 50.0 + 0.01 * k + rng.exponential(0.02)
-        offset = min(now - 1e-9 * stamp, offset + DRIFT * (now - since))
+        offset = min(now - 1e-9 * stamp, offset + MAX_CLOCK_DRIFT * (now - since))
         since = now
         assert clock.time_of(stamp, now) == pytest.approx(1e-9 * stamp + offset, abs=1e-9)
     own = StampClock(same=True)

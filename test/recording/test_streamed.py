@@ -91,7 +91,7 @@ def test_a_recording_that_grows_while_it_is_converted_leaves_nothing_behind(tmp_
 
 
 def test_a_large_table_is_read_and_converted_in_parts(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("ros2_dynid.recording.table.csv_file._READ", 1 << 20)
+    monkeypatch.setattr("ros2_dynid.recording.table.csv_file._READ_BYTES", 1 << 20)
     rows = 21_000
     q = np.random.default_rng(0).normal(size=(rows, 2))
     samples = Samples(np.arange(rows) * 1e-3, ("j0", "j1"), q, q + 1, None, q + 2)

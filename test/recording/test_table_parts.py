@@ -166,7 +166,7 @@ def test_lines_that_cannot_be_read_are_named(lines, words):
 @pytest.mark.parametrize("read", [1, 2, 3, 5, 7, 64])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_lines_of_a_file_whatever_is_read_at_a_time(tmp_path, monkeypatch, read, end):
-    monkeypatch.setattr(csv_file, "_READ", read)
+    monkeypatch.setattr(csv_file, "_READ_BYTES", read)
     lines = ["time,a", "0,1", "", "2,3", "44444,5"]
     newline = end or "\n"
     (tmp_path / "a.csv").write_bytes(("\ufeff" + newline.join(lines) + end).encode())
@@ -177,7 +177,7 @@ def test_lines_of_a_file_whatever_is_read_at_a_time(tmp_path, monkeypatch, read,
 
 
 def test_lines_that_are_too_long_and_what_is_no_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_file, "_READ", 16)
+    monkeypatch.setattr(csv_file, "_READ_BYTES", 16)
     monkeypatch.setattr(csv_file, "_MAX_LINE", 40)
     file = tmp_path / "a.csv"
     for text in (b"x" * 40 + b"\n1\n", b"1\n" + b"x" * 38):
@@ -214,7 +214,7 @@ def test_how_many_columns_a_table_may_have(count, good):
 
 @pytest.mark.parametrize("read", [10, 8 << 20])
 def test_a_table_in_pieces(tmp_path, monkeypatch, read):
-    monkeypatch.setattr(csv_file, "_READ", max(read, 40))
+    monkeypatch.setattr(csv_file, "_READ_BYTES", max(read, 40))
     rows = [[0.5 * k, k, 10 * k, -k] for k in range(30)]
     text = "time,b.position,a.position,a.effort\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
     file = tmp_path / "a.csv"
@@ -241,7 +241,7 @@ def test_a_short_line_is_the_last_one_only_at_the_end_of_the_file(tmp_path, monk
     file = tmp_path / "a.csv"
     file.write_text("time,a.position\n" + "0,1\n" * 3 + "5\n" + "6,1\n" * 20)
     for read in range(17, 45):
-        monkeypatch.setattr(csv_file, "_READ", read)
+        monkeypatch.setattr(csv_file, "_READ_BYTES", read)
         with pytest.raises(InputError, match="line 5 has 1 columns, its header 2"):
             list(iter_csv(file, None, {}, []))
 
@@ -391,7 +391,7 @@ def test_dates_count_from_the_first(tmp_path, first, start):
 
 
 def test_only_the_first_piece_says_where_time_begins(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_file, "_READ", 30)
+    monkeypatch.setattr(csv_file, "_READ_BYTES", 30)
     file = tmp_path / "a.csv"
     file.write_text("time,a.position\n" + "".join(f"{1.7e9 + k!r},{k}\n" for k in range(9)))
     pieces = list(iter_table(file, None, Reading(), []))

@@ -1,1 +1,1 @@
-"""What the commands share: arguments that name a robot or say how to read a recording, and how options are written."""
+"""Shared by the commands: arguments for robots and recordings, and the spelling of options."""

@@ -1,4 +1,4 @@
-"""How the command line writes an option of a request: `gains: {elbow: -1}` is `--gains elbow=-1` here."""
+"""The command line's spelling of a request's option: `gains: {elbow: -1}` is `--gains elbow=-1` here."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def as_flag(option: Option) -> str:
         return f"{flag} {','.join(f'{name}={scalar_text(item)}' for name, item in value.items())}"
     if isinstance(value, str | float | int):
         return f"{flag} {scalar_text(value)}"
-    return f"{_joined(flag, ','.join(scalar_text(item) for item in value))}"
+    return f"{_join_flag(flag, ','.join(scalar_text(item) for item in value))}"
 
 
-def _joined(flag: str, value: str) -> str:
+def _join_flag(flag: str, value: str) -> str:
     """Return flag and value; a value that begins with a minus needs the equals sign."""
     return f"{flag}={value}" if value.startswith("-") else f"{flag} {value}"
 
 
 def with_flags(outcome: T) -> T:
     """Return an outcome whose texts name options as they are typed here."""
-    rendered: T = _rendered(outcome)  # type: ignore[assignment]
+    rendered: T = _render_value(outcome)  # type: ignore[assignment]
     return rendered
 
 
-def _rendered(value: object) -> object:
+def _render_value(value: object) -> object:
     if isinstance(value, Text):
         return value.render(as_flag)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _rendered(getattr(value, field.name)) for field in fields(value)})
+        return replace(value, **{field.name: _render_value(getattr(value, field.name)) for field in fields(value)})
     if isinstance(value, Mapping):
-        return {key: _rendered(item) for key, item in value.items()}
+        return {key: _render_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_rendered, value))
+        return type(value)(map(_render_value, value))
     return value

@@ -1,4 +1,4 @@
-"""Arguments that say how recorded signals become rows: filters, velocities, drive gains, delay."""
+"""Arguments of preprocessing: filters, velocities, drive gains, delay."""
 
 from __future__ import annotations
 

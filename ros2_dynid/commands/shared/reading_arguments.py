@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how a recording is to be read."""
+    """Add the options for reading a recording."""
     group = parser.add_argument_group("reading the recording")
     group.add_argument("--topic", metavar="TOPIC", help="topic of the joint states (default: found by type); or A,B")
     group.add_argument("--torque-topic", metavar="TOPIC", help="topic of torques at the links, beside the efforts")

@@ -49,7 +49,7 @@ def add_robot_arguments(
 
 def parse_hold(items: list[str]) -> dict[str, float]:
     """Return {joint: position [rad or m]} from JOINT=VALUE texts; the last `=` separates."""
-    held: dict[str, float] = {}
+    positions: dict[str, float] = {}
     for item in (part for text in items for part in text.split(",")):
         name, separator, text = item.rpartition("=")
         try:
@@ -58,10 +58,10 @@ def parse_hold(items: list[str]) -> dict[str, float]:
             value = math.nan
         if not (separator and name and math.isfinite(value)):
             raise InputError(f"--hold {item!r} is not a joint and a number", "write --hold elbow=0.5 [rad or m]")
-        if name in held:
+        if name in positions:
             raise InputError(f"--hold names joint {name!r} twice", "give one position for each joint held")
-        held[name] = value
-    return held
+        positions[name] = value
+    return positions
 
 
 def robot_source(args: argparse.Namespace) -> RobotSource:

@@ -1,4 +1,4 @@
-"""The argument that says which torque the efforts are."""
+"""The argument --sensor: where the efforts are measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that say what a robot must not touch: itself, a floor, the walls of a box."""
+"""Arguments for collision checks: the robot itself, a floor, the walls of a box."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see: consoles, progress bars, and tables that fit the terminal."""
+"""Terminal output: consoles, progress bars, and tables that fit the width."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def console_of(*, no_color: bool, stderr: bool = False) -> Console:
 
 @contextlib.contextmanager
 def progress_bar(*, no_color: bool) -> Iterator[Progress | None]:
-    """Yield a function that shows stage and fraction on stderr, or None where nobody looks.
+    """Yield a function that shows stage and fraction on stderr, or None if stderr is no terminal.
 
     Without escape sequences there is no bar, but a line for each new stage.
     """

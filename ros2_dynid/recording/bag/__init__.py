@@ -1,7 +1,7 @@
-"""Bags: storage formats, message codecs and what joins them.
+"""Bags: storage formats, message codecs, and the merging of topics.
 
 Storage, one file each, behind the protocol in `storage`: `mcap_file` (with `mcap_records`), `sqlite_file`,
-`rosbag1_file`; `compression` guards what is unpacked. Messages: `cdr` is the cursor, `message_layout` takes many
+`rosbag1_file`; `compression` unpacks with a size limit. Messages: `cdr` is the cursor, `message_layout` takes many
 JointStates at once, `decode` any message that carries joints, `encode` writes JointStates, `definitions` describes
 types and metadata.yaml. `folder` opens a bag, `topics` chooses, `merge` joins topics, `read_bag` yields samples;
 `writer` writes bags that survive a crash.

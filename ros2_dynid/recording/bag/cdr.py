@@ -19,7 +19,7 @@ _BIG, _LITTLE = b"\0\0", b"\0\1"
 
 
 class CdrReader:
-    """Steps through a message and never beyond its end [DamagedDataError]."""
+    """Reads a message field by field; raises DamagedDataError at its end."""
 
     def __init__(self, message: bytes, encoding: str = "cdr") -> None:
         """Begin after the encapsulation of a "cdr" message, or at the first byte of a "ros1" message."""

@@ -1,4 +1,4 @@
-"""Decompression with a bound: data from a recording may claim any size, or unpack into far more than it should."""
+"""Decompression with a size limit: a recording may claim any size, or be a decompression bomb."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ros2_dynid.errors import MissingPackageError
 MAX_CHUNK = 128 << 20
 """Largest chunk [bytes] that is unpacked; rosbag2 writes chunks of about 1 MB."""
 MAX_RATIO = 1000
-"""Unpacked over stored size of a file that is still believed, beyond a first 64 MB."""
+"""Largest accepted ratio of unpacked to stored size, beyond the first 64 MB."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LZ4_RATIO = 256  # LZ4 cannot expand a byte to more than 255
 
@@ -24,17 +24,17 @@ class DamagedDataError(Exception):
 
 
 class Budget:
-    """How much a file may still unpack into: a small file that unpacks into very much was made to do so."""
+    """How many bytes a file may still unpack into; the limit stops decompression bombs."""
 
     def __init__(self, file_size: int) -> None:
         """Set the budget by the size of the file [bytes]."""
-        self.left = MAX_RATIO * file_size + (64 << 20)
+        self.remaining = MAX_RATIO * file_size + (64 << 20)
 
     def spend(self, size: int) -> None:
-        """Take `size` bytes off [DamagedDataError when there are not so many left]."""
-        if size > self.left:
+        """Subtract `size` bytes; raise DamagedDataError if fewer remain."""
+        if size > self.remaining:
             raise DamagedDataError(f"the file unpacks into more than {MAX_RATIO} times its size")
-        self.left -= size
+        self.remaining -= size
 
 
 @cache

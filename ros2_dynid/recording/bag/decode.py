@@ -1,7 +1,7 @@
-"""Messages of any type that carries joint signals become rows: stamps, names and arrays.
+"""Decode messages that carry joint signals into rows: stamps, names and arrays.
 
-JointState goes by layout (layout.py). A JointState whose layout keeps changing, or whose type the bag describes
-differently, and the messages of ros2_control go one by one through the decoder of the rosbags library.
+JointState is decoded by layout (message_layout.py). The rosbags library decodes the rest one by one: a JointState whose
+layout keeps changing or whose type the bag defines differently, and the messages of ros2_control.
 """
 
 from __future__ import annotations
@@ -64,38 +64,38 @@ class Decoder:
         self._single: Callable[[bytes], Message] | None = None
 
     def decode(self, block: MessageBlock) -> Iterator[Decoded]:
-        """Yield the messages of a block of this channel; the rows tell the order."""
+        """Yield the messages of a block of this channel; `rows` gives their order."""
         block, rows = self._unpacked(block)
         if not self._by_layout:
             yield from self._one_by_one(block, rows)
             return
         for length in distinct(block.length[rows]):
-            left = rows[block.length[rows] == length]
+            remaining = rows[block.length[rows] == length]
             for _ in range(_LAYOUTS_A_BLOCK):
-                if not left.size:
+                if not remaining.size:
                     break
-                matrix = by_layout.rows_of(block, left)
-                layout, same = self._match(block, left, matrix)
+                matrix = by_layout.rows_of(block, remaining)
+                layout, same = self._match(block, remaining, matrix)
                 if layout is None:
-                    left = left[1:]
+                    remaining = remaining[1:]
                     continue
                 if not same.all():
-                    matrix = by_layout.rows_of(block, left[same])
+                    matrix = by_layout.rows_of(block, remaining[same])
                 names, arrays = layout.names, {}
                 for index, field in enumerate(("q", "dq", "tau")):
                     values = by_layout.array(layout, matrix, index)
                     if values is not None:
                         arrays[field] = values
-                yield Decoded(left[same], by_layout.stamps(layout, matrix), names, arrays)
-                left = left[~same]
-            yield from self._one_by_one(block, left)
+                yield Decoded(remaining[same], by_layout.stamps(layout, matrix), names, arrays)
+                remaining = remaining[~same]
+            yield from self._one_by_one(block, remaining)
 
     def _match(
         self, block: MessageBlock, rows: NDArray[np.intp], matrix: by_layout.MessageRows
     ) -> tuple[by_layout.MessageLayout | None, NDArray[np.bool_]]:
         """Return a layout that the first of the messages has, and which of them have it."""
-        known = self._layouts.setdefault(matrix.length, [])
-        for layout in known:
+        layouts = self._layouts.setdefault(matrix.length, [])
+        for layout in layouts:
             same = by_layout.agrees(layout, matrix)
             if same[0]:
                 return layout, same
@@ -105,9 +105,9 @@ class Decoder:
             self._fail(str(error))
             return None, np.zeros(len(rows), bool)
         if len(self._layouts) > _CACHED_LAYOUTS:
-            self._layouts = {matrix.length: (known := [])}
-        known.insert(0, layout)
-        del known[_LAYOUTS_A_BLOCK:]
+            self._layouts = {matrix.length: (layouts := [])}
+        layouts.insert(0, layout)
+        del layouts[_LAYOUTS_A_BLOCK:]
         return layout, by_layout.agrees(layout, matrix)
 
     def _unpacked(self, block: MessageBlock) -> tuple[MessageBlock, NDArray[np.intp]]:
@@ -121,7 +121,7 @@ class Decoder:
             return block, rows
         magic = np.frombuffer(ZSTD_MAGIC, np.uint8)
         packed = (block.data[block.start[rows][:, None] + np.arange(4)] == magic).all(axis=1)
-        payloads, kept = [], []
+        payloads, decoded_rows = [], []
         size = 0
         for row in rows[packed]:
             try:
@@ -130,15 +130,15 @@ class Decoder:
                 self._fail(str(error))
                 continue
             size += len(payloads[-1])
-            kept.append(row)
+            decoded_rows.append(row)
         if not payloads:
             return block, rows[~packed]
-        new = block_of(payloads, [0] * len(kept), [0] * len(kept))
+        new = block_of(payloads, [0] * len(decoded_rows), [0] * len(decoded_rows))
         data = np.concatenate((block.data, new.data))
         start, length = block.start.copy(), block.length.copy()
-        start[kept], length[kept] = new.start + len(block.data), new.length
+        start[decoded_rows], length[decoded_rows] = new.start + len(block.data), new.length
         unpacked = MessageBlock(data, block.channel, block.stamp, start, length)
-        return unpacked, np.sort(np.concatenate((rows[~packed], np.array(kept, np.intp))))
+        return unpacked, np.sort(np.concatenate((rows[~packed], np.array(decoded_rows, np.intp))))
 
     def _one_by_one(self, block: MessageBlock, rows: NDArray[np.intp]) -> Iterator[Decoded]:
         if rows.size and self._single is None:
@@ -167,7 +167,7 @@ def can_decode(channel: Channel) -> bool:
 
 
 def _is_plain_joint_state(channel: Channel) -> bool:
-    """Return whether the bag describes JointState as everybody knows it, or not at all."""
+    """Return whether the bag's definition of JointState is the standard one, or missing."""
     if not channel.definition or "msg" not in channel.definition_format:
         return True
     fields = []
@@ -183,13 +183,13 @@ def _library_store(definition: str, form: str, kind: str, encoding: str) -> Type
     """Return the library's type store with the types that the bag describes."""
     from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 
-    known = get_typestore(Stores.ROS1_NOETIC if encoding == "ros1" else Stores.LATEST)
+    base_store = get_typestore(Stores.ROS1_NOETIC if encoding == "ros1" else Stores.LATEST)
     if not definition:
-        return known
-    found = get_types_from_idl(definition) if "idl" in form else get_types_from_msg(definition, kind)
+        return base_store
+    definitions = get_types_from_idl(definition) if "idl" in form else get_types_from_msg(definition, kind)
     store = get_typestore(Stores.EMPTY)  # a store takes no other description of a type that it knows
-    types = {key: value for key, value in found.items() if key == kind or key not in known.types}
-    store.register({**known.fielddefs, **types})
+    types = {key: value for key, value in definitions.items() if key == kind or key not in base_store.types}
+    store.register({**base_store.fielddefs, **types})
     return store
 
 

@@ -23,7 +23,7 @@ _KINDS: dict[str, Callable[[Path], Storage]] = {"mcap": McapFile, "db3": SqliteF
 
 @dataclass(frozen=True)
 class Bag:
-    """An opened bag: its files in order and what was odd about it."""
+    """An opened bag: its files in order, and warnings."""
 
     path: Path
     files: tuple[Storage, ...]
@@ -39,15 +39,15 @@ class Bag:
     def blocks(self, topics: Sequence[str]) -> Iterator[tuple[MessageBlock, list[Channel]]]:
         """Yield blocks with the messages of the topics named, and the channels in each, file by file."""
         for file in self.files:
-            wanted = {
+            channel_ids = {
                 channel.id: channel for channel in file.channels if channel.topic in topics and can_decode(channel)
             }
-            if wanted:
-                for block in file.blocks(wanted.keys()):
-                    yield block, [wanted[key] for key in distinct(block.channel)]
+            if channel_ids:
+                for block in file.blocks(channel_ids.keys()):
+                    yield block, [channel_ids[key] for key in distinct(block.channel)]
 
     def file_warnings(self) -> list[str]:
-        """Return what was odd about the bag and its files so far."""
+        """Return the warnings of the bag and its files so far."""
         several = len(self.files) > 1
         texts = list(self.warnings)
         for number, file in enumerate(self.files, start=1):
@@ -74,7 +74,7 @@ def open_bag(path: Path | RemoteFile) -> Bag:
     warnings: list[str] = []
     announced = None
     if path.is_dir():
-        names, announced = _listed(path, warnings)
+        names, announced = _list_files(path, warnings)
         paths = [path / name for name in names]
     else:
         paths = [path]
@@ -91,29 +91,29 @@ def open_bag(path: Path | RemoteFile) -> Bag:
     return Bag(path, tuple(files), tuple(warnings), announced)
 
 
-def _listed(folder: Path, warnings: list[str]) -> tuple[list[str], int | None]:
+def _list_files(folder: Path, warnings: list[str]) -> tuple[list[str], int | None]:
     """Return the files of a bag folder in order, by its metadata.yaml or, without a usable one, by their numbers."""
     present = sorted((file.name for file in folder.iterdir() if file.is_file()), key=_numbers)
-    found = [name for name in present if _kind(folder / name) in _KINDS]
-    if not found:
+    bag_files = [name for name in present if _kind(folder / name) in _KINDS]
+    if not bag_files:
         what = "this folder holds no .mcap, .db3 or .bag file"
         raise InputError(what, "give a rosbag2 folder, or the file itself", str(folder))
     metadata = _metadata(folder, warnings)
-    listed = metadata.get("relative_file_paths") if metadata else None
-    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed) or not listed:
-        kinds = {_kind(folder / name) for name in found}
-        chosen = next(kind for kind in _KINDS if kind in kinds)
-        return [name for name in found if _kind(folder / name) == chosen], None
+    paths = metadata.get("relative_file_paths") if metadata else None
+    if not isinstance(paths, list) or not all(isinstance(name, str) for name in paths) or not paths:
+        kinds = {_kind(folder / name) for name in bag_files}
+        storage_kind = next(kind for kind in _KINDS if kind in kinds)
+        return [name for name in bag_files if _kind(folder / name) == storage_kind], None
     names: list[str] = []
-    for name in (Path(text).name for text in listed[:10_000]):  # older bags list folder/file
+    for name in (Path(text).name for text in paths[:10_000]):  # older bags list folder/file
         # A recorder that was killed had not yet packed its last file.
-        match = next((n for n in (name, name + ".zstd", name.removesuffix(".zstd")) if n in found), None)
+        match = next((n for n in (name, name + ".zstd", name.removesuffix(".zstd")) if n in bag_files), None)
         if match is None:
             warnings.append(f"metadata.yaml names the file {name!r}, which is not there")
         elif match not in names:
             names.append(match)
     count = metadata.get("message_count") if metadata else None
-    return names or found, count if isinstance(count, int) and count > 0 else None
+    return names or bag_files, count if isinstance(count, int) and count > 0 else None
 
 
 def _metadata(folder: Path, warnings: list[str]) -> Mapping[object, object]:

@@ -1,4 +1,4 @@
-"""Reading one MCAP file front to back, chunk by chunk, salvaging what a crash or damage left whole."""
+"""Read one MCAP file front to back, chunk by chunk, and salvage what survived a crash or damage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOOTER = FRAME.size + 20 + len(mcap.MAGIC)
 
 
 class _ForwardStream:
-    """Forward reading of a file, or of a stream that cannot seek, with a place to put bytes back."""
+    """Forward reading of a file or of a stream that cannot seek; `unread` pushes bytes back."""
 
     def __init__(self, stream: BufferedIOBase, size: int | None) -> None:
         self.stream, self.size, self.position = stream, size, 0
@@ -108,9 +108,9 @@ class McapFile:
                     counts[int(channel)] = counts.get(int(channel), 0) + int(count)
         self.channels = [replace(channel, count=counts.get(channel.id, 0)) for channel in self._by_id.values()]
 
-    def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
-        """Yield the messages of the channels wanted, a block for each chunk."""
-        return self._walk(np.array(sorted(wanted), np.int64))
+    def blocks(self, channel_ids: Collection[int]) -> Iterator[MessageBlock]:
+        """Yield the messages of these channels, one block per chunk."""
+        return self._walk(np.array(sorted(channel_ids), np.int64))
 
     def _open(self) -> BufferedIOBase:
         if isinstance(self.path, RemoteFile):
@@ -139,11 +139,11 @@ class McapFile:
         if crc and zlib.crc32(data + footer[: FRAME.size + 16]) != crc:
             return None
         counts: dict[int, int] | None = None
-        found = mcap.scan(data)
-        others = list(found.others)
-        while len(found.others) and found.end < len(data):
-            found = mcap.scan(data, found.end)
-            others += found.others
+        scanned = mcap.scan(data)
+        others = list(scanned.others)
+        while len(scanned.others) and scanned.end < len(data):
+            scanned = mcap.scan(data, scanned.end)
+            others += scanned.others
         try:
             for opcode, position, length in others:
                 fields = Fields(data, position, length)
@@ -161,7 +161,7 @@ class McapFile:
                     self._learn(opcode, fields)
         except (DamagedDataError, ValueError):
             counts = None
-        if found.end != len(data) or counts is None or not self._by_id:
+        if scanned.end != len(data) or counts is None or not self._by_id:
             self._chunk_channels = {}
             return None
         self._chunks = sorted(self._chunk_channels)
@@ -178,8 +178,8 @@ class McapFile:
             channel = Channel(key, topic, type_name(name), encoding, definition, form)
             self._by_id.setdefault(key, channel)
 
-    def _walk(self, wanted: np.ndarray | None) -> Iterator[MessageBlock]:
-        """Yield blocks of the channels wanted (None: all, for the catalogue), front to back."""
+    def _walk(self, channel_ids: np.ndarray | None) -> Iterator[MessageBlock]:
+        """Yield blocks of these channels (None: all, for the catalogue), front to back."""
         budget = Budget(self.size)
         with self._open() as stream:
             window = _ForwardStream(stream, None if self.packed else self.size)
@@ -191,20 +191,20 @@ class McapFile:
                 if opcode in (mcap.DATA_END, mcap.FOOTER):
                     return
                 if opcode == mcap.CHUNK:
-                    if self._chunk_is_unwanted(good, wanted):
+                    if self._chunk_is_unwanted(good, channel_ids):
                         whole = window.skip(length)
                     else:
                         content = window.read(length) if length <= MAX_CHUNK else b""
                         whole = len(content) == length
                         if whole:
-                            yield from self._chunk(content, wanted, budget)
+                            yield from self._chunk(content, channel_ids, budget)
                 elif opcode == mcap.MESSAGE:
                     bulk = head + window.read(max(length, _BULK) if length <= MAX_CHUNK else 0)
-                    found = mcap.scan(bulk, stop_at=(mcap.CHUNK, mcap.DATA_END, mcap.FOOTER))
-                    whole = found.end > 0
+                    scanned = mcap.scan(bulk, stop_at=(mcap.CHUNK, mcap.DATA_END, mcap.FOOTER))
+                    whole = scanned.end > 0
                     if whole:
-                        window.unread(bulk[found.end :])
-                        yield from self._messages(bulk, found, wanted)
+                        window.unread(bulk[scanned.end :])
+                        yield from self._messages(bulk, scanned, channel_ids)
                 elif opcode in (mcap.SCHEMA, mcap.CHANNEL):
                     content = window.read(length) if length <= MAX_DEFINITION else b""
                     whole = len(content) == length
@@ -215,12 +215,12 @@ class McapFile:
                 if not whole and not self._resume(window, good):
                     return
 
-    def _chunk_is_unwanted(self, position: int, wanted: np.ndarray | None) -> bool:
+    def _chunk_is_unwanted(self, position: int, channel_ids: np.ndarray | None) -> bool:
         channels = self._chunk_channels.get(position)
-        return wanted is not None and channels is not None and channels.isdisjoint(wanted.tolist())
+        return channel_ids is not None and channels is not None and channels.isdisjoint(channel_ids.tolist())
 
     def _resume(self, window: _ForwardStream, good: int) -> bool:
-        """Say what is lost behind `good`; go on at the next chunk that the index knows, if there is one."""
+        """Warn about the data lost after `good`; continue at the next indexed chunk, if any."""
         following = bisect.bisect_right(self._chunks, good)
         if following < len(self._chunks) and self._chunks[following] < self.size:
             self._warn(f"{self._chunks[following] - good} bytes at {good} are damaged and were left out")
@@ -238,7 +238,7 @@ class McapFile:
             )
         return False
 
-    def _chunk(self, content: bytes, wanted: np.ndarray | None, budget: Budget) -> Iterator[MessageBlock]:
+    def _chunk(self, content: bytes, channel_ids: np.ndarray | None, budget: Budget) -> Iterator[MessageBlock]:
         """Yield the messages of one chunk; a damaged one is left out with a warning."""
         first = last = 0
         try:
@@ -260,19 +260,19 @@ class McapFile:
             return
         end = 0
         while end < len(records):
-            found = mcap.scan(records, end)
-            if found.end == end:
+            scanned = mcap.scan(records, end)
+            if scanned.end == end:
                 self._warn(f"a damaged chunk was left out after {end} of {len(records)} bytes")
                 return
-            end = found.end
-            yield from self._messages(records, found, wanted)
+            end = scanned.end
+            yield from self._messages(records, scanned, channel_ids)
 
-    def _messages(self, data: bytes, found: mcap.Scan, wanted: np.ndarray | None) -> Iterator[MessageBlock]:
-        for opcode, position, length in found.others:
+    def _messages(self, data: bytes, scanned: mcap.Scan, channel_ids: np.ndarray | None) -> Iterator[MessageBlock]:
+        for opcode, position, length in scanned.others:
             self._learn_safely(opcode, Fields(data, position, length))
-        block = mcap.messages_of(data, found)
-        if wanted is not None:
-            inside = np.isin(block.channel, wanted)
+        block = mcap.messages_of(data, scanned)
+        if channel_ids is not None:
+            inside = np.isin(block.channel, channel_ids)
             block = block if inside.all() else block.take(inside)
         if len(block):
             yield block

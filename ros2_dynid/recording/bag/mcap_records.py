@@ -1,4 +1,4 @@
-"""MCAP framing: records in a buffer, found without a step of Python for each message where they have one size.
+"""MCAP framing: find the records in a buffer, vectorised over runs of equal size.
 
 A record is an opcode (u8), the length of its content (u64) and the content; all numbers are little endian.
 """
@@ -21,7 +21,7 @@ FRAME = struct.Struct("<BQ")
 MESSAGE_HEAD = 22
 """Bytes before a message's data: channel u16, sequence u32, log time u64, publish time u64."""
 _RUN = 16  # records of one size in a row before the rest is tried as an array
-_MOST = 50_000  # steps of one scan
+_MAX_STEPS = 50_000  # steps of one scan
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Scan:
 def scan(data: bytes, start: int = 0, stop_at: tuple[int, ...] = ()) -> Scan:
     """Find the whole records in data from start on, up to one that is cut, has opcode 0 or one of `stop_at`.
 
-    It also ends after a great many records, to bound memory: go on at `end` as long as that grows.
+    It also ends after _MAX_STEPS steps, to bound memory: continue at `end` as long as it grows.
     """
     array = np.frombuffer(data, np.uint8)
     runs: list[tuple[int, int, int]] = []  # (position of the first, size of each with its frame, how many)
     others: list[tuple[int, int, int]] = []
     position, stop, previous, alike = start, len(data), -1, 0
     unpack = FRAME.unpack_from
-    while position + FRAME.size <= stop and len(runs) + len(others) < _MOST:
+    while position + FRAME.size <= stop and len(runs) + len(others) < _MAX_STEPS:
         opcode, length = unpack(data, position)
         if length > stop - position - FRAME.size or opcode == 0 or opcode in stop_at:
             break
@@ -72,12 +72,12 @@ def scan(data: bytes, start: int = 0, stop_at: tuple[int, ...] = ()) -> Scan:
 
 
 def _run(array: Bytes, position: int, size: int) -> int:
-    """Return how many message records of one size lie in a row from position on; the first is known to be one."""
-    most = (len(array) - position) // size
+    """Return how many message records of one size follow each other from position on."""
+    max_records = (len(array) - position) // size
     head = array[position : position + FRAME.size]
     count, window = 1, 64
-    while count < most:
-        rows = min(window, most - count)
+    while count < max_records:
+        rows = min(window, max_records - count)
         start = position + count * size
         heads = np.ndarray((rows, FRAME.size), np.uint8, buffer=array, offset=start, strides=(size, 1))
         same = (heads == head).all(axis=1)
@@ -88,10 +88,10 @@ def _run(array: Bytes, position: int, size: int) -> int:
     return count
 
 
-def messages_of(data: bytes, found: Scan) -> MessageBlock:
+def messages_of(data: bytes, records: Scan) -> MessageBlock:
     """Return the messages of a scan as a block."""
-    whole = found.length >= MESSAGE_HEAD
-    position, length = found.position[whole], found.length[whole]
+    whole = records.length >= MESSAGE_HEAD
+    position, length = records.position[whole], records.length[whole]
     array = np.frombuffer(data, np.uint8)
     if not len(position):
         none = np.zeros(0, np.int64)

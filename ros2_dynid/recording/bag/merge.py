@@ -1,8 +1,8 @@
-"""Partial joint states into whole samples: each publisher is a track; tracks that miss joints complete each other.
+"""Merge partial joint states into complete samples: each publisher is a track, and tracks complete each other.
 
-The track with most of the signals wanted gives the times; what it lacks is interpolated linearly from the other
-tracks, never across a gap of theirs and never beyond their ends. Works window by window, so that a recording may be
-longer than memory.
+The track with most of the requested signals gives the times. Missing signals are interpolated linearly from the other
+tracks, never across a gap and never beyond their ends. Works window by window, so that a recording may be longer than
+memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Track:
 
     topic: str
     names: tuple[str, ...]
-    """The joints wanted that it has."""
+    """Its joints among the requested ones."""
     fields: set[str]
     parts: list[tuple[Ints, Ints, dict[str, Array]]] = field(default_factory=list)
     rows: int = 0
@@ -40,7 +40,7 @@ class Track:
     """How many steps of its stamps the window with most of them had, and their median [ns]."""
 
     def join(self) -> tuple[Ints, Ints, dict[str, Array]]:
-        """Return header stamps, bag stamps and arrays of all that waits, and forget it."""
+        """Return header stamps, bag stamps and arrays of all waiting messages, and clear them."""
         parts, self.parts, self.rows = self.parts, [], 0
         if len(parts) == 1:
             return parts[0]
@@ -50,7 +50,7 @@ class Track:
 
 @dataclass
 class Piece:
-    """A stretch of one track with the stamps that count [ns]."""
+    """A stretch of one track with the stamps in use [ns]."""
 
     track: Track
     stamp: Ints
@@ -63,7 +63,7 @@ class Piece:
         return Piece(self.track, self.stamp[rows], self.header[rows], self.bag[rows], arrays)
 
     def signals(self) -> set[tuple[str, str]]:
-        """Return (field, joint) of what is there and not NaN throughout."""
+        """Return (field, joint) of the signals that are not NaN throughout."""
         return {
             (name, joint)
             for name, values in self.arrays.items()
@@ -82,13 +82,13 @@ class SampleWindow:
 
 
 class Merger:
-    """Takes decoded messages in, gives whole samples out."""
+    """Merges decoded messages into complete samples."""
 
-    def __init__(self, wanted: Sequence[str] | None, stamps: str = "auto") -> None:
-        """Merge for the joints wanted (None: all that appear); stamps: "auto", "header" or "bag"."""
-        self.wanted = None if wanted is None else tuple(wanted)
+    def __init__(self, joint_names: Sequence[str] | None, stamps: str = "auto") -> None:
+        """Merge for these joints (None: all that appear); stamps: "auto", "header" or "bag"."""
+        self.joint_names = None if joint_names is None else tuple(joint_names)
         self.stamps = stamps
-        self.seen: dict[str, None] = {}
+        self.seen_names: dict[str, None] = {}
         """All joints met, in order of appearance."""
         self.dropped = 0
         """Samples at which a joint was not known, since its publisher was silent."""
@@ -132,11 +132,11 @@ class Merger:
             if fields <= track.fields or track.fields <= fields:
                 track.fields |= fields
                 return track
-        if len(self.seen) < _MOST_NAMES:
-            self.seen |= dict.fromkeys(item.names)
+        if len(self.seen_names) < _MOST_NAMES:
+            self.seen_names |= dict.fromkeys(item.names)
         names = tuple(dict.fromkeys(item.names))
-        if self.wanted is not None:
-            names = tuple(name for name in self.wanted if name in set(names))
+        if self.joint_names is not None:
+            names = tuple(name for name in self.joint_names if name in set(names))
         if not names:
             return None
         self._number += 1
@@ -147,13 +147,13 @@ class Merger:
         return tracks[-1]
 
     def window(self, final: bool = False) -> SampleWindow | None:
-        """Return the samples that are complete; with `final` all there are. None if there is none."""
+        """Return the complete samples, with `final` all of them; None if there are none."""
         pieces = self._pieces()
         if not pieces:
             return None
-        if self.wanted is None:
-            self.wanted = tuple(dict.fromkeys(name for piece in pieces for name in piece.track.names))
-        names = self.wanted
+        if self.joint_names is None:
+            self.joint_names = tuple(dict.fromkeys(name for piece in pieces for name in piece.track.names))
+        names = self.joint_names
         if not set(names) <= {name for piece in pieces for name in piece.track.names}:
             self.dropped += max(len(piece.stamp) for piece in pieces)
             return None
@@ -172,19 +172,19 @@ class Merger:
         return self._combined(names, base, sources)
 
     def _keep(self, piece: Piece, rows: NDArray[np.bool_]) -> None:
-        """Let rows wait for the next window."""
+        """Keep rows for the next window."""
         if rows.any():
-            kept = piece.take(rows)
-            piece.track.parts.insert(0, (kept.header, kept.bag, kept.arrays))
-            piece.track.rows += len(kept.stamp)
+            selection = piece.take(rows)
+            piece.track.parts.insert(0, (selection.header, selection.bag, selection.arrays))
+            piece.track.rows += len(selection.stamp)
 
     def _pieces(self) -> list[Piece]:
         tracks = [track for tracks in self._tracks.values() for track in tracks if track.rows]
-        joined = [(track, *track.join()) for track in tracks]
-        if self.stamps == "auto" and joined:
-            self.stamps = "header" if any(header.any() for _, header, _, _ in joined) else "bag"
+        tracks_with_rows = [(track, *track.join()) for track in tracks]
+        if self.stamps == "auto" and tracks_with_rows:
+            self.stamps = "header" if any(header.any() for _, header, _, _ in tracks_with_rows) else "bag"
         pieces = []
-        for track, header, bag, arrays in joined:
+        for track, header, bag, arrays in tracks_with_rows:
             piece = Piece(track, header if self.stamps == "header" else bag, header, bag, arrays)
             if self.stamps == "header" and np.median(header) > EPOCH_LIKE and not header.all():
                 self.unstamped += int(np.count_nonzero(header == 0))
@@ -251,9 +251,9 @@ def _stacked(parts: list[dict[str, Array]]) -> dict[str, Array]:
 
 
 def _chained(pieces: list[Piece]) -> list[Piece]:
-    """Return the pieces; those of one topic and joints that follow each other in time become one.
+    """Return the pieces, joining those of one topic and set of joints that follow each other in time.
 
-    A publisher that adds a foreign joint or stops sending a field in mid-recording makes a new track of the same robot.
+    A publisher that adds a joint or stops sending a field in mid-recording starts a new track.
     """
     chains: list[Piece] = []
     for piece in sorted(pieces, key=lambda piece: int(piece.stamp[0])):

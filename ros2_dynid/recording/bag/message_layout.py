@@ -1,4 +1,4 @@
-"""JointState messages decoded by layout: many messages of one shape become arrays without a step of Python for each.
+"""JointState messages decoded by layout: many messages of one layout become arrays in one NumPy operation.
 
 Where a message's names and array sizes are known, the stamp and the three arrays stand at fixed offsets. The first
 message of a shape is parsed field by field, every size checked against the message's end; others of the same length
@@ -139,17 +139,17 @@ def parse(message: bytes, encoding: str) -> MessageLayout:
         reader.cdr,
         tuple(names),
         tuple(arrays),
-        tuple((begin, data[begin:end].copy()) for begin, end in _joined(fixed, 0)),
-        tuple((begin, data[begin:end].copy()) for begin, end in _joined(fixed, 3)),
+        tuple((begin, data[begin:end].copy()) for begin, end in _merge_stretches(fixed, 0)),
+        tuple((begin, data[begin:end].copy()) for begin, end in _merge_stretches(fixed, 3)),
     )
 
 
-def _joined(stretches: list[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+def _merge_stretches(stretches: list[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
     """Return the stretches, with those put together that are no more than `gap` bytes apart."""
-    joined: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for begin, end in stretches:
-        if joined and begin - joined[-1][1] <= gap:
-            joined[-1] = (joined[-1][0], end)
+        if merged and begin - merged[-1][1] <= gap:
+            merged[-1] = (merged[-1][0], end)
         else:
-            joined.append((begin, end))
-    return joined
+            merged.append((begin, end))
+    return merged

@@ -17,16 +17,16 @@ from ros2_dynid.recording.bag.topics import choose_topics
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.samples import Samples, missing_joint, samples_of, shortened
 
-_MOST_JOINT_SETS = 200
+_MAX_JOINT_SETS = 200
 
 
 def iter_bag(
-    bag: Bag, wanted: Sequence[str] | None, chunk: int, reading: Reading, notes: list[Note]
+    bag: Bag, joint_names: Sequence[str] | None, chunk: int, reading: Reading, notes: list[Note]
 ) -> Iterator[Samples]:
-    """Yield the joints wanted (None: all), some `chunk` samples at a time; what there is to note goes to `notes`."""
+    """Yield these joints (None: all), about `chunk` samples at a time; append remarks to `notes`."""
     source = str(bag.path)
-    topics = choose_topics(bag, wanted, reading.topic)
-    merger = Merger(wanted, reading.stamps)
+    topics = choose_topics(bag, joint_names, reading.topic)
+    merger = Merger(joint_names, reading.stamps)
     decoders: dict[int, Decoder] = {}
     start_ns: int | None = None
     count = 0
@@ -46,10 +46,10 @@ def iter_bag(
         if failed:
             what = f"none of the {failed} messages on {', '.join(topics)} can be decoded ({reason[:120]})"
             raise InputError(what, "the bag is damaged or of another message type", source)
-        if wanted is not None and merger.seen:
-            missing = [name for name in wanted if name not in merger.seen]
+        if joint_names is not None and merger.seen_names:
+            missing = [name for name in joint_names if name not in merger.seen_names]
             if missing:
-                raise missing_joint(missing, list(merger.seen), source)
+                raise missing_joint(missing, list(merger.seen_names), source)
             what = f"the joints of the robot never appear together on {', '.join(topics)}"
             raise InputError(what, "record all publishers of joint states at the same time", source)
         what = f"there is no joint state on {', '.join(topics)}" + (f" ({warnings[0]})" if warnings else "")
@@ -61,10 +61,10 @@ def iter_bag(
         notes.append(damage(missed))
     if failed:
         notes.append(damage(f"{failed} messages could not be decoded and were left out ({reason[:120]})"))
-    notes += _merge_notes(merger, topics, wanted)
+    notes += _merge_notes(merger, topics, joint_names)
 
 
-def _merge_notes(merger: Merger, topics: Sequence[str], wanted: Sequence[str] | None) -> list[Note]:
+def _merge_notes(merger: Merger, topics: Sequence[str], joint_names: Sequence[str] | None) -> list[Note]:
     notes = []
     if merger.stamps == "bag":
         text = "the header stamps are not set: the times are those of recording, with the jitter of transport"
@@ -78,9 +78,9 @@ def _merge_notes(merger: Merger, topics: Sequence[str], wanted: Sequence[str] | 
         notes.append(repaired(f"{merger.dropped} samples were left out, since not all joints were published then"))
     if len(topics) > 1:
         notes.append(remark(f"joint states of several topics were joined: {', '.join(topics[:10])}"))
-    extra = [name for name in merger.seen if name not in (merger.wanted or ())]
+    extra = [name for name in merger.seen_names if name not in (merger.joint_names or ())]
     if extra:
-        which = "that appear only later" if wanted is None else "not in the robot"
+        which = "that appear only later" if joint_names is None else "not in the robot"
         notes.append(remark(f"ignored joints {which}: {shortened(extra)}"))
     return notes
 
@@ -98,7 +98,7 @@ def _windows(
             decoder = decoders.setdefault(id(channel), Decoder(channel))
             for item in decoder.decode(block if len(channels) == 1 else block.take(rows)):
                 joint_sets.add(frozenset(item.names))
-                if len(joint_sets) > _MOST_JOINT_SETS:
+                if len(joint_sets) > _MAX_JOINT_SETS:
                     what = f"topic {channel.topic} changes its joints from message to message"
                     raise InputError(what, Text("choose another topic (", Option("topic"), ")"), str(bag.path))
                 decoded.setdefault(channel.topic, []).append(replace(item, rows=rows[item.rows]))

@@ -37,15 +37,15 @@ class Rosbag1File:
             pass
         self.channels = list(self._by_id.values())
 
-    def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
-        """Yield the messages of the connections wanted, a block for each chunk."""
-        return self._walk(frozenset(wanted))
+    def blocks(self, channel_ids: Collection[int]) -> Iterator[MessageBlock]:
+        """Yield the messages of these connections, one block per chunk."""
+        return self._walk(frozenset(channel_ids))
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def _walk(self, wanted: frozenset[int]) -> Iterator[MessageBlock]:
+    def _walk(self, channel_ids: frozenset[int]) -> Iterator[MessageBlock]:
         self._budget = Budget(self.size)
         with self.path.open("rb") as stream:
             stream.seek(len(MAGIC))
@@ -58,12 +58,12 @@ class Rosbag1File:
                     if length > self.size - stream.tell():
                         raise DamagedDataError("a record is cut")
                     if opcode == CHUNK:
-                        yield from self._chunk(header, stream, length, wanted)
+                        yield from self._chunk(header, stream, length, channel_ids)
                     elif opcode in (CONNECTION, MESSAGE) and length <= MAX_CHUNK:
-                        loose += self._record(opcode, header, stream.read(length), wanted)
+                        loose += self._record(opcode, header, stream.read(length), channel_ids)
                         loose_bytes += length
                         if loose and loose_bytes > _BLOCK_BYTES:
-                            yield _joined(loose)
+                            yield _join_messages(loose)
                             loose, loose_bytes = [], 0
                     else:
                         stream.seek(length, 1)
@@ -75,7 +75,7 @@ class Rosbag1File:
                     )
                     break
             if loose:
-                yield _joined(loose)
+                yield _join_messages(loose)
 
     def _head(self, stream: BinaryIO) -> tuple[dict[str, bytes], int]:
         """Read a record's header from the file; return it and the length of the data that follows."""
@@ -89,7 +89,7 @@ class Rosbag1File:
         return _fields(header), int.from_bytes(tail, "little")
 
     def _chunk(
-        self, header: dict[str, bytes], stream: BinaryIO, length: int, wanted: frozenset[int]
+        self, header: dict[str, bytes], stream: BinaryIO, length: int, channel_ids: frozenset[int]
     ) -> Iterator[MessageBlock]:
         size = int.from_bytes(header.get("size", b""), "little")
         kind = header.get("compression", b"").decode("ascii", "replace")
@@ -107,16 +107,16 @@ class Rosbag1File:
                 head = _slice(data, position)
                 body = _slice(data, position + 4 + len(head))
                 fields = _fields(head)
-                messages += self._record((fields.get("op") or b"\0")[0], fields, body, wanted)
+                messages += self._record((fields.get("op") or b"\0")[0], fields, body, channel_ids)
                 position += 8 + len(head) + len(body)
         except DamagedDataError as error:
             after = f" after {position} of {size} bytes" if position else ""
             self._warn(f"a damaged chunk was left out{after} ({error})")
         if messages:
-            yield _joined(messages)
+            yield _join_messages(messages)
 
     def _record(
-        self, opcode: int, header: dict[str, bytes], body: bytes, wanted: frozenset[int]
+        self, opcode: int, header: dict[str, bytes], body: bytes, channel_ids: frozenset[int]
     ) -> list[tuple[int, int, bytes]]:
         """Take in a connection; return a message that is wanted as (connection, stamp [ns], data)."""
         key = int.from_bytes(header.get("conn", b"")[:4], "little")
@@ -126,7 +126,7 @@ class Rosbag1File:
             text = inner.get("message_definition", b"").decode("utf-8", "replace")
             topic = header.get("topic", b"").decode("utf-8", "replace")
             self._by_id[key] = Channel(key, topic, type_name(kind), "ros1", text, "ros1msg")
-        if opcode == MESSAGE and key in wanted:
+        if opcode == MESSAGE and key in channel_ids:
             stamp = header.get("time", b"").ljust(8, b"\0")
             seconds, nanoseconds = int.from_bytes(stamp[:4], "little"), int.from_bytes(stamp[4:8], "little")
             return [(key, seconds * 10**9 + nanoseconds, body)]
@@ -154,6 +154,6 @@ def _fields(header: bytes) -> dict[str, bytes]:
     return fields
 
 
-def _joined(messages: list[tuple[int, int, bytes]]) -> MessageBlock:
+def _join_messages(messages: list[tuple[int, int, bytes]]) -> MessageBlock:
     channel, stamp, payloads = zip(*messages, strict=True)
     return block_of(list(payloads), list(channel), list(stamp))

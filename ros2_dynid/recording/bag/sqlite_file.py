@@ -38,8 +38,8 @@ class SqliteFile:
             self._database = self._unpacked(Path(self._folder.name) / "bag.db3")
         self._size = self._database.stat().st_size
         page, whole = self._announced()
-        self._cut = whole > self._size
-        if self._cut:
+        self._truncated = whole > self._size
+        if self._truncated:
             lost = whole - self._size
             self._warn(f"the file is cut: {lost} of {whole} bytes ({100 * lost / whole:.2g} %) are missing at its end")
             if self._size % page:
@@ -50,33 +50,33 @@ class SqliteFile:
             except _ERRORS as error:
                 raise self._damaged(error) from None
 
-    def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
-        """Yield the messages of the channels wanted, in the order of the table."""
-        marks = ",".join("?" * len(wanted))
+    def blocks(self, channel_ids: Collection[int]) -> Iterator[MessageBlock]:
+        """Yield the messages of these channels in the order of the table."""
+        marks = ",".join("?" * len(channel_ids))
         query = (
             "SELECT topic_id, timestamp, data FROM messages "
             f"WHERE topic_id IN ({marks}) AND length(data) <= {MAX_MESSAGE} ORDER BY rowid"
         )
         with self._connect() as connection:
-            left = self._size + (1 << 20)
-            for rows in self._batches(connection, query, wanted):
-                kept = [row for row in rows if isinstance(row[2], bytes) and isinstance(row[1], int)]
-                left -= sum(len(row[2]) for row in kept) + 8 * len(rows)
-                if left < 0:  # a damaged tree can list its pages over and over
+            remaining = self._size + (1 << 20)
+            for rows in self._batches(connection, query, channel_ids):
+                valid_rows = [row for row in rows if isinstance(row[2], bytes) and isinstance(row[1], int)]
+                remaining -= sum(len(row[2]) for row in valid_rows) + 8 * len(rows)
+                if remaining < 0:  # a damaged tree can list its pages over and over
                     self._warn("the database is damaged: it lists more messages than the file can hold")
                     return
-                if kept:
-                    channel, stamp, payloads = zip(*kept, strict=True)
+                if valid_rows:
+                    channel, stamp, payloads = zip(*valid_rows, strict=True)
                     yield block_of(list(payloads), list(channel), list(stamp))
 
     def _batches(
-        self, connection: sqlite3.Connection, query: str, wanted: Collection[int]
+        self, connection: sqlite3.Connection, query: str, channel_ids: Collection[int]
     ) -> Iterator[list[tuple[int, int, bytes]]]:
         """Yield rows up to the first damage: at most _ROWS at a time, and not much more than _BLOCK_BYTES of them."""
         rows: list[tuple[int, int, bytes]] = []
         size = 0
         try:
-            for row in connection.execute(query, sorted(wanted)):
+            for row in connection.execute(query, sorted(channel_ids)):
                 rows.append(row)
                 size += len(row[2]) if isinstance(row[2], bytes) else 0
                 if len(rows) >= _ROWS or size >= _BLOCK_BYTES:
@@ -126,7 +126,7 @@ class SqliteFile:
         with closing(connection):
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             try:
-                if self._cut:  # SQLite's own recovery sets this too: else it refuses a file that lacks pages
+                if self._truncated:  # SQLite's own recovery sets this too: else it refuses a file that lacks pages
                     connection.execute("PRAGMA writable_schema=ON")
                 for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "cache_size=-16384", "query_only=ON"):
                     connection.execute(f"PRAGMA {pragma}")
@@ -136,7 +136,7 @@ class SqliteFile:
 
     def _unpacked(self, target: Path) -> Path:
         """Unpack a compressed file into a temporary one, within a bound."""
-        left = _MAX_RATIO * self.path.stat().st_size + (64 << 20)
+        remaining = _MAX_RATIO * self.path.stat().st_size + (64 << 20)
         with open_zstd(self.path) as packed, target.open("wb") as out:
             while True:
                 try:
@@ -146,8 +146,8 @@ class SqliteFile:
                     break
                 if not part:
                     break
-                left -= len(part)
-                if left < 0:
+                remaining -= len(part)
+                if remaining < 0:
                     what = f"it unpacks into more than {_MAX_RATIO} times its size"
                     raise InputError(what, "unpack it with: zstd -d FILE, and give the result", str(self.path))
                 out.write(part)

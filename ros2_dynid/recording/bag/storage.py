@@ -60,8 +60,8 @@ class Storage(Protocol):
     channels: list[Channel]
     warnings: list[str]
 
-    def blocks(self, wanted: Collection[int]) -> Iterator[MessageBlock]:
-        """Yield the messages of the channels wanted, in the order of the file."""
+    def blocks(self, channel_ids: Collection[int]) -> Iterator[MessageBlock]:
+        """Yield the messages of these channels in the order of the file."""
         ...
 
 

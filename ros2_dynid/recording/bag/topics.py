@@ -11,20 +11,20 @@ from ros2_dynid.recording.bag.decode import JOINT_STATE, TYPES, Decoder, can_dec
 from ros2_dynid.recording.bag.folder import Bag
 
 _PEEKED_BLOCKS = 200
-_ENOUGH = 50
+_PEEKED_MESSAGES = 50
 
 
-def choose_topics(bag: Bag, wanted: Sequence[str] | None, topic: str | Sequence[str] | None) -> tuple[str, ...]:
+def choose_topics(bag: Bag, joint_names: Sequence[str] | None, topic: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the topics to read: those named, or found by type and by the joints they carry."""
     source = str(bag.path)
     if topic:
-        named = tuple(topic.split(",")) if isinstance(topic, str) else tuple(topic)
-        return tuple(_named(bag, name.strip(), source) for name in named)
+        topic_names = tuple(topic.split(",")) if isinstance(topic, str) else tuple(topic)
+        return tuple(_find_topic(bag, name.strip(), source) for name in topic_names)
     readable = [channel for channel in bag.channels if can_decode(channel) and channel.count != 0]
     for kind in TYPES:
         topics = tuple(dict.fromkeys(channel.topic for channel in readable if channel.type == kind))
         if topics:
-            return topics if len(topics) == 1 else _by_joints(bag, topics, wanted)
+            return topics if len(topics) == 1 else _by_joints(bag, topics, joint_names)
     silent = [channel for channel in bag.channels if can_decode(channel)]
     if silent:
         damage = bag.file_warnings()
@@ -34,12 +34,12 @@ def choose_topics(bag: Bag, wanted: Sequence[str] | None, topic: str | Sequence[
     if others and others[0].type != JOINT_STATE:
         what = f"topic {others[0].topic} has type {others[0].type}, which this bag does not describe"
         raise InputError(what, "record sensor_msgs/msg/JointState, or record to MCAP, which keeps descriptions", source)
-    there = "; ".join(dict.fromkeys(f"{channel.topic[:80]} ({channel.type[:80]})" for channel in bag.channels[:8]))
-    what = f"the bag has no joint states, only {there}" if there else "the bag holds no messages"
+    available = "; ".join(dict.fromkeys(f"{channel.topic[:80]} ({channel.type[:80]})" for channel in bag.channels[:8]))
+    what = f"the bag has no joint states, only {available}" if available else "the bag holds no messages"
     raise InputError(what, "record a topic of type sensor_msgs/msg/JointState", source)
 
 
-def _named(bag: Bag, name: str, source: str) -> str:
+def _find_topic(bag: Bag, name: str, source: str) -> str:
     channels = [channel for channel in bag.channels if channel.topic in (name, "/" + name)]
     if not channels:
         topics = (
@@ -52,11 +52,11 @@ def _named(bag: Bag, name: str, source: str) -> str:
     return channels[0].topic
 
 
-def _by_joints(bag: Bag, topics: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Choose among several topics of one type: the one with all joints wanted, or those that complete each other."""
+def _by_joints(bag: Bag, topics: Sequence[str], joint_names: Sequence[str] | None) -> tuple[str, ...]:
+    """Choose among several topics of one type: the one with all joints, or those that together have them."""
     names = _peek(bag, topics)
-    carrying = tuple(topic for topic in topics if names[topic] & set(wanted or names[topic]))
-    whole = tuple(topic for topic in carrying if names[topic] >= set(wanted or ()))
+    carrying = tuple(topic for topic in topics if names[topic] & set(joint_names or names[topic]))
+    whole = tuple(topic for topic in carrying if names[topic] >= set(joint_names or ()))
     usual = tuple(topic for topic in whole if topic.rpartition("/")[2] == "joint_states")
     for choice in (whole, usual):
         if len(choice) == 1:
@@ -70,14 +70,14 @@ def _by_joints(bag: Bag, topics: Sequence[str], wanted: Sequence[str] | None) ->
 def _peek(bag: Bag, topics: Sequence[str]) -> dict[str, set[str]]:
     """Return the joints that the first messages of each topic name."""
     names: dict[str, set[str]] = {topic: set() for topic in topics}
-    left = dict.fromkeys(topics, _ENOUGH)
+    remaining = dict.fromkeys(topics, _PEEKED_MESSAGES)
     for number, (block, channels) in enumerate(bag.blocks(topics)):
         for channel in channels:
-            if left[channel.topic] > 0:
-                few = block.take(np.flatnonzero(block.channel == channel.id)[:_ENOUGH])
-                for decoded in Decoder(channel).decode(few):
+            if remaining[channel.topic] > 0:
+                first_messages = block.take(np.flatnonzero(block.channel == channel.id)[:_PEEKED_MESSAGES])
+                for decoded in Decoder(channel).decode(first_messages):
                     names[channel.topic] |= set(decoded.names)
-                left[channel.topic] -= len(few)
-        if number > _PEEKED_BLOCKS or all(count <= 0 for count in left.values()):
+                remaining[channel.topic] -= len(first_messages)
+        if number > _PEEKED_BLOCKS or all(count <= 0 for count in remaining.values()):
             break
     return names

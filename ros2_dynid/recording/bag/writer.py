@@ -1,10 +1,10 @@
-"""Writing rosbag2 MCAP bags that a crash or a full disk cannot take away.
+"""Write rosbag2 MCAP bags that survive a crash, a power cut or a full disk.
 
 Messages gather in a chunk for at most a quarter of a second, then the chunk goes to the kernel in one write: a process
-that is killed loses no more than that. A thread asks the disk to keep what was written, once a second, so that a power
-cut loses little more, without ever making the caller wait. A bag is always a new folder; metadata.yaml is there from
-the start and replaced at the end; some space is held in reserve, so that a full disk still takes the last chunk and the
-index. A bag without an end (killed) is read by load_samples and, index rebuilt, by rosbag2.
+that is killed loses no more than that. A thread syncs the file once a second, so that a power cut loses little more;
+the caller never waits for the disk. A bag is always a new folder; metadata.yaml is written at the start and replaced at
+the end. Reserved space lets a full disk take the last chunk and the index. load_samples reads a bag whose writer was
+killed; rosbag2 does after rebuilding the index.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class WriteError(DynidError):
-    """A recording could not be written on; `kept` messages are safe in `path`."""
+    """Writing failed; `kept` messages are safe in `path`."""
 
     def __init__(self, path: Path, reason: str, kept: int) -> None:
         """Say why, and what was kept."""
@@ -249,7 +249,7 @@ class BagWriter:
             raise InputError("the bag is closed", "open a new one", str(self.path))
 
     def close(self) -> None:
-        """Write what waits, the index and metadata.yaml; after that the bag is complete. A second call does nothing."""
+        """Write the last chunk, the index and metadata.yaml, which complete the bag. A second call does nothing."""
         with self._lock:
             if self._closed:
                 return
@@ -257,7 +257,7 @@ class BagWriter:
             self._finish()
 
     def _finish(self) -> None:
-        """Complete the file as far as the disk lets us, and replace the provisional metadata.yaml."""
+        """Complete the file as far as disk space allows, and replace the provisional metadata.yaml."""
         self._closed = True
         self._wake.set()
         self._release_reserve()
@@ -288,7 +288,7 @@ class BagWriter:
         return bag_information(self._file.name, list(self._topics.values()), start, duration, self._custom)
 
     def _write_metadata(self, *, provisional: bool) -> None:
-        """Put metadata.yaml in place: whole or not at all."""
+        """Write metadata.yaml atomically."""
         target, new = self.path / "metadata.yaml", self.path / ".metadata.yaml.new"
         with new.open("w", encoding="utf-8") as stream:
             stream.write(metadata_yaml(self._information()))
@@ -305,16 +305,16 @@ class BagWriter:
                 os.close(handle)
 
     def _hold_reserve(self, *, must: bool = False) -> None:
-        """Hold disk space in a file without a name, which vanishes with the process; `must`: or raise OSError."""
-        wanted = 2 * (_RESERVE + 256 * len(self._chunk_indexes))
+        """Reserve disk space in an unnamed file that vanishes with the process; `must`: raise OSError on failure."""
+        size = 2 * (_RESERVE + 256 * len(self._chunk_indexes))
         try:
             if self._reserve is None:
                 self._reserve = tempfile.TemporaryFile(dir=self.path)  # noqa: SIM115  held until close
-            os.posix_fallocate(self._reserve.fileno(), 0, wanted)
+            os.posix_fallocate(self._reserve.fileno(), 0, size)
         except OSError as error:
             if must and error.errno in _NO_ROOM:  # others: a filesystem that cannot reserve space
                 raise
-        self._reserved = wanted
+        self._reserved = size
 
     def _release_reserve(self) -> None:
         if self._reserve is not None:
@@ -322,7 +322,7 @@ class BagWriter:
             self._reserve = None
 
     def _sync_loop(self) -> None:
-        """Ask the disk once a second to keep what was written."""
+        """Sync the file to disk once a second."""
         while not self._wake.wait(SYNC_SECONDS):
             with self._lock:
                 if self._closed:

@@ -17,15 +17,15 @@ from ros2_dynid.recording.samples import Samples, ordered
 
 MOVING = 0.1
 """A joint moves where its speed is above this fraction of its largest."""
-_SMOOTH = 0.02  # positions are averaged over this time [s] before they are differentiated
+_SMOOTHING_S = 0.02  # positions are averaged over this time [s] before they are differentiated
 
 
 @dataclass(frozen=True)
 class JointCheck:
-    """What was seen of a joint; positions [rad or m], speed [/s], efforts [N.m or N]; None where unknown.
+    """What the recording shows of a joint; positions [rad or m], speed [/s], efforts [N.m or N]; None where unknown.
 
     coverage: share of its range that was used; gravity_scale, gravity_correlation, friction_correlation: how its effort
-    follows the a priori gravity and its own speed, where the efforts were looked at; level: of its worst problem.
+    follows the a priori gravity and its own speed, where efforts were checked; level: of its worst problem.
     """
 
     name: str
@@ -62,22 +62,22 @@ class RecordingCheck:
 def check_samples(samples: Samples, robot: Robot | None = None) -> RecordingCheck:
     """Check samples as recorded (load_samples(..., in_order=False)), in the robot's order if there is one."""
     with np.errstate(all="ignore"):  # values from a file may be as large as a float goes
-        return _checked(samples, robot)
+        return _check_signals(samples, robot)
 
 
-def _checked(samples: Samples, robot: Robot | None) -> RecordingCheck:
+def _check_signals(samples: Samples, robot: Robot | None) -> RecordingCheck:
     timing = check_timing(samples.t)
     problems = [*_notes(samples), *timing.problems]
     clean = ordered(samples)
     joints: dict[str, Joint] = {} if robot is None else {joint.name: joint for joint in robot.joints}
-    problems += _missing(clean)
+    problems += _missing_signals(clean)
     rows = []
     for column, name in enumerate(clean.joint_names):
         joint = joints.get(name)
-        row, found = _check_joint(clean, column, joint)
-        rows.append(replace(row, level=worst(p.level for p in found)))
-        problems += found
-    return _sorted(
+        row, joint_problems = _check_joint(clean, column, joint)
+        rows.append(replace(row, level=worst(p.level for p in joint_problems)))
+        problems += joint_problems
+    return _sort_problems(
         RecordingCheck(
             source=samples.source,
             verdict=worst(problem.level for problem in problems),
@@ -101,63 +101,63 @@ def with_problems(check: RecordingCheck, more: Sequence[RecordingProblem]) -> Re
         replace(row, level=worst((row.level, *(p.level for p in more if p.joint == row.name)))) for row in check.joints
     )
     problems = (*check.problems, *more)
-    return _sorted(replace(check, joints=rows, problems=problems, verdict=worst(p.level for p in problems)))
+    return _sort_problems(replace(check, joints=rows, problems=problems, verdict=worst(p.level for p in problems)))
 
 
-def _sorted(check: RecordingCheck) -> RecordingCheck:
+def _sort_problems(check: RecordingCheck) -> RecordingCheck:
     order = sorted(check.problems, key=lambda problem: (problem.level != RED, problem.joint is not None))
     return replace(check, problems=tuple(order))
 
 
 def _notes(samples: Samples) -> list[RecordingProblem]:
-    """What the reader noted about damage is a problem of the recording too."""
-    found = []
+    """Return the reader's notes on damage as problems of the recording."""
+    problems = []
     for note in samples.notes:
         if note.kind is NoteKind.DAMAGE:
             do = "the rest is usable; stop recordings properly to keep all"
-            found.append(RecordingProblem("damaged", YELLOW, note.text, do))
+            problems.append(RecordingProblem("damaged", YELLOW, note.text, do))
         elif note.kind is NoteKind.STAMPS:
-            found.append(
+            problems.append(
                 RecordingProblem("stamps", YELLOW, note.text, "let the driver stamp its messages when it samples")
             )
-    return found
+    return problems
 
 
-def _missing(samples: Samples) -> list[RecordingProblem]:
-    found = []
+def _missing_signals(samples: Samples) -> list[RecordingProblem]:
+    problems = []
     if not np.isfinite(samples.q).any():
         what = "no positions were recorded"
-        found.append(RecordingProblem("missing_position", RED, what, "record joint states with positions"))
+        problems.append(RecordingProblem("missing_position", RED, what, "record joint states with positions"))
     if samples.tau is None:
         what = "no effort was recorded"
         do = "enable the effort state interface of the driver; without efforts nothing can be identified"
-        found.append(RecordingProblem("missing_effort", RED, what, do))
+        problems.append(RecordingProblem("missing_effort", RED, what, do))
     if samples.dq is None:
         what = "no velocity was recorded"
         do = "velocities will be derived from positions, which needs a good filter; enable the interface if it exists"
-        found.append(RecordingProblem("missing_velocity", YELLOW, what, do))
-    return found
+        problems.append(RecordingProblem("missing_velocity", YELLOW, what, do))
+    return problems
 
 
 def _check_joint(samples: Samples, column: int, joint: Joint | None) -> tuple[JointCheck, list[RecordingProblem]]:
     """Return the row of a joint for the table and its problems."""
     name = samples.joint_names[column]
     sigma = PRISMATIC if joint is not None and joint.sigma == PRISMATIC else REVOLUTE
-    there = {"position": samples.q, "velocity": samples.dq, "effort": samples.tau}
+    signals_by_name = {"position": samples.q, "velocity": samples.dq, "effort": samples.tau}
     by_name = {
         kind: Signal(name, kind, UNITS[kind][sigma], samples.t, values[:, column])
-        for kind, values in there.items()
+        for kind, values in signals_by_name.items()
         if values is not None
     }
     position = by_name["position"]
     speed = derived_velocity(samples.t, position.values)
     fastest = float(np.nanmax(np.abs(speed))) if np.isfinite(speed).any() else 0.0
     span = float(np.ptp(position.values[np.isfinite(position.values)])) if np.isfinite(position.values).any() else 0.0
-    moving = np.abs(speed) > MOVING * fastest if span >= signals.LEAST_MOTION[sigma] else np.zeros(len(speed), bool)
+    moving = np.abs(speed) > MOVING * fastest if span >= signals.MIN_MOTION[sigma] else np.zeros(len(speed), bool)
     problems: list[RecordingProblem] = []
     for kind, signal in by_name.items():
-        known = np.isfinite(signal.values)
-        if not known.any():
+        finite = np.isfinite(signal.values)
+        if not finite.any():
             if not (kind == "position" and not np.isfinite(samples.q).any()):
                 level = YELLOW if kind == "velocity" else RED
                 do = "joint_state_broadcaster fills NaN where the hardware has no such interface: enable it there"
@@ -197,13 +197,13 @@ def _row(name: str, by_name: dict[str, Signal], joint: Joint | None, fastest: fl
 
 def derived_velocity(t: Array, q: Array) -> Array:
     """Return dq/dt (N,) by central differences over about 20 ms, so that a coarse encoder does not matter."""
-    known = np.isfinite(q)
-    if np.count_nonzero(known) < 5:
+    finite = np.isfinite(q)
+    if np.count_nonzero(finite) < 5:
         return np.full(len(t), np.nan)
-    times, values = t[known], q[known]
-    half = max(1, round(0.5 * _SMOOTH / float(np.median(np.diff(times)))))
+    times, values = t[finite], q[finite]
+    half = max(1, round(0.5 * _SMOOTHING_S / float(np.median(np.diff(times)))))
     index = np.arange(len(times))
     before, after = np.maximum(index - half, 0), np.minimum(index + half, len(times) - 1)
     speed = np.full(len(t), np.nan)
-    speed[known] = (values[after] - values[before]) / (times[after] - times[before])
+    speed[finite] = (values[after] - values[before]) / (times[after] - times[before])
     return speed

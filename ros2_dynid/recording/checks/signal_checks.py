@@ -12,15 +12,15 @@ from ros2_dynid.recording.checks.problems import RED, YELLOW, RecordingProblem
 
 UNITS = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "effort": ("N.m", "N")}
 FEW_LEVELS = 200
-"""A signal of fewer different values over its range is coarse."""
-AT_LIMIT = 0.99
-FLAT = 5.0
-COARSE = 0.07
+"""A signal with fewer distinct values is coarse."""
+SHARE_OF_LIMIT = 0.99
+FLAT_PEAK_RATIO = 5.0
+COARSE_STEP = 0.07
 """Steps of an effort or velocity, as a share of its standard deviation, that add 2 % of noise: 0.02 sqrt(12)."""
-LEAST_MOTION = (0.02, 0.002)
+MIN_MOTION = (0.02, 0.002)
 """Range [rad, m] below which a joint stood still."""
 SMALL_MOTION = (0.2, 0.02)
-FROZEN = 0.1
+FROZEN_S = 0.1
 """A signal that stands still for longer [s] and then jumps was frozen."""
 
 
@@ -36,7 +36,7 @@ class Signal:
 
 
 def check_unknown(signal: Signal) -> list[RecordingProblem]:
-    """NaN among the values."""
+    """Find NaN among the values."""
     unknown = int(np.count_nonzero(~np.isfinite(signal.values)))
     if not unknown or unknown == len(signal.values):
         return []
@@ -47,7 +47,7 @@ def check_unknown(signal: Signal) -> list[RecordingProblem]:
 
 
 def check_stuck(signal: Signal, moving: np.ndarray) -> list[RecordingProblem]:
-    """Values that never change, or stand still and then jump, while the joint moves."""
+    """Find values that never change, or freeze and then jump, while the joint moves."""
     x = signal.values
     if np.count_nonzero(moving) < 10:
         return []
@@ -61,7 +61,7 @@ def check_stuck(signal: Signal, moving: np.ndarray) -> list[RecordingProblem]:
     usual = float(np.nanpercentile(steps[steps > 0], 99)) if np.any(steps > 0) else 0.0
     after = np.append(steps, 0.0)[end]
     before = np.concatenate(([0.0], steps))[begin]
-    frozen = (length > FROZEN) & (end - begin >= 10) & (np.maximum(after, before) > 3 * usual)
+    frozen = (length > FROZEN_S) & (end - begin >= 10) & (np.maximum(after, before) > 3 * usual)
     if not frozen.any():
         return []
     total = float(length[frozen].sum())
@@ -77,18 +77,18 @@ def _runs(x: Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_quantised(signal: Signal, moving: np.ndarray) -> list[RecordingProblem]:
-    """Values that come in coarse steps, or repeat since they are refreshed less often than they are published."""
+    """Find values in coarse steps, or repeated since they are updated less often than published."""
     x = signal.values[np.isfinite(signal.values)]
-    found: list[RecordingProblem] = []
+    problems: list[RecordingProblem] = []
     if np.count_nonzero(moving) < 50 or len(x) < 100 or np.ptp(x) == 0:
         return []
     levels = np.unique(x)
     step = float(np.median(np.diff(levels)))
-    coarse = signal.name == "position" or step > COARSE * np.std(x)
+    coarse = signal.name == "position" or step > COARSE_STEP * np.std(x)
     if coarse and len(levels) < FEW_LEVELS and len(levels) < len(x) / 4:
         what = f"{signal.name} has only {len(levels)} different values, about {step:.2g} {signal.unit} apart"
         do = "use a finer sensor or unit; averaging over time helps where there is noise"
-        found.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
+        problems.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
     elif signal.name != "effort":
         both = moving[1:] & moving[:-1]
         same = np.diff(signal.values)[both] == 0
@@ -96,49 +96,49 @@ def check_quantised(signal: Signal, moving: np.ndarray) -> list[RecordingProblem
         if share > 0.6:
             what = f"{signal.name} repeats its value {100 * share:.0f} % of the time while the joint moves"
             do = "it is refreshed or resolved less finely than it is published: record at its own rate, filter it well"
-            found.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
-    return found
+            problems.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
+    return problems
 
 
 def check_saturated(signal: Signal, limit: float) -> list[RecordingProblem]:
-    """Values at the limit (symmetric; infinite if unknown), or clipped at one value of their own."""
+    """Find values clipped at the limit (symmetric; infinite if unknown) or at another value."""
     x = np.abs(signal.values[np.isfinite(signal.values)])
     if not x.size or x.max() == 0:
         return []
-    share = float(np.mean(x >= AT_LIMIT * limit)) if 0 < limit < np.inf else 0.0
+    share = float(np.mean(x >= SHARE_OF_LIMIT * limit)) if 0 < limit < np.inf else 0.0
     beyond = float(x.max() / limit) if 0 < limit < np.inf else 0.0
     if beyond > 3 and signal.name == "effort":
         what = f"{signal.name} reaches {x.max():.4g} {signal.unit}, {beyond:.3g} times the limit of {limit:.4g}"
         do = "one of the two is wrong: check the unit of the effort (milli, percent, raw counts) and the robot's limit"
         return [RecordingProblem("effort_unit", YELLOW, what, do, signal.joint)]
-    if share > 0.002 and _flat(x, limit):
+    if share > 0.002 and _is_clipped(x, limit):
         what = f"{signal.name} is at its limit of {limit:.4g} {signal.unit} for {100 * share:.2g} % of the time"
         do = "record again with slower or smaller motion: what is clipped does not follow the model"
         return [RecordingProblem("saturation", RED if share > 0.05 else YELLOW, what, do, signal.joint)]
     begin, end = _runs(signal.values)
     clipped = (np.abs(signal.values[begin]) == x.max()) & (end - begin >= 4)
     if clipped.sum() >= 2 and len(np.unique(x)) > FEW_LEVELS:
-        most = f"{x.max():.4g} {signal.unit}"
-        what = f"{signal.name} stays at its largest value {most} {clipped.sum()} times: it looks clipped"
+        peak = f"{x.max():.4g} {signal.unit}"
+        what = f"{signal.name} stays at its largest value {peak} {clipped.sum()} times: it looks clipped"
         do = "record again with slower or smaller motion, or raise the drive's limit"
         return [RecordingProblem("saturation", YELLOW, what, do, signal.joint)]
     return []
 
 
-def _flat(x: Array, limit: float) -> bool:
-    """Return whether values |x| end at the limit as clipped ones do: flat, and not by passing a peak near it.
+def _is_clipped(x: Array, limit: float) -> bool:
+    """Return whether values |x| are clipped at the limit, and not just a peak near it.
 
-    A parabola spends 2.4 times as long within 1 % of its peak as in the next 1 %; what is clipped spends far longer.
+    A parabola spends 2.4 times as long within 1 % of its peak as in the next 1 %; a clipped signal spends far longer.
     """
     top = float(x.max())
     if not 0.98 < top / limit < 1.02:
         return False  # a limit that is passed does not clip
     upper, lower = np.count_nonzero(x >= 0.99 * top), np.count_nonzero((x >= 0.98 * top) & (x < 0.99 * top))
-    return bool(upper > FLAT * lower)
+    return bool(upper > FLAT_PEAK_RATIO * lower)
 
 
 def check_coverage(signal: Signal, joint: Joint | None) -> list[RecordingProblem]:
-    """How much of its range a joint moved through, and whether the positions can be right at all."""
+    """Check how much of its range a joint covered, and whether its positions are plausible."""
     x = signal.values[np.isfinite(signal.values)]
     if not x.size:
         return []
@@ -158,7 +158,7 @@ def check_coverage(signal: Signal, joint: Joint | None) -> list[RecordingProblem
                 "position_unit" if degrees else "limits", RED if degrees else YELLOW, what, do, signal.joint
             )
         ]
-    if span < LEAST_MOTION[sigma]:
+    if span < MIN_MOTION[sigma]:
         what = f"the joint stood still: it moved {span:.2g} {signal.unit}"
         do = Text("move it too, or hold it (", Option("hold"), "): what a joint never does cannot be identified")
         return [RecordingProblem("coverage", RED, what, do, signal.joint)]
@@ -172,9 +172,9 @@ def check_coverage(signal: Signal, joint: Joint | None) -> list[RecordingProblem
 
 
 def check_velocity(velocity: Signal, derived: Array) -> list[RecordingProblem]:
-    """The velocity against the derivative of the position: sign and unit."""
-    known = np.isfinite(velocity.values) & np.isfinite(derived)
-    x, y = derived[known], velocity.values[known]
+    """Compare the velocity with the derivative of the position: sign and unit."""
+    finite = np.isfinite(velocity.values) & np.isfinite(derived)
+    x, y = derived[finite], velocity.values[finite]
     if len(x) < 100 or np.std(x) == 0 or np.std(y) == 0:
         return []
     r = float(np.corrcoef(x, y)[0, 1])

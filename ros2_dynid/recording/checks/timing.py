@@ -11,11 +11,11 @@ from ros2_dynid.model.robot import Array
 from ros2_dynid.recording.checks.problems import RED, YELLOW, RecordingProblem
 from ros2_dynid.recording.samples import CLOCK_RESET
 
-JITTERY = 0.25
+MAX_JITTER = 0.25
 """Jitter, as a fraction of the period, from which the times of single samples are doubtful."""
-SLOW = 50.0
+MIN_RATE_HZ = 50.0
 """Rate [Hz] below which the dynamics of most arms are sampled too coarsely."""
-MOST_GAPS = 1000
+MAX_LISTED_GAPS = 1000
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Timing:
-    """Rate [Hz], jitter (standard deviation of the period) [s], duration [s], and gaps, the first MOST_GAPS of them."""
+    """Rate [Hz], jitter (standard deviation of the period) [s], duration [s], and the first MAX_LISTED_GAPS gaps."""
 
     rate: float
     jitter: float
@@ -65,7 +65,8 @@ def check_timing(t: Array) -> Timing:
     missing = np.maximum(np.round(steps[wide] / period).astype(np.int64) - 1, 1)
     lost = int(missing.sum())
     gaps = tuple(
-        Gap(float(t[k]), float(steps[k]), int(m)) for k, m in zip(wide[:MOST_GAPS], missing[:MOST_GAPS], strict=True)
+        Gap(float(t[k]), float(steps[k]), int(m))
+        for k, m in zip(wide[:MAX_LISTED_GAPS], missing[:MAX_LISTED_GAPS], strict=True)
     )
     if wide.size:
         longest = float(steps[wide].max())
@@ -74,11 +75,11 @@ def check_timing(t: Array) -> Timing:
         what = f"{wide.size} gaps, about {lost} samples ({100 * share:.2g} %) are missing, longest gap {longest:.3g} s"
         do = "record on an idle machine, with a deeper queue and reliable QoS; derivatives near gaps are unreliable"
         problems.append(RecordingProblem("gap", level, what, do))
-    if jitter > JITTERY * period:
+    if jitter > MAX_JITTER * period:
         what = f"the period of {period * 1e3:.3g} ms varies by {jitter * 1e3:.3g} ms"
         do = "use stamps set by the driver when it samples, not on arrival"
         problems.append(RecordingProblem("jitter", YELLOW, what, do))
-    if 1 / period < SLOW:
+    if 1 / period < MIN_RATE_HZ:
         what = f"{1 / period:.3g} samples per second are few"
         problems.append(
             RecordingProblem("rate", YELLOW, what, "publish joint states at 100 Hz or more, or move slowly")
@@ -90,23 +91,23 @@ def check_timing(t: Array) -> Timing:
 
 
 def _order_problems(steps: Array) -> list[RecordingProblem]:
-    found = []
+    problems = []
     repeats, back = int(np.count_nonzero(steps == 0)), int(np.count_nonzero(steps < 0))
     resets = int(np.count_nonzero(steps < -CLOCK_RESET))
     if repeats:
         level = RED if repeats > 0.2 * len(steps) else YELLOW
         what = f"{repeats} samples repeat the stamp of the one before"
         do = "they are left out; check that only one publisher feeds the topic"
-        found.append(RecordingProblem("repeat", level, what, do))
+        problems.append(RecordingProblem("repeat", level, what, do))
     if back - resets:
         level = RED if back > 0.2 * len(steps) else YELLOW
         what = f"{back - resets} stamps step back, by up to {-float(steps[steps >= -CLOCK_RESET].min()) * 1e3:.3g} ms"
         do = "such samples are sorted in; check the clocks and that only one publisher feeds the topic"
-        found.append(RecordingProblem("backward", level, what, do))
+        problems.append(RecordingProblem("backward", level, what, do))
     if resets:
         what = f"the clock was set back {resets} times, by up to {-float(steps.min()):.3g} s"
         do = Text(
             "only the longest stretch is used; record again with a steady clock, or use ", Option("stamps", "bag")
         )
-        found.append(RecordingProblem("backward", RED, what, do))
-    return found
+        problems.append(RecordingProblem("backward", RED, what, do))
+    return problems

@@ -10,11 +10,11 @@ from ros2_dynid.recording.samples import FIELDS, SUFFIXES, shortened
 
 
 def assign_columns(
-    header: list[str], wanted: Sequence[str] | None, columns: Mapping[str, str], source: str
+    header: list[str], joint_names: Sequence[str] | None, columns: Mapping[str, str], source: str
 ) -> tuple[int | None, dict[tuple[str, str], int]]:
     """Return the column of time, None if there is none, and of each (field, joint)."""
     suffixes = {suffix: field for field, suffix in SUFFIXES.items()}
-    mapped = expand_columns(columns, wanted)
+    mapped = expand_columns(columns, joint_names)
     places: dict[str, int] = {}
     for column, name in enumerate(header):
         places.setdefault(name, column)
@@ -22,12 +22,12 @@ def assign_columns(
         if theirs not in places:
             what = f"the column map names {theirs!r}, which is not in the header"
             raise InputError(what, f"the header has {shortened(header)}", source)
-    taken = set(mapped.values())
-    chosen = {name: column for name, column in places.items() if name not in taken}
-    chosen |= {ours: places[theirs] for ours, theirs in mapped.items()}
-    time = next((chosen[name] for name in ("time", "t", "Time") if name in chosen), None)
+    mapped_columns = set(mapped.values())
+    assigned = {name: column for name, column in places.items() if name not in mapped_columns}
+    assigned |= {ours: places[theirs] for ours, theirs in mapped.items()}
+    time = next((assigned[name] for name in ("time", "t", "Time") if name in assigned), None)
     signals: dict[tuple[str, str], int] = {}
-    for name, column in chosen.items():
+    for name, column in assigned.items():
         joint, _, suffix = name.rpartition(".")
         if joint and suffix in suffixes:
             signals[suffixes[suffix], joint] = column
@@ -39,16 +39,16 @@ def assign_columns(
     return time, signals
 
 
-def expand_columns(columns: Mapping[str, str], wanted: Sequence[str] | None) -> dict[str, str]:
+def expand_columns(columns: Mapping[str, str], joint_names: Sequence[str] | None) -> dict[str, str]:
     """Return a column map with {name}, {j} (from 1) and {i} (from 0) filled in for each joint of the robot."""
     expanded: dict[str, str] = {}
     for ours, theirs in columns.items():
         if not any(mark in ours + theirs for mark in ("{name}", "{j}", "{i}")):
             expanded[ours] = theirs
             continue
-        if wanted is None:
+        if joint_names is None:
             raise InputError(f"the column map {ours}={theirs} stands for all joints", "give the robot that has them")
-        for i, name in enumerate(wanted):
+        for i, name in enumerate(joint_names):
             filled = [
                 text.replace("{name}", name).replace("{j}", str(i + 1)).replace("{i}", str(i))
                 for text in (ours, theirs)

@@ -15,14 +15,14 @@ from ros2_dynid.recording.samples import FIELDS, Samples, missing_joint, samples
 from ros2_dynid.recording.table.column_map import assign_columns
 
 _MAX_LINE = 4 << 20
-_READ = 8 << 20
+_READ_BYTES = 8 << 20
 _MAX_COLUMNS = 20_000
 
 
 def iter_csv(
-    path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], notes: list[Note], timeless: bool = False
+    path: Path, joint_names: Sequence[str] | None, columns: Mapping[str, str], notes: list[Note], timeless: bool = False
 ) -> Iterator[Samples]:
-    """Yield the joints wanted (None: all that the header names) in pieces; what there is to note goes to `notes`.
+    """Yield these joints (None: all that the header names) in pieces; append remarks to `notes`.
 
     timeless: without a column of time the times are 0.
     """
@@ -30,11 +30,11 @@ def iter_csv(
     blocks = _lines(path)
     first_lines = next(blocks, [])
     header, delimiter, skipped = _header(first_lines, source)
-    time, signals = assign_columns(header, wanted, columns, source)
+    time, signals = assign_columns(header, joint_names, columns, source)
     if time is None and not timeless:
         hint = Text("map it: ", Option("columns", {"time": "HEADER"}), ", or give the rate [Hz]: ", Option("rate"))
         raise InputError(f"no column is called time; the header has {shortened(header)}", hint, source)
-    names = tuple(dict.fromkeys(joint for _, joint in signals)) if wanted is None else tuple(wanted)
+    names = tuple(dict.fromkeys(joint for _, joint in signals)) if joint_names is None else tuple(joint_names)
     missing = [name for name in names if ("q", name) not in signals]
     if missing:
         raise missing_joint(missing, list(dict.fromkeys(joint for _, joint in signals)), source)
@@ -74,7 +74,7 @@ def _lines(path: Path) -> Iterator[list[str]]:
     rest = b""
     with path.open("rb") as stream:
         while True:
-            data = stream.read(_READ)
+            data = stream.read(_READ_BYTES)
             block, newline, tail = (rest + data).rpartition(b"\n")
             if not data:
                 block, tail = rest, b""

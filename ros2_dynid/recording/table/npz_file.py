@@ -18,7 +18,7 @@ _LARGEST_RATIO, _ALWAYS_ALLOWED = 100, 256 << 20
 
 
 def read_npz(
-    path: Path, wanted: Sequence[str] | None, columns: Mapping[str, str], timeless: bool = False
+    path: Path, joint_names: Sequence[str] | None, columns: Mapping[str, str], timeless: bool = False
 ) -> list[Samples]:
     """Read arrays t and FIELDS of samples; others are ignored; joint_names, if there, names the columns.
 
@@ -33,33 +33,33 @@ def read_npz(
                 mapped["t"] = columns.get(
                     "time", "t" if "t" in archive.files or "time" not in archive.files else "time"
                 )
-            found = {ours: archive[theirs] for ours, theirs in mapped.items() if theirs in archive.files}
-            there = list(archive.files)
+            raw_arrays = {ours: archive[theirs] for ours, theirs in mapped.items() if theirs in archive.files}
+            available = list(archive.files)
     except InputError:
         raise
     except Exception as error:  # zipfile, zlib and numpy each have their own errors for a damaged file
         what = f"this is not an npz file or it is damaged ({type(error).__name__})"
         raise InputError(what, "save arrays with numpy.savez", source) from None
-    if timeless and "t" not in found and "q" in found:
-        found["t"] = np.zeros(len(np.atleast_1d(found["q"])))
+    if timeless and "t" not in raw_arrays and "q" in raw_arrays:
+        raw_arrays["t"] = np.zeros(len(np.atleast_1d(raw_arrays["q"])))
     for name in ("t", "q"):
-        if name not in found:
-            hint = Text(f"give t (N,) and q (N, n); the file has {shortened(there)}")
+        if name not in raw_arrays:
+            hint = Text(f"give t (N,) and q (N, n); the file has {shortened(available)}")
             if name == "t":
-                hint = Text(f"the file has {shortened(there)}; map it, or give the rate [Hz]: ", Option("rate"))
+                hint = Text(f"the file has {shortened(available)}; map it, or give the rate [Hz]: ", Option("rate"))
             raise InputError(f"there is no array {mapped[name]!r}", hint, source)
-    arrays = {name: _as_floats(array, name, source) for name, array in found.items() if name != "joint_names"}
+    arrays = {name: _as_floats(array, name, source) for name, array in raw_arrays.items() if name != "joint_names"}
     t = arrays.pop("t").reshape(-1)
     arrays = {name: array[:, None] if array.ndim == 1 else array for name, array in arrays.items()}
     n = arrays["q"].shape[1] if arrays["q"].ndim == 2 else 0
-    names = found.get("joint_names")
+    names = raw_arrays.get("joint_names")
     if names is not None and names.dtype.kind == "U" and names.shape == (n,):
         joints = tuple(str(name) for name in names)
-    elif wanted is not None:
-        if n != len(wanted):
-            what = f"q has {n} columns, the robot {len(wanted)} active joints"
+    elif joint_names is not None:
+        if n != len(joint_names):
+            what = f"q has {n} columns, the robot {len(joint_names)} active joints"
             raise InputError(what, "give one column per joint, in the robot's order", source)
-        joints = tuple(wanted)
+        joints = tuple(joint_names)
     else:
         joints = tuple(f"joint{j}" for j in range(1, n + 1))
     return [samples_of(t, joints, arrays, source)]

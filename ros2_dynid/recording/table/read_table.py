@@ -1,4 +1,4 @@
-"""A table, CSV or npz, becomes samples: in pieces, in SI units, with times that count from the start."""
+"""Read a table, CSV or npz, in pieces, in SI units, with times from the start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WALL_CLOCK = 1e7
 def iter_table(path: Path, robot: Robot | None, reading: Reading, notes: list[Note]) -> Iterator[Samples]:
     """Yield a CSV file in pieces, an npz file whole; all joints it names, or those of the robot if it names none.
 
-    What there is to note is appended to `notes`. With a rate in `reading` there need be no times; they are 0 then.
+    Remarks are appended to `notes`. With a rate in `reading`, missing times are 0.
     """
     names = None if robot is None else robot.active_names
     start: float | None = None
