@@ -138,7 +138,7 @@ def recorder(seconds: float, with_panel: bool, chromium: bool) -> dict[str, floa
         sender = start_sender(processes, 1000.0, seconds, False, folder / "sent.npy")
         client = caller()
         watched = stack.enter_context(panel(processes, folder, str(seven(folder)), chromium)) if with_panel else None
-        client.call(StartRecording, "recorder/start", path="load")
+        client.call(StartRecording, "recorder/start", path=["load"])
         client.wait(lambda: client.count_subscribers("joint_states") > with_panel, 20.0, "the recorder's subscription")
         time.sleep(1.0)
         used, since = busy(watched.pid) if watched else 0.0, time.monotonic()

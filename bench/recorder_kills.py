@@ -53,7 +53,7 @@ def started(client: Any, name: str) -> str:
 
     for attempt in range(10):
         with contextlib.suppress(ClientError):
-            return str(client.call(StartRecording, "recorder/start", timeout=3.0, path=f"{name}_{attempt}").path)
+            return str(client.call(StartRecording, "recorder/start", timeout=3.0, path=[f"{name}_{attempt}"]).path)
     raise AssertionError("the recorder does not start again")
 
 

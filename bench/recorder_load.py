@@ -157,7 +157,7 @@ def main(minutes: float, rate: float, best_effort: bool) -> dict[str, float]:
             start_load(processes)
             sender = start_sender(processes, rate, 60 * minutes, best_effort, folder / "sent.npy")
             client = caller()
-            client.call(StartRecording, "recorder/start", path="load")
+            client.call(StartRecording, "recorder/start", path=["load"])
             client.wait(lambda: client.count_subscribers("joint_states") > 0, 10.0, "the recorder's subscription")
             time.sleep(1.0)
             sender.stdin.write("go\n")

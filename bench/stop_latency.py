@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "test" / "support"))
 
 import numpy as np
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
@@ -37,7 +38,7 @@ def main() -> None:
         client.create_subscription(JointTrajectory, "joint_trajectory", lambda _: came.append(time.monotonic()), 10)
         stop = client.create_client(Trigger, "excitation/stop")
         client.position()
-        client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+        client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
         while len(took) < count:
             made.run()
             client.wait(lambda: bool(np.max(np.abs(client._live.dq)) > 0.05), 20.0, "the motion")
@@ -46,7 +47,7 @@ def main() -> None:
             stop.call_async(Trigger.Request())
             client.wait(lambda before=before: len(came) > before, 5.0, "the stop")
             took.append(came[before] - begin)
-            client.wait(lambda: client.excitation_state.startswith("aborted"), 20.0, "the end")
+            client.wait(lambda: client.excitation_state.state == ExcitationState.ABORTED, 20.0, "the end")
     p50, p99 = (1e3 * float(np.percentile(took, q)) for q in (50, 99))
     print(
         f"{count} stops: {p50:.1f} ms at the median, {p99:.1f} ms at the 99th percentile,"

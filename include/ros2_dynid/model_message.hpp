@@ -105,7 +105,7 @@ Model model_of(const Message & message)
     term.speed = checked(term.kind == FrictionKind::power ? one.exponent : one.speed, "a friction term");
     model.friction.push_back(term);
   }
-  for (const auto & one : message.forces) {
+  for (const auto & one : message.elastic_elements) {
     Force force;
     force.has_pivots = one.type == "cylinder";
     if (!force.has_pivots && one.type != "spring" && one.type != "cable") {

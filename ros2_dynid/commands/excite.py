@@ -107,11 +107,11 @@ def add_parser(subparsers: Subparsers) -> None:
     output.add_argument("--save-preview", metavar="FILE.html", help="write that page, one file that plays by itself")
 
 
-def run(args: argparse.Namespace) -> PlanOutcome:
-    """Plan and write the files."""
-    from ros2_dynid.usecases.plan import PlanMethod, PlanRequest, plan
+def request_of(args: argparse.Namespace) -> PlanRequest:
+    """Return what the arguments ask for."""
+    from ros2_dynid.usecases.plan import PlanMethod, PlanRequest
 
-    request = PlanRequest(
+    return PlanRequest(
         robot=robot_source(args),
         output=args.output,
         method=PlanMethod(args.method),
@@ -143,6 +143,13 @@ def run(args: argparse.Namespace) -> PlanOutcome:
         figures=args.figures,
         noise=args.noise,
     )
+
+
+def run(args: argparse.Namespace) -> PlanOutcome:
+    """Plan and write the files."""
+    from ros2_dynid.usecases.plan import plan
+
+    request = request_of(args)
     with progress_bar(no_color=args.no_color) as progress:
         outcome = plan(request, progress)
     args.page = _page(args, request) if args.preview or args.save_preview else None

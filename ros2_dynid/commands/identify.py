@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.identification.outcome import Consistency, IdentifyOutcome, SecondSensor
+    from ros2_dynid.usecases.identify import IdentifyRequest
 
 TOLERANCES = ("0", "-0.01", "-0.02", "-0.04", "full")
 
@@ -96,10 +97,10 @@ def add_parser(subparsers: Subparsers) -> None:
     add_reading_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> IdentifyOutcome:
-    """Identify the robot."""
+def request_of(args: argparse.Namespace) -> IdentifyRequest:
+    """Return what the arguments ask for."""
     from ros2_dynid.identification.options import IdentifyOptions
-    from ros2_dynid.usecases.identify import IdentifyRequest, identify
+    from ros2_dynid.usecases.identify import IdentifyRequest
 
     options = IdentifyOptions(
         method=Method(args.method),
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         controller=args.controller,
         torque_sensor=args.torque_sensor,
     )
-    request = IdentifyRequest(
+    return IdentifyRequest(
         robot_source(args),
         tuple(args.recordings),
         tuple(args.validate),
@@ -128,6 +129,13 @@ def run(args: argparse.Namespace) -> IdentifyOutcome:
         shlex.join(["dynid", *sys.argv[1:]]),
         args.preview,
     )
+
+
+def run(args: argparse.Namespace) -> IdentifyOutcome:
+    """Identify the robot."""
+    from ros2_dynid.usecases.identify import identify
+
+    request = request_of(args)
     with progress_bar(no_color=args.no_color) as progress:
         return identify(request, progress)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ros2_dynid.commands.shared.command import Subparsers
-    from ros2_dynid.usecases.payload import PayloadOutcome, PayloadsOutcome
+    from ros2_dynid.usecases.payload import PayloadOutcome, PayloadRequest, PayloadsOutcome
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -41,13 +41,20 @@ def add_parser(subparsers: Subparsers) -> None:
     add_reading_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> PayloadOutcome | PayloadsOutcome:
-    """Identify the payload, or several by name."""
+def request_of(args: argparse.Namespace) -> PayloadRequest:
+    """Return what the arguments ask for."""
     from ros2_dynid.identification.options import IdentifyOptions
-    from ros2_dynid.usecases.payload import PayloadRequest, has_names, payload, payloads
+    from ros2_dynid.usecases.payload import PayloadRequest
 
     options = IdentifyOptions(preparation=preparation_of(args), reading=reading_of(args), sensor=args.sensor)
-    request = PayloadRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.link, options, args.free)
+    return PayloadRequest(robot_source(args), tuple(args.empty), tuple(args.loaded), args.link, options, args.free)
+
+
+def run(args: argparse.Namespace) -> PayloadOutcome | PayloadsOutcome:
+    """Identify the payload, or several by name."""
+    from ros2_dynid.usecases.payload import has_names, payload, payloads
+
+    request = request_of(args)
     with progress_bar(no_color=args.no_color) as progress:
         return payloads(request, progress) if has_names(request.loaded) else payload(request, progress)
 

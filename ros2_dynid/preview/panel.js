@@ -207,7 +207,7 @@ function hear(event) {
   lost.hidden = true;
   catchUp();
   phase.textContent = state.excitation || (state.robot ? "no excitation node" : "waiting for the robot");
-  phase.className = `state ${state.moving ? "moving" : /^(aborted|braking)/.test(state.excitation) ? "bad" : ""}`;
+  phase.className = `state ${state.moving ? "moving" : state.stopped ? "bad" : ""}`;
   const mine = state.commander === me;
   whoText.textContent = mine ? "you command" : state.commander ? "another browser commands" : token ? "nobody commands yet" : "watching: enter the token to command";
   takeOver.hidden = mine || !token;

@@ -14,21 +14,20 @@ from dataclasses import dataclass, field
 
 from ros2_dynid.errors import InputError
 
-MOVING = ("approach", "settle", "rehearsing", "exciting", "braking")
-"""States of the excitation in which the robot moves."""
 SILENT_S = 2.0
 """The commanding browser counts as disconnected after this long without a sign of life [s]; it sends two a second."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What the panel knows: nodes that answer, the excitation's state, and what is running.
+    """What the panel knows: nodes that answer, and what is running.
 
-    plan: number of the plan on display, 0 for none; rehearsed: number of the last plan rehearsed to its end.
+    moving: whether the excitation moves the robot; plan: number of the plan on display, 0 for none; rehearsed: number
+    of the last plan rehearsed to its end.
     """
 
     nodes: frozenset[str] = frozenset()
-    excitation: str = ""
+    moving: bool = False
     plan: int = 0
     rehearsed: int = 0
     planning: bool = False
@@ -36,11 +35,6 @@ class Situation:
     recorded: str = ""
     identifying: bool = False
     loading: bool = False
-
-    @property
-    def moving(self) -> bool:
-        """Whether the excitation moves the robot."""
-        return self.excitation.partition(":")[0] in MOVING
 
 
 def refusals(now: Situation) -> Mapping[str, str]:

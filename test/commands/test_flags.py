@@ -46,7 +46,7 @@ PREPARATION = PreparationOptions(
 AROUND = "--floor -0.1 --box -1,2,-3,4,-5,6 --collision shapes.urdf --collision-margin 0.03"
 SURROUNDINGS = Surroundings(True, "shapes.urdf", 0.03, -0.1, (-1.0, 2.0, -3.0, 4.0, -5.0, 6.0))
 COMMON = IdentifyOptions(preparation=PREPARATION, reading=READING, sensor="link+Fc")
-PLAIN, UNSAID = RobotSource("arm.urdf"), IdentifyOptions(reading=Reading(columns={}))
+PLAIN, UNSAID = RobotSource("arm.urdf"), IdentifyOptions()
 
 
 class AskedError(Exception):

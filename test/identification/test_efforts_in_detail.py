@@ -763,4 +763,4 @@ def test_folds_need_rows_in_as_many_blocks():
     assert none == HeldOut() and none.folds == 0 and dict(none.errors) == {}
     with pytest.raises(InputError, match="5 folds"):
         held_out_in_folds(["a"], information, 5, lambda blocks: wls(information.take(blocks)))
-    assert held_out_in_folds(["a"], information, 0, lambda blocks: None) == HeldOut()
+    assert held_out_in_folds(["a"], information, 0, lambda blocks: None) == HeldOut(switched_off=True)

@@ -55,7 +55,7 @@ def test_a_good_model_gets_no_warning():
 def test_held_out_error_decides_and_not_the_fit(fit, held_out, level):
     (overall,) = said(replace(FINE, fit=fit, held_out=held_out), "the torque error is")
     assert overall.level is level
-    assert ("not tested" in overall.text) == (held_out is None)
+    assert ("not validated" in overall.text) == (held_out is None)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +249,7 @@ def test_cross_validation_is_the_default_and_says_so():
     assert outcome.fit["all"].relative < outcome.validation["all"].relative < 0.02
     none = identify(robot, [simulated()], options=replace(quick, cross_validate=0)).outcome
     assert (none.validated_by, none.folds, dict(none.validation)) == (ValidatedBy.NOTHING, 0, {})
+    assert any("not validated: validation was switched off" in remark.text for remark in none.verdict)
 
 
 @pytest.mark.skipif(not (DATA / "kr300").is_dir(), reason="the recordings of real robots are not here")

@@ -18,6 +18,7 @@ from control_msgs.action import FollowJointTrajectory
 from rclpy.action import ActionServer, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
@@ -105,12 +106,12 @@ def test_motions_and_stops_go_through_the_action(tmp_path):
             made.ready("sim_robot", "excitation")
             client = made.client
             client.position()
-            client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+            client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
 
             def started(until):
                 made.run()
-                client.wait(lambda: client.excitation_state.startswith(until), 30.0, "the state")
-                return client.excitation_state
+                client.wait(lambda: client.excitation_state.text.startswith(until), 30.0, "the state")
+                return client.excitation_state.text
 
             assert started(("done", "aborted")) == "done"
             assert np.allclose(client.position(), q[-1], atol=0.05)
@@ -118,7 +119,7 @@ def test_motions_and_stops_go_through_the_action(tmp_path):
             client.call(Trigger, "excitation/stop")
             client.wait(lambda: controller.goals[-1].points[-1].time_from_start.sec < 1, 5.0, "the stop")
             assert np.all(np.array(controller.goals[-1].points[-1].velocities) == 0.0)
-            client.wait(lambda: client.excitation_state.startswith("aborted"), 20.0, "rest")
+            client.wait_for_excitation(ExcitationState.ABORTED, timeout=20.0)
             controller.willing = False
             assert "refused the trajectory" in started("aborted")
             controller.willing = True  # the refusal belonged to that goal, and does not stick

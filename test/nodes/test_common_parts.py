@@ -19,7 +19,8 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Inertia, Vector3
 from rclpy.parameter import Parameter
 from ros2_dynid.action import Identify
-from ros2_dynid.srv import IdentifyPayload, SendPayload, SetPayload
+from ros2_dynid.msg import ExcitationState
+from ros2_dynid.srv import ForwardPayload, IdentifyPayload, SetPayload
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
@@ -797,7 +798,7 @@ def bridge(tmp_path):
 def sent(node, **fields):
     payload = Inertia(m=2.0, com=Vector3(x=0.11, y=0.05, z=0.02))
     good = {"payload": payload, "link": "one", "mass_std": 0.02, "com_std": Vector3(x=1e-3, y=2e-3, z=3e-3)}
-    return node._on_send(SendPayload.Request(**{**good, **fields}), SendPayload.Response())
+    return node._on_send(ForwardPayload.Request(**{**good, **fields}), ForwardPayload.Response())
 
 
 def test_a_payload_is_sent_in_the_frame_chosen_and_confirmed(bridge):
@@ -983,7 +984,7 @@ class Operator:
     """The mission's client: an excitation that runs at once and a recorder that follows it."""
 
     def __init__(self, ends="done"):
-        self.recording, self.excitation_state, self.asked, self.ends, self.refuse = "old", "idle", [], ends, []
+        self.recording, self.excitation_state, self.asked, self.ends, self.refuse = "old", None, [], ends, []
 
     def call(self, kind, name, timeout=60.0, **fields):
         self.asked.append((name, fields))
@@ -998,6 +999,11 @@ class Operator:
 
     def wait(self, done, timeout, what):
         assert done(), what
+
+    def wait_for_excitation(self, *states, timeout):
+        state = getattr(ExcitationState, self.ends.partition(":")[0].upper())
+        assert state in states and self.excitation_state == self.ends
+        return ExcitationState(state=state, text=self.ends)
 
 
 def mission(operator):
@@ -1030,7 +1036,7 @@ def test_the_mission_plans_rehearses_and_records(monkeypatch, capsys):
     points, bag = mission(operator)._excite("exciting trajectory", seed=5)
     names = [name for name, _ in operator.asked]
     assert names == ["excitation/plan", "excitation/rehearse", "excitation/start"]
-    assert operator.asked[0][1] == {"seed": 5, "duration": 7.0}
+    assert operator.asked[0][1] == {"seed": 5, "duration": [7.0]}
     assert bag == operator.recording == "bag 3" and points.joint_names == NAMES
     assert json.loads(capsys.readouterr().out.splitlines()[0])["say"].startswith("exciting trajectory: 2.0 s")
     _, bag = mission(operator)._excite("validation", seed=6, rehearse=False)

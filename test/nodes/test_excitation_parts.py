@@ -66,16 +66,12 @@ def excitation_of(tmp_path):
         around = node_of(Excitation, **{"robot": "demo3", "folder": tmp_path / "plans", **parameters})
         made.append(around)
         node = around.__enter__()
-        node._exciting, node._state_out, node._planner._planned = Kept(), Kept(), Kept()
+        node._planner._planned = Kept()
         return node
 
     yield make
     for around in made:
         around.__exit__(None, None, None)
-
-
-def said(kept):
-    return [message.data for message in kept.sent]
 
 
 # --- parameters
@@ -111,40 +107,6 @@ def test_every_parameter_of_the_motion_is_its_own_setting(excitation_of):
 
 
 # --- announcements and joint states
-
-
-def test_only_the_exciting_run_is_announced_as_such(excitation_of):
-    node, logged, exciting = excitation_of(), [], []
-    node.get_logger = lambda: SimpleNamespace(error=logged.append)
-    for phase, name, reason in (
-        (Phase.APPROACH, "approach", ""),
-        (Phase.RUNNING, "rehearsing", ""),
-        (Phase.DONE, "done", ""),
-        (Phase.APPROACH, "approach", ""),
-        (Phase.RUNNING, "exciting", ""),
-        (Phase.BRAKING, "braking", "stop was called"),
-        (Phase.ABORTED, "aborted", "it was told to"),
-        (Phase.INACTIVE, "inactive", ""),
-    ):
-        node._announce(Announce(phase, name, reason))
-        exciting.append(said(node._exciting)[-1:])
-    assert said(node._exciting) == [True, False], "once each, and no rehearsal"
-    assert exciting == [[], [], [], [], [True], [False], [False], [False]], "a stop ends it at once"
-    assert said(node._state_out) == [
-        "approach", "rehearsing", "done", "approach", "exciting",
-        "braking: stop was called", "aborted: it was told to",
-    ]  # fmt: skip
-    assert logged == ["stopping: stop was called"], "once, and at once"
-    del node.get_logger
-
-
-def test_a_new_node_tells_that_nothing_moves(tmp_path):
-    with node_of(Excitation, robot="demo3", folder=tmp_path, autostart="false") as node:
-        made = {}
-        node.create_publisher = lambda kind, topic, qos: made.setdefault(topic, Kept(topic))
-        node.trigger_configure()
-        assert said(made["exciting"]) == [False], "who follows an excitation that was killed hears of its end"
-        assert said(made["excitation_state"]) == ["idle"]
 
 
 def test_joint_states_reach_the_machine_in_its_order_with_their_own_time(excitation_of):
@@ -491,7 +453,7 @@ def test_a_plan_is_asked_for_with_the_request_and_the_parameters(excitation_of, 
     assert node._planner._planned.sent == [answer.trajectory]
     assert node._planner.plan.robot is node._machine.robot
     assert node._planner.plan.trajectory.joint_names == ROBOT.active_names
-    assert plan(node, method="fourier", duration=9.0).success
+    assert plan(node, method=["fourier"], duration=[9.0]).success
     assert (str(asked[1].method), asked[1].duration) == ("fourier", 9.0), "a request that says so"
     assert asked[1].output != asked[0].output
 
@@ -508,15 +470,15 @@ def test_what_is_planned_by_default_has_no_walls(excitation_of, monkeypatch):
 def test_a_file_is_taken_from_the_folder_alone(excitation_of, tmp_path):
     node = excitation_of(collisions="false")
     saved_motion(tmp_path / "plans", ROBOT)
-    answer = plan(node, file="slow.yaml")
+    answer = plan(node, file=["slow.yaml"])
     assert answer.success and math.isnan(answer.cond) and answer.message == str(tmp_path / "plans" / "slow.yaml")
     saved_motion(tmp_path, ROBOT)
     kept = node._planner.plan
-    assert "not inside the folder" in plan(node, file="../slow.yaml").message
+    assert "not inside the folder" in plan(node, file=["../slow.yaml"]).message
     assert node._planner.plan is kept, "a refusal leaves the plan that there was"
     with node._planner._alone():
-        assert "already going on" in plan(node, file="slow.yaml").message
-    assert plan(node, file="slow.yaml").success
+        assert "already going on" in plan(node, file=["slow.yaml"]).message
+    assert plan(node, file=["slow.yaml"]).success
 
 
 def test_a_trajectory_beyond_a_limit_or_too_close_is_refused(excitation_of, tmp_path, monkeypatch):
@@ -533,14 +495,14 @@ def test_a_trajectory_beyond_a_limit_or_too_close_is_refused(excitation_of, tmp_
 
     monkeypatch.setattr(f"{planning}.clearance", clearance)
     for near[0], fits in ((0.0185, False), (0.0195, True), (-0.1, False), (0.5, True)):
-        answer = plan(node, file="slow.yaml")
+        answer = plan(node, file=["slow.yaml"])
         assert answer.success is fits, answer.message
         assert fits or "not safe: arm and wall come within" in answer.message
     fast = np.array([(0.0, -1.0, 0.0), (1.0, -0.5, 1.0), (0.0, -1.0, 0.0)])
     curve = through_points(np.array([0.0, 0.1, 0.2]), fast, np.zeros((3, 3)))
     save_trajectory(tmp_path / "plans" / "fast.yaml", Trajectory(ROBOT.active_names, curve))
     seconds[0] = 0.2
-    assert "not safe" in plan(node, file="fast.yaml").message
+    assert "not safe" in plan(node, file=["fast.yaml"]).message
 
 
 @pytest.mark.parametrize(

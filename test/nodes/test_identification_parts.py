@@ -39,7 +39,6 @@ from ros2_dynid.nodes.identification.identify_action import IdentifyAction, _can
 from ros2_dynid.nodes.identification.model_services import ModelServices
 from ros2_dynid.nodes.identification.node import Identification
 from ros2_dynid.nodes.identification.online_mode import Online, OnlineSettings
-from ros2_dynid.nodes.identification.requests import identify_options, plain_options
 from urdf_text import joint, urdf
 
 pytestmark = pytest.mark.in_process
@@ -54,57 +53,6 @@ def model_with(robot=ROBOT, **fields):
     value = base.values(robot, standard_vector(robot))
     std = 0.01 * np.arange(1, b + 1)
     return replace(model_of(robot, base, value, std, np.diag(std**2)), **fields)
-
-
-# --- requests
-
-
-def test_every_field_of_the_options_has_its_own_place():
-    message = IdentifyOptions(
-        topics=["/a", "/b"], start=1.0, end=2.0, stamps="bag", columns=["elbow.position=q3", "waist.effort=tau_1"],
-        time_unit="ms", angle_unit="deg", length_unit="mm", effort_unit="mN.m", gain_joints=["elbow", "waist"],
-        gains=[3.0, -4.0], position_cutoff=5.0, row_cutoff=6.0, row_rate=7.0, slow=0.08, velocity="measured",
-        known_delay=True, delay=0.009, friction="coulomb", prior="none", sensor="link", torque_sensor="link+Fc",
-        controller="gains.yaml", skip_checks=True,
-    )  # fmt: skip
-    assert plain_options(message) == {
-        "friction": "coulomb",
-        "prior": "none",
-        "sensor": "link",
-        "torque_sensor": "link+Fc",
-        "controller": "gains.yaml",
-        "checks": False,
-        "reading": {
-            "topic": ["/a", "/b"],
-            "columns": {"elbow.position": "q3", "waist.effort": "tau_1"},
-            "units": {"time": "ms", "angle": "deg", "length": "mm", "effort": "mN.m"},
-            "stamps": "bag",
-            "start": 1.0,
-            "end": 2.0,
-        },
-        "preparation": {
-            "position_cutoff": 5.0,
-            "row_cutoff": 6.0,
-            "row_rate": 7.0,
-            "slow": 0.08,
-            "velocity": "measured",
-            "gains": {"elbow": 3.0, "waist": -4.0},
-            "delay": 0.009,
-        },
-    }
-    assert plain_options(IdentifyOptions()) == {"checks": True, "reading": {}, "preparation": {}}
-    assert plain_options(IdentifyOptions(known_delay=True))["preparation"] == {"delay": 0.0}, "known to be none"
-    assert plain_options(IdentifyOptions(delay=0.5))["preparation"] == {}
-
-
-@pytest.mark.parametrize("flag", ["essential", "standard", "consistent"])
-def test_the_choices_of_a_request_are_its_own(flag):
-    goal = Identify.Goal(method="irls", cross_validate=4, **{flag: True})
-    options = identify_options(goal, "wls", "link")
-    assert (str(options.method), options.cross_validate, options.sensor) == ("irls", 4, "link")
-    assert [getattr(options, name) for name in ("essential", "standard", "consistent")].count(True) == 1
-    assert getattr(options, flag) and options.checks
-    assert str(identify_options(Identify.Goal(), "ols", "auto").method) == "ols"
 
 
 # --- the node
@@ -157,8 +105,8 @@ def test_a_request_names_recordings_and_files_in_the_folders(identification_of, 
 
     answer = ask()
     assert not answer.success and "there is no recording yet" in answer.message
-    options = IdentifyOptions(prior="prior.yaml", controller="gains.yaml")
-    answer = ask(bags=["one.npz", "two.npz"], validation_bags=["three.npz"], output_directory="mine", options=options)
+    options = IdentifyOptions(prior=["prior.yaml"], controller=["gains.yaml"])
+    answer = ask(bags=["one.npz", "two.npz"], validation_bags=["three.npz"], output_directory=["mine"], options=options)
     assert answer.success and answer.model_path == str(tmp_path / "found.yaml")
     request, progress, cancelled = asked[-1]
     recordings, models = tmp_path / "recordings", tmp_path / "models"
@@ -173,7 +121,7 @@ def test_a_request_names_recordings_and_files_in_the_folders(identification_of, 
     assert answer.parameters.robot == published.robot == ROBOT.name and answer.parameters.header == published.header
     assert answer.parameters.model_id == published.model_id
     (models / "mine").mkdir()
-    assert ask(bags=["one.npz"], output_directory="mine").success
+    assert ask(bags=["one.npz"], output_directory=["mine"]).success
     assert asked[-1][0].output == str(models / "mine_2"), "nothing is overwritten"
 
     node._on_recording(SimpleNamespace(data=str(recordings / "last.npz")))
@@ -220,8 +168,8 @@ def test_a_payload_is_asked_for_and_answered_field_by_field(identification_of, t
     def ask(**fields):
         return node._payload._on_payload(IdentifyPayload.Request(**fields), IdentifyPayload.Response())
 
-    options = IdentifyOptions(row_cutoff=9.0)
-    answer = ask(empty_bags=["empty.npz"], loaded_bags=["full.npz", "more.npz"], link="hand", options=options)
+    options = IdentifyOptions(row_cutoff=[9.0])
+    answer = ask(empty_bags=["empty.npz"], loaded_bags=["full.npz", "more.npz"], link=["hand"], options=options)
     assert answer.success, answer.message
     (request,) = asked
     folder = tmp_path / "recordings"
@@ -395,7 +343,7 @@ def test_a_urdf_becomes_a_table_of_the_chain_asked_for():
     def ask(**fields):
         return services._on_convert(ConvertUrdf.Request(**fields), ConvertUrdf.Response())
 
-    answer = ask(urdf=ARM)
+    answer = ask(urdf=[ARM])
     assert answer.success, answer.message
     assert [j.name for j in answer.joints] == ["a", "b", "c"] and list(answer.tool_links) == ["three"]
     robot = robot_from_urdf_string(ARM)
@@ -405,14 +353,14 @@ def test_a_urdf_becomes_a_table_of_the_chain_asked_for():
         assert (found.parent, found.sigma) == (expected.parent, expected.sigma)
         for key in ("alpha", "d", "r", "gamma", "b"):
             assert getattr(found, key) == pytest.approx(getattr(expected, key)), key
-    answer = ask(urdf=ARM, base_link="base", tip_link="two")
+    answer = ask(urdf=[ARM], base_link=["base"], tip_link=["two"])
     assert [j.name for j in answer.joints] == ["a", "b"] and list(answer.tool_links) == ["two"]
     np.testing.assert_allclose(matrix_of(answer.base)[:3, 3], (0.1, 0.2, 0.3), atol=1e-12)
-    answer = ask(urdf=ARM, hold_joints=["a", "c"], hold_positions=[0.3, -0.4])
+    answer = ask(urdf=[ARM], hold_joints=["a", "c"], hold_positions=[0.3, -0.4])
     held = robot_from_urdf_string(ARM, hold={"a": 0.3, "c": -0.4})
     assert [j.name for j in answer.joints] == ["b"]
     np.testing.assert_allclose(matrix_of(answer.base), held.base, atol=1e-12)
-    assert "differ in number" in ask(urdf=ARM, hold_joints=["a"]).message
+    assert "differ in number" in ask(urdf=[ARM], hold_joints=["a"]).message
     assert "there is no URDF" in ask().message
     own[0] = ARM
     assert [j.name for j in ask().joints] == ["a", "b", "c"], "the description that the node has"

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import FillEfforts, GetBaseParameters, IdentifyRecording, PlanExcitation, StartRecording
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
@@ -58,7 +59,7 @@ def test_each_node_killed_and_started_again(tmp_path):
         stream = Stream(client, JointState, "joint_states", lambda data: seen.append(stamp_ns(data)), JOINT_STATES)
 
         # The recorder: its bag is there, but for the last half second.
-        path = client.call(StartRecording, "recorder/start", path="first").path
+        path = client.call(StartRecording, "recorder/start", path=["first"]).path
         passed(client, 2.5)
         made.kill(recorder)
         samples = load_samples(path, robot)
@@ -68,9 +69,13 @@ def test_each_node_killed_and_started_again(tmp_path):
 
         # The excitation: the bag is closed soon, long before the middleware misses it, and the controller ends the
         # motion at rest.
-        client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+        client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
         made.run()
-        client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
+        client.wait(
+            lambda: client.excitation_state.state in (ExcitationState.EXCITING, ExcitationState.ABORTED),
+            40.0,
+            "the start",
+        )
         passed(client, 1.5)
         before = client.recording
         made.kill(excitation)
@@ -113,10 +118,14 @@ def test_each_node_killed_and_started_again(tmp_path):
         made.start("sim_robot", name="sim_again", start="[0.0, -1.0, 0.0]")
         made.ready("sim_robot", "excitation")
         passed(client, 0.5)
-        client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+        client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
         made.run()
-        client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the motion")
-        assert client.excitation_state == "exciting"
+        client.wait(
+            lambda: client.excitation_state.state in (ExcitationState.EXCITING, ExcitationState.ABORTED),
+            40.0,
+            "the motion",
+        )
+        assert client.excitation_state.state == ExcitationState.EXCITING
         client.call(Trigger, "excitation/stop")
 
 

@@ -11,6 +11,7 @@ pytest.importorskip("ros2_dynid.srv")
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from ros2_dynid.action import Identify
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import (
     ConvertUrdf,
     FillEfforts,
@@ -35,8 +36,8 @@ from ros_graph import graph
 def run(made):
     made.run()
     client = made.client
-    client.wait(lambda: client.excitation_state.startswith(("done", "aborted")), 90.0, "the motion")
-    assert client.excitation_state == "done"
+    client.wait_for_excitation(ExcitationState.DONE, ExcitationState.ABORTED, timeout=90.0)
+    assert client.excitation_state.state == ExcitationState.DONE
 
 
 def both(client, kind, name, requests):
@@ -64,7 +65,7 @@ def cancelled_in_the_middle(client):
         client.wait(lambda: bool(handles), 5.0, "the goal's acceptance")
         handles[0].cancel_goal_async()
 
-    action.send_goal_async(Identify.Goal(cross_validate=5), progress).add_done_callback(accepted)
+    action.send_goal_async(Identify.Goal(cross_validate=[5]), progress).add_done_callback(accepted)
     client.wait(lambda: bool(ends), 30.0, "the cancelled identification")
     action.destroy()
     return ends[0]
@@ -100,7 +101,7 @@ def test_from_plan_to_feedforward(tmp_path):
         assert "already going on" in refused.message and first.success
 
         stages = []
-        result = client.act(Identify, "identification/identify", Identify.Goal(cross_validate=3),
+        result = client.act(Identify, "identification/identify", Identify.Goal(cross_validate=[3]),
                             lambda message: stages.append(message.feedback.stage))  # fmt: skip
         assert stages[0] == "starting" and len(set(stages)) > 1, "an action tells its progress"
         assert result.model_path.startswith(str(tmp_path / "models"))

@@ -60,7 +60,7 @@ def test_springs_cylinders_cables_and_all_friction_terms_survive():
 def spoil(**fields):
     def change(message):
         for name, value in fields.items():
-            setattr(message.forces[0], name, value)
+            setattr(message.elastic_elements[0], name, value)
 
     return change
 
@@ -69,10 +69,10 @@ def spoil(**fields):
     ("change", "what"),
     [
         (spoil(type="glue"), "unknown type 'glue'"),
-        (spoil(weights=[1.0]), "one number for each joint"),
+        (spoil(weights=[1.0]), "needs one value per joint"),
         (spoil(joints=[1, 9]), "names joint 9"),
         (spoil(powers=[4]), "no coefficients"),
-        (lambda message: message.forces.clear(), "does not carry their geometry"),
+        (lambda message: message.elastic_elements.clear(), "does not carry their geometry"),
     ],
 )
 def test_a_message_that_cannot_be_is_refused(change, what):

@@ -15,6 +15,7 @@ pytest.importorskip("ros2_dynid.srv")
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.srv import GetParameters
 from rclpy.qos import qos_profile_sensor_data
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -68,7 +69,7 @@ class Scene:
         self.client.wait(lambda: bool(np.all(np.abs(self.client._live.dq) < 0.02)), 20.0, "rest")
 
     def plan(self, file="slow.yaml"):
-        return self.client.call(PlanExcitation, "excitation/plan", file=file)
+        return self.client.call(PlanExcitation, "excitation/plan", file=[file])
 
     def start(self):
         self.made.run()
@@ -80,8 +81,8 @@ class Scene:
         self.client.wait(lambda: bool(np.max(np.abs(self.client._live.dq)) > speed), 20.0, "the motion")
 
     def state(self, *begin, timeout=40.0):
-        self.client.wait(lambda: self.client.excitation_state.startswith(begin), timeout, f"{begin}")
-        return self.client.excitation_state
+        self.client.wait(lambda: self.client.excitation_state.text.startswith(begin), timeout, f"{begin}")
+        return self.client.excitation_state.text
 
     def at_rest(self):
         """The robot itself, not what is told of it, is at rest, and stays there."""
@@ -166,7 +167,7 @@ def equal_and_different_descriptions(scene, describe):
     scene.moving()
     describe.publish(String(data=text))
     time.sleep(0.5)
-    assert scene.client.excitation_state == "exciting", "an equal one changes nothing"
+    assert scene.client.excitation_state.state == ExcitationState.EXCITING, "an equal one changes nothing"
     describe.publish(String(data=text.replace("<robot", "<!-- another day --><robot", 1)))
     assert "description has changed" in scene.state("aborted")
     scene.at_rest()
@@ -208,7 +209,9 @@ def stamps_of_zero(scene):
     for _ in range(60):
         offset[0] += 0.002
         step.wait(0.005)
-    assert "waist is 0." in scene.state("braking", "aborted") and "off its reference" in scene.client.excitation_state
+    assert (
+        "waist is 0." in scene.state("braking", "aborted") and "off its reference" in scene.client.excitation_state.text
+    )
     scene.state("aborted")
     scene.at_rest()
     while offset[0] > 1e-9:
@@ -338,11 +341,11 @@ def test_long_plans_go_in_few_points_and_sensors_may_jitter(tmp_path):
             points = reference_of(run, made.robot)
             assert points.duration > 60.0 and points.t[0] > 0.2 and np.all(points.dq[0] == 0)
             time.sleep(2.0)
-            assert made.client.excitation_state == "exciting", "jitter stops nothing"
+            assert made.client.excitation_state.state == ExcitationState.EXCITING, "jitter stops nothing"
             made.client.call(Trigger, "excitation/stop")
             scene.state("aborted")
             scene.at_rest()
-            assert json.dumps(made.client.excitation_state).count("stop was called") == 1
+            assert json.dumps(made.client.excitation_state.text).count("stop was called") == 1
             what_would_be_lost_is_refused(scene)
         finally:
             scene.relay.close()

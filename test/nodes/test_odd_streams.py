@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
-from ros2_dynid.msg import BaseParameters
+from ros2_dynid.msg import BaseParameters, ExcitationState
 from ros2_dynid.srv import IdentifyRecording, PlanExcitation, StartRecording, StopRecording
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
@@ -50,13 +50,17 @@ def test_a_mission_on_a_stream_that_is_odd_in_every_way(tmp_path):
         # permuted and extra joints: it is approached, excited, recorded
         client.call(PlanExcitation, "excitation/plan", seed=3, timeout=60.0)
         made.run()
-        client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
+        client.wait(
+            lambda: client.excitation_state.state in (ExcitationState.EXCITING, ExcitationState.ABORTED),
+            40.0,
+            "the start",
+        )
         # a clock that jumps back in the middle of the motion stops nothing
         seen = odd.count
         client.wait(lambda: odd.count > seen + 500, 20.0, "a second")
         odd.offset = -100
-        client.wait(lambda: client.excitation_state.startswith(("done", "aborted")), 40.0, "the end")
-        assert client.excitation_state == "done"
+        client.wait_for_excitation(ExcitationState.DONE, ExcitationState.ABORTED, timeout=40.0)
+        assert client.excitation_state.state == ExcitationState.DONE
         client.wait(lambda: client.recording != "", 10.0, "the bag")
         samples = load_samples(client.recording, robot, in_order=False)
         assert samples.joint_names == robot.active_names and len(samples) > 1900
@@ -69,7 +73,7 @@ def test_a_mission_on_a_stream_that_is_odd_in_every_way(tmp_path):
 
         # NaN effort: recorded, said, and refused by the identification
         odd.nan_effort = True
-        client.call(StartRecording, "recorder/start", path="nan")
+        client.call(StartRecording, "recorder/start", path=["nan"])
         seen = odd.count
         client.wait(lambda: odd.count > seen + 700, 20.0, "a second")
         stopped = client.call(StopRecording, "recorder/stop")
@@ -79,15 +83,19 @@ def test_a_mission_on_a_stream_that_is_odd_in_every_way(tmp_path):
 
         # joint states that stop: the motion is stopped, and everybody still answers
         made.run()
-        client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
-        assert client.excitation_state == "exciting"
+        client.wait(
+            lambda: client.excitation_state.state in (ExcitationState.EXCITING, ExcitationState.ABORTED),
+            40.0,
+            "the start",
+        )
+        assert client.excitation_state.state == ExcitationState.EXCITING
         odd.silent = True
-        client.wait(lambda: client.excitation_state.startswith("aborted"), 20.0, "the abort")
-        assert "no joint state" in client.excitation_state
+        client.wait_for_excitation(ExcitationState.ABORTED, timeout=20.0)
+        assert "no joint state" in client.excitation_state.text
         with pytest.raises(ClientError, match="no joint state for"):
             client.call(Trigger, "excitation/start")
         odd.silent = False
-        client.call(StartRecording, "recorder/start", path="after")
+        client.call(StartRecording, "recorder/start", path=["after"])
         for part in (odd, *streams):
             part.close()
 

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation
 from trajectory_msgs.msg import JointTrajectory
 
@@ -61,7 +62,7 @@ def test_a_person_plans_starts_and_stops(tmp_path):
         made.ready("sim_robot", "excitation", "panel")
         made.client.wait(lambda: "http://" in made.log("panel"), 20.0, "the panel's address")
         address = re.search(r"http://127\.0\.0\.1:\d+/", made.log("panel"))[0]
-        made.client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+        made.client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
         with opened(chromium, address, ("403",)) as watching, opened(chromium, f"{address}#token=secret") as page:
             for one in (watching, page):
                 until(one, "dynid.state && dynid.state.q && dynid.viewer && dynid.state.plan === 1")
@@ -88,7 +89,7 @@ def test_a_person_plans_starts_and_stops(tmp_path):
             until(page, "document.getElementById('log').textContent.includes('stop: ')")
             line = watching.evaluate(ASK)
             assert "wrong token" in line, "a refused request shows its one line"
-            assert made.client.excitation_state.startswith("aborted")
+            assert made.client.excitation_state.state == ExcitationState.ABORTED
             took = stops(made, page)
             assert min(took) < 50.0, f"from the click to the stop on the wire [ms]: {took}"
             for one, width in ((page, 1280), (page, 400)):
@@ -122,13 +123,15 @@ def test_a_frozen_page_stops_the_motion_if_that_is_wanted(tmp_path):
         made.ready("sim_robot", "excitation", "panel")
         made.client.wait(lambda: "http://" in made.log("panel"), 20.0, "the panel's address")
         page = FrozenPage(int(re.search(r"http://127\.0\.0\.1:(\d+)/", made.log("panel"))[1]))
-        made.client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+        made.client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
         made.client.wait(lambda: page.ask("start")[1].startswith("this plan has not"), 20.0, "the plan in the panel")
         made.client.wait(lambda: page.ask("start", anyway=True)[0] == 200, 20.0, "a robot at rest")
-        made.client.wait(lambda: made.client.excitation_state == "exciting", 40.0, "the motion")
+        made.client.wait_for_excitation(ExcitationState.EXCITING, timeout=40.0)
         for _ in range(8):
             assert page.ask("alive")[0] == 200
             time.sleep(0.4)
-        assert made.client.excitation_state == "exciting", "a page that gives signs of life keeps its motion"
-        made.client.wait(lambda: made.client.excitation_state.startswith("aborted"), 20.0, "the stop")
+        assert made.client.excitation_state.state == ExcitationState.EXCITING, (
+            "a page that gives signs of life keeps its motion"
+        )
+        made.client.wait_for_excitation(ExcitationState.ABORTED, timeout=20.0)
         assert "the browser that commanded is gone" in made.log("panel")

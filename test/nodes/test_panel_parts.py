@@ -17,7 +17,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Pose, Vector3
 from lifecycle_msgs.msg import Transition
 from ros2_dynid.action import Identify
-from ros2_dynid.msg import BaseParameter, BaseParameters, TorqueError
+from ros2_dynid.msg import BaseParameter, BaseParameters, ExcitationState, TorqueError
 from std_msgs.msg import Bool, ColorRGBA, Header, String
 
 from in_process import Future, Kept, joint_state, node_of, soon
@@ -124,9 +124,9 @@ def test_streams_are_in_the_robots_order_and_shown_while_they_are_fresh(heard, m
 
 def test_what_nodes_tell_is_kept_as_one_line(heard):
     listens, callbacks, _, plans = heard
-    callbacks["excitation_state"](String(data="aborted:\nstop"))
+    callbacks["excitation_state"](excitation("aborted:\nstop"))
     callbacks["recording"](String(data="/tmp/bag"))
-    assert (listens.excitation, listens.recorded, listens.drift) == ("aborted: stop", "/tmp/bag", None)
+    assert (listens.excitation.text, listens.recorded, listens.drift) == ("aborted: stop", "/tmp/bag", None)
     for flag in (True, False):
         callbacks["drift"](Bool(data=flag))
         assert listens.drift is flag
@@ -217,6 +217,11 @@ def panel():
         yield node, node._others
 
 
+def excitation(text):
+    """Return the state of the excitation whose text this is."""
+    return ExcitationState(state=getattr(ExcitationState, text.partition(":")[0].upper()), text=text)
+
+
 def situation(node, **fields):
     for name, value in fields.items():
         setattr(node._listening, name, value)
@@ -227,10 +232,10 @@ def test_only_a_plan_rehearsed_to_its_end_counts_as_rehearsed(panel):
     node._on_plan(way())
     assert node._plan_number == 1
     for state in ("idle", "approach", "rehearsing", "braking: stop", "aborted: stop", "idle", "done"):
-        node._follow(state)
+        node._follow(excitation(state))
         assert node._rehearsed == 0
     for state in ("rehearsing", "done"):
-        node._follow(state)
+        node._follow(excitation(state))
     assert node._rehearsed == 1
     levels = {line["text"]: line["level"] for line in node._lines}
     assert levels["excitation: aborted: stop"] == levels["excitation: braking: stop"] == "bad"
@@ -240,11 +245,11 @@ def test_only_a_plan_rehearsed_to_its_end_counts_as_rehearsed(panel):
     with pytest.raises(DynidError, match="has not been rehearsed"):
         node.act("start", {})
     for state in ("rehearsing",):
-        node._follow(state)
+        node._follow(excitation(state))
     node._on_plan(way())
-    node._follow("done")
+    node._follow(excitation("done"))
     assert node._rehearsed == 2, "it is the plan of its beginning that was rehearsed"
-    situation(node, excitation="done")
+    situation(node, excitation=excitation("done"))
     for anyway in (False, 1, "true", None):
         with pytest.raises(DynidError, match="has not been rehearsed"):
             node.act("start", {"anyway": anyway})
@@ -263,7 +268,7 @@ def test_actions_ask_the_right_node_with_the_right_figures(panel):
         "recorder/stop": SimpleNamespace(samples=7, duration=1.5, rate=100.0, problems=["gap", "nan"]),
     }
     assert node.act("plan", {"seed": 4, "duration": 6.5}) == "5 s, condition number 12, plan.yaml"
-    assert others.asked[-1] == ("excitation/plan", LONG, {"seed": 4, "duration": 6.5})
+    assert others.asked[-1] == ("excitation/plan", LONG, {"seed": 4, "duration": [6.5]})
     assert node.act("rehearse", {}) == "excitation/rehearse done"
     assert node.act("stop", {}) == "excitation/stop done"
     assert node.act("record", {}) == "recording /tmp/bag"
@@ -313,7 +318,7 @@ def test_an_identification_shows_its_progress_and_its_verdict(panel, tmp_path):
     assert node.act("load_model", {"path": " /models/arm.yaml "})
     assert others.asked[-1] == ("load_model", None, {"path": "/models/arm.yaml"}) and others.loading
     assert not node.situation().loading
-    situation(node, excitation="exciting")
+    situation(node, excitation=excitation("exciting"))
     with pytest.raises(DynidError, match="the robot moves"):
         node.act("load_model", {"path": "/models/arm.yaml"})
 
@@ -324,7 +329,7 @@ def test_an_identification_shows_its_progress_and_its_verdict(panel, tmp_path):
 def test_a_commander_that_is_gone_stops_the_motion_if_that_is_wanted(panel, monkeypatch, wanted, moving, stopped):
     node, others = panel
     monkeypatch.setattr(node, "value", lambda name: {"stop_on_disconnect": wanted}[name])
-    situation(node, excitation="exciting" if moving else "done")
+    situation(node, excitation=excitation("exciting" if moving else "done"))
     node.access.check("take_over", "first", "secret")
     node._watch_commander()
     assert node.access.commander == "first" and not node._lines
@@ -372,7 +377,7 @@ def test_what_browsers_get(panel):
     taker(node._listening.measured)(joint_state(NAMES, (1.0, 2.0, np.nan), (), (7, 8, 9)))
     taker(node._listening.external)(joint_state(NAMES, (), (), (0.1, 0.2, 0.3)))
     taker(node._listening._predicted[0])(joint_state(NAMES, (), (), (4, 5, 6)))
-    situation(node, excitation="exciting", recording=True, recorded="/tmp/bag", model="arm", drift=True)
+    situation(node, excitation=excitation("exciting"), recording=True, recorded="/tmp/bag", model="arm", drift=True)
     node._listening.reference = lambda: np.array([0.5, 2.5, 3.0])
     node._tick()
     (state,) = states
@@ -383,7 +388,7 @@ def test_what_browsers_get(panel):
     assert (state["model"], state["drift"], state["plan"], state["rehearsed"]) == ("arm", True, 1, False)
     assert state["progress"] is None and state["excitation"] == "exciting" and state["refused"]["stop"] == ""
     assert state["refused"]["start"] == "the robot moves"
-    situation(node, excitation="done")
+    situation(node, excitation=excitation("done"))
     node._rehearsed = 1
     with node._working("identify"):
         node._progress = ("filters", 0.5)
@@ -582,7 +587,7 @@ def test_an_identification_is_followed_and_can_be_cancelled(services):
     action.handle = SimpleNamespace(accepted=True, get_result_async=result, cancel_goal_async=cancel)
     outcome = [True]
     assert asks.identify(lambda stage, share: told.append((stage, share))).model_path == "m"
-    assert told == [("rows", 0.25)] and cancelled == [True] and action.sent[0].cross_validate == 5
+    assert told == [("rows", 0.25)] and cancelled == [True] and action.sent[0] == Identify.Goal()
     outcome[0] = False
     with pytest.raises(DynidError, match="too short"):
         asks.identify(lambda *_: None)

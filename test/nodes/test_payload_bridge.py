@@ -9,7 +9,7 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from geometry_msgs.msg import Inertia, Vector3
-from ros2_dynid.srv import IdentifyPayload, SendPayload, SetPayload
+from ros2_dynid.srv import ForwardPayload, IdentifyPayload, SetPayload
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.caller import ClientError
@@ -72,7 +72,7 @@ def test_a_payload_reaches_the_driver_in_its_frame(tmp_path):
 
         def send(**fields):
             return client.call(
-                SendPayload, "payload_bridge/send", **{"link": "arm", "payload": payload, **BARS, **fields}
+                ForwardPayload, "payload_bridge/forward", **{"link": "arm", "payload": payload, **BARS, **fields}
             )
 
         done = send()

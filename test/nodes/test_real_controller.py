@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation
 from std_srvs.srv import Trigger
 
@@ -40,7 +41,7 @@ def scene(folder, action, **controller):
             )  # fmt: skip
             made.ready("excitation")
             made.client.position()
-            made.client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+            made.client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
             yield made, control
         finally:
             control.close()
@@ -58,8 +59,8 @@ def long_motion(folder, robot):
 
 def reached(made, *states, timeout=40.0):
     """Wait for one of these states of the excitation and return it."""
-    made.client.wait(lambda: made.client.excitation_state.startswith(states), timeout, f"{states}")
-    return made.client.excitation_state
+    made.client.wait(lambda: made.client.excitation_state.text.startswith(states), timeout, f"{states}")
+    return made.client.excitation_state.text
 
 
 def is_refused(made):
@@ -94,7 +95,7 @@ def test_the_real_controller_moves_stops_and_is_named_when_it_is_off(tmp_path, a
         in_motion(made)
         control.switch(off=[CONTROLLER])
         if action:
-            assert "deactivate" in reached(made, "aborted") or "is inactive" in made.client.excitation_state
+            assert "deactivate" in reached(made, "aborted") or "is inactive" in made.client.excitation_state.text
         else:
             assert f"the controller {CONTROLLER} is inactive" in reached(made, "aborted"), "not: off its reference"
         with pytest.raises(ClientError, match=f"{CONTROLLER} is inactive"):
@@ -106,11 +107,11 @@ def test_the_real_controller_moves_stops_and_is_named_when_it_is_off(tmp_path, a
 
 def a_plan_of_a_minute_arrives(made):
     """Of 6001 points as few are sent as the curve needs: none is lost."""
-    made.client.call(PlanExcitation, "excitation/plan", file="long.yaml")
+    made.client.call(PlanExcitation, "excitation/plan", file=["long.yaml"])
     for _ in range(3):
         in_motion(made)
         time.sleep(0.5)
-        assert made.client.excitation_state == "exciting"
+        assert made.client.excitation_state.state == ExcitationState.EXCITING
         made.client.call(Trigger, "excitation/stop")
         assert "stop was called" in reached(made, "aborted")
 

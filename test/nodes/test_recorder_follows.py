@@ -24,12 +24,12 @@ from ros_graph import graph
 
 ANNOUNCER = """
 import rclpy
-from std_msgs.msg import Bool
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.messages import ANNOUNCED
 rclpy.init()
 node = rclpy.create_node("announcer")
-publisher = node.create_publisher(Bool, "exciting", ANNOUNCED)
-publisher.publish(Bool(data=True))
+publisher = node.create_publisher(ExcitationState, "excitation_state", ANNOUNCED)
+publisher.publish(ExcitationState(state=ExcitationState.EXCITING))
 rclpy.spin(node)
 """
 
@@ -99,7 +99,7 @@ def test_diagnostics_name_the_joints_without_effort(tmp_path):
         assert heard["left/recorder: state"].level == DiagnosticStatus.OK
         robot = Robot(client, ("shoulder", "elbow"), nan=("elbow",))
         try:
-            client.call(StartRecording, "/left/recorder/start", path="nan")
+            client.call(StartRecording, "/left/recorder/start", path=["nan"])
             client.wait(lambda: heard["left/recorder: state"].level == DiagnosticStatus.WARN, 20.0, "the warning")
         finally:
             robot.close()

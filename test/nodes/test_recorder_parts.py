@@ -14,8 +14,8 @@ pytest.importorskip("ros2_dynid.srv")
 
 from rclpy.duration import Duration, Infinite
 from rclpy.parameter import Parameter
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import StartRecording, StopRecording
-from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from in_process import Kept, joint_state, node_of
@@ -56,7 +56,7 @@ def take(node, value, received=None, stamp=None):
 
 
 def start(node, path=""):
-    return node._on_start(StartRecording.Request(path=path), StartRecording.Response())
+    return node._on_start(StartRecording.Request(path=[path] if path else []), StartRecording.Response())
 
 
 def stop(node):
@@ -256,7 +256,7 @@ class Air:
         self.made, self.destroyed, self.leases, self.said = [], [], [], []
 
     def create_subscription(self, kind, topic, callback, qos, event_callbacks=None):
-        assert kind is Bool and topic == "exciting"
+        assert kind is ExcitationState and topic == "excitation_state"
         self.made.append(SimpleNamespace(callback=callback, qos=qos, events=event_callbacks))
         return self.made[-1]
 
@@ -267,7 +267,7 @@ class Air:
         return SimpleNamespace(warning=self.said.append)
 
     def get_publishers_info_by_topic(self, topic):
-        assert topic == "exciting"
+        assert topic == "excitation_state"
         return [SimpleNamespace(qos_profile=SimpleNamespace(liveliness_lease_duration=lease)) for lease in self.leases]
 
 
@@ -288,20 +288,20 @@ def alive(air, count):
 def test_an_announcer_without_a_lease_is_missed_when_it_is_gone():
     air, heard, following = followed(Infinite)
     following.poll()
-    air.made[0].callback(Bool(data=True))
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
     following.poll()
     assert heard == [True] and len(air.made) == 1, "no lease is asked of one that offers none"
     air.leases = []
     for _ in range(3):
         following.poll()
     assert heard == [True, False] and len(air.said) == 1, "told once"
-    air.made[0].callback(Bool(data=False))
+    air.made[0].callback(ExcitationState(state=ExcitationState.DONE))
     assert heard == [True, False, False]
     following.poll()
     assert len(heard) == 3, "nothing is announced, nobody is missed"
     for _ in range(2):  # also one that dies and begins anew without ever ending an announcement
         air.leases = [Infinite]
-        air.made[0].callback(Bool(data=True))
+        air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
         following.poll()
         air.leases = []
         following.poll()
@@ -310,7 +310,7 @@ def test_an_announcer_without_a_lease_is_missed_when_it_is_gone():
 
 def test_an_announcer_with_a_lease_is_missed_at_once_and_followed_again():
     air, heard, following = followed(LEASE)
-    air.made[0].callback(Bool(data=True))
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
     assert len(air.made) == 2, "its lease is watched as soon as it announces"
     alive(air, 1)
     following.poll()
@@ -324,17 +324,17 @@ def test_an_announcer_with_a_lease_is_missed_at_once_and_followed_again():
     following.poll()
     following.poll()
     assert heard == [True, False, True] and following.returned
-    air.made[0].callback(Bool(data=True))
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
     assert not following.returned, "a new announcement is no return"
     watched = air.made[1]
-    air.made[0].callback(Bool(data=False))
+    air.made[0].callback(ExcitationState(state=ExcitationState.DONE))
     assert heard[-1] is False and air.destroyed == [watched]
-    air.made[0].callback(Bool(data=True))
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
     assert len(air.made) == 3, "watched anew"
 
 
 def test_no_lease_is_watched_where_one_announcer_offers_none():
     air, _, following = followed(LEASE, Infinite)
-    air.made[0].callback(Bool(data=True))
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
     following.poll()
     assert len(air.made) == 1

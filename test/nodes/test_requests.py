@@ -30,7 +30,6 @@ from motions import recorded_motion
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.nodes.common.caller import ClientError
 from ros2_dynid.nodes.common.messages import LATCHED
-from ros2_dynid.nodes.identification.requests import identify_options, payload_options
 from ros_graph import graph, jobs_of
 
 NOISY = """
@@ -63,9 +62,9 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
         # fields are refused by name, before a process is started
         for wanted, reason in (
             ({"seed": -1}, "seed is -1"),
-            ({"duration": 1e9}, r"duration is 1e\+09 s; give 1 to 600 s"),
-            ({"duration": float("nan")}, "duration is nan"),
-            ({"method": "nonsense"}, "nonsense"),
+            ({"duration": [1e9]}, r"duration is 1e\+09 s; give 1 to 600 s"),
+            ({"duration": [float("nan")]}, "duration is nan"),
+            ({"method": ["nonsense"]}, "nonsense"),
         ):
             with pytest.raises(ClientError, match=reason):
                 client.call(PlanExcitation, "excitation/plan", **wanted)
@@ -78,9 +77,11 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
         assert client.call(PlanExcitation, "excitation/plan", seed=1).success
         assert "a library says hello" in made.log("excitation")
         bag = recorded_motion(tmp_path / "recordings", made.robot)
-        model = client.act(Identify, "identification/identify", Identify.Goal(bags=[bag])).model_path
+        found = client.act(Identify, "identification/identify", Identify.Goal(bags=[bag]))
+        model = found.model_path
+        assert found.parameters.validation, "an empty goal validates, as the command line does"
         with pytest.raises(ClientError, match="choose from"):
-            client.act(Identify, "identification/identify", Identify.Goal(bags=[bag], method="nonsense"))
+            client.act(Identify, "identification/identify", Identify.Goal(bags=[bag], method=["nonsense"]))
 
         # what the command line can ask for, the action can: units, drive gains, filters
         with np.load(tmp_path / "recordings" / bag) as plain:
@@ -88,9 +89,9 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
         odd["tau"] *= (1.0, 1.0, -2.0)
         np.savez(tmp_path / "recordings" / "odd.npz", **odd)
         options = IdentifyOptions(
-            angle_unit="deg", gain_joints=["elbow"], gains=[-0.5], row_cutoff=12.0, end=7.0, known_delay=True
+            angle_unit=["deg"], gain_joints=["elbow"], gains=[-0.5], row_cutoff=[12.0], end=[7.0], delay=[0.0]
         )
-        options.sensor = "elbow=motor"
+        options.sensor = ["elbow=motor"]
         goal = Identify.Goal(bags=["odd.npz"], options=options, essential=True)
         found = load_model(client.act(Identify, "identification/identify", goal).model_path)
         assert found.fit["all"].relative < 0.02 and found.essential is not None
@@ -99,14 +100,14 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
         assert obtained["reading"]["units"]["angle"] == "deg" and obtained["reading"]["end"] == 7.0
         assert obtained["sensor"] == "elbow=motor"
         for wrong, reason in (
-            ({"row_cutoff": -1.0}, "row_cutoff is -1"),
-            ({"angle_unit": "turns"}, "unknown angle unit 'turns'"),
+            ({"row_cutoff": [-1.0]}, "row_cutoff is -1"),
+            ({"angle_unit": ["turns"]}, "unknown angle unit 'turns'"),
             ({"gain_joints": ["elbow"]}, "options.gains differ in number"),
             ({"gain_joints": ["knee"], "gains": [1.0]}, "knee"),
             ({"columns": ["/etc/passwd"]}, "options.columns holds"),
-            ({"friction": "butter"}, "friction 'butter'"),
-            ({"sensor": "elbow=moon"}, "the sensor is 'moon'"),
-            ({"torque_sensor": "motor"}, "torque sensor is at the motor"),
+            ({"friction": ["butter"]}, "friction 'butter'"),
+            ({"sensor": ["elbow=moon"]}, "the sensor is 'moon'"),
+            ({"torque_sensor": ["motor"]}, "torque sensor is at the motor"),
         ):
             goal = Identify.Goal(bags=[bag], options=IdentifyOptions(**wrong))
             with pytest.raises(ClientError, match=reason):
@@ -138,18 +139,6 @@ def test_jobs_that_print_fail_or_die_are_answered(tmp_path, monkeypatch):
         assert excitation.poll() is None and identification.poll() is None
 
 
-def test_a_request_that_names_its_sensors_overrides_the_parameter():
-    named = IdentifyOptions(sensor="elbow=link,wrist=motor", torque_sensor="link+Fc")
-    for options in (
-        identify_options(Identify.Goal(options=named), "wls", "motor"),
-        payload_options(named, "motor"),
-    ):
-        assert options.sensor == "elbow=link,wrist=motor" and options.torque_sensor == "link+Fc"
-    assert identify_options(Identify.Goal(), "wls", "link").sensor == "link"
-    assert payload_options(IdentifyOptions(), "link").sensor == "link"
-    assert identify_options(Identify.Goal(), "wls", "auto").torque_sensor == "link"
-
-
 @pytest.mark.timeout(60)
 def test_a_recorder_without_anything_to_save_says_so(tmp_path):
     with graph(tmp_path) as made:
@@ -158,11 +147,11 @@ def test_a_recorder_without_anything_to_save_says_so(tmp_path):
         client = made.client
         with pytest.raises(ClientError, match="nothing is buffered"):
             client.call(Trigger, "recorder/save_buffer")
-        client.call(StartRecording, "recorder/start", path="empty")
+        client.call(StartRecording, "recorder/start", path=["empty"])
         with pytest.raises(ClientError, match="no joint state came"):
             client.call(StopRecording, "recorder/stop")
         resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))  # 1 MB is left
         with pytest.raises(ClientError, match="free 2 MB"):
-            client.call(StartRecording, "recorder/start", path="full")
+            client.call(StartRecording, "recorder/start", path=["full"])
         assert not (tmp_path / "recordings" / "full").exists()
         assert client.recording == "", "nothing was announced"

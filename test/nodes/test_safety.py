@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
@@ -35,10 +36,10 @@ def moving(made):
 
     client.create_subscription(JointTrajectory, "joint_trajectory", take, 10)
     client.position()
-    client.call(PlanExcitation, "excitation/plan", file="slow.yaml")
+    client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
     made.run()
-    client.wait(lambda: client.excitation_state.startswith(("exciting", "aborted")), 40.0, "the start")
-    assert client.excitation_state == "exciting"
+    client.wait_for_excitation(ExcitationState.EXCITING, ExcitationState.ABORTED, timeout=40.0)
+    assert client.excitation_state.state == ExcitationState.EXCITING
     client.wait(lambda: bool(np.max(np.abs(client._live.dq)) > 0.1), 20.0, "the motion")
     begin = client._live.stamp
     client.wait(lambda: client._live.stamp > begin + 500_000_000, 20.0, "half a second of it")
@@ -72,8 +73,8 @@ def test_what_goes_wrong_stops_the_motion_and_what_does_not_fit_moves_nothing(tm
 
         moving(made)
         client.call(SetBool, "sim_robot/emergency_stop", data=True)  # the brakes hold: the reference runs away
-        client.wait(lambda: client.excitation_state.startswith("aborted"), 20.0, "the abort")
-        assert "off its reference" in client.excitation_state
+        client.wait_for_excitation(ExcitationState.ABORTED, timeout=20.0)
+        assert "off its reference" in client.excitation_state.text
         client.call(SetBool, "sim_robot/emergency_stop", data=False)
 
         a_trajectory_for_another_robot_moves_nothing(made)
@@ -88,7 +89,7 @@ def a_stop_call_brakes_within_the_limits(made, sent):
     slowing = np.abs(np.diff(points.dq, axis=0) / np.diff(points.t)[:, None])
     limits = np.array([joint.limits.acceleration for joint in made.robot.joints])
     assert np.all(slowing <= limits * 1.001)
-    made.client.wait(lambda: made.client.excitation_state.startswith("aborted: stop was called"), 20.0, "the state")
+    assert made.client.wait_for_excitation(ExcitationState.ABORTED, timeout=20.0).reason.startswith("stop was called")
 
 
 def a_trajectory_for_another_robot_moves_nothing(made):

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation
 from std_srvs.srv import Trigger
 
@@ -52,12 +53,12 @@ def test_plans_stay_in_the_box_and_ways_that_leave_it_are_refused(tmp_path):
         client = made.client
         client.position()
         with pytest.raises(ClientError, match="not safe: fore and plane 5 come within"):
-            client.call(PlanExcitation, "excitation/plan", file="down.yaml")
+            client.call(PlanExcitation, "excitation/plan", file=["down.yaml"])
         planned = client.call(PlanExcitation, "excitation/plan")
         robot, shapes = surroundings(made.robot, urdf, box=BOX)
         q = np.array([point.positions for point in planned.trajectory.points])
         assert clearance(robot, shapes, q)[0] >= shapes.margin - 1e-3
-        client.call(PlanExcitation, "excitation/plan", file="level.yaml")
+        client.call(PlanExcitation, "excitation/plan", file=["level.yaml"])
         with pytest.raises(ClientError, match="on the straight way to the start fore and plane 5"):
             client.call(Trigger, "excitation/start")
-        client.wait(lambda: client.excitation_state == "idle", 5.0, "the state")
+        client.wait_for_excitation(ExcitationState.IDLE, timeout=5.0)

@@ -44,7 +44,7 @@ CLASSES = {
 LATCHED, RELIABLE, LOSSY = "latched", "reliable", "best effort"
 PUBLISHED = {
     "excitation": {
-        "/excitation/planned": (LATCHED, 1), "/excitation_state": (LATCHED, 1), "/exciting": (LATCHED, 1),
+        "/excitation/planned": (LATCHED, 1), "/excitation_state": (LATCHED, 1),
         "/joint_trajectory": (RELIABLE, 10),
     },
     "feedforward": {
@@ -81,7 +81,7 @@ HEARD = {
         "/identification/predicted": (LOSSY, 1), "/joint_states": (LOSSY, 1), "/joint_trajectory": (RELIABLE, 10),
     },
     "payload_bridge": DESCRIPTION,
-    "recorder": STATES | {"/exciting": (LATCHED, 1)},
+    "recorder": STATES | {"/excitation_state": (LATCHED, 1)},
     "sim_robot": DESCRIPTION | {"/effort_commands": (RELIABLE, 10), "/joint_trajectory": (RELIABLE, 10)},
 }  # fmt: skip
 OPTIONAL = {
@@ -97,11 +97,11 @@ SERVICES = {
     "feedforward": {"~/fill_efforts", "~/set_payload"},
     "identification": {"~/convert_urdf", "~/get_base_parameters", "~/identify_payload", "~/identify_recording"},
     "panel": set(),
-    "payload_bridge": {"~/send"},
+    "payload_bridge": {"~/forward"},
     "recorder": {"~/start", "~/stop", "~/save_buffer"},
     "sim_robot": {"~/set_payload", "~/emergency_stop"},
 }
-WAITING = {"~/plan", "~/identify_payload", "~/identify_recording", "~/send"}
+WAITING = {"~/plan", "~/identify_payload", "~/identify_recording", "~/forward"}
 """Services that wait for a job or for another node: others must be answered meanwhile."""
 TIMERS = {"recorder": [0.25], "identification": [0.2], "feedforward": [1.0], "sim_robot": [1.0]}
 """Beside those of all nodes: diagnostics and priority, once a second."""

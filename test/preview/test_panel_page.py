@@ -53,12 +53,13 @@ class Played:
 
     def _send(self):
         while self._running:
-            now = Situation(ALL, self.excitation, plan=0, recorded="bag")
+            now = Situation(ALL, self.excitation == "exciting", plan=0, recorded="bag")
             self.server.publish(
                 {
                     "t": time.time(), "robot": 1, "plan": 0, "rehearsed": False, "q": [0.0, 0.1, 0.2],
                     "effort": [1.0, 2.0, 3.0], "predicted": None, "external": None, "ghost": None, "error": None,
-                    "excitation": now.excitation, "moving": now.moving, "recording": False, "recorded": "bag",
+                    "excitation": self.excitation, "stopped": "aborted" in self.excitation,
+                    "moving": now.moving, "recording": False, "recorded": "bag",
                     "progress": None, "planning": False, "model": HOSTILE, "drift": None, "verdict": [],
                     "refused": dict(refusals(now)), "commander": self.access.commander, "stop_on_disconnect": False,
                     "diagnostics": [{"name": HOSTILE, "level": 2, "text": HOSTILE}],

@@ -237,7 +237,7 @@ def test_buttons_are_refused_with_a_reason():
         ("identification", {"identify", "load_model"}),
         ("feedforward", {"payload"}),
     ):
-        silent = refusals(Situation(ALL - {node}, "idle", plan=1, recorded="bag", recording=True))
+        silent = refusals(Situation(ALL - {node}, plan=1, recorded="bag", recording=True))
         assert {action for action, text in silent.items() if text == f"the node {node} does not answer"} == needing
     for busy, words, refused in (
         ({"planning": True}, "a plan is being made", {"plan", "rehearse", "start"}),
@@ -248,19 +248,13 @@ def test_buttons_are_refused_with_a_reason():
         ({"loading": True}, "an identification is under way", {"identify", "load_model"}),
         ({"recorded": ""}, "there is no recording yet", {"identify"}),
         ({"identifying": False}, "no identification is under way", {"cancel"}),
-        *(({"excitation": f"{state}: words"}, "the robot moves", {"plan", "rehearse", "start", "load_model"})
-          for state in ("approach", "settle", "rehearsing", "exciting", "braking")),
-        *(({"excitation": state}, "the robot moves", set()) for state in ("idle", "done", "aborted: exciting", "")),
+        ({"moving": True}, "the robot moves", {"plan", "rehearse", "start", "load_model"}),
+        ({"moving": False}, "the robot moves", set()),
     ):  # fmt: skip
-        found = refusals(replace(Situation(ALL, "idle", plan=1, recorded="bag"), **busy))
+        found = refusals(replace(Situation(ALL, plan=1, recorded="bag"), **busy))
         assert {action for action, text in found.items() if text == words} == refused
-    ready = Situation(ALL, "idle", plan=1, recorded="bag")
+    ready = Situation(ALL, plan=1, recorded="bag")
     assert {action for action, text in refusals(ready).items() if text} == {"end_recording", "cancel"}
-    moving = Situation(ALL, "exciting", plan=1, recorded="bag")
-    assert {action for action, text in refusals(moving).items() if "moves" in text} == {
-        "plan", "rehearse", "start", "load_model",
-    }  # fmt: skip
-    assert refusals(Situation(ALL, "aborted: tracking error", plan=1))["start"] == ""
 
 
 def test_a_plan_is_rehearsed_first():

@@ -37,7 +37,7 @@ struct JointCoupling { std::uint32_t motor; std::vector<std::uint32_t> joints; s
 struct PassiveJoint { std::uint32_t joint; std::vector<std::uint32_t> joints; std::vector<double> coefficients; double offset; };
 struct BaseParameter { std::string leader; double value; };
 struct Term { std::uint32_t joint; std::string term; double coefficient, speed, exponent, reference; };
-struct ForceMessage
+struct ElasticElement
 {
   std::string name, type;
   std::vector<std::uint32_t> powers;
@@ -58,7 +58,7 @@ struct BaseParameters
   Vector3 gravity;
   std::vector<BaseParameter> parameters;
   std::vector<Term> friction;
-  std::vector<ForceMessage> forces;
+  std::vector<ElasticElement> elastic_elements;
   std::vector<TorqueError> fit;
 };
 struct Inertia { double m = 0; Vector3 com; double ixx = 0, ixy = 0, ixz = 0, iyy = 0, iyz = 0, izz = 0; };
@@ -102,7 +102,7 @@ BaseParameters message_of(const Model & model, const std::string & leaders, cons
                             0.0, 0.0, t.reference});
   }
   for (const auto & f : model.forces) {
-    ForceMessage force;
+    ElasticElement force;
     force.name = "element", force.type = f.has_pivots ? "cylinder" : "spring", force.rest = f.rest;
     for (std::uint32_t p = 0; p < 4; ++p) if (f.has[p]) force.powers.push_back(p);
     split(f.weights, force.joints, force.weights);
@@ -112,7 +112,7 @@ BaseParameters message_of(const Model & model, const std::string & leaders, cons
         force.pivots.push_back({pivot.point[0], pivot.point[1], pivot.point[2]});
       }
     }
-    out.forces.push_back(force);
+    out.elastic_elements.push_back(force);
   }
   std::istringstream names(leaders);
   for (std::string name; names >> name; ++values) out.parameters.push_back({name, *values});

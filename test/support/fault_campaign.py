@@ -30,9 +30,10 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import PlanExcitation, SetPayload, StartRecording, StopRecording
 from rosgraph_msgs.msg import Clock
-from std_msgs.msg import Bool, String
+from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
@@ -199,8 +200,7 @@ class Lane(Node):
         self._own_pauses = file_of(folder, os.getpid())
         watch_pauses(self._own_pauses)
         self._later = Later()  # also starts processes: one started by a thread ends with that thread
-        self.create_subscription(String, "excitation_state", self._on_excitation_state, LATCHED)
-        self.create_subscription(Bool, "exciting", lambda m: setattr(self, "exciting", m.data), LATCHED)
+        self.create_subscription(ExcitationState, "excitation_state", self._on_excitation_state, LATCHED)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self)
         threading.Thread(target=self._spin, daemon=True).start()
@@ -209,8 +209,8 @@ class Lane(Node):
         with contextlib.suppress(ExternalShutdownException):
             self._executor.spin()
 
-    def _on_excitation_state(self, message: String) -> None:
-        self.state = message.data
+    def _on_excitation_state(self, message: ExcitationState) -> None:
+        self.state, self.exciting = message.text, message.state == ExcitationState.EXCITING
 
     # --- talking to the nodes
 
@@ -482,7 +482,7 @@ class MotionLane(Lane):
 
     def planned(self) -> bool:
         """Return whether the excitation has taken the motion."""
-        answer = self.call(PlanExcitation, "excitation/plan", file="motion.yaml")
+        answer = self.call(PlanExcitation, "excitation/plan", file=["motion.yaml"])
         self.refusal = "" if answer is None else answer.message
         return bool(answer and answer.success)
 
@@ -745,7 +745,7 @@ class EffortLane(Lane):
     def mission(self, run: Run, rng: random.Random, strike: Callable[[], None]) -> None:
         self.home()
         self.watchdog.begin()
-        self.call(StartRecording, "recorder/start", path=f"run_{run.index}")
+        self.call(StartRecording, "recorder/start", path=[f"run_{run.index}"])
         streamed = rng.random() < 0.4
         points = self.way(rng, 0.7)
         began, done = time.monotonic(), False

@@ -13,6 +13,7 @@ from typing import Any
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import GetState
+from ros2_dynid.msg import ExcitationState
 from std_srvs.srv import Trigger
 
 from node_zygote import ForkedNodes
@@ -79,7 +80,7 @@ class Graph:
         """Start, as soon as the excitation sees the robot at rest; the state is empty until it says one anew."""
 
         def begun() -> bool:
-            self.client.excitation_state = ""
+            self.client.excitation_state = ExcitationState()
             try:
                 self.client.call(Trigger, f"excitation/{service}")
             except ClientError as error:

@@ -11,7 +11,7 @@ from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
-from ros2_dynid.identification.validation.torque_errors import Errors, HeldOut, LeftOut, Whiteness
+from ros2_dynid.identification.validation.torque_errors import Errors, HeldOut, LeftOut, ValidatedBy, Whiteness
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import group_of, split_name
 from ros2_dynid.model.robot import Array, Robot
@@ -82,8 +82,8 @@ class Evidence:
     """All of it: joints, parameters, relative torque errors of all joints together, and the rest of the fit.
 
     fit, held_out, prior_error: of the data used, of held-out data (None: there are none), of the a priori model;
-    tested: what the held-out data are, in words; same_motion: they repeat the motion fitted to; delay of the effort
-    with std [s]; seconds: length of the recordings.
+    tested: what the held-out data are, in words, or why there are none; same_motion: they repeat the motion fitted to;
+    delay of the effort with std [s]; seconds: length of the recordings.
     """
 
     joints: tuple[JointEvidence, ...]
@@ -144,7 +144,11 @@ def evidence_of(
 
 
 def tested_on(held_out: HeldOut) -> str:
-    """Return what the held-out data are, in words."""
+    """Return what the held-out data are, or why there are none, in words."""
+    if held_out.switched_off:
+        return "validation was switched off"
+    if held_out.by is ValidatedBy.NOTHING:
+        return "there are too few data to hold some out"
     if not held_out.folds:
         return "held-out recordings"
     if held_out.left_out is LeftOut.PARTS_OF_PERIOD:

@@ -58,13 +58,14 @@ class LeftOut(str, Enum):
 class HeldOut:
     """Torque errors on data that the estimate was not fitted to, what data, and the number of folds (0: recordings).
 
-    left_out: what a fold is.
+    left_out: what a fold is; switched_off: no folds were wanted.
     """
 
     errors: Errors = field(default_factory=dict)
     by: ValidatedBy = ValidatedBy.NOTHING
     folds: int = 0
     left_out: LeftOut = LeftOut.STRETCHES
+    switched_off: bool = False
 
 
 def torque_errors(names: Sequence[str], information: Information, value: Array) -> Errors:
@@ -113,8 +114,10 @@ def held_out_in_folds(
     names: Sequence[str], information: Information, k: int | None, fit: Callable[[Sequence[int]], Estimate]
 ) -> HeldOut:
     """Return the errors of a cross-validation with k folds: 0 for none, None for FOLDS, or none if data are too few."""
+    if k == 0:
+        return HeldOut(switched_off=True)
     if k is not None:
-        return HeldOut(cross_validate(names, information, k, fit), ValidatedBy.CROSS_VALIDATION, k) if k else HeldOut()
+        return HeldOut(cross_validate(names, information, k, fit), ValidatedBy.CROSS_VALIDATION, k)
     try:
         return HeldOut(cross_validate(names, information, FOLDS, fit), ValidatedBy.CROSS_VALIDATION, FOLDS)
     except InputError:

@@ -81,9 +81,7 @@ def _overall(evidence: Evidence, joints: Sequence[Remark]) -> list[Remark]:
         level = Level.WARNING
     text = f"the torque error is {100 * fit:.1f} % on the data used"
     text += (
-        "; the model was not tested on held-out data, of which there are too few"
-        if tested is None
-        else f" and {100 * tested:.1f} % on {evidence.tested}"
+        f"; not validated: {evidence.tested}" if tested is None else f" and {100 * tested:.1f} % on {evidence.tested}"
     )
     if evidence.prior_error is not None:
         text += f"; the a priori model has {100 * evidence.prior_error:.0f} %"

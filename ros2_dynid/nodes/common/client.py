@@ -15,6 +15,7 @@ from trajectory_msgs.msg import JointTrajectory
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import approach_reference
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.caller import Caller
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES, LATCHED, trajectory_message
@@ -34,10 +35,10 @@ class Client(Caller):
         self._lock = threading.Lock()
         self._live = LiveStates(robot.active_names)
         self._log: list[tuple[int, Array]] | None = None
-        self.recording, self.excitation_state = "", ""
+        self.recording, self.excitation_state = "", ExcitationState()
         self.create_subscription(String, "recording", lambda m: setattr(self, "recording", m.data), LATCHED)
         self.create_subscription(
-            String, "excitation_state", lambda m: setattr(self, "excitation_state", m.data), LATCHED
+            ExcitationState, "excitation_state", lambda m: setattr(self, "excitation_state", m), LATCHED
         )
         self._direct = self.create_publisher(JointTrajectory, "joint_trajectory", COMMANDS)
         self._reference = self.create_publisher(JointTrajectory, "reference", COMMANDS)
@@ -57,6 +58,11 @@ class Client(Caller):
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
             self._executor.spin()
+
+    def wait_for_excitation(self, *states: int, timeout: float) -> ExcitationState:
+        """Wait until the excitation is in one of these states (ExcitationState.DONE, ...) and return what it says."""
+        self.wait(lambda: self.excitation_state.state in states, timeout, "the excitation")
+        return self.excitation_state
 
     def position(self) -> Array:
         """Return the measured positions, shape (n,), waiting for the first ones."""

@@ -24,7 +24,7 @@ from ros2_dynid.model.same_robot import GEOMETRY
 from ros2_dynid.msg import (
     BaseParameter,
     BaseParameters,
-    Force,
+    ElasticElement,
     FrictionTerm,
     JointCoupling,
     MdhJoint,
@@ -77,7 +77,7 @@ def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BasePa
         )
         for k, (name, leader) in enumerate(zip(model.names, model.leaders, strict=True))
     ]
-    message.friction, message.forces = _friction_messages(robot), _force_messages(robot)
+    message.friction, message.elastic_elements = _friction_messages(robot), _elastic_messages(robot)
     if np.all(np.isfinite(model.covariance)):
         message.covariance = model.covariance.ravel().tolist()
     message.method = str(model.obtained.get("method", ""))
@@ -176,9 +176,9 @@ def _known(std: float) -> float | None:
     return std if math.isfinite(std) else None
 
 
-def _force_messages(robot: Robot) -> list[Force]:
+def _elastic_messages(robot: Robot) -> list[ElasticElement]:
     return [
-        Force(
+        ElasticElement(
             name=force.name,
             type=str(force.kind),
             powers=list(force.powers),
@@ -195,13 +195,13 @@ def _force_messages(robot: Robot) -> list[Force]:
 def _forces_of(message: BaseParameters) -> tuple[forces.Force, ...]:
     kinds = {str(kind): kind for kind in forces.ForceKind}
     found = []
-    for one in message.forces:
+    for one in message.elastic_elements:
         if one.type not in kinds:
             raise InputError(
-                f"force {one.name!r} is of the unknown type {one.type!r}", f"choose from {', '.join(kinds)}"
+                f"elastic element {one.name!r} is of the unknown type {one.type!r}", f"choose from {', '.join(kinds)}"
             )
         if len(one.joints) != len(one.weights) or len(one.pivot_joints) != len(one.pivots):
-            raise InputError(f"force {one.name!r} has not one number for each joint", "publish a whole model")
+            raise InputError(f"elastic element {one.name!r} needs one value per joint", "publish a whole model")
         pivots = tuple(
             forces.Pivot(int(joint), (point.x, point.y, point.z))
             for joint, point in zip(one.pivot_joints, one.pivots, strict=True)

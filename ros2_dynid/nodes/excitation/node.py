@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ros2_dynid.control.excitation_machine import (
@@ -39,13 +38,14 @@ from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import THREADS
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
-from ros2_dynid.nodes.common.messages import ANNOUNCED, JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.messages import JOINT_STATES
 from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.excitation.controllers import Controllers
 from ros2_dynid.nodes.excitation.owner import ExcitationOwner, MakeEvent, OwnerContext
 from ros2_dynid.nodes.excitation.parameters import PARAMETERS
 from ros2_dynid.nodes.excitation.planning import Planner
+from ros2_dynid.nodes.excitation.publishers import StatePublisher
 from ros2_dynid.nodes.excitation.sender import ActionSender, Sender, TopicSender
 from ros2_dynid.recording.live import LiveStates, StampClock
 
@@ -77,7 +77,6 @@ class Excitation(ManagedNode):
         super().__init__("excitation", PARAMETERS)
         self._sender: Sender | None = None
         self._stream: Stream | None = None
-        self._exciting_now = False
         self._activated_at = 0.0
         self._states, self._stamps = LiveStates(()), StampClock()
         self._simulated, self._steady = bool(self.value("use_sim_time")), SteadyTime()
@@ -90,10 +89,7 @@ class Excitation(ManagedNode):
     def configure(self) -> None:
         """Make topics and services."""
         self._planner = Planner(self, self.value, self._robot, self.robot_source)
-        self._exciting = self.create_publisher(Bool, "exciting", ANNOUNCED)
-        self._state_out = self.create_publisher(String, "excitation_state", LATCHED)
-        self._exciting.publish(Bool(data=False))
-        self._state_out.publish(String(data="idle"))
+        self._state_out = StatePublisher(self)
         action = self.value("action")
         self._controllers = Controllers(self, self.value("controller_manager"))
         self._sender = ActionSender(self, action, self._refused) if action else TopicSender(self, "joint_trajectory")
@@ -209,6 +205,8 @@ class Excitation(ManagedNode):
         motion = checked_motion(name, robot, points, q, machine.settings, limits, stops, plan.check_way)
         for part in (motion.way, motion.run):
             sender.prepare(part.points)
+        way, run = motion.way.points.duration, motion.run.points.duration
+        self._state_out.expect(name, way, machine.settings.settle, run)
         return self._send_event(lambda now: Start(now, motion))
 
     def _wait_if_fresh(self, sender: Sender, stops: int) -> None:
@@ -261,11 +259,7 @@ class Excitation(ManagedNode):
     def _announce(self, what: Announce) -> None:
         if what.phase is Phase.INACTIVE:  # the last phase stays readable
             return
-        exciting = what.phase is Phase.RUNNING and what.name == "exciting"
-        if exciting != self._exciting_now:
-            self._exciting_now = exciting
-            self._exciting.publish(Bool(data=exciting))
-        self._state_out.publish(String(data=f"{what.name}: {what.reason}" if what.reason else what.name))
+        self._state_out.publish(what.name, what.reason)
         if what.reason and what.phase is Phase.BRAKING:
             self.get_logger().error(f"stopping: {what.reason}")
 

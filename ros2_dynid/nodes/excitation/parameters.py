@@ -13,7 +13,7 @@ PARAMETERS = (
     ),
     Described("method", "fourier", "how to plan: points or fourier", choices=("points", "fourier")),
     Described("duration", 10.0, "of a Fourier plan [s]", 1.0, 600.0),
-    Described("planning_seconds", 8.0, "time to plan [s]", 1.0, 3600.0),
+    Described("planning_seconds", 0.0, "time to plan [s]; 0: what the method needs, 45 s at most", 0.0, 3600.0),
     Described("collisions", True, "keep links apart, by the collision shapes of the URDF"),
     Described("collision_margin", 0.02, "distance kept between links and from the walls [m]", 0.0, 1.0),
     Described("workspace", [0.0], "box to stay in, x, X, y, Y, z, Z in the base frame [m]; one number: none"),

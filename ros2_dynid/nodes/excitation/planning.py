@@ -28,6 +28,7 @@ from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import OneJob
 from ros2_dynid.nodes.common.messages import LATCHED, reference_points, trajectory_message
+from ros2_dynid.nodes.common.optional import given_fields, optional
 from ros2_dynid.srv import PlanExcitation
 from ros2_dynid.usecases.plan import PlanRequest, Surroundings, robot_and_shapes
 from ros2_dynid.usecases.robot_source import RobotSource
@@ -113,7 +114,7 @@ class Planner:
 
     def _checked(self, robot: Robot, planned: Trajectory) -> SafePlan:
         """Refuse a trajectory that breaks a limit or leads into a collision."""
-        _, shapes = robot_and_shapes(self._robot_source(), self._around(), planning=False)
+        _, shapes = robot_and_shapes(self._robot_source(), configured_surroundings(self._value), planning=False)
         problems = [str(problem) for problem in check_trajectory(robot, planned)]
         if shapes is not None:
             distance, what = clearance(robot, shapes, planned.sample(CHECK_RATE_HZ).q)
@@ -123,29 +124,36 @@ class Planner:
             raise InputError(f"the trajectory is not safe: {problems[0]}", "plan another one")
         return SafePlan(robot, planned, shapes)
 
-    def _around(self) -> Surroundings:
-        value = self._value
-        plain: dict[str, Plain] = {"collisions": value("collisions"), "margin": value("collision_margin")}
-        if len(value("workspace")) > 1:
-            plain["box"] = list(value("workspace"))
-        return decode(Surroundings, plain)
-
     def _found(self, request: PlanExcitation.Request) -> tuple[Path, float]:
         """Return the trajectory's file and its condition number, NaN for one that was not planned here."""
-        value = self._value
-        if request.file:
-            return self._folder.existing(request.file), math.nan
+        if (file := optional(request.file)) is not None:
+            return self._folder.existing(file), math.nan
         path = self._folder.new(time.strftime("plan_%Y%m%d_%H%M%S.yaml"), unique=True)
-        plain: dict[str, Plain] = {
-            "robot": encode(self._robot_source()),
-            "output": str(path),
-            "method": request.method or value("method"),
-            "seed": request.seed,
-            "duration": request.duration or value("duration"),
-            "time_budget": value("planning_seconds"),
-            "surroundings": encode(self._around()),
-        }
-        outcome = self._job.work(PLAN, decode(PlanRequest, plain))
+        outcome = self._job.work(PLAN, plan_request(request, self._robot_source(), path, self._value))
         for note in outcome.notes:
             self._logger.warning(note)
         return path, math.nan if outcome.cond is None else outcome.cond
+
+
+def plan_request(
+    request: PlanExcitation.Request, robot: RobotSource, output: Path, value: Callable[[str], Any]
+) -> PlanRequest:
+    """Return what a service request asks for; value(name) is a parameter of the node, for what it does not give."""
+    plain: dict[str, Plain] = {
+        "robot": encode(robot),
+        "output": str(output),
+        "method": value("method"),
+        "seed": request.seed,
+        "duration": value("duration"),
+        "time_budget": value("planning_seconds") or None,
+        "surroundings": encode(configured_surroundings(value)),
+    }
+    return decode(PlanRequest, plain | given_fields(request, ("method", "duration")))
+
+
+def configured_surroundings(value: Callable[[str], Any]) -> Surroundings:
+    """Return what the robot must not touch, as the node's parameters say."""
+    plain: dict[str, Plain] = {"collisions": value("collisions"), "margin": value("collision_margin")}
+    if len(value("workspace")) > 1:
+        plain["box"] = list(value("workspace"))
+    return decode(Surroundings, plain)

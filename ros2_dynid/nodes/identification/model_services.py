@@ -7,11 +7,11 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.load import robot_from_urdf_string
 from ros2_dynid.msg import BaseParameters
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.messages import transform_message
 from ros2_dynid.nodes.common.model_messages import mdh_messages
+from ros2_dynid.nodes.identification.requests import robot_to_convert
 from ros2_dynid.srv import ConvertUrdf, GetBaseParameters
 
 
@@ -34,18 +34,7 @@ class ModelServices:
 
     def _on_convert(self, request: ConvertUrdf.Request, response: ConvertUrdf.Response) -> ConvertUrdf.Response:
         with answering(response, self._logger):
-            if len(request.hold_joints) != len(request.hold_positions):
-                raise InputError("hold_joints and hold_positions differ in number", "give one position for each joint")
-            text = request.urdf or self._description()
-            if not text:
-                raise InputError("there is no URDF", "give one in the request, or publish robot_description")
-            robot = robot_from_urdf_string(
-                text,
-                base_link=request.base_link or None,
-                tip_link=request.tip_link or None,
-                hold=dict(zip(request.hold_joints, request.hold_positions, strict=True)),
-                source="urdf",
-            )
+            robot = robot_to_convert(request, self._description()).load()
             response.joints, response.base = mdh_messages(robot), transform_message(robot.base)
             response.tool_links = list(robot.tools)
             response.tools = [transform_message(T) for _, T in robot.tools.values()]

@@ -22,16 +22,16 @@ from ros2_dynid.nodes.common.background import THREADS, OneJob
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import LATCHED
 from ros2_dynid.nodes.common.model_messages import model_message
+from ros2_dynid.nodes.common.optional import optional
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.identification.identify_action import IdentifyAction
 from ros2_dynid.nodes.identification.model_services import ModelServices
 from ros2_dynid.nodes.identification.online_mode import Online, OnlineSettings
 from ros2_dynid.nodes.identification.parameters import PARAMETERS
 from ros2_dynid.nodes.identification.payload_service import PayloadService
-from ros2_dynid.nodes.identification.requests import identify_options
+from ros2_dynid.nodes.identification.requests import identify_request
 from ros2_dynid.progress import Progress
 from ros2_dynid.srv import IdentifyRecording
-from ros2_dynid.usecases.identify import IdentifyRequest
 from ros2_dynid.usecases.robot_source import RobotSource
 
 
@@ -145,15 +145,17 @@ class Identification(ManagedNode):
         bags = list(request.bags) or ([self._last_recording] if self._last_recording else [])
         if not bags:
             raise InputError("there is no recording yet", "record one, or name bags in the request")
-        folder = request.output_directory or time.strftime("model_%Y%m%d_%H%M%S")
-        wanted = IdentifyRequest(
+        folder = optional(request.output_directory) or time.strftime("model_%Y%m%d_%H%M%S")
+        wanted = identify_request(
+            request,
             robot,
-            recordings=tuple(str(self._recordings.existing(bag)) for bag in bags),
-            validation=tuple(str(self._recordings.existing(bag)) for bag in request.validation_bags),
-            options=self._confined(identify_options(request, self.value("method"), self.value("sensor"))),
-            output=str(self._models.new(folder, unique=True)),
+            [str(self._recordings.existing(bag)) for bag in bags],
+            [str(self._recordings.existing(bag)) for bag in request.validation_bags],
+            self.value("method"),
+            self.value("sensor"),
         )
-        path = self._job.work(IDENTIFY, wanted, progress, cancelled).model
+        options, output = self._confined(wanted.options), str(self._models.new(folder, unique=True))
+        path = self._job.work(IDENTIFY, replace(wanted, options=options, output=output), progress, cancelled).model
         assert path is not None, "an output folder was given"
         return path, self._serve(load_model(path))
 

@@ -12,9 +12,8 @@ from ros2_dynid.jobs import PAYLOAD
 from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.background import OneJob
 from ros2_dynid.nodes.common.messages import inertia_message
-from ros2_dynid.nodes.identification.requests import payload_options
+from ros2_dynid.nodes.identification.requests import payload_request
 from ros2_dynid.srv import IdentifyPayload
-from ros2_dynid.usecases.payload import PayloadRequest
 from ros2_dynid.usecases.robot_source import RobotSource
 
 
@@ -45,13 +44,11 @@ class PayloadService:
             for field in ("empty_bags", "loaded_bags"):
                 if not getattr(request, field):
                     raise InputError(f"{field} is empty", "name at least one recording")
-            wanted = PayloadRequest(
-                self._robot_source(),
-                tuple(str(self._recordings.existing(bag)) for bag in request.empty_bags),
-                tuple(str(self._recordings.existing(bag)) for bag in request.loaded_bags),
-                request.link or None,
-                payload_options(request.options, self._sensor()),
+            empty, loaded = (
+                [str(self._recordings.existing(bag)) for bag in bags]
+                for bags in (request.empty_bags, request.loaded_bags)
             )
+            wanted = payload_request(request, self._robot_source(), empty, loaded, self._sensor())
             found = self._job.work(PAYLOAD, wanted)
             response.payload = inertia_message(found.mass, found.com, found.inertia)
             response.mass_std = found.std.mass

@@ -24,7 +24,7 @@ from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.model_file import TorqueError
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.msg import BaseParameters
+from ros2_dynid.msg import BaseParameters, ExcitationState
 from ros2_dynid.msg import TorqueError as TorqueErrorMessage
 from ros2_dynid.nodes.common.caller import ClientError, end_ros, start_ros
 from ros2_dynid.nodes.common.client import Client
@@ -73,7 +73,9 @@ class Mission:
 
     def _excite(self, what: str, seed: int, rehearse: bool = True) -> tuple[Reference, str]:
         client = self._client
-        plan = client.call(PlanExcitation, "excitation/plan", seed=seed, duration=self._request.duration, timeout=120.0)
+        plan = client.call(
+            PlanExcitation, "excitation/plan", seed=seed, duration=[self._request.duration], timeout=120.0
+        )
         say(f"{what}: {plan.duration:.1f} s, condition number {plan.cond:.0f}")
         if rehearse:
             self._run("rehearse", f"rehearsing it at {100 * self._request.rehearsal_speed:.0f} % speed")
@@ -88,11 +90,11 @@ class Mission:
     def _run(self, service: str, text: str) -> None:
         client = self._client
         say(text)
-        client.excitation_state = ""
+        client.excitation_state = ExcitationState()
         self._accepted(service)
-        client.wait(lambda: client.excitation_state.startswith(("done", "aborted")), 300.0, text)
-        if client.excitation_state != "done":
-            raise ClientError(f"the excitation stopped: {client.excitation_state}")
+        end = client.wait_for_excitation(ExcitationState.DONE, ExcitationState.ABORTED, timeout=300.0)
+        if end.state != ExcitationState.DONE:
+            raise ClientError(f"the excitation stopped: {end.text}")
 
     def _accepted(self, service: str) -> None:
         """Call a service of the excitation, again while the robot comes to rest, as an operator would."""

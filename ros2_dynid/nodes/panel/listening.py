@@ -18,7 +18,7 @@ from ros2_dynid.codec import Plain
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import DynidError, one_line
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.msg import BaseParameters
+from ros2_dynid.msg import BaseParameters, ExcitationState
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ManagedNode
 from ros2_dynid.nodes.common.messages import COMMANDS, LATCHED, reference_of, seconds
@@ -62,7 +62,8 @@ class Listening:
         self._lock = threading.Lock()
         self.measured, self.external = Heard(), Heard()
         self._predicted = (Heard(), Heard())
-        self.excitation, self.recorded, self.model = "", "", ""
+        self.excitation = ExcitationState()
+        self.recorded, self.model = "", ""
         self.drift: bool | None = None
         self._sent: tuple[Reference, float] | None = None
         self._diagnostics: dict[str, tuple[int, str, float]] = {}
@@ -77,7 +78,7 @@ class Listening:
             Stream(node, JointState, topic, self._taker(heard), NEWEST, rest=period) for topic, heard in topics.items()
         ]
         for kind, topic, callback, qos in (
-            (String, "excitation_state", self._on_excitation, LATCHED),
+            (ExcitationState, "excitation_state", self._on_excitation, LATCHED),
             (String, "recording", self._on_recording, LATCHED),
             (Bool, "drift", self._on_drift, LATCHED),
             (BaseParameters, "base_parameters", self._on_model, LATCHED),
@@ -126,8 +127,9 @@ class Listening:
 
         return take
 
-    def _on_excitation(self, message: String) -> None:
-        self.excitation = one_line(message.data)
+    def _on_excitation(self, message: ExcitationState) -> None:
+        message.text = one_line(message.text)
+        self.excitation = message
 
     def _on_recording(self, message: String) -> None:
         self.recorded = one_line(message.data)

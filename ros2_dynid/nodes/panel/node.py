@@ -20,8 +20,10 @@ from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.answers import reason
 from ros2_dynid.nodes.common.background import THREADS
+from ros2_dynid.nodes.common.excitation_state import MOVING, STOPPED
 from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import inertia_message
@@ -58,7 +60,7 @@ class Panel(ManagedNode):
         self._progress: tuple[str, float] = ("", 0.0)
         self._verdict: list[Plain] = []
         self._lines: list[Plain] = []
-        self._last_state, self._rehearsing = "", 0
+        self._last_state, self._rehearsing = ExcitationState(), 0
         self._commander = ""
         self._ghost_time = 0.0
         self._server: PanelServer | None = None
@@ -161,9 +163,10 @@ class Panel(ManagedNode):
     def situation(self) -> Situation:
         """Return what the rules of the panel need."""
         heard = self._listening
+        excitation = ExcitationState() if heard is None else heard.excitation
         return Situation(
             self._others.nodes(),
-            "" if heard is None else heard.excitation,
+            excitation.state in MOVING,
             self._plan_number,
             self._rehearsed,
             "plan" in self._busy,
@@ -201,7 +204,8 @@ class Panel(ManagedNode):
                 "external": _numbers(heard.external.states.tau if heard.external.fresh else None),
                 "ghost": _numbers(reference),
                 "error": _numbers(None if q is None or reference is None else q - reference),
-                "excitation": now.excitation,
+                "excitation": heard.excitation.text,
+                "stopped": heard.excitation.state in STOPPED,
                 "moving": now.moving,
                 "recording": now.recording,
                 "recorded": now.recorded,
@@ -218,17 +222,17 @@ class Panel(ManagedNode):
             }
         )
 
-    def _follow(self, state: str) -> None:
+    def _follow(self, now: ExcitationState) -> None:
         """Notice the end of a rehearsal, and what the excitation says."""
-        if state == self._last_state:
+        before, self._last_state = self._last_state, now
+        if now is before:
             return
-        if state == "rehearsing":
+        if now.state == ExcitationState.REHEARSING:
             self._rehearsing = self._plan_number
-        elif state == "done" and self._last_state == "rehearsing":
+        elif now.state == ExcitationState.DONE and before.state == ExcitationState.REHEARSING:
             self._rehearsed = self._rehearsing
-        if self._last_state and state:
-            self._say("bad" if state.startswith(("aborted", "braking")) else "good", f"excitation: {state}")
-        self._last_state = state
+        if before.state != ExcitationState.UNKNOWN:
+            self._say("bad" if now.state in STOPPED else "good", f"excitation: {now.text}")
 
     def _say(self, level: str, text: str) -> None:
         with self._lock:
@@ -266,7 +270,7 @@ class Panel(ManagedNode):
     def _do_plan(self, request: Mapping[str, object]) -> str:
         seed, duration = _number(request, "seed", 0.0), _number(request, "duration", 0.0)
         with self._working("plan"):
-            found = self._others.call("excitation/plan", LONG, seed=int(seed), duration=duration)
+            found = self._others.call("excitation/plan", LONG, seed=int(seed), duration=[duration] if duration else [])
         return f"{found.duration:.3g} s, condition number {found.cond:.3g}, {found.message}"
 
     def _do_start(self, request: Mapping[str, object]) -> str:

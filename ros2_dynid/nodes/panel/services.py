@@ -96,7 +96,7 @@ class Services:
         """Identify from the last recording; return the result of the action."""
         if not self._identify.server_is_ready():
             raise InputError("the node identification does not answer", "start it")
-        goal = Identify.Goal(cross_validate=5)
+        goal = Identify.Goal()
 
         def on_feedback(message: Any) -> None:
             feedback(message.feedback.stage, float(message.feedback.progress))

@@ -35,11 +35,11 @@ from ros2_dynid.nodes.common.parameters import Value
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.payload_bridge.interfaces import check_path, get_path, service_type, set_path
 from ros2_dynid.nodes.payload_bridge.parameters import PARAMETERS
-from ros2_dynid.srv import SendPayload
+from ros2_dynid.srv import ForwardPayload
 
 
 class PayloadBridge(ManagedNode):
-    """Answers ~/send; one payload is under way at a time."""
+    """Answers ~/forward; one payload is under way at a time."""
 
     def __init__(self) -> None:
         """Declare parameters and start."""
@@ -73,7 +73,7 @@ class PayloadBridge(ManagedNode):
                 check_path(asked.Response, field, figure)
             self._asking = (asked, self.create_client(asked, driver.ask.service, callback_group=group))
         self._driver, self._client = driver, (kind, self.create_client(kind, driver.service, callback_group=group))
-        self.create_service(SendPayload, "~/send", self._on_send, callback_group=group)
+        self.create_service(ForwardPayload, "~/forward", self._on_send, callback_group=group)
 
     def status(self) -> NodeStatus:
         """Tell the driver, and what was sent last."""
@@ -87,7 +87,7 @@ class PayloadBridge(ManagedNode):
         if link and self.robot is not None and link not in self.robot.tools:
             raise InputError(f"driver_link: no link {link!r}", f"choose from {', '.join(self.robot.tools)}")
 
-    def _on_send(self, request: SendPayload.Request, response: SendPayload.Response) -> SendPayload.Response:
+    def _on_send(self, request: ForwardPayload.Request, response: ForwardPayload.Response) -> ForwardPayload.Response:
         with answering(response, self.get_logger()):
             if not self.active:
                 raise InputError("the node is not active", "activate it")
@@ -101,7 +101,7 @@ class PayloadBridge(ManagedNode):
             self.get_logger().warning(f"payload not sent: {response.message}")
         return response
 
-    def _send(self, request: SendPayload.Request) -> str:
+    def _send(self, request: ForwardPayload.Request) -> str:
         assert self._driver is not None
         robot, link = self.known_robot(), self.value("driver_link")
         driver = replace(self._driver, link=link) if link else self._driver

@@ -1,4 +1,4 @@
-"""Following the excitation's announcement on `exciting`, and noticing when the node that made it has died."""
+"""Following the excitation's state, and noticing when the node that announced it has died."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from rclpy.duration import Infinite
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
-from std_msgs.msg import Bool
 
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.messages import ANNOUNCED, LATCHED
 
-TOPIC = "exciting"
+TOPIC = "excitation_state"
 
 
 class Following:
-    """Calls on_change(exciting) when the announcement changes, and with False when nobody is left to end it.
+    """Calls on_change(exciting) when that changes, and with False when nobody is left to end it.
 
     A publisher that offers a lease of liveliness, as ours does, is missed as soon as that has run out; another one when
     the middleware gives it up. One that was only silent for a while and comes back is followed again (`returned`).
@@ -28,7 +28,7 @@ class Following:
         self._announced = self._lost = self.returned = False
         self._watched: Any = None
         self._alive = 0
-        node.create_subscription(Bool, TOPIC, self._on_announced, LATCHED)
+        node.create_subscription(ExcitationState, TOPIC, self._on_state, LATCHED)
 
     def poll(self) -> None:
         """Look whether the publisher is alive."""
@@ -48,7 +48,7 @@ class Following:
     def _watch(self) -> None:
         """Subscribe once more, with a lease: done only if the publisher offers one, since others would not match."""
         self._watched = self._node.create_subscription(
-            Bool,
+            ExcitationState,
             TOPIC,
             lambda message: None,
             ANNOUNCED,
@@ -60,10 +60,11 @@ class Following:
         if not self._alive:
             self._lose()
 
-    def _on_announced(self, message: Bool) -> None:
-        self._announced, self._lost, self.returned = message.data, False, False
-        self._on_change(message.data)
-        if message.data:
+    def _on_state(self, message: ExcitationState) -> None:
+        exciting = message.state == ExcitationState.EXCITING
+        self._announced, self._lost, self.returned = exciting, False, False
+        self._on_change(exciting)
+        if exciting:
             self.poll()
         elif self._watched is not None:
             self._node.destroy_subscription(self._watched)

@@ -15,6 +15,7 @@ from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.lifecycle_node import ERROR, OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import JOINT_STATES, LATCHED
+from ros2_dynid.nodes.common.optional import optional
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.recorder.following import Following
 from ros2_dynid.nodes.recorder.parameters import PARAMETERS
@@ -111,7 +112,7 @@ class Recorder(ManagedNode):
 
     def _on_start(self, request: StartRecording.Request, response: StartRecording.Response) -> StartRecording.Response:
         with answering(response, self.get_logger()):
-            response.path = str(self._begin(request.path))
+            response.path = str(self._begin(optional(request.path) or ""))
         return response
 
     def _on_stop(self, _: StopRecording.Request, response: StopRecording.Response) -> StopRecording.Response:
