@@ -69,7 +69,7 @@ def test_what_goes_wrong_stops_the_motion_and_what_does_not_fit_moves_nothing(tm
         sent = moving(made)
         a_stop_call_brakes_within_the_limits(made, sent)
         with pytest.raises(ClientError, match="not inside the folder"):
-            client.call(PlanExcitation, "excitation/plan", file="../../etc/passwd")
+            client.call(PlanExcitation, "excitation/plan", file=["../../etc/passwd"])
 
         moving(made)
         client.call(SetBool, "sim_robot/emergency_stop", data=True)  # the brakes hold: the reference runs away
