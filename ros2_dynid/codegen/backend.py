@@ -15,8 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros2_dynid.codegen.compiled import BuildError, Library, is_ready, library
+from ros2_dynid.codegen.compiled import BuildError, is_ready, library
 from ros2_dynid.codegen.kernels import BLOCK
+from ros2_dynid.codegen.plain_library import Library
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_terms import terms_torque

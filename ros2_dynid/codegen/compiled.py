@@ -2,7 +2,8 @@
 
 The library's name is a hash of all it depends on: the robot's geometry, the generator, compiler, flags, processor,
 Python and NumPy. It is kept in a folder that only its owner can enter; a library is loaded only if it, its folder and
-all folders above are safe from others. Built aside and renamed, so two processes may build the same at once.
+all folders above are safe from others. It is built aside, compared with NumPy on random motions, and renamed only if
+the results agree: what is in the folder has passed, and two processes may build the same at once.
 """
 
 from __future__ import annotations
@@ -27,13 +28,12 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import TypeAlias
 
 import numpy as np
 
+from ros2_dynid.codegen.comparison import TOLERANCE, library_error
 from ros2_dynid.codegen.kernels import SOURCES
-from ros2_dynid.codegen.plain_library import PlainLibrary
+from ros2_dynid.codegen.plain_library import Library, PlainLibrary
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Robot
 
@@ -41,11 +41,11 @@ FLAGS = ("-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contr
 NATIVE = "-march=native"
 TIMEOUT = 300.0
 """Longest time a compiler may take [s]."""
-Library: TypeAlias = ModuleType | PlainLibrary
-"""An extension module, or the same through ctypes where Python's headers are missing."""
 _modules: dict[str, Library] = {}
 _known: weakref.WeakKeyDictionary[Robot, dict[str, Library]] = weakref.WeakKeyDictionary()
 """Libraries of robots that are alive: finding the compiler and hashing takes longer than many a batch."""
+_refusals: dict[str, str] = {}
+"""Why libraries were refused, by their key: building them again would take seconds and change nothing."""
 _lock = threading.Lock()
 
 
@@ -53,10 +53,14 @@ class BuildError(DynidError):
     """The library could not be built: no compiler, or it failed."""
 
 
+class WrongResultError(BuildError):
+    """A library that was built does not give the results of NumPy."""
+
+
 def library(robot: Robot, kind: str) -> Library:
     """Return the loaded library of a kind ("torque", "regressor" or "energy") for the robot; build it if need be.
 
-    Raises BuildError if there is no compiler or it fails.
+    Raises BuildError if there is no compiler or it fails, WrongResultError if the results are not those of NumPy.
     """
     found = _known.get(robot, {}).get(kind)
     if found is not None:
@@ -66,8 +70,14 @@ def library(robot: Robot, kind: str) -> Library:
         if key not in _modules:
             folder = cache_folder()
             path = folder / f"{key}{_suffix()}"
+            if key in _refusals:
+                raise WrongResultError(_refusals[key])
             if not is_private_file(path):
-                _build(robot, kind, path)
+                try:
+                    _build(robot, kind, path)
+                except WrongResultError as error:
+                    _refusals[key] = str(error)
+                    raise
             _modules[key] = _load(path, kind, robot)
         _known.setdefault(robot, {})[kind] = _modules[key]
         return _modules[key]
@@ -221,7 +231,16 @@ def _build(robot: Robot, kind: str, path: Path) -> None:
             (work / "kernel.c").write_text(source)
             compile_shared(work / "kernel.c", work / "kernel.so")
             (work / "kernel.so").chmod(0o700)
+            _refuse_if_wrong(_load(work / "kernel.so", kind, robot), kind, robot)
             (work / "kernel.so").replace(path)
+
+
+def _refuse_if_wrong(built: Library, kind: str, robot: Robot) -> None:
+    """Raise WrongResultError if a library that was just built does not give the results of NumPy."""
+    error = library_error(built, kind, robot)
+    if not error <= TOLERANCE:
+        what = f"the compiled {kind} of {robot.name!r} differs from that of NumPy by {error:.1e} of the largest value"
+        raise WrongResultError(f"{what}; set DYNID_BACKEND=numpy and report the robot")
 
 
 @contextlib.contextmanager

@@ -73,7 +73,7 @@ def _gravity(recursion: RecursionInputs) -> list[Vector]:
         i, j = frame.parent - 1, frame.number
         now = frame.fixed_into(result[i] if frame.parent else recursion.gravity)
         own, constant, gamma = recursion.angles[j - 1]
-        if frame.revolute and frame.parallel and frame.parent and recursion.frames[i].revolute:
+        if frame.continues_run:
             own, constant = angle[i][0] + own, angle[i][1] + constant + gamma
             before = start[i]
         else:

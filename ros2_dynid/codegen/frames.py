@@ -61,8 +61,16 @@ class Frame:
     fixed: tuple[Rotation, ...]
     about: Rotation
     offset: Vector
-    parallel: bool
-    """Whether z_j is parallel to the parent's z axis."""
+    run_start: int
+    """Number of the first joint of the run of parallel revolute axes that joint j continues; j itself if it starts one.
+
+    It follows from the geometry alone. Angles must not decide it: those of the passive joints of a loop may cancel.
+    """
+
+    @property
+    def continues_run(self) -> bool:
+        """Whether joint j and its parent are revolute, with parallel axes that point the same way."""
+        return self.run_start != self.number
 
     def fixed_into(self, v: Vector) -> Vector:
         """Return v, given in the parent's axes, in the axes just before the joint's own turn."""
@@ -97,7 +105,7 @@ def variable_rotation(graph: Graph, angle: Expr, constant: float) -> Rotation:
 
 def expression_frames(graph: Graph, robot: Robot, positions: Vector, unit: float = 1.0) -> list[Frame]:
     """Return the robot's frames with joint positions q as expressions; lengths are divided by `unit` [m]."""
-    result = []
+    result: list[Frame] = []
     for number, joint in enumerate(robot.joints, start=1):
         q = positions[number - 1]
         fixed = tuple(
@@ -115,7 +123,8 @@ def expression_frames(graph: Graph, robot: Robot, positions: Vector, unit: float
             along = along + q
         # b lies along the parent's z axis, which is Rx(alpha)^T [0, 0, 1] in the axes after `fixed`
         offset = [d, graph.number(sa) * b, along + graph.number(ca) * b]
-        result.append(
-            Frame(number, joint.parent, joint.sigma == REVOLUTE, fixed, about, offset, abs(sa) == 0.0 and ca > 0)
-        )
+        revolute = joint.sigma == REVOLUTE
+        continues = revolute and sa == 0.0 and ca > 0 and joint.parent and result[joint.parent - 1].revolute
+        run_start = result[joint.parent - 1].run_start if continues else number
+        result.append(Frame(number, joint.parent, revolute, fixed, about, offset, run_start))
     return result

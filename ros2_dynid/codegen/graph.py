@@ -76,6 +76,12 @@ class Expr:
         return self.node == self.graph.zero_node
 
     @property
+    def number(self) -> float | None:
+        """The number that this is; None if it depends on a parameter or a variable."""
+        kind, *rest = self.graph.keys[self.node]
+        return self.sign * rest[0] if kind == NUM else None  # type: ignore[operator]
+
+    @property
     def is_constant(self) -> bool:
         """Whether this depends on numbers and parameters only."""
         return self.graph.constant[self.node]
@@ -124,15 +130,21 @@ class Graph:
         return Expr(self, self._node((VAR, array, index), False))
 
     def sin(self, angle: Expr) -> Expr:
-        """Return the sine of a non-constant angle."""
+        """Return the sine of an angle."""
+        if angle.number is not None:
+            return self.number(math.sin(angle.number))
         return Expr(self, self._node((SIN, angle.node), False), angle.sign)
 
     def cos(self, angle: Expr) -> Expr:
-        """Return the cosine of a non-constant angle."""
+        """Return the cosine of an angle."""
+        if angle.number is not None:
+            return self.number(math.cos(angle.number))
         return Expr(self, self._node((COS, angle.node), False))
 
     def sign(self, x: Expr) -> Expr:
         """Return -1, 0 or 1 with the sign of x."""
+        if x.is_zero:
+            return x
         return Expr(self, self._node((SIGN, x.node), False), x.sign)
 
     def even(self, function: str, x: Expr) -> Expr:

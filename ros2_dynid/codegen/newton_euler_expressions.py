@@ -126,7 +126,7 @@ def _motion(recursion: RecursionInputs, frame: Frame, parent: Link | None) -> Li
         return Link(w, dw, U, a, differences, _no_run(recursion))
 
     angle, constant, gamma = recursion.angles[j - 1]
-    continues = frame.parallel and parent.run.angle is not zero
+    continues = frame.continues_run
     if continues:
         run = parent.run
         angle, constant = run.angle + angle, run.constant + constant + gamma
@@ -286,7 +286,6 @@ def joint_forces(
     # what runs of parallel axes hand at once to the axes before their first joint: number of that joint -> vector
     early_n: dict[int, Vector] = {}
     early_f: dict[int, Vector] = {}
-    first = _first_of_run(recursion)
     tau: list[Expr] = [zero] * len(links)
     for frame in reversed(recursion.frames):
         j, i = frame.number, frame.parent
@@ -298,7 +297,7 @@ def joint_forces(
         if not i:
             continue
         p = list(frame.offset)
-        m = first[j]
+        m = frame.run_start
         if ("n", j) in plan.child and frame.revolute:
             n = [n[0] - p[2] * f[1], n[1] + p[2] * f[0], n[2]]
             p[2] = zero
@@ -325,12 +324,3 @@ def joint_forces(
         force[i - 1] = _plus(force[i - 1], frame.fixed_out(handed))
         moment[i - 1] = _plus(moment[i - 1], frame.fixed_out(_plus(turned_n, arm)))
     return tau
-
-
-def _first_of_run(recursion: RecursionInputs) -> dict[int, int]:
-    """Return for each joint the first joint of its run of parallel revolute axes."""
-    first: dict[int, int] = {}
-    for frame in recursion.frames:
-        continues = frame.revolute and frame.parallel and frame.parent and recursion.frames[frame.parent - 1].revolute
-        first[frame.number] = first[frame.parent] if continues else frame.number
-    return first

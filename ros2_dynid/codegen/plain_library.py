@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from types import ModuleType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -65,6 +67,10 @@ class PlainTorque:
         pointers = [_pointer(x) for x in given]
         self._library.torque_batch(ctypes.c_size_t(len(q)), *pointers, _pointer(self._constants), _pointer(tau))
         return tau
+
+
+Library: TypeAlias = ModuleType | PlainLibrary
+"""An extension module, or the same through ctypes where Python's headers are missing."""
 
 
 def _array(x: Array, shape: tuple[int, ...]) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ros2_dynid.base_parameters.compute import base_parameters
+from ros2_dynid.codegen.comparison import TOLERANCE, program_error
 from ros2_dynid.codegen.emit_c import Program
 from ros2_dynid.codegen.functions import (
     Builder,
@@ -125,8 +126,18 @@ def program_of(
         real=options.real,
         about=tuple(about),
     )
-    tests = reference_samples(program, joint, pose, columns)
-    return Program(**{**program.__dict__, "tests": tests})
+    _refuse_if_wrong(program, joint, pose, columns)
+    return replace(program, tests=reference_samples(program, joint, pose, columns))
+
+
+def _refuse_if_wrong(program: Program, joint: int, pose: Array, columns: Array) -> None:
+    """Refuse functions that do not give the results of NumPy, whatever the values of the parameters are."""
+    values = np.random.default_rng(0).normal(size=len(program.values))
+    random = replace(program, values=values)
+    error = program_error(replace(random, tests=reference_samples(random, joint, pose, columns, count=1)))
+    if not error <= TOLERANCE:
+        what = f"the generated code differs from the NumPy recursions by {error:.1e} of the largest value"
+        raise InputError(what, "use `dynid torque`, and report the robot", program.robot.name)
 
 
 def _generate(name: str, builder: Builder, robot: Robot, space: Space, X: Array, effort: int) -> Generated:
@@ -175,12 +186,14 @@ def load_columns(robot: Robot, joint: int, pose: Array) -> Array:
     return columns
 
 
-def reference_samples(program: Program, joint: int, pose: Array, columns: Array) -> tuple[dict[str, Array], ...]:
-    """Return random samples with the torques that the NumPy recursions give: the generated code is checked by them."""
+def reference_samples(
+    program: Program, joint: int, pose: Array, columns: Array, count: int = SAMPLES
+) -> tuple[dict[str, Array], ...]:
+    """Return random samples with the torques that the NumPy recursions give, to check generated code with."""
     robot = program.robot
     rng = np.random.default_rng(0)
     tests = []
-    for _ in range(SAMPLES):
+    for _ in range(count):
         q, dq, ddq = (rng.uniform(-2.0, 2.0, len(robot.active)) for _ in range(3))
         load = rng.uniform(0.0, 1.0, len(LINK)) if program.load else np.zeros(0)
         wrench = rng.uniform(-10.0, 10.0, 6) if program.wrench else np.zeros(6)

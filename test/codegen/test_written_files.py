@@ -557,28 +557,6 @@ def test_one_process_builds_at_a_time(tmp_path):
         assert not locked(path)
 
 
-def test_a_library_is_made_private_and_one_that_came_meanwhile_is_kept(tmp_path, monkeypatch):
-    tmp_path.chmod(0o700)
-    path = tmp_path / "a.so"
-    monkeypatch.setitem(compiled.SOURCES, "torque", lambda robot: "/* source */")
-
-    def compile_shared(source, target):
-        assert source.read_text() == "/* source */" and source.parent.parent == tmp_path
-        target.write_bytes(b"made")
-        target.chmod(0o777)
-
-    monkeypatch.setattr(compiled, "compile_shared", compile_shared)
-    compiled._build(SMALL, "torque", path)
-    assert path.read_bytes() == b"made" and compiled.is_private_file(path)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.lock", "a.so"]
-    path.write_bytes(b"of another process")
-    compiled._build(SMALL, "torque", path)
-    assert path.read_bytes() == b"of another process"
-    path.chmod(0o777)
-    with pytest.raises(compiled.BuildError, match=r"a\.so could have been written by somebody else"):
-        compiled._load(path, "torque", SMALL)
-
-
 @pytest.mark.parametrize(
     "failure", [OSError("gone"), subprocess.TimeoutExpired("cc", 300.0)], ids=["no program", "too long"]
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Joint, Robot
+from ros2_dynid.model.robot import PRISMATIC, REVOLUTE, Array, Coupling, Joint, Passive, Robot
 
 PIN_COLUMNS = ("M", "MX", "MY", "MZ", "XX", "XY", "YY", "XZ", "YZ", "ZZ")
 """Order of Pinocchio's ten parameters of a body."""
@@ -32,6 +33,44 @@ def random_robot(rng: np.random.Generator, n: int, *, tree: bool = False, prisma
     base[:3, :3] = turn * np.sign(np.linalg.det(turn))
     base[:3, 3] = rng.normal(size=3)
     return Robot(f"random{n}", tuple(joints), gravity=rng.normal(size=3) * 5, base=base)
+
+
+def random_loop(rng: np.random.Generator, n: int) -> Robot:
+    """Return a tree of n joints with random linear constraints, coupled motors and many parallel axes.
+
+    Passive joints follow one to three active ones, many of them their parent by -1, so that the angles of neighbours
+    cancel as in a parallelogram; some are held at their offset.
+    """
+    tree = random_robot(rng, n, tree=rng.random() < 0.4, prismatic=0.2)
+    joints = tuple(replace(joint, alpha=0.0) if rng.random() < 0.6 else joint for joint in tree.joints)
+    followers = rng.choice(np.arange(2, n + 1), size=rng.integers(1, n // 2 + 1), replace=False)
+    active = sorted(set(range(1, n + 1)) - {int(k) for k in followers})
+    passive = []
+    for follower in followers:
+        parent = joints[follower - 1].parent
+        leaders = rng.choice(active, size=min(int(rng.integers(4)), len(active)), replace=False)
+        terms = {int(k): float(rng.choice([-1.0, 1.0, 0.5, rng.uniform(-2, 2)])) for k in leaders}
+        if parent in active and rng.random() < 0.6:
+            terms = {parent: -1.0}
+        passive.append(Passive(int(follower), terms, float(rng.choice([0.0, 0.0, 0.3, rng.uniform(-2, 2)]))))
+    motor, other = (int(k) for k in rng.choice(np.arange(1, n + 1), size=2, replace=False))
+    coupling = (Coupling(motor, {motor: 1.0, other: float(rng.uniform(-2, 2))}, bool(rng.integers(2))),)
+    return replace(tree, joints=joints, passive=tuple(passive), coupling=coupling if rng.integers(2) else ())
+
+
+def random_parallelogram(rng: np.random.Generator) -> Robot:
+    """Return yaw, pitch and a parallelogram behind it, whose angles cancel, with a last joint of any kind."""
+    lengths = rng.uniform(-0.6, 0.6, (5, 2))
+    front, bottom = rng.uniform(-1.0, 1.0, 2)
+    joints = (
+        Joint("yaw", 0, r=0.4),
+        Joint("pitch", 1, alpha=np.pi / 2, d=lengths[1, 0]),
+        Joint("front", 2, d=lengths[2, 0], theta=front),
+        Joint("bottom", 3, d=lengths[3, 0], theta=bottom, r=float(rng.choice([0.0, lengths[3, 1]]))),
+        Joint("last", 4, int(rng.integers(2)), alpha=float(rng.choice([0.0, 1.1])), d=lengths[4, 0], r=lengths[4, 1]),
+    )
+    passive = (Passive(3, {2: -1.0}), Passive(4, {2: 1.0}, float(rng.choice([0.0, 0.4]))))
+    return Robot("parallelogram", joints, passive=passive)
 
 
 def pin_model(robot: Robot) -> Any:
