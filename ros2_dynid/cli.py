@@ -17,14 +17,14 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 from ros2_dynid import commands
 from ros2_dynid.blas import one_blas_thread
 from ros2_dynid.commands.shared.flags import as_flag, with_flags
 from ros2_dynid.commands.shared.terminal import console_of
-from ros2_dynid.errors import DynidError
+from ros2_dynid.errors import DynidError, suggest
 from ros2_dynid.version import __version__
 
 ORDER = ("demo", "mdh", "base", "excite", "preview", "check", "convert", "identify", "payload", "gains")
@@ -36,16 +36,78 @@ class _UsageError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser with errors of one line, which takes -9.81,0,0 for a value."""
+    """An argument parser with errors of one line, help in two levels, and suggestions for mistyped names.
+
+    A list of numbers that begins with a minus, such as -9.81,0,0, is a value.
+    """
 
     def __init__(self, **options: Any) -> None:
-        """Take lists of numbers for values, as argparse does with single numbers."""
+        """Show every option in the help until `show_only` chooses some."""
         super().__init__(**options)
         self._negative_number_matcher = re.compile(r"-\.?\d|-inf\b")
+        self._hidden: list[argparse.Action] = []
+
+    def show_only(self, flags: Collection[str]) -> None:
+        """Let --help show these options and --help-all show every option."""
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every option and exit")
+        always = {"-h", "--help-all", "--json", *flags}
+        self._hidden = [
+            action
+            for action in self._actions
+            if action.option_strings and not action.required and not always & set(action.option_strings)
+        ]
+
+    def format_help(self) -> str:
+        """Return the help with the usual options."""
+        if not self._hidden:
+            return super().format_help()
+        texts = [(action, action.help) for action in self._hidden]
+        try:
+            for action in self._hidden:
+                action.help = argparse.SUPPRESS
+            short = super().format_help()
+        finally:
+            for action, text in texts:
+                action.help = text
+        return f"{short}\n{len(self._hidden)} more options: {self.prog} --help-all\n"
+
+    def format_full_help(self) -> str:
+        """Return the help with every option."""
+        return super().format_help()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the arguments; refuse an unknown option and suggest the nearest."""
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        for argument in sys.argv[1:] if args is None else args:
+            name = argument.partition("=")[0]
+            if name == "--" or (self._subparsers is not None and not name.startswith("-")):
+                break  # what follows are values, or the options of a command
+            if name.startswith("--") and not any(flag.startswith(name) for flag in flags):
+                close = suggest(name, flags)
+                self.error(f"unknown option {name}" + (f"; {close}" if close.startswith("did you mean") else ""))
+        return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is no choice, and suggest the nearest."""
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"{value!r} is unknown; {suggest(value, action.choices)}")
 
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""
-        raise _UsageError(f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help")
+        text = " ".join(message.split())
+        raise _UsageError(
+            f"{self.prog}: {text}" if text.endswith("?") else f"{self.prog}: {text}; see {self.prog} --help"
+        )
+
+
+class _HelpAll(argparse.Action):
+    """The option --help-all."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print the help with every option and exit."""
+        assert isinstance(parser, _Parser)
+        print(parser.format_full_help(), end="")
+        parser.exit()
 
 
 def command_names() -> list[str]:
@@ -54,7 +116,7 @@ def command_names() -> list[str]:
     return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> _Parser:
     """Return the parser of the whole command line."""
     parser = _Parser(
         prog="dynid",
@@ -69,6 +131,8 @@ def build_parser() -> argparse.ArgumentParser:
         for added in set(subparsers.choices) - before:
             _add_common_options(subparsers.choices[added])
             subparsers.choices[added].set_defaults(module=module)
+            if hasattr(module, "USUAL_OPTIONS"):
+                subparsers.choices[added].show_only(module.USUAL_OPTIONS)
     return parser
 
 

@@ -6,7 +6,8 @@ command line renders a flag, a node `gains: {elbow: -1}`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -112,3 +113,12 @@ class MissingPackageError(DynidError):
 def one_line(text: str) -> str:
     """Return text without control characters or line breaks: names come from untrusted files."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def suggest(name: object, choices: Iterable[str]) -> str:
+    """Return a hint for an unknown name: the nearest choice, or all of them."""
+    names = [str(choice) for choice in choices]
+    close = difflib.get_close_matches(str(name), names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there is none to name here"

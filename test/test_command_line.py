@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -63,9 +64,62 @@ def test_a_list_that_begins_with_a_minus_is_a_value(text, gravity):
 
 
 def test_a_word_that_begins_with_a_minus_is_an_option(capsys):
-    for word in ("-x", "-informal", "--gravityy"):
+    for word in ("-x", "-informal"):
         assert main(["mdh", "demo3", "--gravity", word]) == 2
         assert "expected one argument; see dynid mdh --help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("identfy arm.urdf a", "dynid: argument COMMAND: 'identfy' is unknown; did you mean 'identify'?"),
+        ("mdh demo3 --gravityy 1,2,3", "dynid mdh: unknown option --gravityy; did you mean '--gravity'?"),
+        ("excite demo3 --outptu=x", "dynid excite: unknown option --outptu; did you mean '--output'?"),
+        (
+            "base demo3 --method closedform",
+            "dynid base: argument --method: 'closedform' is unknown; did you mean 'clos",
+        ),
+        ("--vresion", "dynid: unknown option --vresion; did you mean '--version'?"),
+        ("mdh demo3 --zzz", "dynid mdh: unknown option --zzz; see dynid mdh --help"),
+    ],
+)
+def test_a_mistyped_name_gets_the_nearest_suggested(capsys, line, said):
+    assert main(line.split()) == 2 and capsys.readouterr().err.startswith(said)
+
+
+def test_an_option_may_be_abbreviated_and_what_follows_two_dashes_is_a_value(capsys):
+    assert cli.build_parser().parse_args(["mdh", "demo3", "--grav=1,2,3"]).gravity == (1, 2, 3)
+    assert cli.build_parser().parse_args(["mdh", "--", "--demo3"]).robot == "--demo3"
+
+
+def flags_of(text: str) -> set[str]:
+    return set(re.findall(r"^ {2}(?:-\w[^,\n]*, )?(--[\w-]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("command", cli.command_names())
+def test_help_shows_the_usual_options_and_help_all_every_one(capsys, command):
+    short, full = [], []
+    for texts, flag in ((short, "--help"), (full, "--help-all")):
+        try:
+            main([command, flag])
+        except SystemExit as end:
+            assert end.code == 0
+            texts.append(capsys.readouterr().out)
+    module = importlib.import_module(f"ros2_dynid.commands.{command}")
+    if not hasattr(module, "USUAL_OPTIONS"):
+        assert not full and len(flags_of(short[0])) <= 16, "a long list needs two levels"
+        return
+    usual, every = flags_of(short[0]), flags_of(full[0])
+    assert usual < every and len(usual) <= 18
+    assert short[0].endswith(f"{len(every - usual)} more options: dynid {command} --help-all\n")
+    listed = {flag for flag in module.USUAL_OPTIONS if flag.startswith("--")}
+    assert listed <= usual, "every usual option exists and is shown"
+    assert every == {"--help"} | {
+        flag
+        for action in cli.build_parser()._subparsers._group_actions[0].choices[command]._actions
+        for flag in action.option_strings
+        if flag.startswith("--")
+    }
 
 
 def test_commands_stand_as_a_reader_meets_them_and_the_others_by_name():

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.model.robot import Robot
 
+USUAL_OPTIONS = ("--from", "--method", "--only", "--order", "--latex", "--tip-link", "--hold", "--gravity")
+"""Options that --help shows; --help-all shows every option."""
+
 
 @dataclass(frozen=True)
 class BaseEntry:
@@ -106,8 +109,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--only",
         metavar="GROUPS",
         type=items,
-        help="parameters that take part, of inertial,rotor,friction,offset (default all; accel and energy do not "
-        "show friction and offset)",
+        help="parameter groups, of inertial,rotor,friction,offset (default: all; accel and energy have no friction and "
+        "offset)",
     )
     group.add_argument(
         "--order",
@@ -117,22 +120,23 @@ def add_parser(subparsers: Subparsers) -> None:
         "the rest follows in the standard order. rotor,6,5,4,3,2,1 keeps rotors, then the last link's parameters",
     )
     group.add_argument(
-        "--tolerance", metavar="X", type=float, help="relative limit below which a pivot is zero (default rows * eps)"
+        "--tolerance",
+        metavar="X",
+        type=float,
+        help="relative tolerance below which a pivot is zero (default: rows * eps)",
     )
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="of the random samples (default 0)")
+    group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random samples (default 0)")
     group.add_argument(
         "--scale",
         choices=("auto", "always", "never"),
         default="auto",
-        help="optimise the sample points so that W's elements are of like size (default where the rank is unclear)",
+        help="optimise the sample points so that W's elements have similar sizes (default: where the rank is unclear)",
     )
-    group.add_argument(
-        "--tilting-base", action="store_true", help="gravity may come from any direction: the base also tilts"
-    )
+    group.add_argument("--tilting-base", action="store_true", help="the base tilts: gravity may have any direction")
     group.add_argument(
         "--paper-set",
         action="store_true",
-        help="add Lin's minimal linear combinations of the inertial parameters as they are (not in reduced form)",
+        help="add Lin's minimal linear combinations of the inertial parameters (not in reduced form)",
     )
     group.add_argument("--latex", action="store_true", help="print the expressions as LaTeX")
 

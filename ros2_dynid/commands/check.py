@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 STYLES = {"green": "green", "yellow": "yellow", "red": "bold red"}
 SHOWN_PROBLEMS = 40
 
+USUAL_OPTIONS = ("--topic", "--columns", "--start", "--end", "--gains", "--tip-link", "--hold")
+"""Options that --help shows; --help-all shows every option."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from ros2_dynid.commands.shared.command import Subparsers
 
+USUAL_OPTIONS = ("--robot", "--overwrite", "--topic", "--start", "--end", "--columns", "--rate", "--angle-unit")
+"""Options that --help shows; --help-all shows every option."""
+
 
 @dataclass(frozen=True)
 class ConvertOutcome:

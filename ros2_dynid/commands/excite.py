@@ -19,15 +19,32 @@ if TYPE_CHECKING:
 WEAK_PERCENT = 30.0
 """Predicted standard deviation [%] above which a parameter is listed as weak."""
 
+USUAL_OPTIONS = (
+    "-o",
+    "--method",
+    "--only",
+    "--duration",
+    "--seed",
+    "--time-budget",
+    "--margin",
+    "--max-velocity",
+    "--max-acceleration",
+    "--floor",
+    "--rehearsal",
+    "--preview",
+    "--tip-link",
+)
+"""Options that --help shows; --help-all shows every option."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "excite",
-        help="an exciting trajectory for identification, inside all limits",
-        description="Find a trajectory that makes the base parameters easy to tell apart: a Fourier series optimised "
-        "on the torque regressor, or optimum points of the energy model joined by quintics. It starts and ends at rest "
-        "and keeps every limit, less a margin, at its exact extrema. The file is a trajectory_msgs/JointTrajectory.",
+        help="plan an exciting trajectory within all limits",
+        description="Plan a trajectory that excites the base parameters well: a Fourier series optimised on the torque "
+        "regressor, or optimum points of the energy model joined by quintics. It starts and ends at rest and keeps "
+        "every limit, minus a margin, at its exact extrema. The file is a trajectory_msgs/JointTrajectory.",
     )
     add_robot_arguments(parser)
     group = parser.add_argument_group("trajectory")
@@ -35,25 +52,29 @@ def add_parser(subparsers: Subparsers) -> None:
         "--method",
         choices=("fourier", "points", "static", "ramps", "friction", "validation"),
         default="fourier",
-        help="fourier (default); points: optimum points and quintics; static: poses held for gravity; ramps: constant "
-        "velocities for friction; friction: the same at several gravity loads; validation: another Fourier series than "
-        "the one to identify with",
+        help="fourier (default); points: optimum points and quintics; static: static poses, for gravity; ramps: "
+        "constant velocities, for friction; friction: ramps at several gravity loads; validation: a different Fourier "
+        "series, to validate with",
     )
     group.add_argument(
         "--only", metavar="GROUPS", type=items, help="parameters to excite, of inertial,rotor,friction,offset"
     )
     group.add_argument("--rows", metavar="R", type=int, help="rows of W for points (default twice the base parameters)")
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="of the random starts (default 0)")
+    group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random starts (default 0)")
     group.add_argument("--duration", metavar="S", type=float, default=10.0, help="Fourier period [s] (default 10)")
-    group.add_argument("--harmonics", metavar="N", type=int, default=6, help="of the Fourier series (default 6)")
+    group.add_argument(
+        "--harmonics", metavar="N", type=int, default=6, help="harmonics of the Fourier series (default 6)"
+    )
     group.add_argument("--periods", metavar="N", type=int, default=1, help="repetitions of the period (default 1)")
     group.add_argument(
         "--criterion",
         choices=("cond", "normalised", "logdet"),
-        help="of the torque regressor: condition number, the same with columns of norm 1, or log-determinant (default "
-        "cond with --only inertial, else normalised)",
+        help="criterion on the torque regressor: condition number, the same with columns of norm 1, or log-determinant "
+        "(default: cond with --only inertial, else normalised)",
     )
-    group.add_argument("--weights", metavar="LIST", type=numbers, help="factor on the torque of each joint, by commas")
+    group.add_argument(
+        "--weights", metavar="LIST", type=numbers, help="weight of each joint's torque, separated by commas"
+    )
     group.add_argument(
         "--equilibrium",
         metavar="X",
@@ -73,38 +94,52 @@ def add_parser(subparsers: Subparsers) -> None:
         default="svd",
         help="for points with an optimiser of the paper: which condition number it minimises (default svd)",
     )
-    group.add_argument("--poses", metavar="N", type=int, default=20, help="static: how many (default 20)")
+    group.add_argument("--poses", metavar="N", type=int, default=20, help="static: number of poses (default 20)")
     group.add_argument("--hold-time", metavar="S", type=float, default=2.0, help="static: time at each pose [s]")
     group.add_argument(
         "--time-budget",
         metavar="S",
         type=float,
-        help="seconds for reading and searching (default 45, with --only inertial 8, points 12)",
+        help="time for reading and searching [s] (default: 45; 8 with --only inertial, 12 for points)",
     )
     safety = parser.add_argument_group("safety")
     safety.add_argument(
-        "--margin", metavar="X", type=float, default=0.05, help="fraction kept from every limit (default 0.05)"
+        "--margin",
+        metavar="X",
+        type=float,
+        default=0.05,
+        help="safety margin: fraction of every limit left unused (default 0.05)",
     )
     for kind, unit in (("position", "rad or m, to both sides of 0"), ("velocity", "rad/s or m/s")):
-        safety.add_argument(f"--max-{kind}", metavar="X", type=float, help=f"limit beside the robot's own [{unit}]")
+        safety.add_argument(
+            f"--max-{kind}", metavar="X", type=float, help=f"{kind} limit, beside the robot's own [{unit}]"
+        )
     for kind, unit in (("acceleration", "rad/s^2 or m/s^2"), ("effort", "N.m or N")):
-        safety.add_argument(f"--max-{kind}", metavar="X", type=float, help=f"limit beside the robot's own [{unit}]")
-    safety.add_argument("--start", metavar="LIST", type=numbers, help="pose at start and end [rad or m], by commas")
+        safety.add_argument(
+            f"--max-{kind}", metavar="X", type=float, help=f"{kind} limit, beside the robot's own [{unit}]"
+        )
+    safety.add_argument(
+        "--start", metavar="LIST", type=numbers, help="pose at start and end [rad or m], separated by commas"
+    )
     add_surroundings_arguments(safety)
     output = parser.add_argument_group("files")
     output.add_argument("-o", "--output", metavar="FILE", required=True, help="trajectory: .yaml, or .csv")
-    output.add_argument("--rate", metavar="HZ", type=float, default=50.0, help="points a second (default 50)")
-    output.add_argument("--csv", metavar="FILE", help="write it as CSV too")
-    output.add_argument("--rehearsal", metavar="FILE", help="write the same path at a fraction of the speed too")
-    output.add_argument("--rehearsal-speed", metavar="X", type=float, default=0.2, help="that fraction (default 0.2)")
+    output.add_argument("--rate", metavar="HZ", type=float, default=50.0, help="points per second (default 50)")
+    output.add_argument("--csv", metavar="FILE", help="also write the trajectory as CSV")
+    output.add_argument("--rehearsal", metavar="FILE", help="also write the same path at low speed")
     output.add_argument(
-        "--figures", metavar="FILE", help="write pictures whose names begin like this, such as plan.png"
+        "--rehearsal-speed",
+        metavar="X",
+        type=float,
+        default=0.2,
+        help="speed of the rehearsal, as a fraction (default 0.2)",
     )
+    output.add_argument("--figures", metavar="FILE", help="write figures; their names begin like FILE, e.g. plan.png")
     output.add_argument(
         "--noise", metavar="X", type=float, default=1.0, help="torque noise for predicted deviations [N.m] (default 1)"
     )
-    output.add_argument("--preview", action="store_true", help="open the trajectory in the browser at the end")
-    output.add_argument("--save-preview", metavar="FILE.html", help="write that page, one file that plays by itself")
+    output.add_argument("--preview", action="store_true", help="open the trajectory in the browser")
+    output.add_argument("--save-preview", metavar="FILE.html", help="save the preview page as a single file")
 
 
 def request_of(args: argparse.Namespace) -> PlanRequest:

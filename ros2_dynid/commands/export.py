@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 TARGETS = ("c", "numpy", "urdf", "mjcf", "runtime")
 
+USUAL_OPTIONS = ("--to", "-o", "--only", "--name", "--urdf", "--load", "--tool", "--tip-link")
+"""Options that --help shows; --help-all shows every option."""
+
 
 @dataclass(frozen=True)
 class OperationCount:

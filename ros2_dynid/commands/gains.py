@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.usecases.gains import GainsOutcome
 
+USUAL_OPTIONS = ("--empty", "--loaded", "--mass", "--load", "--topic", "--columns", "--start", "--end", "--tip-link")
+"""Options that --help shows; --help-all shows every option."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""

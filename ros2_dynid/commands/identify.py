@@ -24,24 +24,44 @@ if TYPE_CHECKING:
 
 TOLERANCES = ("0", "-0.01", "-0.02", "-0.04", "full")
 
+USUAL_OPTIONS = (
+    "-o",
+    "--validate",
+    "--cross-validate",
+    "--method",
+    "--friction",
+    "--prior",
+    "--consistent",
+    "--sensor",
+    "--gains",
+    "--topic",
+    "--columns",
+    "--start",
+    "--end",
+    "--tip-link",
+)
+"""Options that --help shows; --help-all shows every option."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser("identify", help="identify base parameters with error bars from recordings")
     add_robot_arguments(parser)
     parser.add_argument("recordings", metavar="BAG", nargs="+", help="recordings: rosbags, csv or npz files")
-    parser.add_argument("-o", "--output", metavar="DIR", help="folder for model.yaml and the data of the report")
-    parser.add_argument("--overwrite", action="store_true", help="replace a model that the folder already has")
+    parser.add_argument("-o", "--output", metavar="DIR", help="folder for model.yaml and the report")
+    parser.add_argument("--overwrite", action="store_true", help="replace a model in the folder")
     parser.add_argument(
         "--method", choices=[str(method) for method in Method], default="wls", help="estimator (default: wls)"
     )
     check = parser.add_mutually_exclusive_group()
-    check.add_argument("--validate", metavar="BAG", action="append", default=[], help="recording to test the model on")
+    check.add_argument(
+        "--validate", metavar="BAG", action="append", default=[], help="recording to validate the model on"
+    )
     check.add_argument(
         "--cross-validate",
         metavar="K",
         type=int,
-        help="test on K stretches left out in turn, 0 for none (default: 5 where there is nothing to validate on)",
+        help="validate on K held-out stretches in turn; 0: no validation (default: 5 without --validate)",
     )
     parser.add_argument("--essential", action="store_true", help="drop parameters that the data do not support")
     parser.add_argument(
@@ -50,47 +70,49 @@ def add_parser(subparsers: Subparsers) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--distance", choices=("scaled", "euclidean"), default="scaled",
-        help="how --standard measures the distance to the a priori values: in each link's own units, or in SI units",
+        help="distance of --standard to the a priori values: scaled by the size of each link, or euclidean in SI units",
     )  # fmt: skip
-    parser.add_argument("--standard", action="store_true", help="standard parameters closest to the a priori ones")
+    parser.add_argument(
+        "--standard", action="store_true", help="also give the standard parameters closest to the a priori values"
+    )
     parser.add_argument(
         "--consistent",
         action="store_true",
-        help="serve parameters that physical links can have, also where the base ones would do (needs clarabel)",
+        help="serve physically consistent parameters, even where the base parameters would do (needs clarabel)",
     )
     parser.add_argument(
         "--friction",
         metavar="LAW",
         default=AUTO,
-        help="auto (default): terms that held-out data support; viscous+coulomb; or terms with + between them (load, "
-        "load_viscous, stribeck, root, cubic, asymmetric, power, temperature, temperature_viscous), for all joints or "
-        "as JOINT=LAW,JOINT=LAW",
+        help="friction law: auto (default), the terms that held-out data support; viscous+coulomb; or terms joined by "
+        "+ (load, load_viscous, stribeck, root, cubic, asymmetric, power, temperature, temperature_viscous), for all "
+        "joints or as JOINT=LAW,JOINT=LAW",
     )
     parser.add_argument(
         "--prior",
         metavar="PRIOR",
         default="auto",
-        help="what the estimate is drawn towards, with a weight chosen by held-out data: auto (default): the robot's "
-        "description, where that helps; none; urdf: the description in any case; or the model.yaml of a sister robot",
+        help="prior of the estimate, weighted by held-out data: auto (default), the robot description where it helps; "
+        "none; urdf, always the description; or the model.yaml of a similar robot",
     )
     add_sensor_argument(parser)
     parser.add_argument(
         "--controller",
         metavar="FILE.yaml",
-        help="gains of the robot's own controller, as ros2_control has them (gains: {JOINT: {p: 400, d: 30}}), which "
-        "didim needs and idim-iv uses",
+        help="controller gains as in ros2_control (gains: {JOINT: {p: 400, d: 30}}); didim needs them, idim-iv uses "
+        "them",
     )
     parser.add_argument(
         "--torque-sensor",
         metavar="SENSOR",
         default="link",
-        help="what torques hold that sensors at the links measure beside the efforts (columns NAME.torque, or "
-        "--torque-topic): link (default), link+Fc and the like; both are fitted together",
+        help="what the link-side torque sensor includes, where it is recorded beside motor efforts (columns "
+        "NAME.torque, or --torque-topic): link (default), link+Fc, ...; both signals are fitted together",
     )
     parser.add_argument(
         "--preview",
         metavar="FILE.html",
-        help="page of the trajectory that was run (dynid preview --save), to be linked",
+        help="preview page of the trajectory (dynid preview --save), linked in the report",
     )
     parser.add_argument("--no-checks", action="store_true", help="accept recordings that the checks refuse")
     add_preparation_arguments(parser)

@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.usecases.payload import PayloadOutcome, PayloadRequest, PayloadsOutcome
 
+USUAL_OPTIONS = (
+    "--empty",
+    "--loaded",
+    "--link",
+    "--free",
+    "--sensor",
+    "--topic",
+    "--columns",
+    "--start",
+    "--end",
+    "--tip-link",
+)
+"""Options that --help shows; --help-all shows every option."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
@@ -34,8 +48,10 @@ def add_parser(subparsers: Subparsers) -> None:
         required=True,
         help="recordings with the payload, one or several; NAME=BAG for several payloads in one fit",
     )
-    parser.add_argument("--free", action="store_true", help="inertia that fits best, even if no body can have it")
-    parser.add_argument("--link", metavar="LINK", help="give it in this link's frame (default: the last link's)")
+    parser.add_argument("--free", action="store_true", help="best-fitting inertia, even if physically inconsistent")
+    parser.add_argument(
+        "--link", metavar="LINK", help="link whose frame the result is given in (default: the last link)"
+    )
     add_sensor_argument(parser)
     add_preparation_arguments(parser)
     add_reading_arguments(parser)

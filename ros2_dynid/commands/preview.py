@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.usecases.preview import PreviewOutcome
 
+USUAL_OPTIONS = ("--save", "--screenshot", "--no-browser", "--floor", "--box", "--no-collision", "--tip-link", "--hold")
+"""Options that --help shows; --help-all shows every option."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to the command line."""
@@ -28,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("trajectory", metavar="TRAJECTORY", help="file of dynid excite, or a JointTrajectory in YAML")
     add_robot_arguments(parser)
-    add_surroundings_arguments(parser.add_argument_group("what the robot must not touch"))
+    add_surroundings_arguments(parser.add_argument_group("collision checks"))
     output = parser.add_argument_group("files")
     output.add_argument("--save", metavar="FILE.html", help="write the page, one file that plays without a server")
     output.add_argument("--screenshot", metavar="FILE.png", help="write a picture of the page (needs chromium)")

@@ -66,6 +66,6 @@ def show(outcome: ReplayOutcome, console: Console) -> None:
     """Print what was played."""
     console.print(f"{outcome.published} joint states published in {outcome.seconds:.4g} s")
     if not outcome.listeners:
-        console.print("note: nobody listened when it began")
+        console.print("note: there was no subscriber at the start")
     if outcome.interrupted:
         console.print("note: interrupted before the end")

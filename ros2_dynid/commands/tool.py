@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ros2_dynid.commands.shared.command import Subparsers
     from ros2_dynid.usecases.tool import ToolOutcome
 
+USUAL_OPTIONS = ("--wrench", "--sensor-link", "--free", "--topic", "--columns", "--start", "--end", "--tip-link")
+"""Options that --help shows; --help-all shows every option."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
@@ -39,7 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--sensor-link", metavar="LINK", help="link in whose frame the wrenches are given (default: the last link)"
     )
-    parser.add_argument("--free", action="store_true", help="inertia that fits best, even if no body can have it")
+    parser.add_argument("--free", action="store_true", help="best-fitting inertia, even if physically inconsistent")
     add_preparation_arguments(parser)
     add_reading_arguments(parser)
 

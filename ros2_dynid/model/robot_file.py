@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.codec import Plain
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, suggest
 from ros2_dynid.model.effort_sensors import felt_parts, sensor_name, with_sensors
 from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
@@ -31,7 +31,7 @@ from ros2_dynid.model.robot import (
 )
 from ros2_dynid.model.subchain import ChainOptions
 from ros2_dynid.model.transforms import NOTE_ANGLE, snap_angle
-from ros2_dynid.model.yaml_values import as_mapping, as_number, as_pose, as_vector, check_keys, suggest
+from ros2_dynid.model.yaml_values import as_mapping, as_number, as_pose, as_vector, check_keys
 
 ANGLES = ("gamma", "alpha", "theta")
 LENGTHS = ("b", "d", "r")

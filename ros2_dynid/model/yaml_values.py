@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, suggest
 from ros2_dynid.model.robot import Array
 
 
@@ -25,15 +24,6 @@ def check_keys(values: Mapping[object, object], choices: tuple[str, ...], where:
     for key in values:
         if key not in choices:
             raise InputError(f"{where} has the unknown key {key!r}", suggest(key, choices), source)
-
-
-def suggest(key: object, choices: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the nearest choice, or all of them."""
-    names = [str(name) for name in choices]
-    close = difflib.get_close_matches(str(key), names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there is none to name here"
 
 
 def as_number(value: object, where: str, source: str, *, infinite: bool = False) -> float:

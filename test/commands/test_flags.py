@@ -293,7 +293,7 @@ def test_replay(monkeypatch, capsys):
     said = capsys.readouterr().out
     assert said.splitlines() == [
         "7 joint states published in 1.25 s",
-        "note: nobody listened when it began",
+        "note: there was no subscriber at the start",
         "note: interrupted before the end",
     ]
 

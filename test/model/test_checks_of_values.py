@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.errors import InputError
+from ros2_dynid.errors import InputError, suggest
 from ros2_dynid.model.effort_sensors import check_sensors, declared_sensors, felt_parts, sensor_name, with_sensors
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import UNITS, FrictionKind, FrictionTerm, law_columns
@@ -28,7 +28,7 @@ from ros2_dynid.model.pseudo_inertia import central_inertia, link_inertia, links
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, check_gravity, with_gravity
 from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
 from ros2_dynid.model.transforms import rotation_rpy, transform
-from ros2_dynid.model.yaml_values import as_number, as_pose, as_vector, check_keys, suggest
+from ros2_dynid.model.yaml_values import as_number, as_pose, as_vector, check_keys
 from urdf_text import joint, link, urdf
 
 JOINTS = tuple(Joint(f"j{k + 1}", k, d=0.1 * k) for k in range(4))

@@ -16,27 +16,25 @@ def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of preprocessing; the defaults come from the data."""
     group = parser.add_argument_group("preprocessing (default: proposed from the data)")
     group.add_argument("--position-cutoff", metavar="HZ", type=float, help="low-pass of the positions [Hz]")
-    group.add_argument("--row-cutoff", metavar="HZ", type=float, help="low-pass of torque and regressor alike [Hz]")
-    group.add_argument("--row-rate", metavar="HZ", type=float, help="rows kept for each joint [Hz]")
+    group.add_argument("--row-cutoff", metavar="HZ", type=float, help="low-pass of both torque and regressor [Hz]")
+    group.add_argument("--row-rate", metavar="HZ", type=float, help="rows per joint after decimation [Hz]")
     group.add_argument(
-        "--slow", metavar="FRACTION", type=float, default=0.02, help="leave out rows below this share of the top speed"
+        "--slow", metavar="FRACTION", type=float, default=0.02, help="drop rows below this fraction of the top speed"
     )
     group.add_argument(
         "--velocity",
         choices=[str(source) for source in VelocitySource],
         default="auto",
-        help="velocities: from positions, as measured, or whichever is better for each joint",
+        help="velocities derived from positions, as measured, or auto: the better one of each joint",
     )
     group.add_argument(
         "--gains",
         metavar="JOINT=GAIN,...",
         action="append",
         default=[],
-        help="drive gain: torque [N.m or N] for each unit of the recorded effort; joints separated by commas",
+        help="drive gains: torque [N.m or N] per unit of the recorded effort",
     )
-    group.add_argument(
-        "--delay", metavar="S", type=float, help="the recorded effort is this late [s] (default: estimated)"
-    )
+    group.add_argument("--delay", metavar="S", type=float, help="delay of the recorded effort [s] (default: estimated)")
 
 
 def preparation_of(args: argparse.Namespace) -> PreparationOptions:

@@ -14,36 +14,48 @@ if TYPE_CHECKING:
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for reading a recording."""
     group = parser.add_argument_group("reading the recording")
-    group.add_argument("--topic", metavar="TOPIC", help="topic of the joint states (default: found by type); or A,B")
-    group.add_argument("--torque-topic", metavar="TOPIC", help="topic of torques at the links, beside the efforts")
-    group.add_argument("--start", metavar="S", type=float, help="leave out what comes before this time [s]")
-    group.add_argument("--end", metavar="S", type=float, help="leave out what comes after this time [s]")
+    group.add_argument("--topic", metavar="TOPIC", help="topic of the joint states, or A,B (default: found by type)")
+    group.add_argument(
+        "--torque-topic", metavar="TOPIC", help="topic of link-side torques, recorded beside motor efforts"
+    )
+    group.add_argument("--start", metavar="S", type=float, help="ignore data before this time [s]")
+    group.add_argument("--end", metavar="S", type=float, help="ignore data after this time [s]")
     group.add_argument(
         "--stamps",
         choices=("auto", "header", "bag"),
         default="auto",
-        help="times of a bag (default: its header stamps)",
+        help="stamps of a bag to use (default: the header stamps)",
     )
     group.add_argument(
         "--rate",
         metavar="HZ",
         type=float,
-        help="samples a second [Hz], for recordings without a time or with a wrong one",
+        help="sampling rate [Hz], for recordings without valid times",
     )
     group.add_argument(
         "--columns",
         metavar="MAP",
-        help="columns of a CSV or npz file that are called differently: time=stamp,elbow.position=q3,...; "
-        "{name}.effort=tau_{j} stands for all joints, {j} counting from 1, {i} from 0; or a YAML file",
-    )
-    group.add_argument("--time-unit", choices=tuple(TIME_UNITS), default="s", help="of a CSV or npz file (default: s)")
-    group.add_argument(
-        "--angle-unit", choices=tuple(ANGLE_UNITS), default="rad", help="of revolute joints, rates too (default: rad)"
+        help="headers of a CSV or npz file: time=stamp,elbow.position=q3,...; {name}.effort=tau_{j} stands for all "
+        "joints ({j} counts from 1, {i} from 0); or a YAML file",
     )
     group.add_argument(
-        "--length-unit", choices=tuple(LENGTH_UNITS), default="m", help="of prismatic joints, rates too (default: m)"
+        "--time-unit", choices=tuple(TIME_UNITS), default="s", help="time unit of a CSV or npz file (default: s)"
     )
-    group.add_argument("--effort-unit", choices=tuple(EFFORT_UNITS), default="N.m", help="of efforts (default: N.m)")
+    group.add_argument(
+        "--angle-unit",
+        choices=tuple(ANGLE_UNITS),
+        default="rad",
+        help="unit of revolute joints, also in rates (default: rad)",
+    )
+    group.add_argument(
+        "--length-unit",
+        choices=tuple(LENGTH_UNITS),
+        default="m",
+        help="unit of prismatic joints, also in rates (default: m)",
+    )
+    group.add_argument(
+        "--effort-unit", choices=tuple(EFFORT_UNITS), default="N.m", help="unit of efforts (default: N.m)"
+    )
 
 
 def reading_of(args: argparse.Namespace) -> Reading:

@@ -27,20 +27,20 @@ def add_robot_arguments(
     else:
         parser.add_argument("--robot", metavar="ROBOT", required=required, help=text)
     group = parser.add_argument_group("sub-chain of the robot")
-    group.add_argument("--base-link", metavar="LINK", help="link that stands still (default: the root of the URDF)")
+    group.add_argument("--base-link", metavar="LINK", help="fixed link (default: the root of the URDF)")
     group.add_argument("--tip-link", metavar="LINK", help="keep only the joints between the base link and this link")
     group.add_argument(
         "--hold",
         metavar="JOINT=VALUE",
         action="append",
         default=[],
-        help="hold a joint still at a position [rad or m] and lump its links into the one before; may be repeated",
+        help="fix a joint at a position [rad or m] and lump its link with the one before; repeatable",
     )
     group.add_argument(
         "--gravity",
         metavar="X,Y,Z",
         type=numbers,
-        help="gravity in the frame of the base link [m/s^2], for an arm on a wall or a ceiling (default: the robot's)",
+        help="gravity in the base link's frame [m/s^2], for an arm on a wall or a ceiling (default: the robot's)",
     )
     group.add_argument(
         "--joint-limits", metavar="FILE", help="MoveIt joint_limits.yaml: velocity and acceleration limits"

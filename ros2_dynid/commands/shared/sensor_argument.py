@@ -11,7 +11,8 @@ def add_sensor_argument(parser: argparse.ArgumentParser) -> None:
         "--sensor",
         metavar="SENSOR",
         default="auto",
-        help="which torque the efforts are: motor (rotor inertia and friction inside), link (neither: torque sensors), "
-        "link+Fc (a part, of Ia, Fv, Fc), for all joints or as JOINT=link,JOINT=motor; auto (default): as the robot "
-        "file says, else motor, with a remark where data say otherwise; found: as held-out data say",
+        help="where efforts are measured: motor (includes rotor inertia and friction), link (torque sensor, includes "
+        "neither), or link+Fc (includes some of Ia, Fv, Fc); for all joints, or JOINT=link,JOINT=motor. auto "
+        "(default): as the robot file says, else motor, with a remark where the data disagree; found: as held-out "
+        "data show",
     )

@@ -19,14 +19,14 @@ def add_surroundings_arguments(group: argparse._ArgumentGroup) -> None:
         "--box",
         metavar="LIST",
         type=numbers,
-        help="workspace: x,X,y,Y,z,Z lowest and highest in the base frame [m]; write inf for none",
+        help="workspace x,X,y,Y,z,Z: lowest and highest coordinates in the base frame [m]; inf for none",
     )
     group.add_argument(
-        "--collision", metavar="FILE", help="URDF whose collision shapes count, or YAML with spheres and capsules"
+        "--collision", metavar="FILE", help="URDF with collision shapes, or YAML with spheres and capsules"
     )
-    group.add_argument("--no-collision", action="store_true", help="do not look at the URDF's collision shapes")
+    group.add_argument("--no-collision", action="store_true", help="ignore the URDF's collision shapes")
     group.add_argument(
-        "--collision-margin", metavar="M", type=float, default=0.02, help="distance kept [m] (default 0.02)"
+        "--collision-margin", metavar="M", type=float, default=0.02, help="smallest allowed distance [m] (default 0.02)"
     )
 
 

@@ -7,8 +7,7 @@ import re
 from typing import Any
 
 from ros2_dynid.control.payload_bridge import Figure
-from ros2_dynid.errors import InputError
-from ros2_dynid.model.yaml_values import suggest
+from ros2_dynid.errors import InputError, suggest
 
 NAME = re.compile(r"([a-z][a-z0-9_]*)/srv/([A-Z][A-Za-z0-9]*)")
 NUMBERS = ("double", "float", "float64", "float32")
