@@ -44,6 +44,16 @@ def rigid_body(parameters: Array) -> tuple[float, Array, Array]:
     return M, parameters[6:9] / M, inertia
 
 
+def link_name(number: int) -> str:
+    """Return the name of the simulated plant's body of joint `number`."""
+    return f"link{number}"
+
+
+def joint_name(number: int) -> str:
+    """Return the name of the simulated plant's joint `number`."""
+    return f"joint{number}"
+
+
 def mjcf(robot: Robot, chi: Array, step: float) -> str:
     """Return the MJCF text of the simulated plant with standard parameters chi, integrated with `step` [s].
 
@@ -52,7 +62,7 @@ def mjcf(robot: Robot, chi: Array, step: float) -> str:
     if robot.passive or robot.coupling:
         raise InputError("closed loops and coupled motors cannot be simulated", "use a tree robot", robot.name)
     numbers = range(1, robot.n + 1)
-    tree = body_tree(robot, chi, [f"link{j}" for j in numbers], [f"joint{j}" for j in numbers])
+    tree = body_tree(robot, chi, [link_name(j) for j in numbers], [joint_name(j) for j in numbers])
     tree.option.set("timestep", f"{step:.17g}")
     tree.option.set("integrator", "Euler")
     ET.SubElement(tree.option, "flag", contact="disable", constraint="disable")

@@ -23,7 +23,7 @@ from ros2_dynid.errors import InputError, MissingPackageError
 from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.sim.mjcf import mjcf
+from ros2_dynid.sim.mjcf import joint_name, link_name, mjcf
 
 BRAKING = 0.01
 """Time constant of the brakes [s]."""
@@ -90,11 +90,15 @@ class SimulatedRobot:
         self._substeps = max(1, int(np.ceil(period / LONGEST_STEP - 1e-9)))
         self._model = self._build(chi)
         self._data = mujoco.MjData(self._model)
+        # MuJoCo numbers joints and bodies branch by branch, whatever the robot's order is
+        numbers = range(1, robot.n + 1)
+        self._dofs = np.array([self._model.joint(joint_name(j)).dofadr[0] for j in numbers])
+        self._bodies = [0, *(self._model.body(link_name(j)).id for j in numbers)]
         if start is not None:
-            self._data.qpos[:] = start
+            self._data.qpos[self._dofs] = start
         drives = by_joint(robot, chi)
         self._Fv, self._Fc, self._off = (drives[:, k].copy() for k in (Fv, Fc, OFF))
-        lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(robot, chi, self._data.qpos[None])[0]))
+        lightest = 1 / np.diag(np.linalg.inv(inertia_matrix(robot, chi, self.positions[None])[0]))
         level = self._Fc + _standstill_friction(robot)
         self._v0 = np.maximum(imperfections.sticking_speed, level * period / self._substeps / lightest)
         self._share = 1 - float(np.exp(-2 * np.pi * imperfections.velocity_bandwidth * period))
@@ -112,7 +116,7 @@ class SimulatedRobot:
     @property
     def positions(self) -> Array:
         """True positions, shape (n,) [rad or m], which no sensor shows."""
-        return np.array(self._data.qpos)
+        return np.array(self._data.qpos[self._dofs])
 
     @property
     def temperature(self) -> Array:
@@ -130,13 +134,14 @@ class SimulatedRobot:
             return self._braked()
         data = self._data
         for _ in range(self._substeps):
-            dq = data.qvel
+            dq = data.qvel[self._dofs]
             sign = np.tanh(dq / self._v0)
             left = applied - (self._Fv * dq + self._Fc * sign + self._off)
             carried = carried_torque(self.robot, left, dq, sign, self.temperature) if self.robot.friction else left
             if self.robot.forces:
-                carried = carried - elastic_torque(self.robot, self._chi, motion_of(self.robot, data.qpos[None]))[:, 0]
-            data.qfrc_applied[:] = carried
+                motion = motion_of(self.robot, self.positions[None])
+                carried = carried - elastic_torque(self.robot, self._chi, motion)[:, 0]
+            data.qfrc_applied[self._dofs] = carried
             if self._press is not None:
                 self._press_on(*self._press)
             self._mujoco.mj_step(self._model, data)
@@ -182,10 +187,10 @@ class SimulatedRobot:
 
     def _press_on(self, joint: int, force: Array, at: Array) -> None:
         """Apply the force where the point of the link is now; MuJoCo takes it at the link's centre of mass."""
-        data = self._data
-        point = data.xpos[joint] + data.xmat[joint].reshape(3, 3) @ at
-        data.xfrc_applied[joint, :3] = force
-        data.xfrc_applied[joint, 3:] = np.cross(point - data.xipos[joint], force)
+        data, body = self._data, self._bodies[joint]
+        point = data.xpos[body] + data.xmat[body].reshape(3, 3) @ at
+        data.xfrc_applied[body, :3] = force
+        data.xfrc_applied[body, 3:] = np.cross(point - data.xipos[body], force)
 
     def _build(self, chi: Array) -> Any:
         """Return MuJoCo's model of the robot with standard parameters chi."""
@@ -204,7 +209,7 @@ class SimulatedRobot:
 
     def _rounded(self) -> Array:
         resolution = self._imperfections.resolution
-        return np.array(np.round(self._data.qpos / resolution) * resolution)
+        return np.array(np.round(self.positions / resolution) * resolution)
 
 
 def _standstill_friction(robot: Robot) -> Array:

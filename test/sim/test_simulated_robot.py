@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mujoco
 import numpy as np
 import pytest
 
+from oracle import random_robot
 from ros2_dynid.control.stop import quintic
+from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
@@ -69,6 +73,31 @@ def test_a_payload_changes_the_torque_by_its_own():
     assert np.allclose(torques[1] - torques[0], inverse_dynamics(robot, extra, q[None], zero, zero)[0], atol=1e-9)
     with pytest.raises(InputError, match="not physical"):
         sim.attach(-1.0, com, inertia)
+
+
+@pytest.mark.parametrize("pressed", [3, 4])
+def test_branches_may_be_numbered_in_any_order(pressed):
+    """Torques and pushes reach the joints they name on two arms whose joints take turns; MuJoCo numbers arm by arm."""
+    made = random_robot(np.random.default_rng(2), 6, prismatic=0.2)
+    joints = tuple(replace(j, parent=p) for j, p in zip(made.joints, (0, 0, 1, 2, 3, 4), strict=True))
+    bodies = {f"{kind}{j}": 1.0 for j in range(1, 7) for kind in ("M", "XX", "YY", "ZZ")}
+    robot = replace(made, joints=joints, parameters=bodies)
+    chi = without_friction(robot, true_parameters(robot, 5))
+    q, ddq = np.random.default_rng(3).uniform(-1.0, 1.0, (2, 6))
+    force, at, still, period = np.array([3.0, -2.0, 4.0]), np.array([0.1, 0.2, -0.1]), np.zeros(6), 1e-4
+    held, moved = (inverse_dynamics(robot, chi, q[None], still[None], a[None])[0] for a in (still, ddq))
+    sim = SimulatedRobot(robot, chi, period=period, imperfections=PERFECT, start=q)
+    assert np.array_equal(sim.positions, q)
+    sim.step(held)
+    assert np.allclose(sim.positions, q, atol=1e-12)
+    sim.press(force, at, pressed)
+
+    def height(q):  # of the point pressed, along the force
+        return force @ (frames(robot, q[None])[0, pressed - 1] @ [*at, 1.0])[:3]
+
+    push = np.array([height(q + 1e-6 * e) - height(q - 1e-6 * e) for e in np.eye(6)]) / 2e-6
+    sim.step(moved - push)
+    assert np.allclose(sim.positions - q, period**2 * ddq, atol=1e-7 * period**2)
 
 
 def plant(**imperfections):
