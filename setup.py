@@ -1,4 +1,7 @@
-"""Files outside the Python package, in the places where a ROS installation has them; the rest is in pyproject.toml."""
+"""`pip install`: launch and config files and the ament index marker (resource/), where ROS looks for them.
+
+The rest is in pyproject.toml. In a ROS workspace CMakeLists.txt installs all: it generates the interfaces too.
+"""
 
 from pathlib import Path
 
@@ -6,15 +9,16 @@ from setuptools import setup
 
 SHARE = "share/ros2_dynid"
 
-config = [
-    (f"{SHARE}/{folder}", [str(file) for file in folder.iterdir() if file.is_file()])
-    for folder in [Path("config"), *Path("config").glob("**/")]
+folders = [
+    Path("launch"),
+    Path("config"),
+    *sorted(path for path in Path("config").glob("**/") if path != Path("config")),
 ]
 
 setup(
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/ros2_dynid"]),
         (SHARE, ["package.xml"]),
-        *config,
+        *((f"{SHARE}/{folder}", [str(file) for file in folder.iterdir() if file.is_file()]) for folder in folders),
     ],
 )

@@ -1,9 +1,22 @@
-# Controllers for ros2_control, where it is installed.
-find_package(controller_interface QUIET)
-if(NOT controller_interface_FOUND)
-  message(STATUS "ros2_dynid: controllers are left out, since controller_interface is not installed")
+# Controllers for ros2_control. Says what is built, and why it is not.
+string(TOUPPER "${DYNID_CONTROLLERS}" wanted)
+if(wanted STREQUAL "OFF")
+  message(STATUS "ros2_dynid: controllers are left out: DYNID_CONTROLLERS is OFF")
   return()
 endif()
+find_package(controller_interface QUIET)
+if(NOT controller_interface_FOUND AND controller_interface_CONSIDERED_CONFIGS)
+  message(FATAL_ERROR "ros2_dynid: controller_interface is installed but cannot be used: "
+    "${controller_interface_CONSIDERED_CONFIGS}: ${controller_interface_NOT_FOUND_MESSAGE}; "
+    "repair ros2_control, or leave the controllers out: -DDYNID_CONTROLLERS=OFF")
+elseif(NOT controller_interface_FOUND AND wanted STREQUAL "ON")
+  message(FATAL_ERROR "ros2_dynid: controller_interface is not installed: install ros2_control, "
+    "or leave the controllers out: -DDYNID_CONTROLLERS=OFF")
+elseif(NOT controller_interface_FOUND)
+  message(WARNING "ros2_dynid: controllers are left out: controller_interface is not installed")
+  return()
+endif()
+message(STATUS "ros2_dynid: controllers are built with ros2_control ${controller_interface_VERSION}")
 foreach(package generate_parameter_library hardware_interface pluginlib rclcpp rclcpp_lifecycle realtime_tools sensor_msgs urdf)
   find_package(${package} REQUIRED)
 endforeach()

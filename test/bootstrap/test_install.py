@@ -101,7 +101,10 @@ def test_the_wheel_has_every_file_that_the_code_reads(distribution: Path) -> Non
     inside = inside or [str(file.relative_to(ROOT)) for file in (ROOT / "ros2_dynid").rglob("*.*")]
     missing = [name for name in inside if (ROOT / name).is_file() and "__pycache__" not in name and name not in names]
     assert missing == []
-    shared = [str(file.relative_to(ROOT)) for file in (ROOT / "config").rglob("*") if file.is_file()]
+    folders = [ROOT / "config", ROOT / "launch"]
+    shared = [
+        str(file.relative_to(ROOT)) for folder in folders for file in folder.rglob("*.*") if file.suffix != ".pyc"
+    ]
     data = f"ros2_dynid-{__version__}.data/data/share/ros2_dynid"
     assert [name for name in shared if f"{data}/{name}" not in names] == []
     assert "Apache-2.0" in metadata
@@ -131,8 +134,11 @@ def test_cmake_installs_code_and_launchers(source: Path, tmp_path: Path) -> None
     if importlib.util.find_spec("rclpy") is None:
         pytest.skip("needs ROS: run it with ./dynid test")
     prefix = os.environ.get("CMAKE_PREFIX_PATH") or sys.prefix
-    run("cmake", "-S", source, "-B", tmp_path / "build", f"-DPython3_EXECUTABLE={sys.executable}",
-        CMAKE_PREFIX_PATH=prefix)  # fmt: skip
+    options = (f"-DPython3_EXECUTABLE={sys.executable}", "-DBUILD_TESTING=OFF")
+    told = run(
+        "cmake", "-S", source, "-B", tmp_path / "build", *options, "-DDYNID_CONTROLLERS=OFF", CMAKE_PREFIX_PATH=prefix
+    )
+    assert "controllers are left out: DYNID_CONTROLLERS is OFF" in told
     run("cmake", "--install", tmp_path / "build", "--prefix", tmp_path / "prefix", "--component", "code")
     site = next((tmp_path / "prefix/lib").glob("python*/*-packages"))
     assert (site / "ros2_dynid/cli.py").exists()
@@ -147,6 +153,52 @@ def test_cmake_installs_code_and_launchers(source: Path, tmp_path: Path) -> None
         package = site / module.group(1).replace(".", "/")
         assert (package / "__main__.py").is_file()
         assert "\ndef main(" in (package / "node.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "installed", "code", "says"),
+    [
+        ("OFF", True, 0, "controllers are left out: DYNID_CONTROLLERS is OFF"),
+        ("", False, 0, "CMake Warning.*controllers are left out: controller_interface is not installed"),
+        ("ON", False, 1, "CMake Error.*controller_interface is not installed: install ros2_control"),
+        ("", True, 1, "CMake Error.*installed but cannot be used: .*the hardware is missing; repair ros2_control"),
+    ],
+)
+def test_cmake_says_why_controllers_are_left_out(
+    tmp_path: Path, wanted: str, installed: bool, code: int, says: str
+) -> None:
+    fake = tmp_path / "fake" / "controller_interfaceConfig.cmake"
+    fake.parent.mkdir()
+    fake.write_text("set(controller_interface_FOUND FALSE)\nset(controller_interface_NOT_FOUND_MESSAGE "
+                    '"the hardware is missing")\n')  # fmt: skip
+    lines = ["cmake_minimum_required(VERSION 3.20)", "project(ros2_dynid NONE)"]
+    if installed:
+        lines.append(f'set(controller_interface_DIR "{fake.parent}")')
+    (tmp_path / "CMakeLists.txt").write_text("\n".join([*lines, f'include("{ROOT}/cmake/controllers.cmake")\n']))
+    command = [
+        shutil.which("cmake") or "cmake",
+        "-S",
+        tmp_path,
+        "-B",
+        tmp_path / "build",
+        f"-DDYNID_CONTROLLERS={wanted}",
+    ]
+    command.append("-DCMAKE_FIND_USE_CMAKE_ENVIRONMENT_PATH=OFF")
+    env = {key: value for key, value in os.environ.items() if key not in ("PATH", "CMAKE_PREFIX_PATH")}
+    done = subprocess.run(command, env={**env, "PATH": os.defpath}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert re.search(says, " ".join((done.stdout + done.stderr).split()))
+
+
+def test_package_xml_and_cmake_want_the_same_packages() -> None:
+    package = ElementTree.parse(ROOT / "package.xml")
+    depends = {item.text: item.get("condition") for item in package.iter("depend")}
+    cmake = (ROOT / "cmake/controllers.cmake").read_text()
+    wanted = {"controller_interface", *re.findall(r"foreach\(package ([^)]*)\)", cmake)[0].split()} - {"sensor_msgs"}
+    assert {name for name, condition in depends.items() if condition == "$DYNID_CONTROLLERS != OFF"} == wanted
+    always = set(re.findall(r"^find_package\((\w+) REQUIRED\)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE))
+    tools = {item.text for item in package.iter("buildtool_depend")}
+    assert always == (tools | {name for name, condition in depends.items() if condition is None}) - {"sensor_msgs"}
 
 
 def test_generated_interfaces_join_the_code() -> None:

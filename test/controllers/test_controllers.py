@@ -53,6 +53,8 @@ def missing():
 
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"needs {missing()}")
+if missing() and os.environ.get("DYNID_REQUIRE_CONTROLLERS"):  # where they are installed on purpose
+    raise RuntimeError(f"DYNID_REQUIRE_CONTROLLERS is set, but there is no {missing()}")
 
 
 @cache

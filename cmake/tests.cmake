@@ -1,0 +1,26 @@
+# `colcon test`: the Python tests against what is installed, one test for each folder of test/ that mirrors a package, and
+# for each file beside them. test/runtime and test/controllers build and run the C++ tests. test/bootstrap, test/docs and
+# test_architecture.py test the checkout: ./dynid test runs them.
+find_package(ament_cmake_pytest REQUIRED)
+set(real_time nodes)  # measure milliseconds: nothing else may run beside them
+set(of_checkout bootstrap docs test_architecture)
+file(GLOB files RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/test" CONFIGURE_DEPENDS test/test_*.py test/*/test_*.py)
+set(tests "")
+foreach(file ${files})
+  string(REGEX REPLACE "/.*|\\.py$" "" name "${file}")
+  list(APPEND tests ${name})
+endforeach()
+list(REMOVE_DUPLICATES tests)
+list(REMOVE_ITEM tests ${of_checkout})
+foreach(name ${tests})
+  set(path "test/${name}")
+  if(NOT IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${path}")
+    set(path "${path}.py")
+  endif()
+  ament_add_pytest_test(${name} ${path} TIMEOUT 1200 ENV OMP_NUM_THREADS=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST)
+  if(name IN_LIST real_time)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endforeach()
+list(LENGTH tests count)
+message(STATUS "ros2_dynid: ${count} tests: ${tests}")
