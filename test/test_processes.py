@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -114,37 +113,10 @@ def test_nothing_outlives_its_parent():
     assert (done.returncode, done.stdout) == (1, ""), "its parent had gone before it asked"
 
 
-def test_the_kernel_is_asked_before_the_parent_is_looked_for(monkeypatch):
-    """Else a parent that dies in between is never noticed."""
-    calls = []
-    monkeypatch.setattr(processes._libc, "prctl", lambda *args: calls.append(("prctl", *args)), raising=False)
-    monkeypatch.setattr(processes.os, "_exit", lambda code: calls.append(("exit", code)))
-    monkeypatch.setattr(processes.os, "getppid", lambda: calls.append("parent") or 5)
-    asked = ("prctl", 1, signal.SIGTERM)
-    for parent, expected in ((None, [asked]), (5, [asked, "parent"]), (6, [asked, "parent", ("exit", 1)])):
-        processes.end_with_parent(parent)
-        assert calls == expected
-        calls.clear()
-
-
 def test_an_end_that_nothing_holds_comes_with_its_code():
     code = TOP + "from ros2_dynid.processes import exit_after; import time; exit_after({}, 5); time.sleep({})"
     for seconds, sleeps, ends in ((0.05, 600, 5), (3600.5, 0, 0)):
         assert subprocess.run([*LIGHT, code.format(seconds, sleeps)], check=False, timeout=60).returncode == ends
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.25, 1.0, 90.75])
-def test_the_kernels_timer_is_set_once_to_the_time_asked_for(monkeypatch, seconds):
-    made, set_ = [], []
-    monkeypatch.setattr(
-        processes._libc, "timer_create", lambda clock, event, timer: made.append((clock, event[0])) or 0
-    )
-    monkeypatch.setattr(
-        processes._libc, "timer_settime", lambda timer, flags, when, old: set_.append((flags, list(when)))
-    )
-    processes.exit_after(seconds, 7)
-    assert made == [(time.CLOCK_MONOTONIC, 7)]
-    assert set_ == [(0, [0, 0, int(seconds), round(1e9 * (seconds - int(seconds)))])], "no interval, then s and ns"
 
 
 # --- signals

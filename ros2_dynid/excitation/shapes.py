@@ -92,19 +92,6 @@ def urdf_solids(
     return solids, tuple(dict.fromkeys(missing))
 
 
-def urdf_capsules(
-    robot: Robot,
-    urdf: str | Path,
-    *,
-    base_link: str | None = None,
-    tip_link: str | None = None,
-    hold: Mapping[str, float] | None = None,
-) -> tuple[list[Capsule], tuple[str, ...]]:
-    """Return capsules that cover the <collision> shapes of a URDF (see urdf_solids), and notes on what is missing."""
-    solids, missing = urdf_solids(robot, urdf, base_link=base_link, tip_link=tip_link, hold=hold)
-    return capsules_of(solids), missing_note(missing)
-
-
 def capsules_of(solids: Sequence[Solid]) -> list[Capsule]:
     """Return capsules that cover the shapes, in the frames of the joints that carry them."""
     capsules: list[Capsule] = []

@@ -15,10 +15,9 @@ from ros2_dynid.recording.bag.folder import is_bag, open_bag
 from ros2_dynid.recording.bag.read_bag import iter_bag
 from ros2_dynid.recording.reading import Reading
 from ros2_dynid.recording.remote_file import RemoteFile
-from ros2_dynid.recording.samples import Samples, cut, in_order_of, ordered
+from ros2_dynid.recording.samples import Samples, cut, in_order_of, in_si, ordered
 from ros2_dynid.recording.table.read_table import TABLES, iter_table
 from ros2_dynid.recording.torque_topic import with_torques
-from ros2_dynid.recording.unit_conversion import in_si
 from ros2_dynid.recording.units import SI, Units
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.robot import Array
+from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note, repaired
+from ros2_dynid.recording.units import Units
 
 FIELDS = ("q", "dq", "ddq", "tau", "q_r", "temperature", "tau_f", "tau_l")
 """The signals of a joint: position [rad or m], its two derivatives, effort [N.m or N], commanded position, temperature
@@ -196,3 +197,19 @@ def shortened(names: Sequence[str], max_names: int = 12) -> str:
     """Return at most `max_names` names in one line."""
     text = ", ".join(str(name)[:60] for name in names[:max_names])
     return text + (f", ... ({len(names)} in all)" if len(names) > max_names else "")
+
+
+def in_si(samples: Samples, robot: Robot | None, units: Units) -> Samples:
+    """Return the samples in SI units; the robot tells which joints are prismatic."""
+    time, angle, length, effort = (
+        table[getattr(units, name)]
+        for name, table in zip(("time", "angle", "length", "effort"), Units.tables(), strict=True)
+    )
+    if (time, angle, length, effort) == (1.0, 1.0, 1.0, 1.0):
+        return samples
+    prismatic = {joint.name for joint in robot.joints if joint.sigma == 1} if robot else set()
+    motion = np.array([length if name in prismatic else angle for name in samples.joint_names])
+    scales = {"q": motion, "dq": motion, "ddq": motion, "q_r": motion, "temperature": np.array(1.0)}
+    scales |= {"tau": np.array(effort), "tau_f": np.array(effort), "tau_l": np.array(effort)}
+    scaled = {field: values * scales[field] for field, values in samples.arrays().items()}
+    return samples.with_arrays(samples.t * time, scaled)

@@ -19,7 +19,6 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.expressions import align
 from ros2_dynid.cli import main
 from ros2_dynid.codec import encode
-from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters
 from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.commands import base, excite, preview
 from ros2_dynid.commands.shared import terminal
@@ -262,15 +261,6 @@ def test_the_urdf_that_is_read_is_never_replaced_whatever_it_is_called(tmp_path,
     assert arm.read_text() == ARM
 
 
-def test_a_urdf_is_updated_for_the_chain_asked_for(monkeypatch, tmp_path, arm):
-    flags = ["--base-link", "one", "--tip-link", "three", "--hold", "wrist=0.5"]
-    place = "ros2_dynid.usecases.export.updated_urdf"
-    args, options = asked(monkeypatch, place, "export", arm, "--to", "urdf", "-o", tmp_path / "out", *flags)
-    chain = {"base_link": "one", "tip_link": "three", "hold": {"wrist": 0.5}}
-    assert args[0] == ARM.encode() and args[1].active_names == load_robot(arm, **chain).active_names
-    assert args[2] == dict(args[1].parameters) and options == {"source": str(arm), **chain}
-
-
 def test_mjcf_is_that_of_the_chain_asked_for(tmp_path, capsys, arm):
     chain = {"base_link": "one", "tip_link": "three", "hold": {"wrist": 0.5}}
     robot = load_robot(arm, **chain)
@@ -319,22 +309,6 @@ def asked(monkeypatch, place, *words):
     with pytest.raises(AskedError):
         main(list(map(str, words)))
     return given[0]
-
-
-@pytest.mark.parametrize(
-    "flag", ["", "--parameters-at-run-time", "--load", "--wrench", "--float", "--tool", "--effort"]
-)
-def test_each_choice_of_code_is_passed_on_by_itself(monkeypatch, tmp_path, robot, flag):
-    fields = {"--parameters-at-run-time": "runtime", "--float": "real"}
-    value = {"--tool": "hand", "--effort": 7, "--float": "float"}.get(flag, True)
-    words = [flag, *([value] if flag in ("--tool", "--effort") else [])] if flag else []
-    place = "ros2_dynid.codegen.program.program_of"
-    args, more = asked(monkeypatch, place, "export", "demo3", "-o", tmp_path, "--name", "my arm", *words)
-    expected = ProgramOptions(**({fields.get(flag, flag.removeprefix("--")): value} if flag else {}))
-    parameters, values = chosen_parameters(robot, None)
-    assert args[0].name == "demo3" and args[1] == parameters and np.array_equal(args[2], values)
-    assert args[3] == expected and more["name"] == "my_arm"
-    assert more["about"] == ["Parameters: a priori, from the description of the robot."]
 
 
 def test_a_urdf_says_what_it_cannot_hold_of_the_law(tmp_path, capsys, arm):

@@ -21,7 +21,6 @@ from ros2_dynid.base_parameters.expressions import expression
 from ros2_dynid.base_parameters.symbols import symbolic_terms
 from ros2_dynid.cli import command_names, main
 from ros2_dynid.commands import base, bench, demo, export, mdh
-from ros2_dynid.commands.bench import BenchOutcome
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.model.load import load_robot
@@ -321,15 +320,6 @@ def test_bench_runs_what_has_measures_and_names_missing_peers(benches, capsys):
     )
     (benches / "bench_study.py").write_text("x = 1\n")
     assert "has no function measure; run it by itself" in refused(capsys, "bench", "--only", "study")
-
-
-def test_bench_names_packages_and_prints_readable_times():
-    assert bench._hint(ModuleNotFoundError("no", name="pinocchio")).endswith("pip install pin")
-    assert bench._hint(ImportError("broken", name="pinocchio")) == "a peer does not load (broken)"
-    text = printed(bench, BenchOutcome({"a": 2.04}, {"x": 9.9e-6, "y": 1.6e-5, "z": 0.999, "w": 1.0}, ("peer: gone",)))
-    lines = [" ".join(line.replace("│", " ").split()) for line in text.splitlines()]
-    for line in ("a 2.0", "x 9900 ns", "y 0.02 ms", "z 999.00 ms", "w 1.00 s", "left out: peer: gone"):
-        assert line in lines
 
 
 # --- demo

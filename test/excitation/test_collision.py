@@ -28,8 +28,8 @@ from ros2_dynid.excitation.shapes import (
     cover,
     file_capsules,
     find_mesh,
+    missing_note,
     read_triangles,
-    urdf_capsules,
     urdf_solids,
 )
 from ros2_dynid.excitation.static import ramps, static_poses
@@ -173,8 +173,9 @@ def test_primitives_missing_meshes_and_files(tmp_path):
         <axis xyz="0 1 0"/>        <limit lower="-1" upper="1" velocity="1" effort="9"/></joint></robot>"""
     )
     robot = load_robot(urdf)
-    capsules, notes = urdf_capsules(robot, urdf)
-    assert [c[0] for c in capsules] == ["base", "one", "two"] and "two" in notes[0]
+    solids, missing = urdf_solids(robot, urdf)
+    capsules = capsules_of(solids)
+    assert [c[0] for c in capsules] == ["base", "one", "two"] and "two" in missing_note(missing)[0]
     shapes = make_shapes(robot, capsules, margin=0.0)
     # a straight arm: the sphere of link two at 0.6 m, the box up to 0.05 m with a capsule around it
     a, b, _ = (np.array(x) for x in (capsules[0][2], capsules[0][3], 0))

@@ -247,38 +247,6 @@ def test_sweeps_one_after_the_other(push):
         assert seconds[i] == pytest.approx(time_between(BOUNDS, INDEX, q[i], q[i + 1], 0.3))
 
 
-def test_a_way_that_is_not_clear_leads_over_the_rest_pose(monkeypatch):
-    a, b = MIDDLE + 0.2, MIDDLE - 0.2
-    chosen = [(0, a, 0.1, 1.3), (1, b, -1.9, -0.9)]
-    for clear, stops in ((True, 0), (False, 1)):
-        monkeypatch.setattr(sweeps, "way_is_clear", lambda *_, clear=clear: clear)
-        q = sweeps._join_sweeps(ROBOT, BOUNDS, None, MIDDLE, chosen, np.array([0.1]), 0.5)
-        between = q.at(q.curve.knots).q[1:-1]
-        assert np.sum(np.all(np.isclose(between, MIDDLE), axis=1)) == stops
-
-
-def test_softer_pushes_are_tried_until_no_limit_is_met(monkeypatch):
-    tried = []
-    joined = sweeps._join_sweeps
-
-    def watched(*args):
-        tried.append(args[-1])
-        return joined(*args)
-
-    monkeypatch.setattr(sweeps, "_join_sweeps", watched)
-    monkeypatch.setattr(sweeps, "POSES", 8)
-    for fine in (1, 3):
-        tried.clear()
-        monkeypatch.setattr(
-            sweeps, "check_trajectory", lambda *_, fine=fine, **more: [] if len(tried) >= fine else ["too strong"]
-        )
-        sweeps.friction_sweeps(ROBOT, speeds=(0.2,), loads=1)
-        assert tried == [0.5, 0.2, 0.08, 0.03][:fine]
-    monkeypatch.setattr(sweeps, "check_trajectory", lambda *_, **more: ["too strong"])
-    with pytest.raises(InputError, match="too strong"):
-        sweeps.friction_sweeps(ROBOT, speeds=(0.2,), loads=1)
-
-
 def test_sweeps_of_joints_with_limits_of_their_own(monkeypatch):
     monkeypatch.setattr(sweeps, "POSES", 20)
     found = sweeps.friction_sweeps(ROBOT, speeds=(0.1, 0.4), loads=2, reach=0.3, margin=0.1, seed=2)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from excitation_robots import with_follower
-from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import friction_sweeps as sweeps
@@ -20,7 +19,6 @@ from ros2_dynid.excitation import static
 from ros2_dynid.excitation.collision import Shapes, clearance, planes_of
 from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.limits import Caps, bounds_of, check_trajectory, known_parameters, peak_effort
-from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import PlanOptions, plan, validation_plan
 from ros2_dynid.excitation.pose import rest_pose
 from ros2_dynid.model.robot import Limits
@@ -300,27 +298,6 @@ def test_a_validation_has_other_frequencies_and_keeps_what_was_asked_for(few_ste
     assert excess(TIGHT, found.trajectory, 0.05, Caps(velocity=0.9)) < 1e-9
     assert found.trajectory.rate_hz == 20.0
     np.testing.assert_allclose(found.trajectory.start, [0.4, -1.0, 0.6])
-
-
-@pytest.mark.parametrize("T", [60.0, 6.0, 3.0])
-def test_series_begin_as_wide_as_the_limits_of_their_own_joints_allow(monkeypatch, T):
-    seen = []
-
-    def optimise(problem, *_):
-        seen.append(problem)
-        return 0.01 * np.ones(problem.shape).ravel()
-
-    monkeypatch.setattr(planning, "optimise_series", optimise)
-    start = np.array([0.2, -0.9, 0.9])
-    base = base_parameters(TIGHT, groups=["inertial"])
-    bounds = bounds_of(TIGHT, 0.1)
-    wish = PlanOptions(duration_s=T, harmonics=4, groups=["inertial"])
-    planning._fourier_curve(TIGHT, wish, base, Penalty(TIGHT, bounds), start, TimeBudget(8.0))
-    w = 2 * np.pi / T * 2.5
-    room = np.minimum(bounds.upper[INDEX] - start, start - bounds.lower[INDEX])
-    wanted = np.min([room, 0.9 * VELOCITY / w, 0.9 * ACCELERATION / w**2], axis=0)
-    np.testing.assert_allclose(seen[0].scale, wanted)
-    np.testing.assert_array_equal(seen[0].middle, start)
 
 
 def test_held_poses_are_those_that_the_motors_can_hold(monkeypatch):

@@ -24,7 +24,6 @@ from ros2_dynid.excitation.limits import Caps, bounds_of, peak_effort
 from ros2_dynid.excitation.penalty import Penalty
 from ros2_dynid.excitation.plan import PlanOptions
 from ros2_dynid.excitation.quintic import through_points
-from ros2_dynid.excitation.sensitivity import regressor_with_gradient
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, save_trajectory
 from ros2_dynid.model.parameters import standard_vector
 
@@ -268,37 +267,6 @@ def test_poses_of_sweeps_from_little_to_much_gravity(loads):
     np.testing.assert_array_equal(bare[0], MIDDLE)
 
 
-@pytest.mark.parametrize(
-    ("loads", "felt", "count"),
-    [
-        ((10.0, 9.1, 9.5), 10.0, 1),
-        ((10.0, 8.9, 9.5), 10.0, 3),
-        ((10.0, 8.5, 10.0), 10.0, 2),  # nothing between the least and the largest
-        ((1.5e-9, 0.0, 1e-9), 1.0, 3),
-        ((0.9e-9, 0.0, 0.5e-9), 1.0, 1),  # rounding, beside what others feel
-    ],
-)
-def test_loads_that_differ_by_little_are_the_same(monkeypatch, loads, felt, count):
-    pool = [MIDDLE + np.array([0.01 * k, 0.0, 0.0]) for k in range(3)]
-
-    def torque(robot, chi, way):
-        k = int(np.argmin([abs(way[0, 0] - pose[0]) for pose in pool]))
-        return np.tile([felt, -loads[k], 0.0], (len(way), 1))
-
-    monkeypatch.setattr(sweeps, "gravity_torque", torque)
-    monkeypatch.setattr(sweeps, "fault_of", lambda *_: "")
-    found = sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 1, 3, 0.3)
-    assert len(found) == count
-    wanted = [0] if count == 1 else list(np.argsort(loads))
-    if count != 2:
-        np.testing.assert_array_equal([pose for pose, _, _ in found], [pool[k] for k in wanted])
-    monkeypatch.setattr(sweeps, "fault_of", lambda robot, bounds, shapes, chi, pose: "" if pose[0] < 0.505 else "no")
-    assert len(sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 1, 3, 0.3)) == 1
-    monkeypatch.setattr(sweeps, "fault_of", lambda *_: "no")
-    with pytest.raises(InputError, match=f"joint '{NAMES[1]}' cannot sweep at any safe pose"):
-        sweeps._poses(ROBOT, BOUNDS, None, CHI, pool, 1, 3, 0.3)
-
-
 # --- what a plan is asked for
 
 
@@ -323,21 +291,6 @@ def test_loads_that_differ_by_little_are_the_same(monkeypatch, loads, felt, coun
 def test_wishes_that_no_plan_can_meet(wish, words):
     with pytest.raises(InputError, match=words):
         planning._check(PlanOptions(**wish), ROBOT)
-
-
-def test_wishes_at_the_edge():
-    for wish in ({"harmonics": 3}, {"harmonics": 40}, {"periods": 1000}, {"weights": (1.0, 2.0, 3.0)}):
-        planning._check(PlanOptions(**wish), ROBOT)
-    assert planning.criterion_of(PlanOptions(criterion="logdet", groups=("inertial",))) == "logdet"
-    assert planning.criterion_of(PlanOptions(groups=("inertial",))) == "cond"
-    assert planning.criterion_of(PlanOptions(groups=("inertial", "friction"))) == "normalised"
-    assert planning.criterion_of(PlanOptions()) == "normalised"
-    clock = SimpleNamespace(budget_s=0.01)
-    assert planning._starts(clock, "points") == planning._starts(clock, "fourier") == 2
-    clock.budget_s = 1e6
-    assert planning._starts(clock, "points") == 16
-    clock.budget_s = 5.5 * planning.START_S["fourier"]
-    assert planning._starts(clock, "fourier") == 5
 
 
 def curve_of(a, b, u=2.0):
@@ -445,56 +398,11 @@ def test_limits_of_a_request_beside_the_robots():
 # --- the cost of a series
 
 
-class Posed(Penalty):
-    """A penalty whose collisions are a bowl over the positions."""
-
-    def poses(self, q):
-        return float(np.sum((q - 0.3) ** 2)), 2.0 * (q - 0.3)
-
-
 def problem_of(chi=None, penalty=Penalty, fixed=False, bounds=BOUNDS):
     base = base_parameters(ROBOT)
     model = TorqueModel(ROBOT, tuple(base.columns(ROBOT)), np.array([1.0, 2.0, 0.5]), "cond")
     scale = np.array([0.6, 0.4, 0.3])
     return FourierProblem(model, penalty(ROBOT, bounds, tight=0.9, chi=chi), 5.0, 4, MIDDLE, scale, fixed)
-
-
-@pytest.mark.parametrize("fixed", [True, False])
-@pytest.mark.parametrize("chi", [None, 3.0 * CHI])
-def test_the_cost_is_the_criterion_and_all_that_is_beyond_limits(fixed, chi):
-    weak = replace(BOUNDS, effort=np.array([20.0, 30.0, 8.0]))
-    problem = problem_of(chi, Posed, fixed, weak)
-    rng = np.random.default_rng(0)
-    y = 2.0 * rng.normal(size=problem.shape).ravel()
-    value, gradient = problem.cost(y, 8.0, 0.7)
-    D = rng.normal(size=y.shape)
-    h = 1e-6
-    slope = (problem.cost(y + h * D, 8.0, 0.7)[0] - problem.cost(y - h * D, 8.0, 0.7)[0]) / (2 * h)
-    assert gradient @ D == pytest.approx(slope, rel=1e-4)
-    series = problem.series(y)
-    bare, _ = problem.cost(y, 8.0, 0.0)
-    fine_N = len(problem._fine[0])
-    t = 5.0 * np.arange(fine_N) / fine_N
-    q, dq, ddq = series.evaluate(t)
-    beyond = sum(
-        np.sum(np.maximum(np.abs(x - m) / (0.9 * size) - 1.0, 0.0) ** 2)
-        for x, m, size in (
-            (q, MIDDLE, 0.5 * (BOUNDS.upper - BOUNDS.lower)),
-            (dq, 0.0, BOUNDS.velocity),
-            (ddq, 0.0, BOUNDS.acceleration),
-        )
-    )
-    near = np.sum((q[::2] - 0.3) ** 2)
-    coarse = 5.0 * np.arange(len(problem._coarse[0])) / len(problem._coarse[0])
-    torque = 0.0
-    if chi is not None:
-        tau, _ = regressor_with_gradient(ROBOT, *series.evaluate(coarse), 0.02 * BOUNDS.velocity)
-        tau = tau @ chi
-        exact = problem.penalty.torques(tau)[0]
-        torque = exact
-        assert torque > 0.0
-    left = (value - bare) / 0.7 - beyond - near
-    assert left == pytest.approx(torque, rel=0.05, abs=1e-9)
 
 
 def test_a_penalty_counts_each_limit_of_each_joint():

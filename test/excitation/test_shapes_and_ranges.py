@@ -19,17 +19,15 @@ from ros2_dynid.excitation.point_trajectory import (
     MIN_SEGMENT_S,
     TIME_WEIGHT,
     SegmentProblem,
-    _basis,
     _first,
     _interpolated,
-    _segments_ok,
     interpolate_points,
 )
 from ros2_dynid.excitation.points import EnergyModel, Substitution
 from ros2_dynid.excitation.quintic import shortest_times, through_points
 from ros2_dynid.excitation.shapes import Solid
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
+from ros2_dynid.model.robot import Joint, Limits, Robot
 
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 3]], dtype=float)
 FACES = np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
@@ -253,32 +251,6 @@ def chain(*limits, sigma=0, passive=()):
 
 
 @pytest.mark.parametrize(
-    ("limits", "lower", "upper"),
-    [
-        (Limits(-1.0, 2.0), -1.0, 2.0),
-        (Limits(), -np.pi, np.pi),
-        (Limits(-4.0, 5.0), -4.0, 5.0),
-        (Limits(0.5, np.inf), -np.pi, np.pi),
-    ],
-)
-def test_places_of_a_turning_joint_are_those_of_a_whole_turn(limits, lower, upper):
-    values, places = exact._grid(chain(limits), 1)
-    step = 2 * np.pi / 72
-    assert values[0] - step < lower <= values[0] + 1e-12 and values[-1] - 1e-12 <= upper < values[-1] + step
-    np.testing.assert_allclose(np.diff(values), step)
-    np.testing.assert_allclose(np.cos(values), np.cos(step * places), atol=1e-9)
-    assert places.min() >= 0 and places.max() < 72
-
-
-def test_places_of_a_sliding_joint():
-    values, places = exact._grid(chain(Limits(0.1, 0.9), sigma=PRISMATIC), 1)
-    np.testing.assert_allclose(values, np.linspace(0.1, 0.9, 72))
-    assert places.tolist() == list(range(72))
-    wide, _ = exact._grid(chain(Limits(-np.inf, 2e3), sigma=PRISMATIC), 1)
-    assert (wide[0], wide[-1]) == (-1e3, 1e3)
-
-
-@pytest.mark.parametrize(
     ("blocked", "start", "found"),
     [
         ((), None, (-2.0, 3.0)),
@@ -306,14 +278,6 @@ def test_the_longest_free_range_or_the_one_around_the_start(blocked, start, foun
     inside = (values >= told[0] - 1e-9) & (values <= told[1] + 1e-9)
     assert not table[places[inside]].any()
     assert exact._free_range(robot, 1, np.ones(72, dtype=bool), None) is None
-
-
-def test_joints_between_two_links():
-    tree = Robot("t", (Joint("a", 0), Joint("b", 1), Joint("c", 2), Joint("d", 1)))
-    assert exact._between(tree, 3, 0) == [1, 2, 3] and exact._between(tree, 3, 1) == [2, 3]
-    assert exact._between(tree, 3, 4) == [2, 3, 4] and exact._between(tree, 2, 2) == []
-    follows = replace(tree, passive=(Passive(3, {2: 1.0}, 0.0),))
-    assert exact._between(follows, 3, 1) == [] and exact._between(follows, 2, 1) == [2]
 
 
 def test_ranges_are_narrowed_where_one_or_two_joints_are_between(monkeypatch):
@@ -409,19 +373,6 @@ def test_states_and_cost_of_points_and_times():
     assert value == pytest.approx(bare + 0.4 * excess + TIME_WEIGHT * u.sum(), rel=1e-9) and excess > 0.0
 
 
-def test_what_ends_contribute_to_the_way_between():
-    s = np.linspace(0.0, 1.0, 5)
-    B = _basis(s)
-    rng = np.random.default_rng(0)
-    q, dq = rng.normal(size=(2, 2, 1))
-    u = 1.7
-    curve = through_points(np.array([0.0, u]), q, dq)
-    found = curve.evaluate(s * u)
-    ends = np.array([q[0, 0], q[1, 0], u * dq[0, 0], u * dq[1, 0]])
-    for k in range(3):
-        np.testing.assert_allclose(ends @ B[k] / u**k, found[k][:, 0], atol=1e-9)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_points_are_joined_within_all_limits_as_fast_as_they_allow(seed):
     problem = joined()
@@ -446,30 +397,6 @@ def test_points_are_joined_within_all_limits_as_fast_as_they_allow(seed):
     again, q2, _, _ = interpolate_points(problem, q, 0.0 * dq)
     assert again is not None
     np.testing.assert_allclose(q2, q, atol=1e-6)
-
-
-class Unable(Penalty):
-    """Torques and distances are fine in the first segment only."""
-
-    def able(self, q, dq, ddq):
-        assert self.tight == 0.995 and q.shape[1:] == (60, 3)
-        return np.arange(len(q)) == 0
-
-
-@pytest.mark.parametrize("field", ["chi", "shapes"])
-def test_torques_and_distances_of_segments_are_looked_at_where_they_are_known(field):
-    problem = joined()
-    Q, D, u = problem.states(_first(problem, np.random.default_rng(0)))
-    which = np.arange(3)
-    inside, able = _segments_ok(problem, Q, D, u, which)
-    assert able.all()
-    known = replace(problem, penalty=Unable(ARM, BOUNDS, **{field: np.zeros(42)}))
-    again, told = _segments_ok(known, Q, D, u, which)
-    assert told.tolist() == [True, False, False] and again.tolist() == inside.tolist()
-    slow, _ = _segments_ok(problem, Q, 0.0 * D, np.full(len(u), 60.0), which)
-    fast, _ = _segments_ok(problem, Q, 0.0 * D, np.full(len(u), 1e-3), which)
-    never, _ = _segments_ok(problem, Q, D, np.full(len(u), np.inf), which)
-    assert slow.all() and not fast.any() and not never.any()
 
 
 # --- descent
@@ -553,7 +480,7 @@ def test_a_mesh_without_triangles_is_missing_and_each_link_is_named_once(tmp_pat
     file.write_text(f'<robot name="r">{links}{joints}</robot>')
     solids, missing = shapes.urdf_solids(load_robot(file), file)
     assert solids == [] and missing == tuple(f"l{k}" for k in range(8))
-    assert "for l0, l1, l2, l3, l4, l5:" in shapes.urdf_capsules(load_robot(file), file)[1][0]
+    assert "for l0, l1, l2, l3, l4, l5:" in shapes.missing_note(shapes.urdf_solids(load_robot(file), file)[1])[0]
 
 
 def test_the_capsule_lies_along_the_axis_that_makes_it_smallest():

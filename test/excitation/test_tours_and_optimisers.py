@@ -7,13 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import scipy.optimize
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import friction_sweeps as sweeps
-from ros2_dynid.excitation import plan_figures, points, static
+from ros2_dynid.excitation import plan_figures, static
 from ros2_dynid.excitation.descent import TimeBudget, descend
-from ros2_dynid.excitation.limits import Caps, bounds_of
+from ros2_dynid.excitation.limits import bounds_of
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.load import load_robot
@@ -73,14 +72,6 @@ def test_a_tour_ends_where_no_way_leads_on_and_the_way_back_is_clear(monkeypatch
     assert len(held) == 1, "nowhere to go from there"
 
 
-def test_a_tour_keeps_speed_margin_and_caps(monkeypatch):
-    found, held = tour(monkeypatch, lambda a, b: True, speed=0.6, margin=0.1, caps=Caps(velocity=0.5))
-    bounds = bounds_of(ROBOT, 0.1, Caps(velocity=0.5))
-    assert np.all(held >= bounds.lower) and np.all(held <= bounds.upper)
-    top = np.abs(found.curve.extrema()[1]).max(axis=0)
-    assert np.max(top / bounds.velocity) == pytest.approx(0.6, rel=1e-6)
-
-
 def test_sweeps_begin_at_poses_that_are_safe_and_reached(monkeypatch):
     seen = {}
 
@@ -112,69 +103,6 @@ def test_usual_sweeps_and_ramps():
 
 
 # --- optimisers
-
-
-class Bowl:
-    """A model whose cost is the distance to 0.3, and infinite on one side."""
-
-    def cost(self, q, dq, measure="svd"):
-        assert measure == "qr"
-        return np.inf if q[0, 0] < -0.9 else float(np.sum((q - 0.3) ** 2) + np.sum(dq**2))
-
-
-@pytest.mark.parametrize(
-    ("optimiser", "method", "options"),
-    [("nelder-mead", "Nelder-Mead", {"maxiter": 10**6, "adaptive": True}), ("quasi-newton", "BFGS", {"maxiter": 10**6}),
-     ("powell", "Powell", {"maxiter": 10**6})],
-)  # fmt: skip
-def test_the_seeds_optimisers_are_scipys(monkeypatch, optimiser, method, options):
-    s = points.Substitution(-np.ones(1), np.ones(1), np.ones(1), np.ones(1, dtype=bool), np.zeros((2, 1)))
-    told = []
-    clock = TimeBudget(1e9, lambda text, share: told.append(text))
-    handed = []
-
-    def minimize(cost, x, **given):
-        handed.append((x, given))
-        for q, dq in ((0.0, 0.5), (0.2, 0.0), (0.9, 0.9)):
-            z = s.variables(np.full((2, 1), q), np.full((2, 1), dq))
-            assert cost(z) == pytest.approx(2 * ((q - 0.3) ** 2 + dq**2))
-        assert cost(s.variables(np.full((2, 1), -1.0), np.zeros((2, 1)))) == 1e30
-
-    monkeypatch.setattr(scipy.optimize, "minimize", minimize)
-    q, dq = points.optimise_points(Bowl(), s, np.random.default_rng(3), clock, optimiser=optimiser, measure="qr")
-    np.testing.assert_allclose((q, dq), (np.full((2, 1), 0.2), np.zeros((2, 1))), atol=1e-12)
-    ((x, given),) = handed
-    np.testing.assert_array_equal(x, np.random.default_rng(3).standard_normal(4))
-    assert given == {"method": method, "options": options} and len(told) == 2
-    over = TimeBudget(1.0, start=clock.start - 10.0)
-    q, _ = points.optimise_points(Bowl(), s, np.random.default_rng(3), over, optimiser=optimiser, measure="qr")
-    np.testing.assert_allclose(q, s.points(x)[0], err_msg="no time: the start")
-
-
-def test_a_descent_is_lbfgs_with_exact_gradients(monkeypatch):
-    handed = []
-
-    def minimize(cost, x, **given):
-        handed.append((x, given))
-        assert cost(np.array([2.0])) == (5.0, [4.0])
-        value, gradient = cost(np.array([9.0]))
-        assert value == 1e30 and not gradient.any()
-        value, gradient = cost(np.array([8.0]))
-        assert value == 1e30 and not gradient.any()
-        assert cost(np.array([1.0]))[0] == 2.0
-        assert cost(np.array([3.0]))[0] == 10.0
-
-    def cost(x):
-        if x[0] == 9.0:
-            return np.inf, 2 * x
-        return float(x[0] ** 2 + 1.0), np.array([np.nan]) if x[0] == 8.0 else 2 * x
-
-    monkeypatch.setattr(scipy.optimize, "minimize", minimize)
-    found = descend(cost, np.array([5.0]), TimeBudget(1e9), 33)
-    assert found.tolist() == [1.0]
-    ((x, given),) = handed
-    assert x.tolist() == [5.0] and given["jac"] is True and given["method"] == "L-BFGS-B"
-    assert given["options"] == {"maxiter": 33, "maxcor": 30, "maxfun": 10**6}
 
 
 @pytest.mark.parametrize(("spent", "until", "over"), [(4.0, 0.5, False), (6.0, 0.5, True), (9.0, 1.0, False)])

@@ -14,7 +14,7 @@ from ros2_dynid.excitation import exact
 from ros2_dynid.excitation import friction_sweeps as sweeps
 from ros2_dynid.excitation import surroundings as around
 from ros2_dynid.excitation.limits import bounds_of
-from ros2_dynid.excitation.shapes import Solid, capsules_of, urdf_capsules, urdf_solids
+from ros2_dynid.excitation.shapes import Solid, capsules_of, urdf_solids
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
 from urdf_oracle import PinUrdf
@@ -62,8 +62,8 @@ def test_shapes_are_where_pinocchio_has_their_links(tmp_path, chain):
     held = dict(chain.get("hold", {}))
     theirs = PinUrdf(text, robot, held)
     solids, missing = urdf_solids(robot, tmp_path / "r.urdf", **chain)
-    capsules, notes = urdf_capsules(robot, tmp_path / "r.urdf", **chain)
-    assert missing == () == notes and len(capsules) == len(solids)
+    capsules = capsules_of(solids)
+    assert missing == () and len(capsules) == len(solids)
     q = np.random.default_rng(0).uniform(-0.9, 0.9, (5, len(robot.active)))
     base = chain.get("base_link")
     for pose, T in zip(q, frames(robot, q), strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import subprocess
 import threading
 import urllib.error
@@ -20,12 +19,11 @@ from ros2_dynid.excitation.collision import Nearest, Shapes
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
-from ros2_dynid.preview import chromium, meshes, serve_page
+from ros2_dynid.preview import chromium, serve_page
 from ros2_dynid.preview.bodies import Body, _limit_triangles, _stick, sticks, urdf_bodies
-from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, _collada_part, _merged, decimated, indexed, read_meshes
+from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, indexed, read_meshes
 from ros2_dynid.preview.packing import packed_appearance, packed_motion, packed_scene
 from ros2_dynid.preview.page import as_json, document, part, preview_page
-from ros2_dynid.preview.panel_server import _names
 from ros2_dynid.preview.scene import Tip, appearance, moment_of_least, motion_data, sampled_path, scene
 from ros2_dynid.usecases.robot_source import RobotSource
 from urdf_text import joint, link, urdf
@@ -201,26 +199,6 @@ def random_mesh(count=300, seed=0):
     return rng.uniform(-1.0, 2.0, (count, 3)) * [1.0, 0.5, 0.2] - 4.0, rng.integers(0, count, (2 * count, 3))
 
 
-@pytest.mark.parametrize("cell", [0.05, 0.3])
-def test_vertices_in_a_cell_become_their_middle(cell):
-    vertices, triangles = random_mesh()
-    found = _merged(vertices, triangles, cell)
-    low = vertices.min(axis=0)
-    cells = {}
-    places = [tuple(int(np.floor(x + 0.5)) for x in (v - low) / cell) for v in vertices]
-    for place, v in zip(places, vertices, strict=True):
-        cells.setdefault(place, []).append(v)
-    middle = {place: tuple(np.round(np.mean(group, axis=0), 9)) for place, group in cells.items()}
-    wanted = set()
-    for corners in triangles:
-        three = frozenset(middle[places[k]] for k in corners)
-        if len(three) == 3:
-            wanted.add(three)
-    mine = [frozenset(tuple(np.round(found.vertices[k], 9)) for k in corners) for corners in found.triangles]
-    assert len(mine) == len(set(mine)) and set(mine) == wanted
-    assert set(np.unique(found.triangles)) == set(range(len(found.vertices)))
-
-
 def test_meshes_joined_by_rounding_keep_every_triangle_and_their_winding():
     vertices, triangles = random_mesh(50)
     soup = vertices[triangles]
@@ -229,23 +207,6 @@ def test_meshes_joined_by_rounding_keep_every_triangle_and_their_winding():
     np.testing.assert_allclose(found.vertices[found.triangles], vertices[keep], atol=1e-9)
     one = indexed(np.zeros((2, 3, 3)))
     assert one.triangles.shape == (0, 3), "all in one point"
-
-
-@pytest.mark.parametrize("most", [10, 150, 599])
-def test_a_mesh_is_made_coarser_until_it_is_small_enough(most, monkeypatch):
-    vertices, triangles = random_mesh()
-    mesh = Mesh(vertices, triangles, (0.1, 0.2, 0.3, 1.0))
-    cells = []
-    true = meshes._merged
-    monkeypatch.setattr(meshes, "_merged", lambda v, t, cell: cells.append(cell) or true(v, t, cell))
-    found = decimated(mesh, most)
-    extent = np.ptp(vertices, axis=0).max()
-    assert cells[0] == pytest.approx(extent / np.sqrt(most)) and len(cells) <= 6
-    for before, after in itertools.pairwise(cells):
-        left = len(true(vertices, triangles, before).triangles)
-        assert left > most and after == pytest.approx(before / max(0.9 * np.sqrt(most / left), 0.2))
-    assert len(found.triangles) <= most and found.colour == (0.1, 0.2, 0.3, 1.0)
-    assert decimated(mesh, 600) is mesh
 
 
 def test_what_is_affordable_is_shared_from_the_smallest_up(monkeypatch):
@@ -308,24 +269,6 @@ def test_a_collada_file_is_placed_scaled_turned_and_coloured(tmp_path):
     file.write_text(DAE.format(unit=1.0, up="Z_UP", points=text, scene=""))
     with pytest.raises(MeshError):
         read_meshes(file)
-
-
-def test_parts_of_a_collada_file_that_are_no_triangles_are_left_out():
-    class Part:
-        vertex = np.eye(3)
-        vertex_index = np.array([[0, 1, 2]])
-        material = None
-
-    mesh = _collada_part(Part(), 2.0 * np.eye(3))
-    np.testing.assert_allclose(mesh.vertices[mesh.triangles[0]], 2.0 * np.eye(3))
-    assert mesh.colour is None
-    for name, value in (
-        ("vertex", None), ("vertex_index", None), ("vertex_index", np.zeros((0, 3), int)),
-        ("vertex_index", np.array([[0, 1]])), ("vertex_index", np.array([[0, 0, 1]])),
-    ):  # fmt: skip
-        part = Part()
-        setattr(part, name, value)
-        assert _collada_part(part, np.eye(3)) is None, (name, value)
 
 
 @pytest.mark.parametrize(("name", "most"), [("x.obj", 20_000_000), ("x.DAE", 20_000_000), ("x.stl", 20_000_000)])
@@ -445,8 +388,3 @@ def test_a_picture_is_what_chromium_draws_of_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr("ros2_dynid.preview.chromium.shutil.which", lambda name: None)
     with pytest.raises(InputError, match="no Chromium was found"):
         chromium.screenshot("<p>x</p>", target)
-
-
-def test_names_of_a_server():
-    assert _names("robot.lan", 80) == {"robot.lan:80", "localhost:80", "127.0.0.1:80"}
-    assert _names("0.0.0.0", 80) is None and _names("::", 80) is None and _names("", 80) is None

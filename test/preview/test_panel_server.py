@@ -273,38 +273,6 @@ def test_a_stream_without_news_says_each_second_that_it_is_there(panel, monkeypa
     assert headers["Content-Type"] == "text/event-stream" and headers["Cache-Control"] == "no-store"
 
 
-class Spy:
-    """A lock that counts how often it was held."""
-
-    def __init__(self):
-        self.held, self._lock = 0, threading.Lock()
-
-    def __enter__(self):
-        self.held += 1
-        self._lock.acquire()
-
-    def __exit__(self, *_):
-        self._lock.release()
-
-
-def test_whoever_looks_at_the_commander_holds_the_lock_but_a_stop_never_waits():
-    access = PanelAccess("secret")
-    access._lock = spy = Spy()
-    asked = [
-        lambda: access.check("start", "one", "secret"),
-        lambda: access.check("alive", "one", "secret"),
-        lambda: access.check("take_over", "two", "secret"),
-        access.silent,
-        lambda: access.leave("two"),
-    ]
-    for count, ask in enumerate(asked, start=1):
-        ask()
-        assert spy.held == count
-    with spy:
-        access.check("stop", "anybody", "")
-    assert spy.held == len(asked) + 1
-
-
 @pytest.mark.parametrize("ends", ["publish", "close"])
 def test_whoever_waits_for_news_is_woken(panel, ends):
     found = []
@@ -344,12 +312,3 @@ def test_names_of_tabs_are_cut_and_faults_of_an_action_are_its_answer(panel):
     panel.callbacks = replace(panel.callbacks, act=full)
     status, text = post(panel, {"action": "record"}, client="x" * 64)
     assert status == 409 and json.loads(text) == {"ok": False, "line": "the disk is full"}
-
-
-def test_connections_that_broke_are_no_error_and_others_are(panel, capsys):
-    for error, told in ((BrokenPipeError("gone"), False), (ValueError("a fault of ours"), True)):
-        try:
-            raise error
-        except (OSError, ValueError):
-            panel._server.handle_error(None, None)
-        assert (str(error) in capsys.readouterr().err) == told

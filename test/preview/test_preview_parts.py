@@ -17,8 +17,8 @@ from ros2_dynid.excitation.trajectory import Trajectory
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits, Passive, Robot
-from ros2_dynid.preview.bodies import Body, _colour, _limit_triangles, _named_colours, _notes, _Problem, _rgba, sticks
-from ros2_dynid.preview.meshes import GREY, Mesh, MeshError, _is_text, _up, indexed, read_meshes
+from ros2_dynid.preview.bodies import _colour, _named_colours, _rgba, sticks
+from ros2_dynid.preview.meshes import Mesh, indexed
 from ros2_dynid.preview.scene import (
     appearance,
     moment_of_least,
@@ -87,13 +87,6 @@ def test_colours():
     assert _colour(material(""), named) is None and _colour(material('<material name="y"/>'), named) is None
 
 
-def test_notes_name_six_links_of_each_reason():
-    problems = [_Problem(f"l{k}", "lost") for k in (0, 1, 2, 3, 4, 5, 6, 6)] + [_Problem("m", "broken")]
-    lost, broken = _notes(problems)
-    assert "l0, l1, l2, l3, l4, l5 and 1 more: lost" in lost and "m: broken" in broken
-    assert "more" not in _notes(problems[:6])[0]
-
-
 # --- meshes
 
 
@@ -116,38 +109,6 @@ def test_corners_at_the_same_place_are_one_and_what_is_flat_is_left_out():
     assert {tuple(map(tuple, np.sort(mesh.vertices[t], axis=0))) for t in mesh.triangles} == corners
     near = triangles + 1e-8 * np.random.default_rng(0).uniform(-1, 1, triangles.shape)
     assert len(indexed(near).vertices) == 25 and len(indexed(1e-3 * triangles - 7.0).vertices) == 25
-
-
-def test_small_meshes_stay_whole_and_large_ones_share_what_is_left(monkeypatch):
-    monkeypatch.setattr("ros2_dynid.preview.bodies.TRIANGLES", 2000)
-    bodies = [Body("x", 0, np.eye(4), "mesh", (), GREY, indexed(sheet(n))) for n in (10, 40, 30)]
-    found = [
-        len(b.mesh.triangles) for b in _limit_triangles([*bodies, Body("y", 0, np.eye(4), "box", (1.0, 1.0, 1.0))])[:3]
-    ]
-    assert found[0] == 200 and all(200 < n <= 900 for n in found[1:])
-    alone = _limit_triangles(bodies[:1])
-    assert len(alone[0].mesh.triangles) == 200
-    monkeypatch.setattr("ros2_dynid.preview.bodies.TRIANGLES", 100)
-    assert all(len(b.mesh.triangles) <= 200 for b in _limit_triangles(bodies))
-
-
-@pytest.mark.parametrize("axis", ["X_UP", "Y_UP", "Z_UP"])
-def test_what_is_up_in_a_file_is_up_here(axis):
-    R = _up(axis)
-    np.testing.assert_allclose(R @ R.T, np.eye(3))
-    assert np.linalg.det(R) == pytest.approx(1.0)
-    np.testing.assert_allclose(R @ np.eye(3)["XYZ".index(axis[0])], [0.0, 0.0, 1.0])
-
-
-def test_which_stl_is_text(tmp_path, monkeypatch):
-    binary = b"solid" + b"\0" * 75 + (2).to_bytes(4, "little") + b"\0" * 100
-    for data, text in ((binary, False), (binary + b"x", True), (b"solid x", True), (binary[:-50], True)):
-        (tmp_path / "x.stl").write_bytes(data)
-        assert _is_text(tmp_path / "x.stl") == text
-    (tmp_path / "x.stl").write_bytes(binary)
-    monkeypatch.setattr("ros2_dynid.preview.meshes.MAX_BINARY_BYTES", 100)
-    with pytest.raises(MeshError, match="more than"):
-        read_meshes(tmp_path / "x.stl")
 
 
 # --- motions

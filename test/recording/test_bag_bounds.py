@@ -13,12 +13,12 @@ import yaml
 from bagmaker import EPOCH, plain_messages, write_bag
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Robot
-from ros2_dynid.recording.bag import decode, mcap_write
 from ros2_dynid.recording.bag import mcap_records as mcap
+from ros2_dynid.recording.bag import mcap_write
 from ros2_dynid.recording.bag.decode import _READERS, CONTROLLER_STATE, DYNAMIC_STATE, JOINT_STATE, Decoded, Decoder
 from ros2_dynid.recording.bag.definitions import JOINT_STATE_DEFINITION
 from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.folder import Bag, _kind, _numbers, is_bag, open_bag
+from ros2_dynid.recording.bag.folder import Bag, open_bag
 from ros2_dynid.recording.bag.mcap_file import McapFile
 from ros2_dynid.recording.bag.merge import Merger
 from ros2_dynid.recording.bag.sqlite_file import SqliteFile
@@ -339,15 +339,6 @@ def test_warnings_name_the_file_where_there_are_several():
     assert Bag(Path("x"), tuple(files[:1]), ("odd",)).file_warnings() == ["odd", "cut"]
 
 
-def test_names_of_bag_files():
-    names = ["bag_10.mcap", "bag_2.mcap", "bag.mcap", "bag_1.mcap", "Bag_3.mcap"]
-    assert sorted(names, key=_numbers) == ["Bag_3.mcap", "bag.mcap", "bag_1.mcap", "bag_2.mcap", "bag_10.mcap"]
-    assert _numbers("7" * 30 + "a") == [(int("7" * 18), ""), (-1, "a")]
-    kinds = {"a.MCAP": "mcap", "a.b.db3.zstd": "db3", "a.bag.zst": "bag", "a": "a", "mcap.csv": "csv"}
-    assert {name: _kind(Path(name)) for name in kinds} == kinds
-    assert is_bag(Path("x.db3")) and not is_bag(Path("x.csv")) and is_bag(Path("/"))
-
-
 def test_of_a_folder_without_metadata_one_kind_of_file_counts(tmp_path):
     folder = parts(tmp_path / "bag", "b_10", "b_9")
     (folder / "z.db3").write_bytes(b"rubbish")
@@ -455,22 +446,6 @@ def test_a_description_with_its_fields_in_another_order_is_followed():
     assert "description of sensor_msgs/msg/JointState cannot be read" in decoder.reason
 
 
-@pytest.mark.parametrize("more", [0, 1])
-def test_a_description_of_more_than_a_megabyte_is_not_followed(monkeypatch, more):
-    followed, known = [], decode._library_store
-    text = "std_msgs/Header header\nstring[] name\nfloat64[] effort\n#"
-    text += "x" * ((1 << 20) + more - len(text))
-
-    def store(definition, *rest):
-        followed.append(definition)
-        return known("", *rest)
-
-    monkeypatch.setattr(decode, "_library_store", store)
-    payload = joint_state(("a", "b"), 7, [[1.0, 2.0], None, None])
-    (found,) = Decoder(Channel(1, "/j", JOINT_STATE, "cdr", text)).decode(block_of([payload], [1], [0]))
-    assert found.arrays["q"].tolist() == [[1, 2]] and followed == ["" if more else text]
-
-
 def test_a_message_of_another_encapsulation_is_not_taken_for_one_of_the_same_form():
     good = [joint_state(("a", "b"), k, [[k, 2.0], None, None]) for k in range(3)]
     decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
@@ -500,26 +475,6 @@ def test_messages_of_impossible_sizes_are_counted():
     (found,) = decoder.decode(block_of([bytes(4), bytes(most)], [1] * 2, [0] * 2))
     assert found.rows.tolist() == [1] and not found.arrays, "zeros are a message without joints"
     assert decoder.failed == 1 and decoder.reason == "the message is too short"
-
-
-def test_the_first_reason_is_told_and_few_forms_are_kept():
-    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
-    bad = [b"\0\1\0\0" + bytes(3), b"\7\7\0\0" + bytes(30)]
-    assert list(decoder.decode(block_of(bad, [1] * 2, [0] * 2))) == [] and decoder.failed == 2
-    assert decoder.reason == "the message is too short"
-    for k in range(100):
-        (found,) = decoder.decode(block_of([joint_state((f"{k:02d}",), k, [[k], None, None])], [1], [0]))
-        assert found.names == (f"{k:02d}",) and found.arrays["q"].tolist() == [[k]]
-    assert {len(known) for known in decoder._layouts.values()} <= set(range(9)), "memory is bounded"
-    for k in range(1, 300):  # each of a length of its own
-        names = ("x" * 8 * k,)
-        (found,) = decoder.decode(block_of([joint_state(names, k, [[k], None, None])], [1], [0]))
-        assert found.names == names and found.header.tolist() == [k]
-    assert 40 < len(decoder._layouts) <= 257
-    for k in range(1, 300):
-        (found,) = decoder.decode(block_of([joint_state(("x" * 4 * k,), k, [[k], None, None])], [1], [0]))
-        assert found.names == ("x" * 4 * k,) and found.header.tolist() == [k]
-    assert len(decoder._layouts) <= 257
 
 
 @pytest.mark.parametrize("count", [5, 40])

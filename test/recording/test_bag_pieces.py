@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from itertools import pairwise
@@ -12,78 +11,18 @@ import pytest
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Joint, Robot
-from ros2_dynid.recording.bag import mcap_file, mcap_write
 from ros2_dynid.recording.bag import mcap_records as mcap
+from ros2_dynid.recording.bag import mcap_write
 from ros2_dynid.recording.bag.compression import compress_zstd
 from ros2_dynid.recording.bag.decode import JOINT_STATE, Decoded, Decoder, can_decode
 from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.mcap_file import McapFile, _ForwardStream
+from ros2_dynid.recording.bag.mcap_file import McapFile
 from ros2_dynid.recording.bag.merge import EPOCH_LIKE, Merger
 from ros2_dynid.recording.bag.storage import Channel, block_of
 from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.read import load_samples
 
 # --- streams
-
-
-class Grudging(io.BytesIO):
-    """A stream that gives at most seven bytes at a time, and that may not be asked for more than is left."""
-
-    def read1(self, size=-1):
-        return super().read1(min(size, 7))
-
-
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("seed", range(4))
-def test_a_forward_stream_is_read_in_any_steps(known, seed):
-    rng = np.random.default_rng(seed)
-    data = rng.integers(0, 256, 500, np.uint8).tobytes()
-    window, at = _ForwardStream(Grudging(data), len(data) if known else None), 0
-    for _ in range(200):
-        step, kind = int(rng.integers(0, 40)), rng.integers(0, 4)
-        if kind == 0:
-            enough = step <= len(data) - at
-            assert window.skip(step) == enough
-            at = at + step if enough else (at if known else len(data))
-        elif kind == 1 and known:
-            at = int(rng.integers(0, len(data)))
-            window.seek(at)
-        else:
-            part = window.read(step)
-            assert part == data[at : at + step]
-            at += len(part)
-            if kind == 2 and part:
-                back = int(rng.integers(1, len(part) + 1))
-                window.unread(part[-back:])
-                at -= back
-        assert window.position == at
-    window.skip(len(data))
-    assert known or window.read(5) == b""
-
-
-class Watched(io.BytesIO):
-    """A stream that may not be asked for more than it has: a size that a file claims may be a lie."""
-
-    def read1(self, size=-1):
-        assert 0 < size <= len(self.getvalue()) - self.tell()
-        return super().read1(size)
-
-
-def test_a_file_is_never_asked_for_more_than_it_has():
-    window = _ForwardStream(Watched(bytes(range(100))), 100)
-    assert window.read(90) == bytes(range(90)) and window.read(1 << 60) == bytes(range(90, 100))
-    assert window.read(5) == b"" and not window.skip(1) and window.position == 100
-
-
-class Failing(io.BytesIO):
-    def read1(self, size=-1):
-        if self.tell() >= 20:
-            raise EOFError
-        return super().read1(min(size, 10))
-
-
-def test_a_stream_that_breaks_gives_what_came_before():
-    assert _ForwardStream(Failing(bytes(range(100))), None).read(50) == bytes(range(20))
 
 
 # --- MCAP files cut or damaged anywhere
@@ -157,22 +96,6 @@ def test_a_file_cut_at_any_byte_gives_its_whole_chunks(tmp_path):
     cut.write_bytes(data[1:])
     with pytest.raises(InputError, match="not an MCAP file"):
         McapFile(cut)
-
-
-def test_one_topic_of_a_file_and_its_chunks(tmp_path):
-    file, data, _ = small_bag(tmp_path / "bag")
-    assert stamps(file, "/other")[0] == [2001, 2003, 3000]
-    assert stamps(file, "/joint_states")[0] == list(range(1000, 1012))
-    read = McapFile(file)
-    assert read._chunk_is_unwanted(read._chunks[0], np.array([2])) and not read._chunk_is_unwanted(
-        read._chunks[1], np.array([2])
-    )
-    assert not read._chunk_is_unwanted(read._chunks[0], None) and not read._chunk_is_unwanted(5, np.array([2]))
-    packed = tmp_path / "bag.mcap.zstd"
-    packed.write_bytes(compress_zstd(data))
-    found, again = stamps(packed)
-    assert found == stamps(file)[0] and not again.warnings
-    assert {c.topic: c.count for c in again.channels} == {"/joint_states": 12, "/other": 3}
 
 
 def test_damage_costs_one_chunk_and_is_told(tmp_path):
@@ -265,17 +188,6 @@ def test_a_summary_whose_tables_do_not_fit_is_not_believed(tmp_path, kind, offse
     found, read = stamps(file)
     assert found == whole and not read._chunks and not read.warnings
     assert {c.topic: c.count for c in read.channels} == {"/joint_states": 12, "/other": 3}
-
-
-@pytest.mark.parametrize(("less", "believed"), [(0, True), (1, False)])
-def test_how_large_a_summary_may_be(tmp_path, monkeypatch, less, believed):
-    assert mcap_file.MAX_SUMMARY == 128 << 20
-    file, data, frames = small_bag(tmp_path / "bag")
-    footer = frames[-1][1]
-    start = struct.unpack_from("<Q", data, footer + 9)[0]
-    monkeypatch.setattr(mcap_file, "MAX_SUMMARY", footer - start - less)
-    found, read = stamps(file)
-    assert len(found) == 15 and bool(read._chunks) == believed
 
 
 def test_an_index_that_leads_beyond_the_file_is_not_followed(tmp_path):
@@ -376,24 +288,6 @@ def test_which_stamps_count():
     assert merger.window(final=True).stamp.tolist() == [0, 1, 2] and merger.unstamped == 0
 
 
-def test_what_waits_is_counted_and_what_a_later_window_needs_stays():
-    merger = Merger(("x", "y"))
-    assert merger.waiting == 0
-    feed(merger, "/a", [1, 2, 3, 4, 5], ("x",), q=np.arange(5.0)[:, None])
-    feed(merger, "/b", [0, 2], ("y",), q=np.array([[0.0], [2.0]]))
-    assert merger.waiting == 5
-    first = merger.window()
-    assert first.stamp.tolist() == [1, 2] and first.arrays["q"].tolist() == [[0.0, 1.0], [1.0, 2.0]]
-    assert merger.waiting == 3, "those after the last of the other, which itself stays for the interpolation"
-    tracks = {track.topic: track.rows for tracks in merger._tracks.values() for track in tracks}
-    assert tracks == {"/a": 3, "/b": 1}
-    feed(merger, "/b", [6], ("y",), q=np.array([[6.0]]))
-    assert merger.waiting == 3
-    second = merger.window()
-    assert second.stamp.tolist() == [3, 4, 5] and second.arrays["q"][:, 1].tolist() == [3.0, 4.0, 5.0]
-    assert merger.window(final=True) is None
-
-
 def test_joints_that_never_come_together():
     merger = Merger(("x", "y"))
     feed(merger, "/a", [1, 2, 3], ("x",), q=np.ones((3, 1)))
@@ -434,15 +328,6 @@ def test_messages_packed_one_by_one_and_those_that_are_damaged():
     tau = np.concatenate([d.arrays["tau"] for d in found])[order]
     np.testing.assert_array_equal(tau, [[2 * k, 3 * k] for k in (0, 1, 2, 4, 5, 6, 7)])
     assert all("dq" not in d.arrays and d.names == ("a", "b") for d in found)
-
-
-def test_what_the_messages_of_a_block_unpack_into_is_bounded():
-    """Each of 15 MiB may be, but not five of them at once: 64 MiB are all that a block may grow into."""
-    packed = [compress_zstd(bytes(15 << 20))] * 5
-    decoder = Decoder(Channel(1, "/j", JOINT_STATE, "cdr"))
-    block, rows = decoder._unpacked(block_of(packed, [1] * 5, list(range(5))))
-    assert rows.tolist() == [0, 1, 2, 3] and decoder.failed == 1
-    assert set(block.length[rows].tolist()) == {15 << 20}
 
 
 def test_which_channels_can_be_read():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import re
@@ -23,7 +22,7 @@ from bagmaker import EPOCH, ROS2, joint_state
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag import encode
 from ros2_dynid.recording.bag.definitions import describe
-from ros2_dynid.recording.bag.writer import BagWriter, WriteError, _why
+from ros2_dynid.recording.bag.writer import BagWriter, WriteError
 from ros2_dynid.recording.read import load_samples
 
 NAMES = ("shoulder", "elbow.left", "größe")
@@ -225,44 +224,9 @@ def test_a_disk_without_room_still_gets_a_complete_bag(tmp_path):
         subprocess.run(["umount", disk], check=True)
 
 
-def test_half_of_a_chunk_is_taken_back_when_the_disk_is_full(tmp_path, monkeypatch):
-    """What is written in part is cut off, so that the file can be ended properly."""
-    writer = BagWriter(tmp_path / "bag")
-    channel = writer.add_topic("/joint_states")
-    writer.write_joint_states(channel, NAMES, EPOCH + np.arange(100) * 10**6, some_arrays(100, 0))
-    writer.flush()
-    file = next((tmp_path / "bag").glob("*.mcap"))
-    position, sizes, write = writer._position, [], os.write
-
-    def full(fd, data):
-        if fd != writer._fd:
-            return write(fd, data)
-        if len(sizes) == 0:
-            sizes.append(file.stat().st_size)
-            return write(fd, data[: len(data) // 2])
-        raise OSError(errno.ENOSPC, "no space")
-
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="no space"):
-        writer._append(bytes(range(256)) * 64)
-    monkeypatch.undo()
-    assert writer._position == position == file.stat().st_size == os.lseek(writer._fd, 0, os.SEEK_CUR)
-    writer.write_joint_states(channel, NAMES, EPOCH + np.arange(100, 200) * 10**6, some_arrays(100, 1))
-    writer.close()
-    assert len(messages_of(tmp_path / "bag")) == 200 and load_samples(tmp_path / "bag").notes == ()
-
-
 def test_times_that_a_stamp_cannot_hold_are_refused():
     with pytest.raises(InputError, match="1901 to 2038"):
         encode.joint_states(("a",), np.array([2**62]), [np.zeros((1, 1)), None, None])
-
-
-def test_what_a_disk_says_is_told_in_words():
-    assert (
-        _why(OSError(errno.ENOSPC, "No space left on device")) == _why(OSError(errno.EDQUOT, "x")) == "the disk is full"
-    )
-    assert _why(OSError(errno.EIO, "Input/output error")) == "Input/output error"
-    assert _why(OSError("it is gone")) == "it is gone"
 
 
 def test_a_bag_is_on_the_disk_before_it_is_called_complete(tmp_path, monkeypatch):

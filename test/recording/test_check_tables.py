@@ -8,7 +8,6 @@ import pytest
 from ros2_dynid.model.robot import PRISMATIC, Joint, Limits
 from ros2_dynid.recording.checks.signal_checks import (
     Signal,
-    _is_clipped,
     check_coverage,
     check_quantised,
     check_saturated,
@@ -124,16 +123,6 @@ def test_values_at_their_limit(clip, limit, found, sign):
     if found and found[0] == "effort_unit":
         assert check_saturated(signal(values, "velocity"), limit) == [], "only efforts have units of all kinds"
     assert check_saturated(signal(np.zeros(50)), 5.0) == [] and check_saturated(signal([np.nan] * 5), 5.0) == []
-
-
-@pytest.mark.parametrize(("upper", "lower", "below", "limit", "flat"), [
-    (61, 10, 0, 10.0, True), (61, 10, 5000, 10.0, True), (24, 10, 0, 10.0, False), (24, 10, 5000, 10.0, False),
-    (61, 10, 0, 10.15, True), (61, 10, 0, 9.85, True), (61, 10, 0, 10.3, False), (61, 10, 0, 9.7, False),
-])  # fmt: skip
-def test_what_is_clipped_is_flat_at_its_limit(upper, lower, below, limit, flat):
-    """Values at the top, in the next per cent below it, and far below, which say nothing."""
-    x = np.concatenate((np.full(upper, 9.95), [10.0], np.full(lower, 9.85), np.full(below, 5.0)))
-    assert _is_clipped(x, limit) == flat
 
 
 @pytest.mark.parametrize(("low", "high", "limits", "found"), [

@@ -10,7 +10,7 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.checks.timing import check_timing
-from ros2_dynid.recording.in_order import ClockSetBackError, _Sorter, in_order
+from ros2_dynid.recording.in_order import ClockSetBackError, in_order
 from ros2_dynid.recording.samples import Samples, cut, longest_stretch, ordered
 from ros2_dynid.recording.streamed import streamed
 
@@ -69,22 +69,6 @@ def test_a_clock_that_was_set_back_needs_another_reading():
         list(in_order(reader(samples.with_arrays(t, samples.arrays()), 100), [], size=500))
 
 
-def test_samples_are_given_when_no_later_one_can_precede_them():
-    """That is a second after them, as the newest time says, whichever came last."""
-    arranged = _Sorter(None, None)
-
-    def take(*t):
-        return arranged.take(Samples(np.array(t), ("a",), np.array(t)[:, None])).t.tolist()
-
-    assert take(0.0, 0.5, 1.0) == []
-    assert take(1.25, 2.5, 2.0) == [0.0, 0.5, 1.0, 1.25]
-    assert take(2.25) == [], "late, but not the newest"
-    assert take(3.25) == [2.0]
-    assert take(3.125, 4.5) == [2.25, 2.5, 3.125, 3.25]
-    assert arranged.rest().t.tolist() == [4.5]
-    assert [note.text for note in arranged.notes()] == ["2 late samples were sorted in"]
-
-
 def test_a_step_back_of_a_whole_second_is_still_late():
     for back, late in ((1.0, True), (1.25, False)):
         t = np.array([0.0, 2.0, 2.0 - back, 3.0])
@@ -99,22 +83,6 @@ def test_a_step_back_of_a_whole_second_is_still_late():
         else:
             with pytest.raises(ClockSetBackError):
                 list(in_order(reader(samples, 4), [], size=9))
-
-
-def test_what_comes_after_its_time_was_given():
-    """Small steps back that add up to more than a second cannot be sorted in; a stamp that was given is a repeat."""
-    for late, repeated in (((9.3, 8.5), True), ((9.3, 8.4), False)):
-        arranged = _Sorter(None, None)
-        t = np.arange(21) / 2
-        assert arranged.take(Samples(t, ("a",), t[:, None])).t[-1] == 8.5
-        piece = Samples(np.array(late), ("a",), np.ones((2, 1)))
-        if not repeated:
-            with pytest.raises(ClockSetBackError):
-                arranged.take(piece)
-            continue
-        arranged.take(piece)
-        assert arranged.rest().t.tolist() == [9.0, 9.3, 9.5, 10.0]
-        assert "1 samples that repeat a stamp were dropped" in [note.text for note in arranged.notes()]
 
 
 @pytest.mark.parametrize("size", [1, 4, 40])

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from unittest.mock import Mock
-
 import numpy as np
 import pytest
 from rosbags.typesys import Stores, get_typestore
 
 from ros2_dynid.confined import Folder
 from ros2_dynid.errors import InputError
-from ros2_dynid.recording import live_points
 from ros2_dynid.recording.bag.message_layout import parse
-from ros2_dynid.recording.bag.writer import BagWriter, WriteError
 from ros2_dynid.recording.live import LiveStates, LiveStatistics, StampClock, stamp_ns
 from ros2_dynid.recording.live_points import LivePoints
 from ros2_dynid.recording.read import load_samples
@@ -286,88 +281,12 @@ def test_points_of_one_length_and_other_names():
         assert np.array_equal(np.array(found), row[:, order])
 
 
-def test_points_of_a_form_that_is_known_are_not_read_field_by_field(monkeypatch):
-    """At 1 kHz: whatever the numbers and the stamp, the names and sizes are the same every time."""
-    parsed, points, read = [], LivePoints(("a", "b")), live_points._parse_layout
-    monkeypatch.setattr(live_points, "_parse_layout", lambda *args: parsed.append(1) or read(*args))
-    for k in range(20):
-        row = np.arange(6.0).reshape(3, 2) + k
-        found = points.read(trajectory(("b", "a"), [row], stamp=k))
-        assert np.array_equal(np.array(found), row[:, ::-1])
-    assert len(parsed) == 1
-
-
 def test_points_of_no_joints_are_none():
     assert LivePoints(()).read(trajectory((), [((), (), ())])) is None
     big = trajectory(("a",), [([1.0], [2.0], [3.0])])
     assert LivePoints(("a",)).read(b"\0\0" + big[2:]) is None, "big-endian is for others to read"
     for row in (([1.0], [2.0], []), ([1.0], [], [3.0]), ([], [2.0], [3.0])):
         assert LivePoints(("a",)).read(trajectory(("a",), [row])) is None
-
-
-def test_whatever_reads_or_writes_the_session_holds_its_lock(tmp_path, monkeypatch):
-    """`take` comes from one thread, the rest from any: without the lock a bag is written to and closed at once."""
-    session, seen = Session("/joint_states", 50), []
-
-    def watched(method):
-        def call(*args, **options):
-            seen.append((method.__name__, session._lock.locked()))
-            return method(*args, **options)
-
-        return call
-
-    class Watched(deque):
-        def __iter__(self):
-            seen.append(("buffer", session._lock.locked()))
-            return super().__iter__()
-
-    session._buffer = Watched(maxlen=50)
-    for name in ("write", "poll", "flush"):
-        monkeypatch.setattr(BagWriter, name, watched(getattr(BagWriter, name)))
-    session.take(message(("a",), [0.1]), 1)
-    session.begin(tmp_path / "bag", 0)
-    session.take(message(("a",), [0.2], stamp=2 * 10**9), 2)
-    session.poll()
-    session.end()
-    assert {name for name, _ in seen} >= {"buffer", "write", "poll", "flush"}
-    assert all(locked for _, locked in seen), seen
-    seen.clear()
-    session.save(tmp_path / "saved")
-    assert ("buffer", True) in seen and ("buffer", False) not in seen
-
-
-def test_nothing_of_a_session_changes_outside_its_lock(tmp_path, monkeypatch):
-    """A message that comes while a bag begins is in it once: it is neither forgotten nor taken twice."""
-    session, used = Session("/joint_states", 50), []
-
-    def state():
-        return session.buffered, session.path, len(session._stamps), id(session.statistics), session.failure
-
-    class Watched:
-        def __init__(self):
-            self.held, self.left = False, state()
-
-        def __enter__(self):
-            assert not self.held and state() == self.left
-            self.held = True
-            used.append(1)
-
-        def __exit__(self, *_):
-            self.held, self.left = False, state()
-
-    session._lock = lock = Watched()
-    session.take(message(("a",), [0.1]), 1)
-    session.begin(tmp_path / "bag", 0)
-    session.take(message(("a",), [0.2], stamp=2 * 10**9), 2)
-    session.poll()
-    assert session.end().samples == 2 and session.save(tmp_path / "saved") == 2
-    session.begin(tmp_path / "full", 3)
-    writer, full = session._writer, WriteError(session.path, "the disk is full", 0)
-    monkeypatch.setattr(writer, "write", Mock(side_effect=full))
-    session.take(message(("a",), [0.3]), 3)
-    assert session.failure is full and session.poll() is full and session.poll() is None
-    assert state() == lock.left and len(used) == 10
-    writer.close()
 
 
 def test_a_message_too_short_for_a_stamp_ends_no_recording(tmp_path):

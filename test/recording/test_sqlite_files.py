@@ -82,24 +82,6 @@ def test_a_packed_file_is_unpacked_within_a_bound(tmp_path):
         SqliteFile(bomb)
 
 
-def test_what_a_header_announces(tmp_path):
-    file = database(tmp_path / "a.db3", [(1, k, bytes(1000)) for k in range(30)])
-    whole = (tmp_path / "a.db3").read_bytes()
-    assert file._announced() == (4096, len(whole)) and not file._truncated
-    for page, expected in ((b"\x10\x00", 4096), (b"\x00\x01", 65536), (b"\x02\x00", 512), (b"\x00\x00", 1)):
-        (tmp_path / "a.db3").write_bytes(whole[:16] + page + whole[18:28] + (7).to_bytes(4, "big") + whole[32:])
-        assert file._announced() == (expected, 7 * expected)
-    for head in (whole[:99], b"X" + whole[1:], whole[:24] + b"\xff" + whole[25:]):
-        (tmp_path / "a.db3").write_bytes(head)
-        assert file._announced() == (1, 0)
-    (tmp_path / "a.db3").write_bytes(whole[: len(whole) - 4096 - 100])
-    cut = SqliteFile(tmp_path / "a.db3")
-    share = 100 * 4196 / len(whole)
-    assert cut._truncated and f"4196 of {len(whole)} bytes ({share:.2g} %) are missing" in cut.warnings[0]
-    assert cut._database != cut.path and cut._database.stat().st_size == len(whole) - 2 * 4096
-    assert 0 < sum(sizes(cut)) < 30
-
-
 def test_other_databases_are_refused(tmp_path):
     with closing(sqlite3.connect(tmp_path / "x.db3")) as connection, connection:
         connection.execute("CREATE TABLE topics (id INTEGER)")
@@ -117,16 +99,6 @@ def test_other_databases_are_refused(tmp_path):
         SqliteFile(tmp_path / "y.db3")
     odd = database(tmp_path / "z.db3", [], topics=[("one", "/j", "t", "cdr"), (2, "/k", "a/b", "cdr")])
     assert [c.topic for c in odd.channels] == ["/k"]
-
-
-def test_a_database_from_elsewhere_is_not_trusted(tmp_path):
-    file = database(tmp_path / "a#%20b?.db3", [(1, 5, b"x")])
-    with file._connect() as connection:
-        for pragma, value in (("trusted_schema", 0), ("cell_size_check", 1), ("query_only", 1), ("writable_schema", 0)):
-            assert connection.execute(f"PRAGMA {pragma}").fetchone() == (value,), pragma
-        with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            connection.execute("DELETE FROM messages")
-    assert sizes(file) == [1] and [path.name for path in tmp_path.iterdir()] == ["a#%20b?.db3"]
 
 
 def test_how_many_descriptions_are_read(tmp_path):

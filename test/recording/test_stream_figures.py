@@ -12,7 +12,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag.encode import joint_state
 from ros2_dynid.recording.bag.writer import WriteError
 from ros2_dynid.recording.checks.timing import check_timing
-from ros2_dynid.recording.live import MAX_CLOCK_DRIFT, LiveStates, LiveStatistics, StampClock, stamp_ns
+from ros2_dynid.recording.live import MAX_CLOCK_DRIFT, LiveStatistics, StampClock, stamp_ns
 from ros2_dynid.recording.playback import Message, recorded_messages, timed
 from ros2_dynid.recording.samples import Samples, longest_stretch
 from ros2_dynid.recording.save import save_samples
@@ -75,29 +75,6 @@ def test_a_stream_without_efforts_or_with_its_clock_set_back_is_told():
     assert fine.problems() == [] and fine.with_nan == 0
     fine.take(b"\0\1\0\0" + struct.pack("<iI", 0, 40) + b"rubbish")
     assert fine.count == 5 and fine.without_effort == 0
-
-
-def test_states_of_ever_new_forms_are_still_read():
-    states = LiveStates(("a", "b"))
-    for k in range(60):
-        names = [f"x{i}" for i in range(k)]
-        names.insert(k // 2, "b")
-        names.insert(k // 3, "a")
-        values = np.arange(len(names)) + 100.0 * k
-        found = states.take(joint_state(names, k, [values, 2 * values, 3 * values]))
-        expected = [values[names.index("a")], values[names.index("b")]]
-        assert list(found.q) == expected and list(found.tau) == [3 * x for x in expected] and found.stamp == k
-        assert len(states._shapes) <= 16
-    assert states.take(joint_state(("a",), 1, [[1.0], None, None])) is None
-
-
-def test_a_form_that_is_known_is_not_read_anew():
-    states = LiveStates(("a", "b"))
-    for k in range(30):
-        names = ("a", "b") if k % 2 else ("b", "a")
-        found = states.take(joint_state(names, k, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
-        assert list(found.tau) == ([5.0, 6.0] if k % 2 else [6.0, 5.0]) and found.stamp == k
-    assert len(states._shapes) == 2
 
 
 def test_a_stamp_clock_is_the_least_delay_with_drift():

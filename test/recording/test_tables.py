@@ -13,9 +13,8 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import PRISMATIC, Joint, Robot
 from ros2_dynid.notes import damage
 from ros2_dynid.recording.read import load_samples
-from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.samples import Samples, in_si
 from ros2_dynid.recording.table.column_map import parse_columns
-from ros2_dynid.recording.unit_conversion import in_si
 from ros2_dynid.recording.units import Units
 
 TX40 = Path("/work/shared/data/tx40/tx40_traj.npz")

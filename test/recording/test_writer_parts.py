@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import threading
 import time
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from mcap.reader import make_reader
 from ros2_dynid.errors import InputError
 from ros2_dynid.recording.bag import writer as module
 from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.writer import BagWriter, WriteError, free_bytes
+from ros2_dynid.recording.bag.writer import BagWriter, WriteError
 
 START = 1_700_000_000_000_000_000
 
@@ -189,26 +187,6 @@ def test_nothing_stays_open_behind_a_bag(tmp_path):
     assert sorted(p.name for p in (tmp_path / "bag").iterdir()) == ["bag_0.mcap", "metadata.yaml"]
 
 
-def test_space_in_reserve_grows_with_the_index(tmp_path, monkeypatch):
-    held = []
-    monkeypatch.setattr(os, "posix_fallocate", lambda fd, offset, size: held.append((offset, size)))
-    writer = BagWriter(tmp_path / "bag")
-    assert held == [(0, 2 << 20)], "as much as the last chunk and the end of the file may need"
-    writer.close()
-    monkeypatch.setattr(module, "_RESERVE", 1000)
-    held.clear()
-    writer = BagWriter(tmp_path / "next")
-    channel = writer.add_topic("/joint_states")
-    for k in range(40):
-        writer.write(channel, payload(k), START + k)
-        writer.flush()
-        assert held[-1][1] >= 1000 + 256 * (k + 1)
-        assert held[-1][1] <= 2 * (1000 + 256 * (k + 1))
-    assert 1 < len(held) < 10 and all(offset == 0 for offset, _ in held)
-    writer.close()
-    assert len(chunks(tmp_path / "next")) == 40
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EOPNOTSUPP, errno.EINVAL])
 def test_a_disk_without_room_for_the_reserve_is_refused_at_once(tmp_path, monkeypatch, number):
     def fail(*_):
@@ -227,106 +205,7 @@ def test_a_disk_without_room_for_the_reserve_is_refused_at_once(tmp_path, monkey
     assert caught.tb is not None
 
 
-def test_a_reserve_that_cannot_grow_does_not_end_the_bag(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_RESERVE", 200)
-    writer = BagWriter(tmp_path / "bag")
-
-    def fail(*_):
-        raise OSError(errno.ENOSPC, "full")
-
-    monkeypatch.setattr(os, "posix_fallocate", fail)
-    channel = writer.add_topic("/joint_states")
-    for k in range(5):
-        writer.write(channel, payload(k), START + k)
-        writer.flush()
-    writer.close()
-    assert writer.error is None and writer.count == 5
-
-
 # --- syncing
-
-
-def test_what_is_written_is_synced_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SYNC_SECONDS", 0.005)
-    done, sync = [], os.fdatasync
-
-    def synced(handle):
-        done.append((str(Path(f"/proc/self/fd/{handle}").readlink()), handle))
-        sync(handle)
-
-    monkeypatch.setattr(os, "fdatasync", synced)
-    writer = BagWriter(tmp_path / "bag")
-    _until(lambda: len(done) == 1 and writer._synced == writer._position)
-    writer.write(writer.add_topic("/joint_states"), payload(), START)
-    writer.flush()
-    _until(lambda: len(done) == 2 and writer._synced == writer._position)
-    time.sleep(0.05)
-    assert len(done) == 2, "nothing new: the disk is left alone"
-    file = str(tmp_path / "bag" / "bag_0.mcap")
-    assert all(name == file and handle != writer._fd for name, handle in done)
-    assert len(of_folder(tmp_path)) == 2, "a handle of its own, closed again"
-    writer.close()
-
-
-def test_syncing_that_fails_is_tried_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SYNC_SECONDS", 0.005)
-    tried = []
-
-    def fail(handle):
-        tried.append(handle)
-        if len(tried) < 3:
-            raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(os, "fdatasync", fail)
-    writer = BagWriter(tmp_path / "bag")
-    _until(lambda: writer._synced == writer._position)
-    assert len(tried) == 3 and len(of_folder(tmp_path)) == 2
-    writer.close()
-
-
-def test_the_disk_is_asked_once_a_second_and_no_more_when_the_bag_is_closed(tmp_path):
-    writer, waited = BagWriter(tmp_path / "bag"), []
-    writer.close()
-    writer._wake = SimpleNamespace(wait=waited.append)
-    writer._sync_loop()
-    assert waited == [1.0]
-
-
-def _until(condition, seconds=5.0):
-    end = time.perf_counter() + seconds
-    while not condition():
-        assert time.perf_counter() < end
-        time.sleep(0.002)
-
-
-def test_whatever_writes_holds_the_lock(tmp_path, monkeypatch):
-    """Messages come in one thread, poll and close in others."""
-    writer, seen = BagWriter(tmp_path / "bag"), []
-    names = {"_append", "_add", "_flush", "_flush_if_due", "_finish", "_write_metadata"}
-
-    def watched(method):
-        def call(*args, **options):
-            seen.append((method.__name__, writer._lock.locked()))
-            return method(*args, **options)
-
-        return call
-
-    class Numbers(dict):
-        def __getitem__(self, key):
-            seen.append(("a message's number", writer._lock.locked()))
-            return super().__getitem__(key)
-
-    writer._sequence = Numbers()
-    for name in names:
-        monkeypatch.setattr(writer, name, watched(getattr(writer, name)))
-    channel = writer.add_topic("/joint_states")
-    writer.write(channel, payload(), START)
-    writer.write_joint_states(channel, ("a",), np.array([START + 1]), [np.ones((1, 1)), None, None])
-    writer.poll()
-    writer.flush()
-    writer.close()
-    assert {name for name, _ in seen} == {*names, "a message's number"}
-    assert all(locked for _, locked in seen) and not writer._lock.locked()
 
 
 # --- a disk that fails
@@ -389,14 +268,3 @@ def test_bags_close_with_an_error_too(tmp_path):
         raise ZeroDivisionError
     assert len(chunks(tmp_path / "bag")) == 1
     assert not any(thread.name == "bag-sync" and thread is writer._syncer for thread in threading.enumerate())
-
-
-def test_the_space_left_is_that_of_the_disk_where_the_bag_will_be(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: asked.append(folder) or SimpleNamespace(free=7))
-    assert free_bytes(tmp_path / "a" / "b") == 7 == free_bytes(tmp_path) and asked == [tmp_path, tmp_path]
-
-
-def test_the_space_left_for_a_folder_that_is_not_there_yet(tmp_path):
-    free = shutil.disk_usage(tmp_path).free
-    assert free_bytes(tmp_path) == pytest.approx(free, rel=0.05) == free_bytes(tmp_path / "a" / "b" / "c")

@@ -20,26 +20,13 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector, unit_of
 from ros2_dynid.model.robot import PRISMATIC
-from ros2_dynid.report import figures
 from ros2_dynid.report.build import _label, _laws_tried, model_path, write_comparison, write_page, write_report
 from ros2_dynid.report.figures import (
-    deviation_figure,
-    friction_figure,
-    friction_load_figure,
-    position_figure,
-    singular_figure,
-    temperature_figure,
-    torque_figure,
     write_figures,
 )
 from ros2_dynid.report.page import definitions, document, escape, listing, page
 from ros2_dynid.report.page_data import (
-    BaseTableRow,
-    FrictionPicture,
-    Histogram,
-    LineData,
     PageData,
-    TorqueCurves,
     base_rows,
     consistency_rows,
     coverage,
@@ -284,85 +271,6 @@ def test_values_that_are_served_stand_beside_those_of_the_base():
 
 
 # --- figures
-
-
-TORQUE = TorqueCurves("elbow", "N.m", [1.0, 2.0], [0.5, 2.0], [9.0, 8.0], 1.0, Histogram([], [], None), [], [])
-PICTURE = FrictionPicture(
-    "elbow", "N.m", "rad/s", [1.0, -2.0], [3.0, -4.0], LineData([-1.0, 1.0], [-2.0, 2.0]), [0.5, 0.25], [10.0, 20.0],
-    None, None, [0.1, 0.2], "rad", [5.0, 6.0], [20.0, 30.0],
-)  # fmt: skip
-
-
-def test_figures_share_their_size_axes_titles_and_places():
-    made = {
-        "torque": (torque_figure([0.0, 0.1], TORQUE), (7, 4), ("", "torque [N.m]"), ("time [s]", "residual [N.m]")),
-        "friction": (friction_figure(PICTURE), (4, 3), ("speed [rad/s]", "friction [N.m]")),
-        "load": (
-            friction_load_figure(PICTURE),
-            (4, 3),
-            ("load on the gear [N.m]", "friction against the motion [N.m]"),
-        ),
-        "position": (position_figure(PICTURE), (4, 3), ("position [rad]", "residual [N.m]")),
-        "warm": (temperature_figure(PICTURE), (4, 4), ("", "friction [N.m]"), ("temperature [°C]", "residual [N.m]")),
-        "singular": (singular_figure([3.0, 1.0], 3.0), (4, 3), ("number", "singular value")),
-        "deviation": (deviation_figure([("a", 1.0)] * 3), (5, 3), ("", "relative std [%]")),
-    }
-    for name, (figure, size, *labels) in made.items():
-        assert tuple(figure.get_size_inches()) == size, name
-        assert [(axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes] == labels, name
-        top = figure.axes[0]
-        if name not in ("singular", "deviation"):
-            assert top.get_title() == "elbow"
-        if name != "deviation":
-            assert not top._autotitlepos and top.title.get_position()[1] == 1.0, f"{name}: a title with a place"
-        boxes = [axes.get_position() for axes in figure.axes]
-        for axes in figure.axes:
-            assert axes.yaxis.label.get_position()[1] == 0.5 and axes.xaxis.label.get_position()[0] == 0.5
-            assert axes.xaxis._autolabelpos is False and axes.yaxis._autolabelpos is False
-            if name not in ("singular", "deviation"):
-                assert axes.yaxis.get_major_locator()._nbins == 5 and axes.xaxis.get_major_locator()._nbins == 5
-        if len(boxes) == 2:
-            assert boxes[0].height == pytest.approx(2.0 * boxes[1].height)
-            gap = boxes[0].y0 - boxes[1].y1
-            assert gap == pytest.approx(0.08 * (boxes[0].height + boxes[1].height) / 2)
-            assert figure.axes[0].get_shared_x_axes().joined(*figure.axes), "zoomed together"
-    legend = made["torque"][0].axes[0].get_legend()
-    assert legend._ncols == 3 and legend._loc == 1, "in one row, upper right"
-    assert legend.get_texts()[0].get_fontsize() < 10.0
-    singular = made["singular"][0].axes[0]
-    assert singular.lines[0].get_marker() == "o" and singular.lines[0].get_linestyle() == "-"
-    assert singular.yaxis.get_minor_formatter()(1.0) == ""
-    names = made["deviation"][0].axes[0].get_xticklabels()
-    assert {label.get_rotation() for label in names} == {90.0} and {label.get_fontsize() for label in names} == {6.0}
-    colours = [line.get_color() for line in made["torque"][0].axes[0].lines]
-    assert colours == ["0.55", "tab:red", "tab:blue"], "grey, red and blue as in the page"
-    assert len(set(colours)) == 3 and made["friction"][0].axes[0].lines[0].get_color() == colours[1]
-
-
-@pytest.mark.parametrize(("cores", "count", "workers"), [(4, 9, 4), (32, 9, 8), (None, 9, 1), (4, 2, 2)])
-def test_all_cores_draw_but_not_more_than_there_are_figures(tmp_path, monkeypatch, cores, count, workers):
-    asked = []
-
-    class Pool:
-        def __init__(self, workers, mp_context):
-            asked.append((workers, mp_context.get_start_method()))
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return None
-
-        def map(self, function, drawings):
-            return [[drawing.name, drawing.name + "'"] for drawing in drawings]
-
-    monkeypatch.setattr(figures, "ProcessPoolExecutor", Pool)
-    monkeypatch.setattr("ros2_dynid.report.figures.os.cpu_count", lambda: cores)
-    row = BaseTableRow("a", 1.0, 0.1, "kg", "a", 10.0, None, None, None)
-    data = PageData([row], {}, None, [], [], [replace(PICTURE, load=[], temperature=[])] * (count - 1), [])
-    found = write_figures(tmp_path / "deep" / "figures", data)
-    assert asked == [(workers, "spawn")] and (tmp_path / "deep" / "figures").is_dir()
-    assert found[:2] == ["friction_joint1", "friction_joint1'"] and len(found) == 2 * count
 
 
 def test_a_page_without_any_figure_is_no_error(tmp_path):

@@ -20,7 +20,7 @@ from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC
-from ros2_dynid.report.build import _facts, _sets, _text, verdict_of
+from ros2_dynid.report.build import _facts, _sets, verdict_of
 from ros2_dynid.report.compare import compare
 from ros2_dynid.report.figures import (
     _save,
@@ -528,7 +528,3 @@ def test_a_verdict_where_the_file_has_none(validation, fit, level, words):
     levels = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}
     told = replace(model, obtained={"verdict": [{"level": one, "text": one} for one in levels]})
     assert verdict_of(told) == [(style, one) for one, style in levels.items()]
-
-
-def test_values_of_any_kind_as_text():
-    assert _text({"a": 1.23456789, "b": [1, "x"]}) == "a: 1.23457, b: 1; x" and _text(None) == "None"

@@ -1,4 +1,4 @@
-"""Arguments of preprocessing: filters, velocities, drive gains, delay."""
+"""Arguments of preprocessing: filters, velocities, drive gains, delay, and where efforts are measured."""
 
 from __future__ import annotations
 
@@ -35,6 +35,19 @@ def add_preparation_arguments(parser: argparse.ArgumentParser) -> None:
         help="drive gains: torque [N.m or N] per unit of the recorded effort",
     )
     group.add_argument("--delay", metavar="S", type=float, help="delay of the recorded effort [s] (default: estimated)")
+
+
+def add_sensor_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --sensor."""
+    parser.add_argument(
+        "--sensor",
+        metavar="SENSOR",
+        default="auto",
+        help="where efforts are measured: motor (includes rotor inertia and friction), link (torque sensor, includes "
+        "neither), or link+Fc (includes some of Ia, Fv, Fc); for all joints, or JOINT=link,JOINT=motor. auto "
+        "(default): as the robot file says, else motor, with a remark where the data disagree; found: as held-out "
+        "data show",
+    )
 
 
 def preparation_of(args: argparse.Namespace) -> PreparationOptions:

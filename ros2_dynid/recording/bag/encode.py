@@ -12,9 +12,6 @@ from ros2_dynid.recording.bag import message_layout as by_layout
 from ros2_dynid.recording.bag.cdr import CdrWriter
 from ros2_dynid.recording.bag.storage import Bytes, Ints
 
-MESSAGE_FIELDS = ("q", "dq", "tau")
-"""The arrays of a JointState, in its order: position, velocity, effort."""
-
 
 def joint_state(
     names: Sequence[str], stamp_ns: int, arrays: Sequence[Sequence[float] | Array | None], frame_id: str = ""

@@ -340,10 +340,3 @@ class BagWriter:
 
 def _why(error: OSError) -> str:
     return "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror or error)
-
-
-def free_bytes(folder: Path) -> int:
-    """Return the space left on the disk of a folder, or of its nearest parent that exists [bytes]."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free

@@ -12,10 +12,9 @@ import numpy as np
 from ros2_dynid.errors import InputError
 from ros2_dynid.notes import Note
 from ros2_dynid.recording.reading import Reading
-from ros2_dynid.recording.samples import Samples
+from ros2_dynid.recording.samples import Samples, in_si
 from ros2_dynid.recording.table.csv_file import iter_csv
 from ros2_dynid.recording.table.npz_file import read_npz
-from ros2_dynid.recording.unit_conversion import in_si
 
 if TYPE_CHECKING:
     from ros2_dynid.model.robot import Robot
