@@ -39,6 +39,7 @@ from ros2_dynid.identification.account import (
 )
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import Estimate, Fit, Problem, fitter
+from ros2_dynid.identification.estimators.dissipative_fit import dissipative_fit
 from ros2_dynid.identification.estimators.identified_terms import friction_covariance, identified_terms
 from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.least_squares import wls
@@ -177,11 +178,13 @@ def identify(
         report("prior", 0.81)
         drawn = draws(fit, True)(None)
         found = drawn.estimate
-    values, selection = {BASE: found.value}, None
+    full, selection = found, None
+    found = dissipative_fit(problem, full, drawn)
+    values = {BASE: found.value}
     if options.essential:
         report("essential parameters", 0.82)
-        selection = essential(problem.information, found, relative_std=options.essential_std)
-        found = selection.estimate
+        selection = essential(problem.information, full, relative_std=options.essential_std)
+        found = dissipative_fit(problem, selection.estimate, kept=selection.kept)
         values[ESSENTIAL] = found.value
     report("physical parameters", 0.84)
     as_found = possible(robot, problem.base, found.base)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,9 @@ from ros2_dynid.identification.estimators.simulated_loop import (
 from ros2_dynid.identification.estimators.standstill import with_standstill
 from ros2_dynid.identification.estimators.total_least_squares import disturbed, tls
 from ros2_dynid.identification.estimators.two_sensors import TwoSensors
-from ros2_dynid.identification.preparation.elsewhere import over
+from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows
+from ros2_dynid.identification.friction.laws import top_speeds
+from ros2_dynid.identification.preparation.elsewhere import over, range_of
 from ros2_dynid.identification.preparation.prepared import Prepared, as_prepared
 from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import (
@@ -98,6 +100,14 @@ class Problem:
     def repeats(self) -> bool:
         """Whether a motion repeats itself, so that blocks of time hold what others hold too."""
         return bool(self.information.phases)
+
+    @cached_property
+    def friction_rows(self) -> Array:
+        """Rows g of which friction that brakes makes g . value >= 0 (friction/dissipation.py), shape (m, size)."""
+        recorded = RecordedRange(
+            top_speeds([p.top_speed for p in self.prepared]), range_of([p.temperatures for p in self.prepared])
+        )
+        return dissipation_rows(self.robot, self.base.leaders, self.terms, recorded, self.information.size)
 
     def to_test(self, method: Method) -> Problem:
         """Return the same in blocks to leave out in turn: none has the motion of another, if the method allows that."""

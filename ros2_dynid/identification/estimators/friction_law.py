@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,12 +13,14 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.carried_torque import with_carried
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.dissipative_fit import constrain, dissipative_estimate
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
-from ros2_dynid.identification.estimators.identified_terms import STEP, changed_exponent, speed_ratio
 from ros2_dynid.identification.estimators.information import Information, restrict
-from ros2_dynid.identification.estimators.least_squares import weighted, wls
+from ros2_dynid.identification.estimators.least_squares import weighted, weighted_triangle, wls
+from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, near_standstill, top_speeds
+from ros2_dynid.identification.friction.shapes import STEP, change_shape
 from ros2_dynid.identification.preparation.elsewhere import changed, over, range_of
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.rows import RowMemory, row_count, rows_of_a_chunk
@@ -95,7 +97,13 @@ def with_law(
     tried = inform(robot, base, loaded, delay=delay, terms=(*terms, *reversals), every=every, memory=memory)
     independent = min(_independent(p.filter) for p in prepared)
     selection = select_terms(tried, terms, 1.0 / weights, force=not auto, independent=independent)
-    kept, value = _of_possible_sign(tried, terms, selection.chosen)
+    recorded = RecordedRange(top, warmth)
+
+    def fit(information: Information, terms: Sequence[FrictionTerm]) -> Array:
+        rows = dissipation_rows(robot, base.leaders, terms, recorded, information.size)
+        return _braking_value(information, rows)
+
+    kept, value = _of_possible_sign(tried, terms, selection.chosen, fit)
     trials = _judged_again(selection.trials, {terms[k] for k in selection.chosen} - set(kept))
     if not kept:
         return LawOfData(tuple(prepared), information, (), trials)
@@ -107,10 +115,10 @@ def with_law(
             break
         loaded, every, fitted, carries = again, 1, wanted, value[layout.base]
         law = inform(robot, base, loaded, delay=delay, terms=fitted, memory=memory)
-        value = weighted(law, iterations=FIRST)[0].value
+        value = fit(law, fitted)
     if not auto:
         return LawOfData(loaded, law, fitted, trials)
-    law, left = _significant(law, fitted)
+    law, left = _significant(law, fitted, partial(dissipation_rows, robot, base.leaders, recorded=recorded))
     trials = _judged_again(trials, set(fitted) - set(left))
     if not left:
         return LawOfData(tuple(prepared), information, (), trials)
@@ -122,13 +130,21 @@ def _independent(filters: Filter) -> float:
     return 1.0 if filters.row_cutoff is None else min(1.0, 2.0 * filters.row_cutoff / filters.row_rate)
 
 
-def _significant(law: Information, terms: tuple[FrictionTerm, ...]) -> tuple[Information, tuple[FrictionTerm, ...]]:
+def _braking_value(information: Information, rows: Array) -> Array:
+    """Return the provisional fit of friction that brakes, rows @ value >= 0, shape (size,)."""
+    found, weights = weighted(information, iterations=FIRST)
+    return constrain(weighted_triangle(information, weights).W, found.value, rows).value
+
+
+def _significant(
+    law: Information, terms: tuple[FrictionTerm, ...], rows: Callable[..., Array]
+) -> tuple[Information, tuple[FrictionTerm, ...]]:
     """Return the law without the terms that the fit with the right shapes and torques carried does not need.
 
-    They were chosen by what a provisional fit left over.
+    They were chosen by what a provisional fit left over. rows: from terms to what makes friction brake.
     """
     while terms:
-        found = wls(law, iterations=FIRST)
+        found = dissipative_estimate(law, wls(law, iterations=FIRST), rows(terms=terms, size=law.size))
         at = law.layout.friction
         certain = [_certain(terms, k, found.friction, found.covariance[at, at]) for k in range(len(terms))]
         weakest = int(np.argmin(certain))
@@ -181,13 +197,13 @@ def _with_shapes(
         elif not term.of_shape:
             change = changes.get((term.joint, term.kind), 0.0) / max(coefficient, 1e-300)
             if abs(change) > SAME_SHAPE and term.kind is FrictionKind.POWER:
-                exponent = changed_exponent(term, change)
-                if exponent != term.exponent + np.clip(change, -STEP, STEP):
+                before = term.exponent
+                term = change_shape(term, change)
+                if term.exponent != before + np.clip(change, -STEP, STEP):
                     fixed.add(term.joint)
-                term = replace(term, exponent=exponent)
             elif abs(change) > SAME_SHAPE:
                 fastest = float(top[robot.active.index(term.joint)])
-                speed = term.speed * speed_ratio(change)
+                speed = change_shape(term, change).speed
                 within = float(np.clip(speed, SLOWEST * fastest, FASTEST * fastest))
                 if speed != within:
                     fixed.add(term.joint)
@@ -199,12 +215,15 @@ def _with_shapes(
 
 
 def _of_possible_sign(
-    tried: Information, terms: Sequence[FrictionTerm], chosen: Sequence[int]
+    tried: Information,
+    terms: Sequence[FrictionTerm],
+    chosen: Sequence[int],
+    fit: Callable[[Information, Sequence[FrictionTerm]], Array],
 ) -> tuple[tuple[FrictionTerm, ...], Array]:
-    """Return the terms left when those whose coefficient came out with an impossible sign go, and the fit (size,)."""
+    """Return the terms left when those that friction which brakes has no use for go, and the fit (size,)."""
     left = list(chosen)
     while left:
-        value = weighted(_with_terms(tried, left), iterations=FIRST)[0].value
+        value = fit(_with_terms(tried, left), [terms[k] for k in left])
         first = tried.layout.friction.start
         wrong = [k for i, k in enumerate(left) if terms[k].positive and value[first + i] <= 0.0]
         if not wrong:

@@ -8,13 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.model.friction_kinds import EXPONENTS, FrictionKind, FrictionTerm, law_columns
+from ros2_dynid.identification.friction.shapes import change_shape
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array
-
-STEP = 0.47
-"""Largest change of log vs, or of an exponent, in one round: a step of the grid."""
-LINEAR = 0.1
-"""An exponent nearer to 1 cannot be told from viscous friction, which every joint has."""
 
 
 def identified_terms(terms: Sequence[FrictionTerm], found: Estimate) -> tuple[FrictionTerm, ...]:
@@ -49,18 +45,7 @@ def _with_shape(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:
     if shape is None or term.coefficient <= 0.0:
         return term
     std = None if shape.std is None else shape.std / term.coefficient
-    change = shape.coefficient / term.coefficient
+    changed = change_shape(term, shape.coefficient / term.coefficient)
     if term.kind is FrictionKind.POWER:
-        return replace(term, exponent=changed_exponent(term, change), exponent_std=std)
-    return replace(term, speed=term.speed * speed_ratio(change), speed_std=None if std is None else term.speed * std)
-
-
-def changed_exponent(term: FrictionTerm, change: float) -> float:
-    """Return the exponent changed, at most a step of the grid, on its own side of viscous friction."""
-    least, most = (EXPONENTS[0], 1.0 - LINEAR) if term.exponent < 1.0 else (1.0 + LINEAR, EXPONENTS[1])
-    return float(np.clip(term.exponent + np.clip(change, -STEP, STEP), least, most))
-
-
-def speed_ratio(change: float) -> float:
-    """Return exp(change of log vs), at most a step of the grid."""
-    return float(np.exp(np.clip(change, -STEP, STEP)))
+        return replace(changed, exponent_std=std)
+    return replace(changed, speed_std=None if std is None else term.speed * std)

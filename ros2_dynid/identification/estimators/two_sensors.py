@@ -59,7 +59,10 @@ class TwoSensors:
 
     def fit(self, chosen: Sequence[int] | None) -> Estimate:
         """Return the same in the columns of the first stream, with the errors of its joints."""
-        found = self.estimate(chosen)
+        return self.in_first_stream(self.estimate(chosen))
+
+    def in_first_stream(self, found: Estimate) -> Estimate:
+        """Return an estimate of both streams in the columns of the first one, with the errors of its joints."""
         n = self.information.n - len(self.joints)
         return Estimate(
             layout=self.layout,

@@ -5,7 +5,6 @@ A link exists if its pseudo-inertia (model/pseudo_inertia.py) is positive defini
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -134,14 +133,14 @@ def impose(
     T: Triangle,
     value: Array,
     reference: Array,
-    least: Mapping[str, float] | None = None,
+    friction: Array | None = None,
 ) -> Consistent:
     """Return the consistent parameters that fit best, by a semidefinite programme.
 
     Minimises |W M chi - tau|^2 with T the weighted triangle of [W tau], less what `value` says
     of its other columns (delay, friction terms), plus a trace of the distance to `reference`, under P_j >= FLOOR for
-    every link and rotor inertia and friction not negative. least: parameters, by name, that are at least this large
-    instead: friction that differs between the directions dissipates in both if Fv >= |Fva|.
+    every link and rotor inertia and friction not negative. friction: rows g, shape (m, size), with g . value >= 0 where
+    friction brakes (friction/dissipation.py).
     """
     try:
         import clarabel
@@ -161,16 +160,13 @@ def impose(
     q = -A.T @ left
     rows, right, cones = [], [], []
     signed = [
-        k
-        for k, name in enumerate(names)
-        if group_of(name) in ("rotor", "friction") and not name.startswith(("Iam", "Fvm", "Fcm"))
+        k for k, name in enumerate(names) if group_of(name) in ("rotor", "friction") and not name.startswith("Iam")
     ]
-    signless = np.zeros((len(signed), len(names)))
-    signless[np.arange(len(signed)), signed] = -S[signed]
-    rows.append(signless)
-    floors = np.array([(least or {}).get(names[k], 0.0) for k in signed])
-    right.append(reference[signed] - floors)
-    cones.append(clarabel.NonnegativeConeT(len(signed)))
+    above = np.eye(len(names))[signed], np.zeros(len(signed))
+    for g, least in (above, _with_terms(T, value, friction, M)):
+        rows.append(-g * S)
+        right.append(g @ reference - least)
+        cones.append(clarabel.NonnegativeConeT(len(g)))
     for j in range(robot.n):
         matrix, cone = np.zeros((10, len(names))), _triangle_map(unit[j])
         at = link_slice(j)
@@ -190,9 +186,24 @@ def impose(
     else:
         raise ProgrammeError(f"the semidefinite programme ended with {solution.status}; check the a priori parameters")
     chi = reference + S * np.array(solution.x)
+    chi[signed] = np.maximum(chi[signed], 0.0)  # -1e-9 is the solver's zero
     found = M @ chi
     ours = np.linalg.norm(tau - W @ found)
     return Consistent(chi, found, float(ours) / max(best, 1e-300) - 1.0)
+
+
+def _with_terms(T: Triangle, value: Array, friction: Array | None, M: Array) -> tuple[Array, Array]:
+    """Return rows g and least values of g . chi that friction needs beside the terms that `value` (size,) has.
+
+    Those of one base parameter alone are left out: its sign is asked for anyway. M: from chi to base parameters.
+    """
+    own = np.zeros((0, M.shape[0])) if friction is None else friction[:, T.layout.base]
+    joint = np.count_nonzero(own, axis=1) > 0
+    if friction is None or not joint.any():
+        return np.zeros((0, M.shape[1])), np.zeros(0)
+    others = friction[:, ~T.layout.is_base] @ value[~T.layout.is_base]
+    needed = joint & np.any(friction[:, ~T.layout.is_base] != 0.0, axis=1)
+    return own[needed] @ M, -others[needed]
 
 
 def closest_body(parameters: Array, covariance: Array) -> Array:

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ros2_dynid.dynamics.friction_terms import term_column
 from ros2_dynid.identification.estimators.column_layout import Triangle
+from ros2_dynid.identification.estimators.dissipative_fit import dissipative_estimate, dissipative_fit
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import FROM_TRIANGLES, Fit, Problem
 from ros2_dynid.identification.estimators.information import Information
@@ -22,14 +22,10 @@ from ros2_dynid.identification.estimators.two_sensors import TwoSensors
 from ros2_dynid.identification.physical.consistency import Consistent, impose
 from ros2_dynid.identification.physical.essential import RELATIVE_STD, essential
 from ros2_dynid.identification.physical.prior_sources import bodies_to_start_from
-from ros2_dynid.identification.preparation.elsewhere import range_of
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind
 from ros2_dynid.model.parameters import not_felt, standard_names
 from ros2_dynid.model.robot import Array
 
 BASE, ESSENTIAL, CONSISTENT = "base", "essential", "consistent"
-SPEEDS = np.linspace(0.02, 1.0, 50)
-"""Shares of a joint's top speed at which its friction must dissipate; below, rows are left out as too slow."""
 
 
 def set_fits(
@@ -49,12 +45,17 @@ def set_fits(
     """
     information = problem.information
     draw = None if draw is None else _remembered(draw)
-    fits = {BASE: _remembered(fit) if draw is None else _estimates(draw)}
+    full = _remembered(fit) if draw is None else _estimates(draw)
+
+    def base_fit(chosen: Sequence[int] | None) -> Estimate:
+        return dissipative_fit(problem, full(chosen), None if draw is None else draw(chosen), chosen=chosen)
 
     def essential_fit(chosen: Sequence[int] | None) -> Estimate:
-        part, full = _taken(information, chosen), fits[BASE](chosen)
-        return essential(part, full, relative_std=essential_std, most=dropped).estimate
+        part = _taken(information, chosen)
+        few = essential(part, full(chosen), relative_std=essential_std, most=dropped)
+        return dissipative_fit(problem, few.estimate, chosen=chosen, kept=few.kept)
 
+    fits = {BASE: _remembered(base_fit)}
     if with_essential:
         fits[ESSENTIAL] = _remembered(essential_fit)
     start = fits[ESSENTIAL if with_essential else BASE]
@@ -83,13 +84,15 @@ def imposed_on(
     """
     reference = bodies_to_start_from(problem.robot, problem.information)
     if problem.second is not None:
-        return _imposed_on_both(problem, problem.second, found, reference, chosen)
+        return _imposed_on_both(problem, problem.second, reference, chosen)
     triangle = weighted_triangle(information, 1.0 / found.sigma)
-    if drawn is not None and drawn.weighing.weight > 0.0:
-        triangle = joined(triangle, drawn.prior, drawn.weighing.weight)
+    prior, weight = (None, 0.0) if drawn is None else (drawn.prior, drawn.weighing.weight)
+    if prior is not None and weight > 0.0:
+        triangle = joined(triangle, prior, weight)
+    found = dissipative_estimate(information, found, problem.friction_rows, prior=prior, weight=weight)
     if found.method not in FROM_TRIANGLES:
         triangle = _about(triangle, found.value)
-    return impose(problem.robot, problem.base, triangle, found.value, reference, least_friction(problem, found))
+    return impose(problem.robot, problem.base, triangle, found.value, reference, problem.friction_rows)
 
 
 def _about(triangle: Triangle, value: Array) -> Triangle:
@@ -103,55 +106,16 @@ def _about(triangle: Triangle, value: Array) -> Triangle:
 
 
 def _imposed_on_both(
-    problem: Problem, second: TwoSensors, found: Estimate, reference: Array, chosen: Sequence[int] | None
+    problem: Problem, second: TwoSensors, reference: Array, chosen: Sequence[int] | None
 ) -> Consistent:
     """Return the consistent parameters closest to both streams of efforts, in the base parameters of the first one."""
-    robot, both = problem.robot, second.estimate(chosen)
-    triangle = weighted_triangle(_taken(second.information, chosen), 1.0 / both.sigma)
-    imposed = impose(robot, second.base, triangle, both.value, reference, least_friction(problem, found))
+    robot, part, rows = problem.robot, _taken(second.information, chosen), problem.friction_rows @ second.back
+    both = dissipative_estimate(part, second.estimate(chosen), rows)
+    triangle = weighted_triangle(part, 1.0 / both.sigma)
+    imposed = impose(robot, second.base, triangle, both.value, reference, rows)
     gone = not_felt(robot)
     chi = np.where([name in gone for name in standard_names(robot)], 0.0, imposed.chi)
     return Consistent(chi, problem.base.values(robot, chi), imposed.loss)
-
-
-def least_friction(problem: Problem, found: Estimate) -> dict[str, float]:
-    """Return, by name, how large Fv and Fc must be for friction to dissipate in both directions and at every
-    temperature recorded, beside the terms that may be negative. Less than zero where other terms make up for it."""
-    warmth = range_of([prepared.temperatures for prepared in problem.prepared])
-    least = _below_zero(problem, found)
-    for term, value in zip(problem.terms, found.friction.tolist(), strict=True):
-        if term.kind is FrictionKind.ASYMMETRIC:
-            least[f"Fv{term.joint}"] = least.get(f"Fv{term.joint}", 0.0) + abs(value)
-        elif term.kind in THERMAL and warmth is not None:
-            name = f"{'Fc' if term.kind is FrictionKind.TEMPERATURE else 'Fv'}{term.joint}"
-            changes = value * (warmth[:, problem.robot.active.index(term.joint)] - term.reference)
-            least[name] = least.get(name, 0.0) + max(0.0, -float(np.nan_to_num(changes).min()))
-    return least
-
-
-def _below_zero(problem: Problem, found: Estimate) -> dict[str, float]:
-    """Return the least Fv and Fc, by name, with which a joint's law as a whole dissipates at the speeds recorded.
-
-    A root term and a negative Fv together are a curve that flattens: Fv may be as negative as it was found, and Fc what
-    is needed beside that and the terms. Laws with terms that differ between the directions or with the temperature are
-    left out.
-    """
-    robot, layout = problem.robot, problem.information.layout
-    terms = list(zip(problem.terms, found.value[layout.friction].tolist(), strict=True))
-    least: dict[str, float] = {}
-    for k, joint in enumerate(robot.active):
-        own = [(term, value) for term, value in terms if term.joint == joint]
-        odd = any(term.kind is FrictionKind.ASYMMETRIC or term.kind in THERMAL for term, _ in own)
-        names = (f"Fv{joint}", f"Fc{joint}")
-        if not own or odd or not set(names) <= set(problem.base.leaders):
-            continue
-        viscous = min(0.0, float(found.base[problem.base.leaders.index(names[0])]))
-        speed = SPEEDS * max(float(prepared.top_speed[k]) for prepared in problem.prepared)
-        force = viscous * speed
-        for term, value in own:
-            force += value * term_column(term, speed, np.ones_like(speed), np.zeros_like(speed), None)
-        least |= {names[0]: viscous, names[1]: -float(force.min())}
-    return least
 
 
 def _taken(information: Information, chosen: Sequence[int] | None) -> Information:
