@@ -107,7 +107,7 @@ def constrain(W: Array, value: Array, rows: Array, free: NDArray[np.bool_] | Non
         return Constrained(value, projection)
     norm = np.linalg.norm(W[:, places], axis=0)
     scale = np.where(norm > 0.0, norm, 1.0)
-    T = np.linalg.qr(np.vstack((W[:, places] / scale, RIDGE * np.eye(len(places)))), mode="r")
+    T = np.asarray(np.linalg.qr(np.vstack((W[:, places] / scale, RIDGE * np.eye(len(places)))), mode="r"))
     N = np.linalg.solve(T.T, (rows[:, places] / scale).T).T
     length = np.maximum(np.linalg.norm(N, axis=1), 1e-300)
     N, missing = N / length[:, None], -(rows @ value) / length

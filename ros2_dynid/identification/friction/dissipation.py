@@ -15,8 +15,10 @@ If x satisfies them, so does any positive multiple of it: each is a row g with g
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -98,19 +100,14 @@ class _JointLaw:
     def rows_of_signless_terms(self, warmth: Sequence[float]) -> list[Array]:
         """Return the rows that keep terms which may be negative from taking more than Fc, or Fv, gives.
 
-        Those terms are constant or proportional to the speed: values at speeds 0 and 1 tell both.
+        Those terms are constant or proportional to the speed: what they do at speeds 0 and 1 tells both.
         """
-        rows: list[Array] = []
         if not self.has(lambda term: not term.positive and not term.of_shape):
-            return rows
-        for direction in (1.0, -1.0):
-            for T in warmth:
-
-                def brakes(v: float, term: FrictionTerm, T: float = T, direction: float = direction) -> float:
-                    return 0.0 if term.positive else braking(term, direction * v, direction, T)
-
-                rows.append(self.row(0.0, 1.0, lambda term: brakes(0.0, term)))
-                rows.append(self.row(1.0, 0.0, lambda term: brakes(1.0, term) - brakes(0.0, term)))
+            return []
+        rows = []
+        for sign, T in itertools.product((1.0, -1.0), warmth):
+            at_rest, at_one = (self.row(0.0, 0.0, partial(_signless_braking, v, sign, T)) for v in (0.0, 1.0))
+            rows += [at_rest + self.row(0.0, 1.0, _nothing), at_one - at_rest + self.row(1.0, 0.0, _nothing)]
         return rows
 
     def rows_of_shapes(self) -> list[Array]:
@@ -129,23 +126,17 @@ class _JointLaw:
         A load adds only what grows, at most in proportion to the speed. A term whose shape is estimated counts at the
         shape, within a step, that is worst.
         """
-        speeds = np.linspace(fastest, limit, SPEEDS).tolist()
-        rows: list[Array] = []
         if fastest <= 0.0:
-            return rows
-        for v in speeds:
-            h = 1e-3 * v
-            row = self.row(1.0, 0.0, lambda term: self._least(term, lambda one: _slope(one, v, h)))
-            rows += [row] if np.any(row < 0.0) else []
-        for v in speeds[1:]:
-            r = v / fastest
-            grown = self.row(
-                0.0, r - 1.0, lambda term: self._least(term, lambda one: r * _brakes(one, fastest) - _brakes(one, v))
-            )
-            rows += [grown] if np.any(grown < 0.0) else []
-        return rows
+            return []
+        speeds = np.linspace(fastest, limit, SPEEDS).tolist()
+        slopes = [self.row(1.0, 0.0, partial(self._least, partial(_slope, v))) for v in speeds]
+        growth = [
+            self.row(0.0, v / fastest - 1.0, partial(self._least, partial(_short_of_growth, fastest, v)))
+            for v in speeds[1:]
+        ]
+        return [row for row in (*slopes, *growth) if np.any(row < 0.0)]
 
-    def _least(self, term: FrictionTerm, figure: Callable[[FrictionTerm], float]) -> float:
+    def _least(self, figure: Callable[[FrictionTerm], float], term: FrictionTerm) -> float:
         """Return the least figure of a term over the shapes that it may change to; 0 for one without a sign."""
         if not term.positive:
             return 0.0
@@ -154,15 +145,27 @@ class _JointLaw:
         return min(figure(change_shape(term, change) if change else term) for change in changes)
 
 
-def braking(term: FrictionTerm, v: float, sign: float, temperature: float, load: float = 0.0) -> float:
-    """Return what a term of coefficient 1 brakes with at a speed, its sign (which standstill needs) and a load."""
+def _nothing(term: FrictionTerm) -> float:
+    return 0.0
+
+
+def _signless_braking(v: float, sign: float, temperature: float, term: FrictionTerm) -> float:
+    """Return what a term that may be negative brakes with at speed v in one direction, 0 for the others."""
+    return 0.0 if term.positive else braking(term, sign * v, sign, temperature)
+
+
+def _slope(v: float, term: FrictionTerm) -> float:
+    """Return dF/dv of a term of coefficient 1 at a speed v."""
+    h = 1e-3 * v
+    return (braking(term, v + h) - braking(term, v)) / h
+
+
+def _short_of_growth(fastest: float, v: float, term: FrictionTerm) -> float:
+    """Return by how much a term of coefficient 1 is smaller at v than if it grew in proportion from `fastest` on."""
+    return v / fastest * braking(term, fastest) - braking(term, v)
+
+
+def braking(term: FrictionTerm, v: float, sign: float = 1.0, temperature: float = np.nan, load: float = 0.0) -> float:
+    """Return what a term of coefficient 1 brakes with at a speed, whose sign standstill needs, and a load."""
     arguments = (np.array(x, dtype=float) for x in (v, sign, load, temperature))
     return sign * float(term_column(term, *arguments))
-
-
-def _brakes(term: FrictionTerm, v: float) -> float:
-    return braking(term, v, 1.0, np.nan)
-
-
-def _slope(term: FrictionTerm, v: float, h: float) -> float:
-    return (_brakes(term, v + h) - _brakes(term, v)) / h
