@@ -47,6 +47,7 @@ from ros2_dynid.identification.estimators.prior import Draw, Drawn, Serve, drawn
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.judgement import (
     essential_remarks,
+    held_friction_remarks,
     held_out_level,
     impossible_remarks,
     possible,
@@ -242,7 +243,7 @@ def identify(
     if choice.reason is not None:
         doubts.append(Remark(Level.WARNING, choice.reason))
     remarks = [*doubts, *verdict_of(problem, found, errors, validation, fitted.white), *prior_remarks(prior)]
-    remarks += essential_remarks(sets)
+    remarks += essential_remarks(sets) + held_friction_remarks(problem, full, found)
     if not as_found and not options.consistent:
         remarks += impossible_remarks(judged, served)
     remarks += sensor_remarks(sides)
@@ -256,8 +257,7 @@ def identify(
     terms, tried = identified_terms(problem.terms, found), friction_trials(robot, problem.tried)
     if tried:
         obtained["friction_tried"] = encode(tried)
-    if terms:
-        obtained["used"] = speeds_and_loads(robot, problem, values[served], fitted.data)
+    obtained["used"] = speeds_and_loads(robot, problem, values[served], fitted.data)
     model = model_of(
         replace(robot, friction=terms),
         problem.base,

@@ -31,12 +31,14 @@ class TorqueOutcome:
     """The table written, and the size of the efforts by joint.
 
     reference: temperature [deg C] that friction was taken at, by joint, where it depends on one that is not known.
+    extrapolated: rows, by joint, that are faster than any recording the model is of.
     """
 
     rows: int
     output: str
     effort: Mapping[str, EffortSize]
     reference: Mapping[str, float]
+    extrapolated: Mapping[str, int]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -120,7 +122,7 @@ def run(args: argparse.Namespace) -> TorqueOutcome:
         name: EffortSize(float(np.sqrt(np.mean(tau[:, j] ** 2))), float(np.max(np.abs(tau[:, j]))))
         for j, name in enumerate(robot.active_names)
     }
-    return TorqueOutcome(len(tau), str(out), size, _reference(robot, samples))
+    return TorqueOutcome(len(tau), str(out), size, _reference(robot, samples), _extrapolated(args.robot, robot, dq))
 
 
 def _refuse_temperatures(robot: Robot, samples: Samples, source: str) -> None:
@@ -153,6 +155,18 @@ def _reference(robot: Robot, samples: Samples) -> dict[str, float]:
     }
 
 
+def _extrapolated(path: str, robot: Robot, dq: Array) -> dict[str, int]:
+    """Return, by joint, how many rows of dq (N, n) are faster than the model's recordings, where some are."""
+    import numpy as np
+
+    from ros2_dynid.identification.model_file import is_model_file, load_model
+
+    recorded = load_model(path).recorded_speeds if is_model_file(path) else {}
+    fastest = np.array([recorded.get(name, np.inf) for name in robot.active_names])
+    counts = np.count_nonzero(np.abs(dq) > fastest, axis=0)
+    return {name: int(count) for name, count in zip(robot.active_names, counts, strict=True) if count}
+
+
 def _std(args: argparse.Namespace, motion: list[Array]) -> Array:
     from ros2_dynid.identification.model_file import is_model_file, load_model
     from ros2_dynid.identification.torque_std import torque_std
@@ -167,6 +181,9 @@ def show(outcome: TorqueOutcome, console: Console) -> None:
     console.print(f"{outcome.rows} rows written to {outcome.output}", markup=False)
     for name, reference in outcome.reference.items():
         text = f"the temperature of {name} is not known in every row: its friction is that at {reference:g} deg C there"
+        console.print(text, markup=False)
+    for name, count in outcome.extrapolated.items():
+        text = f"{name} is faster than in the recordings in {count} rows: its friction is extrapolated there"
         console.print(text, markup=False)
     for name, size in outcome.effort.items():
         console.print(f"  {name}: rms {size.rms:.4g}, largest {size.max:.4g} [N.m or N]", markup=False)

@@ -17,6 +17,7 @@ from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.torque_limiter import EffortLimits, limit_along
 from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.pushing_friction import pushing_speeds, pushing_text
 from ros2_dynid.dynamics.warm_friction import at_temperature
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Array, Robot
@@ -93,6 +94,13 @@ class FeedforwardModel:
         C = self._rigid.torque(q, dq, self._zero) - Q
         M = np.column_stack([self._rigid.torque(q, self._zero, e) - Q for e in self._unit])
         return TorqueCoefficients(self.robot.active_names, q.copy(), dq.copy(), M, C, Q)
+
+
+def refuse_pushing_friction(robot: Robot, chi: Array, source: str) -> None:
+    """Refuse a model whose friction pushes at some speed within the limits: fed forward, it drives the robot."""
+    pushing = pushing_speeds(robot, chi)
+    if pushing:
+        raise InputError(pushing_text(pushing), "identify again: friction is fitted so that it brakes", source)
 
 
 def complete_torque(

@@ -45,6 +45,8 @@ from ros2_dynid.progress import Progress
 
 POSES = 256
 """Random positions at which the inertia matrix is looked at."""
+PUSHING = 3.0
+"""Friction that is below zero by so many standard deviations is no chance."""
 WORSE = 1.05
 """Parameters left out that make the held-out error larger by less are rightly left out: that is its scatter."""
 
@@ -153,6 +155,17 @@ def impossible_remarks(sets: Mapping[str, SetErrors], served: str) -> list[Remar
         f"no possible bodies predict as well ({other:.1f} % instead of {best:.1f} %); springs or a counterbalance that "
     )
     return [Remark(Level.WARNING, Text(text, why, hint, "the robot file lacks may be the cause"))]
+
+
+def held_friction_remarks(problem: Problem, free: Estimate, found: Estimate) -> list[Remark]:
+    """Say which coefficients of friction only brake because the fit holds them at zero; free: the fit without that."""
+    names = (*problem.base.names, *(term.name for term in problem.terms))
+    pushing = free.value < -PUSHING * free.std
+    held = [name for name, before, after in zip(names, pushing, found.value, strict=False) if before and after == 0.0]
+    if not held:
+        return []
+    text = f"{', '.join(held)} would be friction that pushes and are held at zero: check whether the effort is "
+    return [Remark(Level.NOTE, text + "filtered or late")]
 
 
 def verdict_of(

@@ -138,6 +138,14 @@ class IdentifiedModel:
         return chi
 
     @property
+    def recorded_speeds(self) -> dict[str, float]:
+        """Fastest speed of each joint in the recordings [rad/s or m/s]; empty where an older file does not say."""
+        used = self.obtained.get("used")
+        rows = used.items() if isinstance(used, Mapping) else ()
+        speeds = {name: row.get("speed") for name, row in rows if isinstance(row, Mapping)}
+        return {name: float(speed) for name, speed in speeds.items() if isinstance(speed, int | float)}
+
+    @property
     def standard_served(self) -> Mapping[str, float] | None:
         """Standard parameters by name of what is served, if computed: consistent ones, or those closest to a priori."""
         return self.consistent if self.serve == CONSISTENT else self.standard

@@ -18,8 +18,10 @@ from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.estimators.column_layout import ColumnLayout
+from ros2_dynid.identification.estimators.dissipative_fit import dissipative_estimate
 from ros2_dynid.identification.estimators.information import BLOCKS, Block, Information, compressed, gather, phase_of
 from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows, rows_beside_terms
 from ros2_dynid.identification.model_file import IdentifiedModel, model_of
 from ros2_dynid.identification.preparation.cutoffs import (
     RATE_OVER_CUTOFF,
@@ -250,6 +252,8 @@ class OnlineEstimator:
             return None
         if not np.all(found.base_identified):
             return None
+        rows, least = self._friction_rows()
+        found = dissipative_estimate(information, found, rows, least=least)
         return model_of(
             replace(self.robot, friction=self._terms),
             self.base,
@@ -263,6 +267,13 @@ class OnlineEstimator:
                 "delay": {"seconds": found.delay, "std": found.delay_std},
             },
         )
+
+    def _friction_rows(self) -> tuple[Array, Array]:
+        """Return rows and least values with which friction brakes beside the terms that are taken as they are."""
+        b, terms = len(self.base), self._terms
+        rows = dissipation_rows(self.robot, self.base.leaders, terms, RecordedRange(self._top_speed), b + len(terms))
+        own, least = rows_beside_terms(rows, terms)
+        return np.pad(own, ((0, 0), (0, self.layout.size - b))), least
 
     def _watch(self, new: Array, reference: IdentifiedModel) -> None:
         """Follow the torque error of the reference, and the variance that its error bars give it."""

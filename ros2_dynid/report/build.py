@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ros2_dynid.atomic import write_text
+from ros2_dynid.dynamics.pushing_friction import pushing_speeds, pushing_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.identification.torque_data import TorqueData, load_torque_data
@@ -157,7 +158,16 @@ def model_path(folder: Path) -> Path:
 
 
 def verdict_of(model: IdentifiedModel) -> list[tuple[str, str]]:
-    """Return the verdict as (level, sentence); a model without one is judged by its errors."""
+    """Return the verdict as (level, sentence); a model without one is judged by its errors.
+
+    Models that were identified before friction was fitted so that it brakes may have a law that pushes.
+    """
+    pushing = pushing_speeds(model.robot, model.chi)
+    unsafe = [("bad", f"{pushing_text(pushing)}: identify again before it is fed forward")] if pushing else []
+    return unsafe + _stored_verdict(model)
+
+
+def _stored_verdict(model: IdentifiedModel) -> list[tuple[str, str]]:
     stored = model.obtained.get("verdict")
     if isinstance(stored, list) and stored:
         remarks = [item for item in stored if isinstance(item, Mapping)]
@@ -177,6 +187,10 @@ def _facts(model: IdentifiedModel) -> list[str]:
         if errors:
             parts = ", ".join(f"{name} {100 * error.relative:.1f} %" for name, error in errors.items())
             facts.append(f"Relative torque error, {label}: {parts}.")
+    speeds = model.recorded_speeds
+    if speeds:
+        parts = ", ".join(f"{name} {speed:.3g}" for name, speed in speeds.items())
+        facts.append(f"Fastest speeds recorded [rad/s or m/s]: {parts}; friction beyond them is extrapolated.")
     return facts
 
 

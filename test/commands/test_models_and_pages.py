@@ -116,6 +116,16 @@ def test_torques_of_a_model_and_their_deviations_stand_below_their_titles(tmp_pa
     assert any(tau[:, j].max() < -tau[:, j].min() for j in range(3)), "the largest may be negative"
 
 
+def test_rows_faster_than_the_recordings_are_told_by_joint(tmp_path, capsys, robot):
+    _, dq, _ = motions(tmp_path / "m.csv", robot)
+    fastest = np.sort(np.abs(dq), axis=0)[-3]  # two rows are faster
+    used = {name: {"speed": float(v), "load": 1.0} for name, v in zip(NAMES[:2], fastest, strict=False)}
+    line = ["torque", tmp_path / "model.yaml", tmp_path / "m.csv", tmp_path / "t.csv"]
+    for obtained, told in (({"used": used}, dict.fromkeys(NAMES[:2], 2)), ({}, {}), ({"used": "much"}, {})):
+        made(robot, tmp_path / "model.yaml", obtained=obtained)
+        assert result(capsys, *line)["extrapolated"] == told
+
+
 def test_each_set_of_a_model_has_torques_of_its_own(tmp_path, capsys, robot):
     sets = {"standard": values_of(robot, 3), "consistent": values_of(robot, 4)}
     model = made(robot, tmp_path / "model.yaml", **sets, serve="consistent")

@@ -323,10 +323,11 @@ def test_report():
 
 
 def test_torque_prints_sizes_and_the_temperature_it_took():
-    outcome = TorqueOutcome(20, "t.csv", {"a": EffortSize(1.5, 2.5)}, {"a": 25.0})
+    outcome = TorqueOutcome(20, "t.csv", {"a": EffortSize(1.5, 2.5)}, {"a": 25.0}, {"a": 3})
     assert printed(torque, outcome) == [
         "20 rows written to t.csv",
         "the temperature of a is not known in every row: its friction is that at 25 deg C there",
+        "a is faster than in the recordings in 3 rows: its friction is extrapolated there",
         "a: rms 1.5, largest 2.5 [N.m or N]",
     ]
 

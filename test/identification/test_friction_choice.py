@@ -22,13 +22,7 @@ from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.estimators.fit import inform
 from ros2_dynid.identification.estimators.friction_law import with_law
 from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
-from ros2_dynid.identification.estimators.identified_terms import (
-    STEP,
-    changed_exponent,
-    friction_covariance,
-    identified_terms,
-    speed_ratio,
-)
+from ros2_dynid.identification.estimators.identified_terms import friction_covariance, identified_terms
 from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.friction.laws import (
@@ -40,6 +34,7 @@ from ros2_dynid.identification.friction.laws import (
     near_standstill,
     top_speeds,
 )
+from ros2_dynid.identification.friction.shapes import STEP, change_shape
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
@@ -557,6 +552,11 @@ def law_information(seed, extra):
 LAW = (FrictionTerm(1, ROOT), SLOW, replace(SLOW, of_shape=True), FrictionTerm(1, ASYMMETRIC))
 
 
+def sign_rows(terms, size):
+    """Return the rows that hold the coefficients of terms, which follow five base parameters, above zero."""
+    return np.eye(size)[[5 + k for k, term in enumerate(terms) if term.positive]]
+
+
 @pytest.mark.parametrize(("extra", "left"), [
     ({0: 1.0, 1: 0.4, 3: -0.5}, LAW),
     ({1: 0.4}, LAW[1:3]),
@@ -567,7 +567,7 @@ LAW = (FrictionTerm(1, ROOT), SLOW, replace(SLOW, of_shape=True), FrictionTerm(1
 ])  # fmt: skip
 def test_terms_that_the_whole_law_does_not_need_leave_it(extra, left):
     information, W, tau = law_information(2, extra)
-    law, terms = friction_law._significant(information, LAW)
+    law, terms = friction_law._significant(information, LAW, sign_rows)
     assert terms == left
     assert law.layout == ColumnLayout(5, 1, 0, len(left)) and law.size == 6 + len(left)
     kept = [*range(5), *(5 + LAW.index(term) for term in left), 9]
@@ -591,7 +591,7 @@ def test_terms_of_less_than_three_deviations_leave_one_by_one_the_weakest_first(
 
     monkeypatch.setattr(friction_law, "_certain", told)
     information, *_ = law_information(2, {0: 1.0, 1: 0.4, 3: -0.5})
-    law, terms = friction_law._significant(information, LAW)
+    law, terms = friction_law._significant(information, LAW, sign_rows)
     assert terms == left and law.layout.n_friction == len(left)
     if certain[3] == 2.8:
         assert [one for one, _ in itertools.groupby(asked)] == [LAW, LAW[:3], LAW[1:3]]
@@ -599,14 +599,18 @@ def test_terms_of_less_than_three_deviations_leave_one_by_one_the_weakest_first(
 
 def test_terms_whose_sign_cannot_be_leave_with_their_shape():
     information, *_ = law_information(3, {0: 1.0, 1: -0.4, 3: -0.5})
-    terms, value = friction_law._of_possible_sign(information, LAW, (0, 1, 2, 3))
+
+    def fit(part, terms):
+        return friction_law._braking_value(part, sign_rows(terms, part.size))
+
+    terms, value = friction_law._of_possible_sign(information, LAW, (0, 1, 2, 3), fit)
     assert terms == (LAW[0], LAW[3])
     assert value[5] == pytest.approx(1.0, abs=0.1) and value[6] == pytest.approx(-0.5, abs=0.1) and len(value) == 8
-    terms, value = friction_law._of_possible_sign(information, LAW, (1, 2))
+    terms, value = friction_law._of_possible_sign(information, LAW, (1, 2), fit)
     assert terms == () and value.shape == (0,)
-    terms, value = friction_law._of_possible_sign(information, LAW, (1, 2, 3))
+    terms, value = friction_law._of_possible_sign(information, LAW, (1, 2, 3), fit)
     assert terms == LAW[3:] and len(value) == 7
-    terms, value = friction_law._of_possible_sign(information, LAW, (3,))
+    terms, value = friction_law._of_possible_sign(information, LAW, (3,), fit)
     assert terms == LAW[3:] and value[5] < 0.0, "of either sign"
     every = friction_law._with_terms(information, [0, 3])
     np.testing.assert_array_equal(every.columns[0], [0, 1, 2, 5, 6, 7])
@@ -815,7 +819,7 @@ def test_speeds_and_temperatures_of_all_recordings_say_what_may_be_tried(monkeyp
 
 def test_a_law_of_which_nothing_is_left_is_plain_friction_with_what_was_tried(monkeypatch):
     """Also where its terms are not significant in the fit with all of them."""
-    monkeypatch.setattr(friction_law, "_significant", lambda law, terms: (law, ()))
+    monkeypatch.setattr(friction_law, "_significant", lambda law, *_: (law, ()))
     chosen = traced(monkeypatch, "select_terms")
     prepared = [exact_motion(with_terms(FrictionTerm(2, LOAD, 0.3)))]
     information = inform(ROBOT, BASE, prepared, delay=False)
@@ -926,8 +930,9 @@ def test_the_covariance_of_a_law_is_that_of_its_own_columns_with_base_parameters
 @pytest.mark.parametrize(("change", "ratio"), [(0.3, np.exp(0.3)), (-0.3, np.exp(-0.3)), (2.0, np.exp(0.47)),
                                                (-2.0, np.exp(-0.47))])  # fmt: skip
 def test_a_shape_changes_by_a_step_of_the_grid_at_most(change, ratio):
-    assert speed_ratio(change) == pytest.approx(ratio)
-    assert changed_exponent(power(2.0)[0], change) == pytest.approx(2.0 + np.log(ratio))
+    stribeck = FrictionTerm(1, FrictionKind.STRIBECK, speed=0.3)
+    assert change_shape(stribeck, change).speed == pytest.approx(0.3 * ratio)
+    assert change_shape(power(2.0)[0], change).exponent == pytest.approx(2.0 + np.log(ratio))
 
 
 # --- laws by name

@@ -259,27 +259,29 @@ def test_bodies_that_nothing_constrains_are_a_fit_with_a_trace_of_the_distance(n
     assert told.loss == pytest.approx(loss, abs=1e-9)
 
 
-def test_bodies_at_the_limit_keep_a_trace_of_definiteness_and_floors_of_friction():
+def test_bodies_at_the_limit_keep_a_trace_of_definiteness_and_friction_brakes_beside_terms():
     problem, found = fitted(0.3)
     T = weighted_triangle(problem.information, 1.0 / found.sigma)
     reference = consistency.made_consistent(problem.robot, standard_vector(problem.robot))
-    floors = {"Fv1": 30.0, "Fc2": -40.0, "Ia3": 5.0}
-    told = consistency.impose(ROBOT, BASE, T, found.value, reference, floors)
+    wide = ColumnLayout(len(BASE), n_friction=1)
+    rows = np.zeros((2, wide.size))  # Fv1 >= 3 times the term, and Fc2 whatever the term
+    rows[0, [BASE.leaders.index("Fv1"), -1]] = 1.0, -3.0
+    rows[1, BASE.leaders.index("Fc2")] = 1.0
+    with_term = Triangle(np.column_stack((T.base, np.zeros(len(T.R)), T.tau)), wide)
+    told = consistency.impose(ROBOT, BASE, with_term, np.append(found.base, 10.0), reference, rows)
     smallest = []
     for (mass, length), link in zip(consistency._link_units(ROBOT, reference), links_of(ROBOT, told.chi), strict=True):
         D = np.diag([1.0 / length] * 3 + [1.0])
         smallest.append(np.linalg.eigvalsh(D @ pseudo_inertia(link) @ D / mass)[0])
     assert 0.5e-6 < min(smallest) < 2e-6
     chi = dict(zip(NAMES, told.chi, strict=True))
-    assert chi["Fv1"] == pytest.approx(30.0, rel=1e-4) and chi["Ia3"] == pytest.approx(5.0, rel=1e-4)
-    assert all(chi[f"{kind}{j}"] > -1e-5 for kind in ("Ia", "Fv", "Fc") for j in (1, 2, 3) if f"{kind}{j}" != "Fc2")
+    assert chi["Fv1"] == pytest.approx(30.0, rel=1e-4)
+    assert all(chi[f"{kind}{j}"] >= 0.0 for kind in ("Ia", "Fv", "Fc") for j in (1, 2, 3))
     low = found.base.copy()
     low[BASE.leaders.index("Fc2")] = -3.0
-    rows = np.column_stack((T.base, T.base @ low))
-    below = consistency.impose(ROBOT, BASE, Triangle(rows, T.layout), low, reference, {"Fc2": -2.0})
-    assert below.chi[NAMES.index("Fc2")] == pytest.approx(-2.0, rel=1e-3)
-    zero = consistency.impose(ROBOT, BASE, Triangle(rows, T.layout), low, reference)
-    assert zero.chi[NAMES.index("Fc2")] == pytest.approx(0.0, abs=1e-4)
+    pushing = Triangle(np.column_stack((T.base, T.base @ low)), T.layout)
+    zero = consistency.impose(ROBOT, BASE, pushing, low, reference)
+    assert 0.0 <= zero.chi[NAMES.index("Fc2")] < 1e-4
 
 
 def test_offsets_and_forces_may_have_any_sign():
@@ -292,8 +294,7 @@ def test_offsets_and_forces_may_have_any_sign():
         assert told.chi[NAMES.index(f"off{j}")] == pytest.approx(-7.0, rel=1e-3)
 
 
-def test_friction_of_a_coupled_motor_may_have_any_sign():
-    """Beside that of its joints it is what is left: only friction of joints themselves is held above zero."""
+def test_friction_of_a_coupled_motor_brakes_too():
     robot = replace(ROBOT, coupling=(Coupling(3, {2: 1.0, 3: 1.0}),), parameters={})
     base, names = base_parameters(robot), standard_names(robot)
     chi = np.append(fat(2.0, 0.1), np.zeros(len(names) - len(NAMES)))
@@ -306,8 +307,7 @@ def test_friction_of_a_coupled_motor_may_have_any_sign():
     reference = np.where(np.arange(len(chi)) < len(NAMES), chi, 0.0)
     told = consistency.impose(robot, base, Triangle(rows, ColumnLayout(len(base))), np.zeros(len(base)), reference)
     found = dict(zip(names, told.chi, strict=True))
-    assert found["Fv2"] == pytest.approx(0.0, abs=1e-4)
-    assert found["Fvm3"] < -0.2 and found["Fcm3"] == pytest.approx(-0.7, abs=0.1)
+    assert all(0.0 <= found[name] < 1e-4 for name in ("Fv2", "Fvm3", "Fcm3"))
 
 
 class Solver:
@@ -616,9 +616,9 @@ def test_sets_of_a_drawn_estimate_are_drawn_in_every_fold(monkeypatch):
 
     def draw(chosen):
         draws.append(chosen)
-        return SimpleNamespace(
-            estimate=wls(problem.information if chosen is None else problem.information.take(chosen))
-        )
+        estimate = wls(problem.information if chosen is None else problem.information.take(chosen))
+        prior = Prior(estimate.value, np.eye(len(BASE)), "x")
+        return Drawn(estimate, prior, Weighing(0.0, 0.0, 0.0), np.zeros(len(BASE)))
 
     fits = parameter_sets.set_fits(problem, None, with_essential=False, with_consistent=True, draw=draw)
     first, second = list(range(10)), list(range(10, 20))
@@ -634,7 +634,6 @@ def test_bodies_are_drawn_by_the_weight_that_was_found_and_floored_by_friction(m
     problem, found = fitted()
     asked = []
     monkeypatch.setattr(parameter_sets, "impose", lambda *given: asked.append(given))
-    monkeypatch.setattr(parameter_sets, "least_friction", lambda *given: given)
     prior = Prior(np.arange(float(len(BASE))), np.diag(np.linspace(1.0, 2.0, len(BASE))), "x")
     T = weighted_triangle(problem.information, 1.0 / found.sigma)
     reference = prior_sources.bodies_to_start_from(problem.robot, problem.information)
@@ -642,10 +641,10 @@ def test_bodies_are_drawn_by_the_weight_that_was_found_and_floored_by_friction(m
     for weight in (0.0, 0.5, 3.0):
         drawn = Drawn(found, prior, Weighing(weight, 0.1, 0.1), np.ones(len(BASE)))
         parameter_sets.imposed_on(problem, problem.information, found, drawn)
-        robot, base, triangle, value, start, least = asked.pop()
+        robot, base, triangle, value, start, rows = asked.pop()
         wanted = joined(T, prior, weight).R if weight else T.R
         np.testing.assert_allclose(triangle.R.T @ triangle.R, wanted.T @ wanted, rtol=1e-9)
-        assert (robot, base, least) == (problem.robot, BASE, (problem, found)) and value is found.value
+        assert (robot, base) == (problem.robot, BASE) and rows is problem.friction_rows and value is found.value
         np.testing.assert_array_equal(start, reference)
     parameter_sets.imposed_on(problem, half, found)
     triangle = asked.pop()[2]
@@ -674,15 +673,15 @@ def test_bodies_of_two_sensors_are_those_of_the_rows_of_both(monkeypatch, chosen
         wanted.append(given)
         return both
 
-    second = SimpleNamespace(base=BASE, information=other.information, estimate=estimate)
+    second = SimpleNamespace(base=BASE, information=other.information, estimate=estimate, back=np.eye(len(BASE)))
     problem = replace(problem, robot=robot, second=second)
-    monkeypatch.setattr(parameter_sets, "least_friction", lambda *given: given)
     monkeypatch.setattr(parameter_sets, "impose", lambda *given: asked.append(given) or Consistent(CHI, M @ CHI, 0.03))
     told = parameter_sets.imposed_on(problem, problem.information, found, chosen=chosen)
-    ((given, base, triangle, value, start, least),) = asked
-    assert (given, base, least, wanted) == (robot, BASE, (problem, found), [chosen]) and value is both.value
-    rows = other.information if chosen is None else other.information.take(chosen)
-    own = weighted_triangle(rows, 1.0 / both.sigma).R
+    ((given, base, triangle, value, start, rows),) = asked
+    assert (given, base, wanted) == (robot, BASE, [chosen]) and value is both.value
+    np.testing.assert_array_equal(rows, problem.friction_rows)
+    part = other.information if chosen is None else other.information.take(chosen)
+    own = weighted_triangle(part, 1.0 / both.sigma).R
     np.testing.assert_allclose(triangle.R.T @ triangle.R, own.T @ own, rtol=1e-9)
     np.testing.assert_array_equal(start, prior_sources.bodies_to_start_from(robot, problem.information))
     chi = np.where([name in ("Ia1", "Fv1") for name in NAMES], 0.0, CHI)
@@ -699,40 +698,6 @@ def test_guessed_bodies_are_of_all_rows_whatever_rows_are_fitted(monkeypatch):
     for information in (bare.information, bare.information.take(range(5))):
         parameter_sets.imposed_on(bare, information, found)
     np.testing.assert_array_equal(asked[0], asked[1])
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "viscous", "fv", "fc"),
-    [
-        (FrictionKind.ROOT, 2.0, -0.5, -0.5, None),
-        (FrictionKind.ROOT, 2.0, 0.5, 0.0, None),
-        (FrictionKind.CUBIC, -1.0, 0.3, 0.0, 8.0),  # at the top speed, 2
-        (FrictionKind.CUBIC, 1.0, 0.3, 0.0, -8e-6 * 8.0 / 8.0),
-    ],
-)
-def test_a_law_brakes_at_every_speed_recorded(kind, value, viscous, fv, fc):
-    """Fv is as negative as it was found, never positive; Fc what the slowest or the fastest speed needs beside that."""
-    problem = SimpleNamespace(
-        robot=ROBOT,
-        base=SimpleNamespace(leaders=("Fv2", "Fc2")),
-        information=SimpleNamespace(layout=SimpleNamespace(friction=slice(2, 3))),
-        terms=(FrictionTerm(2, kind),),
-        prepared=[
-            SimpleNamespace(temperatures=None, top_speed=np.array([9.0, 1.0, 9.0])),
-            SimpleNamespace(temperatures=None, top_speed=np.array([9.0, 2.0, 9.0])),
-            SimpleNamespace(temperatures=None, top_speed=np.array([9.0, 1.5, 9.0])),
-        ],
-    )
-    found = SimpleNamespace(
-        base=np.array([viscous, 1.0]), value=np.array([viscous, 1.0, value]), friction=np.array([value])
-    )
-    least = parameter_sets.least_friction(problem, found)
-    v = 2.0 * np.linspace(0.02, 1.0, 50)
-    term = value * (np.sqrt(v) if kind is FrictionKind.ROOT else v**3)
-    assert least == {"Fv2": fv, "Fc2": pytest.approx(-np.min(min(viscous, 0.0) * v + term))}
-    assert fc is None or abs(least["Fc2"] - fc) < 1e-3
-    without = SimpleNamespace(**{**vars(problem), "base": SimpleNamespace(leaders=("Fv2", "Fc1"))})
-    assert parameter_sets.least_friction(without, found) == {}, "only where both are parameters"
 
 
 # --- where priors come from

@@ -12,7 +12,6 @@ import yaml
 
 from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
-from ros2_dynid.dynamics.friction_terms import term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
@@ -20,7 +19,7 @@ from ros2_dynid.identification.estimators import fitter
 from ros2_dynid.identification.judgement import essential_remarks, impossible_remarks, served_set
 from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, save_model
 from ros2_dynid.identification.physical.consistency import fully_consistent_links, smallest_joint_inertia
-from ros2_dynid.identification.physical.parameter_sets import imposed_on, least_friction
+from ros2_dynid.identification.physical.parameter_sets import imposed_on
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem, robot_or_model
 from ros2_dynid.progress import Reporter
@@ -101,22 +100,6 @@ def test_an_estimate_that_bodies_can_have_stays_whatever_least_squares_says():
     moved = imposed_on(problem, problem.information, truth)
     far = [np.max(np.abs(x.value - truth.base) / found.base_std) for x in (kept, moved)]
     assert far[0] < 0.1 and far[1] > 1.0, "wls is what its rows say"
-
-
-def test_friction_dissipates_as_a_whole_and_not_term_by_term():
-    """A root term beside a negative Fv is a curve that flattens: the law must brake, not each of its terms."""
-    robot, _ = simulated_truth()
-    problem = read_problem(robot, [cut_and_noisy()], IdentifyOptions(friction="root"), Reporter())
-    found = fitter(Method.WLS, problem)(None)
-    value, base = found.value.copy(), problem.base.leaders
-    value[base.index("Fv2")] = -0.5
-    value[found.layout.friction] = 2.0
-    least = least_friction(problem, replace(found, value=value))
-    assert least["Fv2"] == -0.5
-    (term,) = (term for term in problem.terms if term.joint == 2)
-    v = np.linspace(0.02, 1.0, 50) * problem.prepared[0].top_speed[1]
-    brake = least["Fv2"] * v + least["Fc2"] + 2.0 * term_column(term, v, np.ones(50), np.zeros(50), None)
-    assert brake.min() == pytest.approx(0.0, abs=1e-12) and least["Fc2"] < 0.0
 
 
 def test_errors_of_each_set_stand_side_by_side(tmp_path):

@@ -528,3 +528,17 @@ def test_a_verdict_where_the_file_has_none(validation, fit, level, words):
     levels = {"good": "good", "note": "note", "warning": "warn", "problem": "bad"}
     told = replace(model, obtained={"verdict": [{"level": one, "text": one} for one in levels]})
     assert verdict_of(told) == [(style, one) for one, style in levels.items()]
+
+
+def test_friction_that_pushes_leads_the_verdict_and_speeds_are_a_fact():
+    model = replace(identified(), obtained={"verdict": [{"level": "good", "text": "so it is"}]})
+    assert verdict_of(model) == [("good", "so it is")]
+    pushing = model.value.copy()
+    pushing[model.leaders.index("Fv2")] = -50.0
+    (level, text), rest = verdict_of(replace(model, value=pushing, serve="base"))
+    name = model.robot.joints[1].name
+    assert (level, rest) == ("bad", ("good", "so it is")) and f"the friction of {name} (at " in text
+    told = replace(model, obtained={"used": {name: {"speed": 1.2345, "load": 3.0}}})
+    assert _facts(told)[-1] == (
+        f"Fastest speeds recorded [rad/s or m/s]: {name} 1.23; friction beyond them is extrapolated."
+    )

@@ -73,22 +73,24 @@ def dissipative_estimate(
     estimate: Estimate,
     rows: Array,
     *,
+    least: Array | None = None,
     prior: Prior | None = None,
     weight: float = 0.0,
     free: NDArray[np.bool_] | None = None,
 ) -> Estimate:
-    """Return the estimate under rows @ value >= 0, rows of shape (m, size); unchanged where they hold already.
+    """Return the estimate under rows @ value >= least, rows of shape (m, size); unchanged where they hold already.
 
-    information: the rows that it was fitted to; prior, weight: what it was drawn towards as well; free: parameters that
-    may change, shape (size,), all if None.
+    information: the rows that it was fitted to; least: shape (m,), zero if None; prior, weight: what it was drawn
+    towards as well; free: parameters that may change, shape (size,), all if None.
     """
-    if _hold(rows, estimate.value):
+    least = np.zeros(len(rows)) if least is None else least
+    if _hold(rows, estimate.value, least):
         return estimate
     weights = np.ones(information.n) if estimate.method is Method.OLS else 1.0 / estimate.sigma
     W = weighted_triangle(information, weights).W
     if prior is not None and weight > 0.0:
         W = np.vstack((W, np.sqrt(weight) * prior.root))
-    solution = constrain(W, estimate.value, rows, free)
+    solution = constrain(W, estimate.value, rows, least, free)
     covariance = solution.projection @ estimate.covariance @ solution.projection.T
     return replace(
         estimate,
@@ -98,32 +100,35 @@ def dissipative_estimate(
     )
 
 
-def constrain(W: Array, value: Array, rows: Array, free: NDArray[np.bool_] | None = None) -> Constrained:
-    """Return the x with rows @ x >= 0 that minimises |W (x - value)|; parameters that are not `free` stay."""
+def constrain(
+    W: Array, value: Array, rows: Array, least: Array | None = None, free: NDArray[np.bool_] | None = None
+) -> Constrained:
+    """Return the x with rows @ x >= least (zero if None) that minimises |W (x - value)|; what is not `free` stays."""
     places = np.arange(len(value)) if free is None else np.flatnonzero(free)
-    rows = rows[np.any(rows[:, places] != 0.0, axis=1)]
+    used = np.any(rows[:, places] != 0.0, axis=1)
+    rows, least = rows[used], np.zeros(np.count_nonzero(used)) if least is None else least[used]
     projection = np.eye(len(value))
-    if _hold(rows, value):
+    if _hold(rows, value, least):
         return Constrained(value, projection)
     norm = np.linalg.norm(W[:, places], axis=0)
     scale = np.where(norm > 0.0, norm, 1.0)
     T = np.asarray(np.linalg.qr(np.vstack((W[:, places] / scale, RIDGE * np.eye(len(places)))), mode="r"))
     N = np.linalg.solve(T.T, (rows[:, places] / scale).T).T
     length = np.maximum(np.linalg.norm(N, axis=1), 1e-300)
-    N, missing = N / length[:, None], -(rows @ value) / length
+    N, missing = N / length[:, None], (least - rows @ value) / length
     unit = float(np.abs(missing).max())
     z, active = _shortest(N, missing / unit)
     new = value.copy()
     new[places] += np.linalg.solve(T, unit * z) / scale
-    new[_held_at_zero(rows[active])] = 0.0  # and not some 1e-17 beside it
+    new[_held_at_zero(rows[active & (least == 0.0)])] = 0.0  # and not some 1e-17 beside it
     on_face = np.eye(len(places)) - np.linalg.pinv(N[active]) @ N[active]
     projection[np.ix_(places, places)] = np.linalg.solve(T, on_face @ T) * scale / scale[:, None]
     return Constrained(new, projection)
 
 
-def _hold(rows: Array, value: Array) -> bool:
-    """Return whether rows @ value >= 0 but for rounding."""
-    return bool(np.all(rows @ value >= -ROUNDING * (np.abs(rows) @ np.abs(value))))
+def _hold(rows: Array, value: Array, least: Array) -> bool:
+    """Return whether rows @ value >= least but for rounding."""
+    return bool(np.all(rows @ value >= least - ROUNDING * (np.abs(rows) @ np.abs(value))))
 
 
 def _shortest(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:

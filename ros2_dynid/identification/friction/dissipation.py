@@ -5,9 +5,9 @@ required of each coefficient and not of the curve alone, so that no term undoes 
 
     Fv, Fc, Fvm, Fcm >= 0, and so are the coefficients of all terms but those that differ between the directions or with
     the temperature: each of them brakes at every speed and load
+    Fv_j >= sum of c_j^2 Fvm_k over the motors k coupled to joint j, whose own part Fv_j holds (dynamics/coupling.py)
     Fc + Ft (T - T0) >= 0 and Fv + Ftv (T - T0) >= |Fva|: in both directions, at every temperature recorded
     dF/dv >= 0 from the fastest speed recorded, v_r, to the speed limit: friction that falls there was not seen
-    F(v) / v <= F(v_r) / v_r there: nor was friction that grows faster than the speed
     a shape changes by STEP at most: what its linearised column can tell
 
 If x satisfies them, so does any positive multiple of it: each is a row g with g . x >= 0.
@@ -31,8 +31,8 @@ from ros2_dynid.model.robot import Array, Robot
 BEYOND = 2.0
 """Speed up to which the law of a joint without a speed limit holds, in units of its fastest recorded speed."""
 SPEEDS = 9
-"""Speeds from the fastest recorded one to the limit at which slope and growth of a law are bounded: few are enough,
-since laws are smooth there."""
+"""Speeds from the fastest recorded one to the limit at which the slope of a law is bounded: few are enough, since laws
+are smooth there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +63,28 @@ def dissipation_rows(
     """
     limits = speed_limits(robot, recorded.speed)
     signed = [group_of(name) == "friction" for name in leaders] + [term.positive for term in terms]
-    rows = list(np.eye(len(signed))[signed])
+    rows = [*np.eye(len(signed))[signed], *_rows_of_couplings(robot, tuple(leaders), len(signed))]
     for k, joint in enumerate(robot.active):
         law = _JointLaw(joint, tuple(leaders), tuple(terms))
         warmth = (np.nan, np.nan) if recorded.temperature is None else recorded.temperature[:, k].tolist()
         rows += [*law.rows_of_signless_terms(warmth), *law.rows_of_shapes()]
-        rows += law.rows_beyond(float(recorded.speed[k]), float(limits[k]))
+        rows += law.rows_beyond(float(recorded.speed[k]), float(limits[k]), warmth)
     G = np.zeros((len(rows), size))
     G[:, : len(signed)] = np.reshape(rows, (len(rows), len(signed)))
     return G
+
+
+def _rows_of_couplings(robot: Robot, leaders: tuple[str, ...], size: int) -> list[Array]:
+    """Return the rows that leave each joint of a coupled motor viscous friction of its own."""
+    rows = []
+    for joint in sorted({joint for coupling in robot.coupling for joint in coupling.weights}):
+        row = np.zeros(size)
+        motors = {f"Fvm{one.motor}": -(one.weights[joint] ** 2) for one in robot.coupling if joint in one.weights}
+        for name, factor in {f"Fv{joint}": 1.0, **motors}.items():
+            if name in leaders:
+                row[leaders.index(name)] += factor
+        rows.append(row)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +115,16 @@ class _JointLaw:
 
         Those terms are constant or proportional to the speed: what they do at speeds 0 and 1 tells both.
         """
-        if not self.has(lambda term: not term.positive and not term.of_shape):
-            return []
         rows = []
-        for sign, T in itertools.product((1.0, -1.0), warmth):
-            at_rest, at_one = (self.row(0.0, 0.0, partial(_signless_braking, v, sign, T)) for v in (0.0, 1.0))
+        for state in self._states(warmth):
+            at_rest, at_one = (self.row(0.0, 0.0, partial(_signless_braking, state, v)) for v in (0.0, 1.0))
             rows += [at_rest + self.row(0.0, 1.0, _nothing), at_one - at_rest + self.row(1.0, 0.0, _nothing)]
         return rows
+
+    def _states(self, warmth: Sequence[float]) -> list[tuple[float, float]]:
+        """Return the directions and temperatures that terms which may be negative tell apart; none without them."""
+        signless = self.has(lambda term: not term.positive and not term.of_shape)
+        return list(itertools.product((1.0, -1.0), warmth)) if signless else []
 
     def rows_of_shapes(self) -> list[Array]:
         """Return the rows that bound the change of each shape, whose column follows that of its term."""
@@ -120,26 +136,21 @@ class _JointLaw:
                 rows.append(row)
         return rows
 
-    def rows_beyond(self, fastest: float, limit: float) -> list[Array]:
-        """Return the rows of slope and growth from the fastest speed recorded to the limit, without load.
+    def rows_beyond(self, fastest: float, limit: float, warmth: Sequence[float]) -> list[Array]:
+        """Return the rows of the slope from the fastest speed recorded to the limit, without load, which adds slope.
 
-        A load adds only what grows, at most in proportion to the speed. A term whose shape is estimated counts at the
-        shape, within a step, that is worst.
+        A term whose shape is estimated counts at the shape, within a step, that is worst.
         """
         if fastest <= 0.0:
             return []
+        rows = []
         speeds = np.linspace(fastest, limit, SPEEDS).tolist()
-        slopes = [self.row(1.0, 0.0, partial(self._least, partial(_slope, v))) for v in speeds]
-        growth = [
-            self.row(0.0, v / fastest - 1.0, partial(self._least, partial(_short_of_growth, fastest, v)))
-            for v in speeds[1:]
-        ]
-        return [row for row in (*slopes, *growth) if np.any(row < 0.0)]
+        for state in self._states(warmth) or [(1.0, np.nan)]:
+            rows += [self.row(1.0, 0.0, partial(self._least, partial(_slope, state, v))) for v in speeds]
+        return [row for row in rows if np.any(row < 0.0)]
 
     def _least(self, figure: Callable[[FrictionTerm], float], term: FrictionTerm) -> float:
-        """Return the least figure of a term over the shapes that it may change to; 0 for one without a sign."""
-        if not term.positive:
-            return 0.0
+        """Return the least figure of a term over the shapes that it may change to."""
         free = self.has(lambda other: other.of_shape and other.kind is term.kind)
         changes = (-STEP, 0.0, STEP) if free else (0.0,)
         return min(figure(change_shape(term, change) if change else term) for change in changes)
@@ -149,23 +160,29 @@ def _nothing(term: FrictionTerm) -> float:
     return 0.0
 
 
-def _signless_braking(v: float, sign: float, temperature: float, term: FrictionTerm) -> float:
-    """Return what a term that may be negative brakes with at speed v in one direction, 0 for the others."""
-    return 0.0 if term.positive else braking(term, sign * v, sign, temperature)
+def _signless_braking(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
+    """Return what a term that may be negative brakes with at speed v, 0 for the others."""
+    return 0.0 if term.positive else _braking(state, v, term)
 
 
-def _slope(v: float, term: FrictionTerm) -> float:
+def _slope(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
     """Return dF/dv of a term of coefficient 1 at a speed v."""
     h = 1e-3 * v
-    return (braking(term, v + h) - braking(term, v)) / h
+    return (_braking(state, v + h, term) - _braking(state, v, term)) / h
 
 
-def _short_of_growth(fastest: float, v: float, term: FrictionTerm) -> float:
-    """Return by how much a term of coefficient 1 is smaller at v than if it grew in proportion from `fastest` on."""
-    return v / fastest * braking(term, fastest) - braking(term, v)
-
-
-def braking(term: FrictionTerm, v: float, sign: float = 1.0, temperature: float = np.nan, load: float = 0.0) -> float:
-    """Return what a term of coefficient 1 brakes with at a speed, whose sign standstill needs, and a load."""
-    arguments = (np.array(x, dtype=float) for x in (v, sign, load, temperature))
+def _braking(state: tuple[float, float], v: float, term: FrictionTerm) -> float:
+    """Return what a term of coefficient 1 brakes with at speed v >= 0 without load; state: direction, temperature."""
+    sign, temperature = state
+    arguments = (np.array(x) for x in (sign * v, sign, 0.0, temperature))
     return sign * float(term_column(term, *arguments))
+
+
+def rows_beside_terms(rows: Array, terms: Sequence[FrictionTerm]) -> tuple[Array, Array]:
+    """Return rows (m, b) and least values (m,) for base parameters beside terms whose coefficients are known.
+
+    rows: of base parameters and then of these terms, shape (m, b + f).
+    """
+    b = rows.shape[1] - len(terms)
+    of_base = np.any(rows[:, :b] != 0.0, axis=1)
+    return rows[of_base, :b], -rows[of_base, b:] @ np.array([term.coefficient for term in terms])

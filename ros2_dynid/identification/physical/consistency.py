@@ -163,7 +163,7 @@ def impose(
         k for k, name in enumerate(names) if group_of(name) in ("rotor", "friction") and not name.startswith("Iam")
     ]
     above = np.eye(len(names))[signed], np.zeros(len(signed))
-    for g, least in (above, _with_terms(T, value, friction, M)):
+    for g, least in (above, _beside_terms(T, value, friction, M)):
         rows.append(-g * S)
         right.append(g @ reference - least)
         cones.append(clarabel.NonnegativeConeT(len(g)))
@@ -192,18 +192,16 @@ def impose(
     return Consistent(chi, found, float(ours) / max(best, 1e-300) - 1.0)
 
 
-def _with_terms(T: Triangle, value: Array, friction: Array | None, M: Array) -> tuple[Array, Array]:
-    """Return rows g and least values of g . chi that friction needs beside the terms that `value` (size,) has.
+def _beside_terms(T: Triangle, value: Array, friction: Array | None, M: Array) -> tuple[Array, Array]:
+    """Return rows g and the least values of g . chi that friction needs beside the terms that `value` (size,) has.
 
-    Those of one base parameter alone are left out: its sign is asked for anyway. M: from chi to base parameters.
+    The sign of a single parameter is asked for anyway. M: from chi to base parameters.
     """
-    own = np.zeros((0, M.shape[0])) if friction is None else friction[:, T.layout.base]
-    joint = np.count_nonzero(own, axis=1) > 0
-    if friction is None or not joint.any():
+    if friction is None:
         return np.zeros((0, M.shape[1])), np.zeros(0)
-    others = friction[:, ~T.layout.is_base] @ value[~T.layout.is_base]
-    needed = joint & np.any(friction[:, ~T.layout.is_base] != 0.0, axis=1)
-    return own[needed] @ M, -others[needed]
+    own, others = friction[:, T.layout.base], friction[:, ~T.layout.is_base]
+    several = np.any(own != 0.0, axis=1) & (np.count_nonzero(friction, axis=1) > 1)
+    return own[several] @ M, -others[several] @ value[~T.layout.is_base]
 
 
 def closest_body(parameters: Array, covariance: Array) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from ros2_dynid.codegen.runtime_export import ErrorBars
-from ros2_dynid.control.feedforward import FeedforwardModel
+from ros2_dynid.control.feedforward import FeedforwardModel, refuse_pushing_friction
 from ros2_dynid.control.feedforward_events import AskFiller, FeedforwardEvent, FeedforwardOutcome, NewModel, NewPayload
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.errors import DynidError
@@ -23,6 +23,7 @@ Ask = Callable[[FeedforwardEvent], FeedforwardOutcome]
 
 def use_model(ask: Ask, robot: Robot, chi: Array, source: str, bars: ErrorBars | None = None) -> None:
     """Give the feedforward a model; its code is built here, so that the thread that sends does not wait for it."""
+    refuse_pushing_friction(robot, chi, source)
     FeedforwardModel(robot, chi)
     ask(NewModel(robot, chi, source, bars))
 
