@@ -1,12 +1,19 @@
-"""Test files whose packages are not installed are left out, and named: `colcon test` runs with what rosdep installs."""
+"""What is not run: test files whose packages are not installed, and tests for which a quick verdict has no time.
+
+`colcon test` runs with what rosdep installs, `./dynid test --quick` for a minute.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import time
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+BEGIN = time.monotonic()
 SUPPORT = Path(__file__).parent / "support"
 left_out: dict[str, str] = {}
 
@@ -20,6 +27,18 @@ def missing_package(file: Path) -> str:
         if missing:
             return missing
     return ""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of ./dynid test --quick."""
+    parser.addoption("--seconds", type=float, help="skip tests that would start later than this [s]")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that there is no time for."""
+    seconds = item.config.getoption("--seconds")
+    if seconds is not None and time.monotonic() - BEGIN > seconds:
+        pytest.skip("no time left: ./dynid test runs it")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

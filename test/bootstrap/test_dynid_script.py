@@ -543,6 +543,69 @@ def test_lint_types_and_tests_all_run_whatever_fails(
     assert "types do not fit" in told and (f"FAILED: {named}" in told) == bool(named) == ("FAILED" in told)
 
 
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A checkout with tests, committed on the branch main."""
+    for name, text in {
+        "ros2_dynid/model/urdf.py": "x = 1\n",
+        "ros2_dynid/version.py": "x = 1\n",
+        "test/model/test_reader.py": "from ros2_dynid.model.urdf import x\n",
+        "test/model/test_other.py": "pass\n",
+        "test/report/test_page.py": "from ros2_dynid.model.urdf import x\n",
+        "test/nodes/test_node.py": "from ros2_dynid.model.urdf import x\n",
+        "test/runtime/test_cpp.py": "import robots\n",
+        "test/support/robots.py": "x = 1\n",
+        "test/test_architecture.py": "pass\n",
+        "include/ros2_dynid/a.hpp": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "first")
+    return tmp_path
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, timeout=30)
+
+
+def test_a_quick_verdict_is_on_what_differs_from_main(script: ModuleType, repository: Path) -> None:
+    (repository / "ros2_dynid/version.py").write_text("x = 2\n")
+    assert script.changed_files(repository) == ["ros2_dynid/version.py"]
+    git(repository, "commit", "-qam", "second")
+    assert script.changed_files(repository) == ["ros2_dynid/version.py"], "on main: its last commit"
+    git(repository, "checkout", "-qb", "work")
+    (repository / "ros2_dynid/model/urdf.py").write_text("x = 2\n")
+    git(repository, "commit", "-qam", "third")
+    (repository / "new.py").write_text("")
+    assert script.changed_files(repository) == ["new.py", "ros2_dynid/model/urdf.py"]
+    (repository / "not_a_repository").mkdir()
+    with pytest.raises(script.SetupError, match="--quick needs the git history"):
+        script.changed_files(Path("/"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "chosen"),
+    [
+        (
+            ["ros2_dynid/model/urdf.py"],
+            ["model/test_reader.py", "test_architecture.py", "report/test_page.py", "model/test_other.py"],
+        ),
+        (["test/report/test_page.py"], ["report/test_page.py", "test_architecture.py"]),
+        (["test/support/robots.py"], ["test_architecture.py", "runtime/test_cpp.py"]),
+        (["include/ros2_dynid/a.hpp"], ["test_architecture.py", "runtime/test_cpp.py"]),
+        (["ros2_dynid/nodes/panel/node.py"], ["test_architecture.py", "nodes/test_node.py"]),
+        ([], ["test_architecture.py"]),
+    ],
+)
+def test_the_tests_of_a_change_come_the_likeliest_first(
+    script: ModuleType, repository: Path, changed: list[str], chosen: list[str]
+) -> None:
+    assert script.tests_of(repository, changed) == [f"test/{name}" for name in chosen]
+
+
 def test_a_failed_program_is_shown_to_the_caller(script: ModuleType, tmp_path: Path) -> None:
     with (tmp_path / "lock").open("w") as lock, pytest.raises(subprocess.CalledProcessError) as caught:
         script.run_logged("x", ["sh", "-c", "echo why; exit 3"], dict(os.environ), tmp_path / "log", lock.fileno())
