@@ -8,13 +8,13 @@ leaves until the robot is at rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from ros2_dynid.control.motion_gate import ApprovedTrajectory, MotionGate, approve, approve_stop
-from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, motion_limits
+from ros2_dynid.control.motion_gate import ApprovedStop, ApprovedTrajectory, MotionGate
+from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, fastest_joint, motion_limits
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.stop import approach_reference, braking, start_time
 from ros2_dynid.control.supervisor import Supervisor
@@ -246,8 +246,8 @@ def checked_motion(
     ends = [0, len(way.t) - 1]  # a quintic between its ends is the way itself
     assert way.dq is not None and way.ddq is not None
     whole = reference(way.joint_names, way.t[ends] + ahead, way.q[ends], way.dq[ends], way.ddq[ends])
-    approve(whole, replace(limits, lower=np.minimum(limits.lower, q), upper=np.maximum(limits.upper, q)))
-    return CheckedMotion(name, robot, q, ApprovedTrajectory(whole, limits), approve(run.shifted(ahead), limits), stops)
+    way_there, along = ApprovedTrajectory(whole, limits, q), ApprovedTrajectory(run.shifted(ahead), limits)
+    return CheckedMotion(name, robot, q, way_there, along, stops)
 
 
 class ExcitationMachine:
@@ -347,7 +347,7 @@ class ExcitationMachine:
                 if self.phase is Phase.BRAKING:
                     return "already stopping"
                 if self.phase not in MOVING:
-                    return "nothing was moving"
+                    return self._not_moving(now)
                 self._stop(event.reason, now)
                 return "stopping"
             case ConnectionProblem():
@@ -370,6 +370,19 @@ class ExcitationMachine:
             case ParametersChanged():
                 self._on_settings(event.settings)
         return ""
+
+    def _not_moving(self, now: float) -> str:
+        """Answer a stop where this machine moves nothing: what is measured of the robot all the same."""
+        watch, robot = self._watch, self.robot
+        if watch is None or robot is None or self.phase is Phase.INACTIVE:
+            return "nothing was moved by the excitation"
+        if unknown := watch.unknown(now):
+            return f"nothing was moved by the excitation; whether the robot moves is not known: {unknown}"
+        if watch.moves():
+            return (
+                f"nothing was moved by the excitation, but {fastest_joint(robot, watch.velocity())}: stop who moves it"
+            )
+        return "nothing was moving"
 
     def _on_robot(self, robot: Robot, now: float) -> None:
         if self.moving:
@@ -517,10 +530,9 @@ class ExcitationMachine:
         doubt = np.zeros_like(q) if known else self.settings.tracking + watch.unseen(now)
         brake = braking(limits, q, dq, error, self.settings.lead, speed_error=speed_error, doubt=doubt, dense=dense)
         try:
-            approved = approve_stop(brake.points, brake.expected, limits)
-        except DynidError:  # no stop keeps the limits from there; not to stop would be worse
-            approved = ApprovedTrajectory(brake.points, limits, is_stop=True)
-        sent = self._gate.send(approved, limits, q)
+            sent = self._gate.send_stop(ApprovedStop(brake.points, brake.expected, limits))
+        except DynidError as why:  # no stop keeps the limits from there
+            sent = self._gate.force_stop(brake.points, limits, str(why))
         self._braked_at, self._slack = sent, float(np.max(error + doubt)) + ASTRAY
         watch.follow(brake.expected, sent, stop=True)
         self._until = watch.until

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.codegen.backend import InverseDynamics, torque_function
+from ros2_dynid.control.motion_gate import check_efforts, check_trajectory
+from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.torque_limiter import EffortLimits, limit_along
@@ -24,6 +26,10 @@ from ros2_dynid.model.robot import Array, Robot
 
 MOST_POINTS = 100_000
 """Points of a filled trajectory, at most: times in a wrong unit must not fill the memory."""
+
+EFFORT_CHECKS = 200
+"""Instants at which a trajectory that is to be followed is asked for its torques: few enough that a stream of torques
+does not pause for it. Each torque that leaves is limited all the same."""
 
 
 @dataclass(frozen=True)
@@ -132,15 +138,45 @@ def split_torque(
 
 @dataclass(frozen=True, eq=False)
 class Filler:
-    """What fills efforts into whole trajectories: always the complete torque, at the points' own positions."""
+    """What fills efforts into whole trajectories: always the complete torque, at the points' own positions.
+
+    motion: limits of the motion, which every trajectory but a stop must keep.
+    """
 
     model: FeedforwardModel
     options: FeedforwardOptions
     limits: EffortLimits
+    motion: MotionLimits
 
-    def filled(self, points: Reference, rate: float | None = None) -> Reference:
-        """Return the trajectory with effort in every point, with at least `rate` points a second if given [Hz]."""
+    def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return the torques, shape (N, n), of a motion, shape (N, n) each."""
+        rows = zip(q, dq, ddq, strict=True)
+        return np.array([complete_torque(self.model, self.options, *row) for row in rows])
+
+    def check(self, points: Reference, start: Array | None = None) -> None:
+        """Refuse a trajectory that is to be followed if it passes a limit of the motion or of the effort."""
+        check_trajectory(points, self.motion, start)
+        t = np.linspace(points.t[0], points.t[-1], EFFORT_CHECKS)
+        check_efforts(self.torques(*points.sampled(t)), self.limits.effort, self.limits.joint_names)
+
+    def filled(self, points: Reference, rate: float | None = None, start: Array | None = None) -> Reference:
+        """Return the trajectory with effort in every point, with at least `rate` points a second if given [Hz].
+
+        One that passes a limit of the motion or of the effort is refused. start: where the robot is, shape (n,), if it
+        is to begin there: one beyond a position limit may come back.
+        """
         points = points.ordered(self.limits.joint_names)
+        check_trajectory(points, self.motion, start)
+        filled, tau = self._with_efforts(points, rate)
+        check_efforts(tau, self.limits.effort, self.limits.joint_names)
+        return filled
+
+    def filled_stop(self, points: Reference) -> Reference:
+        """Return a stop with effort in every point, as far as there is effort: not to stop would be worse."""
+        return self._with_efforts(points, None)[0]
+
+    def _with_efforts(self, points: Reference, rate: float | None) -> tuple[Reference, Array]:
+        """Return the trajectory with limited efforts, and those that it asks for, shape (K, n)."""
         t = points.t
         if rate is not None and len(t) > 1 and np.max(np.diff(t)) > 1.5 / rate:
             if (t[-1] - t[0]) * rate > MOST_POINTS:
@@ -153,6 +189,5 @@ class Filler:
                 dq[end] = points.dq[end]
                 if points.ddq is not None:
                     ddq[end] = points.ddq[end]
-        rows = zip(q, dq, ddq, strict=True)
-        tau = np.array([complete_torque(self.model, self.options, *row) for row in rows])
-        return reference(points.joint_names, t, q, dq, ddq, limit_along(self.limits, t, tau))
+        tau = self.torques(q, dq, ddq)
+        return reference(points.joint_names, t, q, dq, ddq, limit_along(self.limits, t, tau)), tau

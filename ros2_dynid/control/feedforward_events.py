@@ -54,7 +54,8 @@ class FeedforwardSettings:
     hold: send gravity before the first reference; period: between streamed torques [s]; efforts, rates: limits [N.m or
     N, and a second], one a joint or one, 0 for the robot's own or the derived; command_names: the order of
     effort_commands, empty for the robot's; point_rate: of trajectories passed on [Hz]; temperature_stale: temperatures
-    older than this are not used [s].
+    older than this are not used [s]; near: how far a reference may begin from where the robot is [rad or m]; lead:
+    expected time from sending a stop to the controller's first step along it [s].
     """
 
     options: FeedforwardOptions = DEFAULT_OPTIONS
@@ -67,6 +68,8 @@ class FeedforwardSettings:
     command_names: tuple[str, ...] = ()
     point_rate: float = 100.0
     temperature_stale: float = 60.0
+    near: float = 0.1
+    lead: float = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +114,18 @@ class StreamedPoint(NamedTuple):
     q: Array
     dq: Array
     ddq: Array
+
+
+@dataclass(frozen=True)
+class UnreadableReference:
+    """A reference came that cannot be read, for this reason: what was followed before it ends."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class StopFeedforward:
+    """End every motion: brake, or go over to gravity. References are refused until it is activated again."""
 
 
 class MeasuredState(NamedTuple):
@@ -176,6 +191,8 @@ FeedforwardEvent = (
     | NewDescription
     | NewReference
     | StreamedPoint
+    | UnreadableReference
+    | StopFeedforward
     | MeasuredState
     | MeasuredTemperature
     | FeedforwardTick
@@ -189,9 +206,10 @@ FeedforwardEvent = (
 
 
 class FeedforwardOutcome(NamedTuple):
-    """What an event led to: a refusal in one line, or what is to be sent or given."""
+    """What an event led to: a refusal in one line, or what is to be sent or given; answer: to who stopped it."""
 
     refused: str = ""
+    answer: str = ""
     torque: LimitedTorque | None = None
     trajectory: Reference | None = None
     filler: Filler | None = None

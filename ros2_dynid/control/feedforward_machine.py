@@ -37,10 +37,15 @@ from ros2_dynid.control.feedforward_events import (
     News,
     OptionsChanged,
     OutputChanged,
+    StopFeedforward,
     StreamedPoint,
+    UnreadableReference,
 )
 from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
+from ros2_dynid.control.motion_gate import ApprovedStop, StreamGate, check_start, check_way
+from ros2_dynid.control.motion_limits import MotionLimits, fastest_joint, known_limits
 from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.stop import braking
 from ros2_dynid.control.torque_limiter import LONGEST_STEP, EffortLimits, TorqueLimiter, effort_limits, known_efforts
 from ros2_dynid.dynamics.warm_friction import at_temperature, references
 from ros2_dynid.errors import DynidError, InputError
@@ -57,6 +62,9 @@ JUMP, NEAR, TRUST = 3.0, 0.15, 5.0
 is not believed until it is near to the last one believed, or has not jumped for TRUST seconds: an encoder was set."""
 WARMER, MUCH_WARMER = 0.1, 2.0
 """Friction follows temperatures that have changed by WARMER [K], over a ramp if at once by MUCH_WARMER."""
+REST_SPEED = 0.02
+"""A joint slower than this [rad/s or m/s] is at rest, as the excitation takes it."""
+HALTED = "stopped: references are refused until it is activated again"
 NOTHING = FeedforwardOutcome()
 
 A, I, R = "accepted", "ignored", "refused"
@@ -74,6 +82,8 @@ LEGAL: dict[type[FeedforwardEvent], dict[FeedforwardState, str]] = {
     NewDescription: dict.fromkeys(_ALL, A),
     NewReference: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
     StreamedPoint: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
+    UnreadableReference: dict.fromkeys(_ALL, A),
+    StopFeedforward: dict.fromkeys(_ALL, A),
     MeasuredState: dict.fromkeys(_ALL, A),
     MeasuredTemperature: dict.fromkeys(_ALL, A),
     FeedforwardTick: {
@@ -123,6 +133,10 @@ class FeedforwardMachine:
         self.carried: CarriedModel | None = None
         self._retired = ""  # why the model only holds gravity, if it is one of another robot
         self._limiter: TorqueLimiter | None = None
+        self._motion: MotionLimits | None = None
+        self._stream_gate: StreamGate | None = None
+        self._passed_on: tuple[Reference, float] | None = None  # the last trajectory that was passed on, and its begin
+        self._halted = False  # by a stop, until it is activated again
         self._poses = np.empty((0, 0))
         self._measured: MeasuredState | None = None
         self._arrival = -np.inf  # of the last joint state that was new
@@ -152,6 +166,8 @@ class FeedforwardMachine:
             NewDescription: self._on_description,
             NewReference: self._on_reference,
             StreamedPoint: self._on_point,
+            UnreadableReference: self._on_unreadable,
+            StopFeedforward: self._on_stop,
             MeasuredState: self._on_state,
             MeasuredTemperature: self._on_temperature,
             FeedforwardTick: self._on_tick,
@@ -263,6 +279,7 @@ class FeedforwardMachine:
         if self._limits_of(robot) is robot:  # no description has given any
             self._keep_limits(robot)
         self._take_limiter(limiter)
+        self._motion = self._known_motion(robot)
         self._poses = reachable_poses(self._described or robot)
         self._coefficients = None
         self._changed()
@@ -321,6 +338,7 @@ class FeedforwardMachine:
         self._describe(event.robot)
         self._retired = ""
         if self._robot is not None:
+            self._motion = self._known_motion(self._robot)
             self._poses = reachable_poses(event.robot)
             limiter = self._new_limiter(self._robot, self._settings)
             if limiter is not None and self._limiter is None:  # the limits come after the model: can it be true?
@@ -347,6 +365,10 @@ class FeedforwardMachine:
         """Return who gives the effort limits: base_parameters have none, a description or a model file may."""
         kept = self._limited
         return kept if kept is not None and kept.active_names == robot.active_names else robot
+
+    def _known_motion(self, robot: Robot) -> MotionLimits:
+        """Return the limits of the motion: of the description, of the model, or of who gives the effort limits."""
+        return known_limits(self._described or robot, robot, self._limits_of(robot))
 
     def _retire(self, reason: str, now: float) -> None:
         """Use the model no more: while torques are sent it still holds against gravity."""
@@ -406,14 +428,14 @@ class FeedforwardMachine:
                 self._news.append(News(text, warning=True))
 
     def _drop_model(self) -> None:
-        self._model = self._robot = self._limiter = self._load = self.carried = None
+        self._model = self._robot = self._limiter = self._motion = self._load = self.carried = None
         self._references, self._told = {}, set()
         self._retired = ""
         self._forget_motion()  # the next model may have other joints
 
     def _forget_motion(self) -> None:
         """Forget where the robot was, and where it was to go."""
-        self._pending = self._place = self._measured = None
+        self._pending = self._place = self._measured = self._passed_on = None
         self._arrival = self._jumped = -np.inf
 
     def _new_limiter(self, robot: Robot, settings: FeedforwardSettings) -> TorqueLimiter | None:
@@ -468,6 +490,7 @@ class FeedforwardMachine:
 
     def _on_activate(self, event: ActivateFeedforward, now: float) -> FeedforwardOutcome:
         self._forget_motion()
+        self._halted = False
         if self._limiter is not None:
             self._limiter.forget()
         self._enter(self._waiting_state())
@@ -491,26 +514,71 @@ class FeedforwardMachine:
     # --- references and states
 
     def _on_reference(self, event: NewReference, now: float) -> FeedforwardOutcome:
-        limiter = self._usable()
+        try:
+            return self._take_reference(event, now)
+        except InputError:
+            self._abandon(now)
+            raise
+
+    def _take_reference(self, event: NewReference, now: float) -> FeedforwardOutcome:
+        self._check_allowed()
+        limiter, begin = self._usable(), event.begin
         points = event.points.ordered(limiter.limits.joint_names, "reference")
-        if not self._stream:
-            self._warm_up(now)
-            self._tell_missing()
-            return FeedforwardOutcome(trajectory=self._filler().filled(points, self._settings.point_rate))
-        if len(points.t) == 1:
+        if len(points.t) == 1 and self._stream:
             still = np.zeros_like(points.q[0])
             dq = still if points.dq is None else points.dq[0]
             ddq = still if points.ddq is None else points.ddq[0]
-            return self._on_point(StreamedPoint(points.joint_names, points.q[0], dq, ddq), now)
-        if event.begin + points.duration < now:
+            return self._take_point(StreamedPoint(points.joint_names, points.q[0], dq, ddq), now)
+        if begin + points.duration < now:
             raise InputError("the reference lies in the past", "give it a later stamp, or none to start at once")
-        self._pending = (points, event.begin)
-        self._due = min(self._due, max(now, event.begin))
-        if event.begin <= now:
-            return self._on_tick(FeedforwardTick(), now)
-        return NOTHING
+        if not self._stream:
+            return self._pass_on(points, begin, now)
+        self._filler().check(points, None if self._measured is None else self._measured.q)
+        if begin <= now:
+            self._check_start(points, begin, now)
+        self._pending = (points, begin)
+        self._due = min(self._due, max(now, begin))
+        return self._on_tick(FeedforwardTick(), now) if begin <= now else NOTHING
+
+    def _pass_on(self, points: Reference, begin: float, now: float) -> FeedforwardOutcome:
+        """Return a trajectory with efforts for a controller, which goes to its first point by itself."""
+        assert self._motion is not None
+        measured, ahead = self._known_state(now), begin + float(points.t[0]) - now
+        try:
+            self._check_start(points, begin, now)
+        except InputError:
+            if ahead <= 0:
+                raise
+            check_way(points, ahead, measured, self._motion)
+        self._warm_up(now)
+        self._tell_missing()
+        filled = self._filler().filled(points, self._settings.point_rate, measured[0])
+        self._passed_on = (filled, begin)
+        return FeedforwardOutcome(trajectory=filled)
+
+    def _check_start(self, points: Reference, begin: float, now: float) -> None:
+        """Refuse a reference that is not where the robot is: its first point, or where it has come to by now."""
+        assert self._motion is not None
+        first = points.q[0], np.zeros_like(points.q[0]) if points.dq is None else points.dq[0]
+        if now - begin > points.t[0]:
+            first = points.at(now - begin)[:2]
+        check_start(first, self._known_state(now), self._motion, self._settings.near)
+
+    def _known_state(self, now: float) -> tuple[Array, Array]:
+        """Return q and dq, shape (n,), as measured; a robot that is not seen follows no reference."""
+        if self._measured is None or not self._is_fresh(now):
+            raise InputError("the position of the robot is not known", "check the topic joint_states")
+        return self._measured.q, self._measured.dq
 
     def _on_point(self, event: StreamedPoint, now: float) -> FeedforwardOutcome:
+        try:
+            return self._take_point(event, now)
+        except InputError:
+            self._abandon(now)
+            raise
+
+    def _take_point(self, event: StreamedPoint, now: float) -> FeedforwardOutcome:
+        self._check_allowed()
         limiter = self._usable()
         if event.joint_names != limiter.limits.joint_names:
             raise InputError(
@@ -519,13 +587,86 @@ class FeedforwardMachine:
             )
         if not self._stream:
             raise InputError("torques are not streamed", "set output to effort")
-        if self._state is not FeedforwardState.STREAMING:
+        begins = self._state is not FeedforwardState.STREAMING
+        if begins or self._stream_gate is None:
+            assert self._motion is not None
+            self._stream_gate = StreamGate(self._motion, self._known_state(now), self._settings.near)
+        self._stream_gate.check(event.q, event.dq, event.ddq, now)
+        if begins:
             self._go_over(FeedforwardState.STREAMING, now)
         fresh = self._note_freshness(now)
         self._pending = None
         self._streamed = now
         self._due = now + self._settings.timeout
         return self._follow(event.q, event.dq, event.ddq, fresh, now)
+
+    def _on_unreadable(self, event: UnreadableReference, now: float) -> FeedforwardOutcome:
+        self._abandon(now)
+        return FeedforwardOutcome(refused=event.reason)
+
+    def _abandon(self, now: float) -> None:
+        """Follow nothing any more: a sender whose reference is refused is not trusted with the one before."""
+        self._pending = None
+        if self._state in (FeedforwardState.FOLLOWING, FeedforwardState.STREAMING):
+            self._go_over(FeedforwardState.FADING, now)
+
+    def _check_allowed(self) -> None:
+        if self._halted:
+            raise InputError("the feedforward was stopped", "deactivate and activate it to go on")
+
+    def _on_stop(self, event: StopFeedforward, now: float) -> FeedforwardOutcome:
+        if self._state is FeedforwardState.STOPPED:
+            return FeedforwardOutcome(answer="nothing was moved by the feedforward: it is not active")
+        self._halted = True
+        following = self._state in (FeedforwardState.FOLLOWING, FeedforwardState.STREAMING) or self._pending is not None
+        brake = None if self._stream else self._brake(now)
+        self._abandon(now)
+        self.tell()
+        seen = self._seen_motion(now)
+        if brake is not None:
+            return FeedforwardOutcome(answer=f"braking: {seen}", trajectory=brake)
+        if following:
+            return FeedforwardOutcome(answer=f"going over to gravity: {seen}")
+        return FeedforwardOutcome(answer=f"nothing was moved by the feedforward: {seen}")
+
+    def _seen_motion(self, now: float) -> str:
+        """Return in words what is measured of the robot's motion."""
+        robot = self.robot
+        if self._measured is None or robot is None or not self._is_fresh(now):
+            return "whether the robot moves is not known, joint states are missing"
+        dq = self._measured.dq
+        if not np.isfinite(dq).all():
+            return "whether the robot moves is not known, joint states have no velocities"
+        return fastest_joint(robot, dq) if np.any(np.abs(dq) > REST_SPEED) else "the robot was at rest"
+
+    def _brake(self, now: float) -> Reference | None:
+        """Return a stop for the controller, or None if nothing is known to move.
+
+        It begins where the robot is seen; with the velocity of what was passed on while the robot follows that.
+        """
+        motion, passed = self._motion, self._passed_on
+        if motion is None or self._limiter is None:
+            return None
+        seen = self._measured if self._is_fresh(now) else None
+        if passed is not None and now < passed[1] + passed[0].duration:
+            q, dq = passed[0].at(now - passed[1])[:2]
+            error = np.full_like(q, self._settings.near)
+        elif seen is not None and np.any(np.abs(np.nan_to_num(seen.dq)) > REST_SPEED):
+            q, dq, error = seen.q, np.nan_to_num(seen.dq), np.zeros_like(seen.q)
+        else:
+            return None
+        if seen is not None:
+            error = np.abs(seen.q - q)
+            if np.any(error > self._settings.near):
+                dq = np.where(np.isfinite(seen.dq), seen.dq, dq)
+            q = seen.q
+        brake = braking(motion, q, dq, error, self._settings.lead, dense=True)
+        try:
+            ApprovedStop(brake.points, brake.expected, motion)
+        except InputError as error_found:
+            self._say(f"no stop keeps the limits: {error_found.what}", warning=True)
+        self._passed_on = None
+        return self._filler().filled_stop(brake.points)
 
     def _usable(self) -> TorqueLimiter:
         if self._retired:
@@ -540,8 +681,9 @@ class FeedforwardMachine:
             raise InputError(
                 f"the joint state is of {', '.join(event.joint_names)}", f"read {', '.join(self._names) or 'none yet'}"
             )
-        if event.q.shape != (len(self._names),) or event.dq.shape != event.q.shape:
-            raise InputError(f"{len(event.q)} positions for {len(self._names)} joints", "give one for each joint")
+        for what, values in (("positions", event.q), ("velocities", event.dq)):
+            if values.shape != (len(self._names),):
+                raise InputError(f"{values.size} {what} for {len(self._names)} joints", "give one for each joint")
         if not np.isfinite(event.q).all():
             k = int(np.argmin(np.isfinite(event.q)))
             self._say(f"joint state of {event.joint_names[k]!r} is not finite: not used", warning=True)
@@ -592,8 +734,7 @@ class FeedforwardMachine:
         if self._state is FeedforwardState.ENDING:
             return self._finish(now)
         if self._pending is not None and self._pending[1] <= now:
-            self._points, self._pending = self._pending, None
-            self._go_over(FeedforwardState.FOLLOWING, now)
+            self._begin_pending(*self._pending, now)
         if self._state is FeedforwardState.FOLLOWING and self._points is not None:
             points, begin = self._points
             if now - begin <= points.duration:
@@ -616,6 +757,17 @@ class FeedforwardMachine:
         if self._state is FeedforwardState.FADING and self._offset is None:
             self._enter(FeedforwardState.HOLDING)
         return outcome
+
+    def _begin_pending(self, points: Reference, begin: float, now: float) -> None:
+        """Follow the reference whose time has come, if the robot is there."""
+        try:
+            self._check_start(points, begin, now)
+        except InputError as error:
+            self._say(f"reference refused: {error}", warning=True)
+            self._abandon(now)
+            return
+        self._points, self._pending = (points, begin), None
+        self._go_over(FeedforwardState.FOLLOWING, now)
 
     def _finish(self, now: float) -> FeedforwardOutcome:
         """Send the next torque of an ending, the last one if it has reached gravity."""
@@ -747,7 +899,8 @@ class FeedforwardMachine:
 
     def _filler(self) -> Filler:
         assert self._model is not None and self._limiter is not None
-        return Filler(self._model, self._settings.options, self._limiter.limits)
+        assert self._motion is not None
+        return Filler(self._model, self._settings.options, self._limiter.limits, self._motion)
 
     def _on_filler(self, event: AskFiller, now: float) -> FeedforwardOutcome:
         self._usable()
@@ -799,7 +952,7 @@ class FeedforwardMachine:
             self._sent,
             self._limiter is not None and self._limiter.held_back,
             self._fresh,
-            self._retired,
+            self._retired or (HALTED if self._halted else ""),
             self._warmth_text(),
         )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 SPEED_UP_TIME_S = 0.5
 """Where no acceleration limit is known, full speed is reached in this time [s], as planning assumes."""
@@ -46,22 +46,49 @@ class MotionLimits:
     acceleration: Array
     deceleration: Array
 
+    def reaching(self, q: Array, dq: Array | None = None) -> MotionLimits:
+        """Return limits that reach to a state q, dq, shape (n,), beyond them, so that the robot may come back."""
+        velocity = self.velocity if dq is None else np.maximum(self.velocity, np.abs(dq))
+        return replace(self, lower=np.minimum(self.lower, q), upper=np.maximum(self.upper, q), velocity=velocity)
+
     def not_beyond(self, q: Array, start: Array) -> Array:
         """Return positions q, shape (n,), reached from `start`, held at a limit unless that lies beyond it already."""
         inside: Array = np.clip(q, np.minimum(self.lower, start), np.maximum(self.upper, start))
         return inside
 
 
+def known_limits(*robots: Robot, deceleration: float = 5.0) -> MotionLimits:
+    """Return the limits of the active joints, each of the first of these robots that has one; infinite where none has.
+
+    The robots have the same joints. deceleration: of a stop [rad/s^2 or m/s^2] where no acceleration limit is known.
+    """
+    own = [[robot.joints[j - 1].limits for j in robot.active] for robot in robots]
+
+    def known(kind: str, missing: float) -> Array:
+        found = np.full(len(own[0]), missing)
+        for limits in reversed(own):
+            values = np.array([getattr(limit, kind) for limit in limits], dtype=float)
+            usable = np.isfinite(values) & ((values > 0) | (kind in ("lower", "upper")))
+            found = np.where(usable, values, found)
+        return found
+
+    acceleration = known("acceleration", np.inf)
+    return MotionLimits(
+        robots[0].active_names,
+        known("lower", -np.inf),
+        known("upper", np.inf),
+        known("velocity", np.inf),
+        acceleration,
+        np.where(np.isfinite(acceleration), acceleration, deceleration),
+    )
+
+
 def motion_limits(robot: Robot, settings: MotionSettings) -> MotionLimits:
     """Return the limits of the robot's active joints; a joint without a position or velocity limit is refused."""
-    own = [robot.joints[j - 1].limits for j in robot.active]
-    lower, upper, velocity, acceleration = (
-        np.array([getattr(limit, kind) for limit in own], dtype=float)
-        for kind in ("lower", "upper", "velocity", "acceleration")
-    )
+    limits = known_limits(robot, deceleration=settings.deceleration)
     for kind, known in (
-        ("position", np.isfinite(lower) & np.isfinite(upper)),
-        ("velocity", np.isfinite(velocity) & (velocity > 0)),
+        ("position", np.isfinite(limits.lower) & np.isfinite(limits.upper)),
+        ("velocity", np.isfinite(limits.velocity)),
     ):
         if not known.all():
             raise InputError(
@@ -69,7 +96,13 @@ def motion_limits(robot: Robot, settings: MotionSettings) -> MotionLimits:
                 "add it to the URDF or the robot file: nothing is moved without limits",
                 robot.name,
             )
-    known = np.isfinite(acceleration) & (acceleration > 0)
-    deceleration = np.where(known, acceleration, settings.deceleration)
-    acceleration = np.where(known, acceleration, np.maximum(velocity / SPEED_UP_TIME_S, settings.deceleration))
-    return MotionLimits(robot.active_names, lower, upper, velocity, acceleration, deceleration)
+    assumed = np.maximum(limits.velocity / SPEED_UP_TIME_S, settings.deceleration)
+    return replace(limits, acceleration=np.where(np.isfinite(limits.acceleration), limits.acceleration, assumed))
+
+
+def fastest_joint(robot: Robot, dq: Array) -> str:
+    """Return in words which joint is the fastest, and how fast: dq, shape (n,); those that are no number are slow."""
+    speeds = np.nan_to_num(np.abs(dq))
+    k = int(np.argmax(speeds))
+    unit = "m/s" if robot.joints[robot.active[k] - 1].sigma == PRISMATIC else "rad/s"
+    return f"joint {robot.active_names[k]!r} moves at {speeds[k]:.2g} {unit}"

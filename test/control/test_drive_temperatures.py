@@ -293,8 +293,11 @@ def test_trajectories_are_filled_at_the_temperatures_of_now(ask):
         machine.handle(event, 1.0)
     machine.handle(MeasuredTemperature(NAMES, T), 1.0)
     machine.news()
-    way = reference(NAMES, np.array([0.0, 1.0]), np.array([Q, Q + DQ]), np.array([DQ, DQ]), np.array([DDQ, DDQ]))
+    way = reference(
+        NAMES, np.array([0.0, 1.0]), np.array([Q, Q + DQ / 2]), np.array([DQ, 0 * DQ]), np.array([DDQ, DDQ])
+    )
     for now, temperature in ((2.9, T), (3.1, None)):
+        machine.handle(MeasuredState(NAMES, Q, DQ, round(1e9 * now)), now)
         if ask == "trajectory":
             filled = machine.handle(NewReference(way, now), now).trajectory
         else:
@@ -323,12 +326,13 @@ def test_temperatures_count_for_a_minute_unless_it_is_set():
 @pytest.mark.parametrize("comes", ["states", "points"])
 def test_temperatures_grow_old_whatever_else_comes(comes):
     stream = Streamed(replace(BARE, friction=TERMS))
+    stream.run(0.001)
     stream.tell(T)
     for now, warm in ((2.9, True), (3.1, False)):
         if comes == "states":
             stream.machine.handle(MeasuredState(NAMES, Q, DQ, round(1e9 * now)), now)
         else:
-            stream.machine.handle(StreamedPoint(NAMES, Q, DQ, DDQ), now)
+            assert not stream.machine.handle(StreamedPoint(NAMES, Q, DQ, DDQ), now).refused
         carried = stream.machine.carried
         assert carried is not None
         np.testing.assert_allclose(carried.chi, at_temperature(WARM, CHI, T if warm else UNKNOWN)[1], rtol=1e-12)
@@ -343,6 +347,7 @@ def test_a_model_that_goes_takes_its_temperatures_with_it():
         for event in (NewModel(robot, chi, "test"), ActivateFeedforward()):
             assert not machine.handle(event, 1.0).refused
         still = np.zeros(len(robot.active))
+        machine.handle(MeasuredState(robot.active_names, still, still, 1), 1.0)
         machine.handle(StreamedPoint(robot.active_names, still, still, still), 1.0)
         machine.handle(DeactivateFeedforward(), 1.0)
         for k in range(100):

@@ -1006,7 +1006,7 @@ def test_both_parts_leave_a_controller_that_is_off_its_time():
         ahead = max(1.5 * tracking / (share * 2.2), np.sqrt(6 * tracking / (share * 7.0)))
         for part in (motion.way, motion.run):
             assert ahead <= part.points.t[0] <= ahead + 1.1e-3
-            assert part.limits is LIMITS and not part.is_stop
+            assert part.limits is LIMITS
 
 
 def test_a_trajectory_beyond_a_limit_is_refused_before_anything_moves():
@@ -1249,3 +1249,21 @@ def test_what_is_wrong_stops_every_part_of_a_motion(phase):
         made.run(0.24)
         assert made.machine.phase is Phase.BRAKING and re.search(said, made.reason), (phase, said)
         assert len(made.sent) >= len(base.sent) + 1
+
+
+def test_a_stop_says_what_moves_though_it_moves_nothing():
+    """Somebody else moves the elbow at 0.7 rad/s; then joint states are missing; then the node is inactive."""
+    made = Follower(ROBOT)
+    names, begin = ROBOT.active_names, made.now
+    for k in range(200):
+        made.now = begin + 0.004 * (k + 1)
+        q = np.array([0.0, -1.0, 0.0028 * k])
+        state = State(names, q, np.array([0.0, 0.0, 0.7]), np.zeros(3), round(1e9 * made.now))
+        made.do(JointStateArrived(made.now, state, made.now))
+    answer = made.do(Stop(made.now)).answer
+    assert answer == "nothing was moved by the excitation, but joint 'elbow' moves at 0.7 rad/s: stop who moves it"
+    made.now += 1.0
+    assert "whether the robot moves is not known: no joint state" in made.do(Stop(made.now)).answer
+    made.do(DeactivateExcitation(made.now))
+    assert made.do(Stop(made.now)).answer == "nothing was moved by the excitation"
+    assert not made.sent

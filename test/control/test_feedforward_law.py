@@ -11,6 +11,7 @@ import pytest
 from oracle import PIN_COLUMNS, pin_model
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, Filler, complete_torque, split_torque
 from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
+from ros2_dynid.control.motion_limits import known_limits
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.stop import quintic
@@ -30,6 +31,7 @@ CHI = standard_vector(ROBOT)
 MODEL = FeedforwardModel(ROBOT, CHI)
 MEASURED = np.array([0.2, -0.8, 0.4])
 WIDE = EffortLimits(NAMES, np.full(3, 1e4), np.full(3, 1e9))
+FREE = known_limits(replace(ROBOT, joints=tuple(replace(joint, limits=Limits()) for joint in ROBOT.joints)))
 
 
 def expected(chi, q, dq, ddq):
@@ -91,7 +93,7 @@ def test_gravity_at_the_measured_position_replaces_that_of_the_reference():
 
 def test_efforts_of_a_whole_trajectory():
     way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0, points=5)
-    filler = Filler(MODEL, FeedforwardOptions(), WIDE)
+    filler = Filler(MODEL, FeedforwardOptions(), WIDE, FREE)
     dense = filler.filled(way, 100.0)
     assert len(dense.t) > 100 and dense.t[-1] == way.t[-1]
     for k in (0, len(dense.t) // 2, -1):
@@ -101,26 +103,28 @@ def test_efforts_of_a_whole_trajectory():
     with pytest.raises(InputError, match="takes 5e\\+08 s"):
         filler.filled(long, 100.0)
     # split is for streamed torques: a trajectory has the complete torque of its own positions
-    split = Filler(MODEL, FeedforwardOptions(split=True), WIDE).filled(way, 100.0)
+    split = Filler(MODEL, FeedforwardOptions(split=True), WIDE, FREE).filled(way, 100.0)
     assert np.allclose(split.tau, dense.tau)
 
 
 def test_filled_efforts_pass_the_limiter_in_the_order_of_their_names():
     way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 0.5, points=60)
-    whole = Filler(MODEL, FeedforwardOptions(), WIDE).filled(way).tau
+    whole = Filler(MODEL, FeedforwardOptions(), WIDE, FREE).filled(way).tau
     low = 0.3 * np.abs(whole).max(axis=0)
-    cut = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, low, np.full(3, 1e9))).filled(way).tau
-    assert np.allclose(cut, np.clip(whole, -low, low)) and np.any(np.abs(whole) > low, axis=0).all()
+    weak = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, low, np.full(3, 1e9)), FREE)
+    with pytest.raises(InputError, match="the effort of joint 'waist' would pass its limit by"):
+        weak.filled(way)
+    assert np.allclose(weak.filled_stop(way).tau, np.clip(whole, -low, low)), "a stop gets what there is"
     slow = np.array([1.0, 20.0, 10.0])
-    bounded = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, np.full(3, 1e4), slow)).filled(way)
+    bounded = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, np.full(3, 1e4), slow), FREE).filled(way)
     steps = np.abs(np.diff(bounded.tau, axis=0))
     allowed = slow * np.diff(bounded.t)[:, None] + 1e-9
     assert np.all(steps <= allowed) and np.any(steps > 0.99 * allowed)
-    turned = Filler(MODEL, FeedforwardOptions(), WIDE).filled(way.ordered(tuple(reversed(NAMES))))
+    turned = Filler(MODEL, FeedforwardOptions(), WIDE, FREE).filled(way.ordered(tuple(reversed(NAMES))))
     assert turned.joint_names == NAMES and np.allclose(turned.tau, whole)
-    wild = reference(NAMES, np.array([0.0, 1.0]), np.zeros((2, 3)), np.full((2, 3), 1e200))
+    wild = reference(NAMES, np.array([0.0, 1.0, 2.0]), np.zeros((3, 3)), np.array([[0.0], [1e200], [0.0]]) * np.ones(3))
     with pytest.raises(InputError, match="not finite"):
-        Filler(MODEL, FeedforwardOptions(), WIDE).filled(wild)
+        Filler(MODEL, FeedforwardOptions(), WIDE, FREE).filled(wild)
 
 
 @pytest.mark.parametrize("name", ["tx40", "tx40_iam6", "hitachi_hpr"])
@@ -356,16 +360,17 @@ def test_poses_reach_the_limits_half_a_turn_or_a_metre():
 
 def test_times_of_a_filled_trajectory():
     """Its own points stay, those of the rate come between, and none are closer than a microsecond."""
-    filler = Filler(MODEL, FeedforwardOptions(), WIDE)
+    filler = Filler(MODEL, FeedforwardOptions(), WIDE, FREE)
     t = np.array([0.05, 0.0514, 0.1300005, 0.4])
     q = np.linspace(0.0, 0.2, 4)[:, None] * np.ones(3)
-    way = reference(NAMES, t, q, np.full((4, 3), 0.1), np.full((4, 3), 0.2))
+    dq = np.array([0.1, 0.1, 0.1, 0.0])[:, None] * np.ones(3)
+    way = reference(NAMES, t, q, dq, np.full((4, 3), 0.2))
     found = filler.filled(way, 50.0)
     grid = 0.05 + 0.02 * np.arange(18)
     wanted = np.unique(np.concatenate((t, grid[np.abs(grid - 0.13) > 1e-3])))
     np.testing.assert_allclose(found.t, wanted, atol=1e-9)
     for k in (0, -1):  # the ends as given, though before and after them the joints rest
-        np.testing.assert_allclose(found.dq[k], 0.1)
+        np.testing.assert_allclose(found.dq[k], dq[k])
         np.testing.assert_allclose(found.ddq[k], 0.2)
         np.testing.assert_allclose(
             found.tau[k], complete_torque(MODEL, filler.options, q[k], found.dq[k], found.ddq[k])
@@ -378,15 +383,15 @@ def test_times_of_a_filled_trajectory():
         assert (len(filler.filled(way, rate).t) > 4) == filled
     one = reference(NAMES, np.array([0.5]), q[:1], np.zeros((1, 3)))
     assert len(filler.filled(one, 100.0).t) == 1
-    positions = filler.filled(reference(NAMES, t, q), 50.0)
-    assert np.all(positions.dq[[0, -1]] == 0.0)
+    with pytest.raises(InputError, match="no velocities"):
+        filler.filled(reference(NAMES, t, q), 50.0)
 
 
 def test_a_filled_trajectory_has_a_hundred_thousand_points_at_most():
     q = np.zeros((3, 3))
     for seconds, refused in ((999.0, False), (1001.0, True)):
         way = reference(NAMES, np.array([3.0, 8.0, 3.0 + seconds]), q, q)
-        filler = Filler(MODEL, FeedforwardOptions(gravity_only=True), WIDE)
+        filler = Filler(MODEL, FeedforwardOptions(gravity_only=True), WIDE, FREE)
         if refused:
             with pytest.raises(InputError, match=f"takes {seconds:g} s"):
                 filler.filled(way, 100.0)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import pytest
 
 import excitation_session
-import feedforward_session
 
 
-@pytest.mark.parametrize("machine", [excitation_session, feedforward_session])
+@pytest.mark.parametrize("machine", [excitation_session])
 def test_the_machine_does_what_it_did_in_every_session(machine):
     wanted = machine.FILE.read_text(encoding="utf-8").splitlines()
     for number, (told, line) in enumerate(zip(machine.sessions(), wanted, strict=True), start=1):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import time
 from array import array
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from ros2_dynid.msg import BaseParameters
 from ros2_dynid.srv import FillEfforts, SetPayload
 from sensor_msgs.msg import JointState, Temperature
 from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ros2_dynid.base_parameters.compute import base_parameters
@@ -42,6 +44,7 @@ from urdf_text import joint, urdf
 
 ROOT = Path(__file__).parents[2]
 HERE = np.array([0.3, -0.9, 0.5])
+NAMES = ("waist", "shoulder", "elbow")
 
 
 def body(name, mass, length):
@@ -190,7 +193,7 @@ def world_of(tmp_path):
 @pytest.mark.timeout(120)
 def test_a_stream_stays_right_whatever_comes_and_every_ending_is_gravity(world_of):
     """Items 7 to 10, 12 and 13: limits and models that are not there, absurd, foreign, changed twice; NaN; endings."""
-    made = world_of(robot=None, output="effort", timeout=1.0, stale_seconds=1.0)
+    made = world_of(robot=None, output="effort", timeout=1.0, stale_seconds=1.0, start_tolerance=1.0)
     world, client, robot = made.world, made.client, made.robot
     model = FeedforwardModel(robot, standard_vector(robot))
     q, ddq = np.array([0.1, -0.5, 0.2]), np.array([4.0, 4.0, 4.0])
@@ -332,6 +335,100 @@ def test_trajectories_have_complete_torques_and_predictions_the_names_of_their_m
         assert tuple(message.name) == order
         assert np.allclose(message.effort, wanted, atol=0.5), (message.effort, wanted)
         assert np.allclose(message.position, HERE[places])
+
+
+UP = np.array([0.3, 0.2, 0.1])
+BEYOND = {
+    "every limit by 1 rad, in 0.4 s": (
+        quintic(NAMES, HERE, np.array([3.0, 3.0, 3.0]), 0.4),
+        "would pass its limit by 1;",
+    ),
+    "velocity": (quintic(NAMES, HERE, HERE + UP, 0.1), "velocity of joint 'waist' would pass its limit by"),
+    "a jump at the start": (quintic(NAMES, HERE + UP, HERE, 2.0), "begins 0.3 from joint 'waist'"),
+    "names that are swapped": (
+        replace(quintic(NAMES, HERE, HERE + UP, 2.0), joint_names=("elbow", "waist", "shoulder")),
+        "begins 1.4 from joint 'shoulder'",
+    ),
+}
+
+
+def refuse_all(made, world):
+    """Send references that must not pass, each twice as slowly as the log is throttled, and read why."""
+    client = made.client
+    moving = trajectory_message(quintic(NAMES, HERE, HERE + UP, 2.0))
+    moving.points[-1].velocities[0] = 3.0
+    broken = trajectory_message(quintic(NAMES, HERE, HERE + UP, 2.0))
+    broken.points[20].positions[1] = float("nan")
+    messages = [(trajectory_message(points), words) for points, words in BEYOND.values()]
+    for message, words in (*messages, (moving, "does not end at rest"), (broken, "not finite")):
+        count = made.log("feedforward").count("reference refused")
+        world._references.publish(message)
+        client.wait(lambda count=count: made.log("feedforward").count("reference refused") > count, 10.0, words)
+        last = [line for line in made.log("feedforward").splitlines() if "reference refused" in line][-1]
+        assert words in last, last
+        time.sleep(1.1)
+
+
+@pytest.mark.timeout(120)
+def test_a_reference_that_does_not_pass_the_motion_gate_moves_nothing(world_of, tmp_path: Path):
+    """Trajectories: refused with the reason, and nothing is published; a good one passes; a stop brakes it."""
+    save_model(identified(robot_from_urdf_string(URDF)), tmp_path / "model.yaml")
+    made = world_of(model=tmp_path / "model.yaml")
+    world, client = made.world, made.client
+    client.wait(lambda: "waiting for a reference" in made.log("feedforward"), 10.0, "the model")
+    refuse_all(made, world)
+    assert not world.passed_on and not world.efforts and not world.commands
+    for points, words in list(BEYOND.values())[:2]:
+        with pytest.raises(ClientError, match=words):
+            client.call(FillEfforts, "feedforward/fill_efforts", trajectory=trajectory_message(points))
+    world.refer(quintic(NAMES, HERE, HERE + UP, 2.0).ordered(("elbow", "waist", "shoulder")))
+    client.wait(lambda: len(world.passed_on) == 1, 10.0, "the good one")
+    np.testing.assert_allclose(world.passed_on[0].points[-1].positions, HERE + UP, atol=1e-9)
+
+    world.state = JointState(name=list(NAMES), position=HERE.tolist(), velocity=[0.0, 0.7, 0.0])
+    time.sleep(0.3)
+    assert client.call(Trigger, "feedforward/stop").message == "braking: joint 'shoulder' moves at 0.7 rad/s"
+    client.wait(lambda: len(world.passed_on) == 2, 10.0, "the stop")
+    stop = world.passed_on[1]
+    assert not any(stop.points[-1].velocities) and len(stop.points[-1].effort) == 3
+    assert stop.points[-1].time_from_start.sec < 1
+    world.refer(quintic(NAMES, HERE, HERE + UP, 2.0))
+    client.wait(lambda: "the feedforward was stopped" in made.log("feedforward"), 10.0, "the refusal")
+    assert len(world.passed_on) == 2
+    world.state = JointState(name=list(NAMES), position=HERE.tolist(), velocity=[0.0] * 3)
+    for transition in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_ACTIVATE):
+        world.transition(transition)
+    time.sleep(0.3)
+    world.refer(quintic(NAMES, HERE, HERE + UP, 2.0))
+    client.wait(lambda: len(world.passed_on) == 3, 10.0, "a reference after the activation")
+
+
+@pytest.mark.timeout(120)
+def test_streamed_torques_follow_nothing_beyond_the_limits_and_end_in_gravity(world_of, tmp_path: Path):
+    """Whole references and points: what follows is gravity; a stop holds it though the sender goes on."""
+    save_model(identified(robot_from_urdf_string(URDF)), tmp_path / "model.yaml")
+    made = world_of(model=tmp_path / "model.yaml", output="effort", timeout=1.0, stale_seconds=1.0)
+    world, client = made.world, made.client
+    model = FeedforwardModel(made.robot, standard_vector(made.robot))
+    gravity = model.gravity(HERE)
+    world.reaches(gravity, "gravity before the first reference")
+    refuse_all(made, world)
+    assert np.allclose(world.all_torques(), gravity, atol=1e-3)
+    ddq = np.array([4.0, 4.0, 4.0])
+    moving = model.rigid(HERE, np.zeros(3), ddq)
+    for bad in (HERE + np.array([0.0, 0.0, 1.7]), HERE * [1.0, np.nan, 1.0]):
+        world.stream(HERE, ddq=ddq)
+        world.reaches(moving, "the stream's torque")
+        world.stream(bad, ddq=ddq)
+        world.reaches(gravity, "gravity instead of a point beyond the limits")
+        world.all_torques()
+    world.stream(HERE, ddq=ddq)
+    world.reaches(moving, "the stream's torque")
+    assert client.call(Trigger, "feedforward/stop").message == "going over to gravity: the robot was at rest"
+    world.reaches(gravity, "gravity, though the sender goes on")
+    world.transition(Transition.TRANSITION_DEACTIVATE)
+    world.transition(Transition.TRANSITION_ACTIVATE)
+    world.reaches(moving, "the stream after the activation")
 
 
 WARM = """

@@ -421,21 +421,6 @@ def test_a_trajectory_begins_at_its_stamp(quiet, monkeypatch, stamp, begins):
     assert around.sink.passed == [("filled", stamp)]
 
 
-def test_references_that_cannot_be_are_refused_with_the_reason(quiet):
-    owner, machine, around = quiet
-    machine.outcome = FeedforwardOutcome(refused="the node is not active")
-    owner._references([several(1.0)])
-    machine.outcome = FeedforwardOutcome()
-    strange = trajectory_message(reference(("a", "b"), np.ones(1), np.ones((1, 2))))
-    owner._references([bytes(serialize_message(strange))])
-    machine.robot = None
-    owner._references([several(1.0)])
-    said = [text for level, text in around.log if level == "error"]
-    assert len(said) == 3 and len(machine.events) == 1
-    assert "the node is not active" in said[0] and "lacks" in said[1] and "there is no model yet" in said[2]
-    assert not around.sink.passed
-
-
 def test_torques_leave_and_news_are_logged_as_they_are(quiet):
     owner, machine, around = quiet
     machine.outcome, machine.lines = FeedforwardOutcome(torque="tau"), [News("good"), News("bad", warning=True)]

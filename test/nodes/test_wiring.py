@@ -94,7 +94,7 @@ OPTIONAL = {
 """Of every node, or where a package is installed."""
 SERVICES = {
     "excitation": {"~/plan", "~/rehearse", "~/start", "~/stop"},
-    "feedforward": {"~/fill_efforts", "~/set_payload"},
+    "feedforward": {"~/stop", "~/fill_efforts", "~/set_payload"},
     "identification": {"~/convert_urdf", "~/get_base_parameters", "~/identify_payload", "~/identify_recording"},
     "panel": set(),
     "payload_bridge": {"~/forward"},
@@ -185,7 +185,7 @@ def test_a_node_that_waits_in_a_callback_has_threads_for_the_others(node, monkey
     module, asked = importlib.import_module(f"ros2_dynid.nodes.{node}.node"), []
     monkeypatch.setattr(module, "run", lambda kind, threads=1: asked.append((kind, threads)) or 0)
     assert module.main() == 0
-    threads = {"excitation": 4, "identification": 4, "payload_bridge": 4, "panel": 8}.get(node, 1)
+    threads = {"excitation": 4, "feedforward": 2, "identification": 4, "payload_bridge": 4, "panel": 8}.get(node, 1)
     assert asked == [(getattr(module, CLASSES[node]), threads)]
 
 

@@ -24,7 +24,9 @@ from ros2_dynid.control.feedforward_events import (
     NewReference,
     OptionsChanged,
     OutputChanged,
+    StopFeedforward,
     StreamedPoint,
+    UnreadableReference,
 )
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
 from ros2_dynid.control.held_load import Load, load_parameters
@@ -65,19 +67,22 @@ class Fuzz:
         self.positions: list[np.ndarray] = []
         """Where gravity may be taken: the last states that were finite, and the last reference."""
         self.endings = 0
+        self.halted = False
+        self.described = seed % 4 != 3
 
     def point(self):
-        q = self.pose + self.rng.normal(0, 0.2, 3)
-        dq, ddq = self.rng.normal(0, 1, 3), self.rng.normal(0, 5, 3)
-        if self.rng.random() < 0.02:
-            dq = dq * 1e200  # finite, though its torque is not
+        wild = 10.0 if self.rng.random() < 0.02 else 1.0  # beyond a limit, or a jump
+        q = self.pose + wild * self.rng.normal(0, 0.02, 3)
+        dq, ddq = wild * self.rng.normal(0, 0.1, 3), wild * self.rng.normal(0, 1.5, 3)
+        if self.rng.random() < 0.01:
+            dq = dq * float(self.rng.choice([1e200, np.nan, np.inf]))
         if self.rng.random() < 0.05:
             return StreamedPoint(tuple(reversed(NAMES)), q, dq, ddq)
         return StreamedPoint(NAMES, q, dq, ddq)
 
     def state(self):
         self.pose = np.clip(self.pose + self.rng.normal(0, 0.01, 3), -1.5, 1.5)
-        q, dq = self.pose.copy(), self.rng.normal(0, 0.5, 3)
+        q, dq = self.pose.copy(), self.rng.normal(0, 0.1, 3)
         kind = self.rng.random()
         if kind < 0.1:
             q[self.rng.integers(3)] = self.rng.choice([np.nan, np.inf])
@@ -96,7 +101,7 @@ class Fuzz:
             bad = reference(("x", "y", "z"), np.array([0.0, 1.0]), np.zeros((2, 3)))
             return NewReference(bad, self.now)
         goal = np.clip(self.pose + self.rng.normal(0, 0.3, 3), -1.5, 1.5)
-        way = quintic(NAMES, self.pose, goal, float(self.rng.uniform(0.05, 0.6)))
+        way = quintic(NAMES, self.pose, goal, float(self.rng.uniform(0.05, 1.5)))
         if self.rng.random() < 0.3:
             way = way.ordered((NAMES[1], NAMES[2], NAMES[0]))
         return NewReference(way, self.now + float(self.rng.choice([0.0, 0.0, 0.05, -0.1, -5.0])))
@@ -164,6 +169,8 @@ class Fuzz:
             (0.965, DeactivateFeedforward),
             (0.975, AskFiller),
             (0.98, self.temperature),
+            (0.982, StopFeedforward),
+            (0.984, lambda: UnreadableReference("it holds NaN; send numbers")),
         ):
             if kind < share:
                 return make()
@@ -188,8 +195,8 @@ class Fuzz:
         if outcome.torque is not None:
             self._check_torque(outcome.torque, limits)
         if outcome.trajectory is not None:
-            assert np.all(np.abs(outcome.trajectory.tau) <= limits.effort + 1e-9)
-            assert outcome.trajectory.joint_names == limits.joint_names
+            self._check_trajectory(event, outcome.trajectory, limits)
+        self._check_halted(event, before, outcome)
         if machine.state in SENDING:
             assert machine.limits is not None, "nothing is sent without limits"
         ended = sending and machine.state not in SENDING
@@ -202,6 +209,28 @@ class Fuzz:
         ) and not isinstance(event, ActivateFeedforward):
             assert outcome.torque is None
         machine.news()
+
+    def _check_trajectory(self, event, made, limits) -> None:
+        """Check that what is passed on has efforts within the limits, and keeps those of the robot's motion."""
+        assert np.all(np.abs(made.tau) <= limits.effort + 1e-9)
+        assert made.joint_names == limits.joint_names and not made.dq[-1].any()
+        if made.joint_names == NAMES and not isinstance(event, StopFeedforward) and self.described:
+            q, dq, ddq = made.within(np.linspace(0.0, 1.0, 7))
+            own = [joint.limits for joint in ROBOT.joints]
+            assert np.all((q >= [x.lower - 1e-5 for x in own]) & (q <= [x.upper + 1e-5 for x in own]))
+            assert np.all(np.abs(dq) <= [1.021 * x.velocity for x in own])
+            assert np.all(np.abs(ddq) <= [1.03 * x.acceleration for x in own])
+
+    def _check_halted(self, event, before, outcome) -> None:
+        """Check that after a stop nothing is followed until the machine is activated again."""
+        if isinstance(event, StopFeedforward):
+            assert outcome.answer and not outcome.refused
+            self.halted = before is not FeedforwardState.STOPPED
+        elif isinstance(event, ActivateFeedforward) and before is FeedforwardState.STOPPED:
+            self.halted = False
+        if self.halted:
+            assert self.machine.state not in (FeedforwardState.FOLLOWING, FeedforwardState.STREAMING)
+            assert outcome.trajectory is None or isinstance(event, StopFeedforward)
 
     def _check_torque(self, torque, limits) -> None:
         self.torques += 1
@@ -232,7 +261,7 @@ class Fuzz:
 def fuzz(seed: int, steps: int) -> Fuzz:
     """Fire `steps` random events at a machine with a model, active; of every fourth the limits are not known yet."""
     made = Fuzz(seed)
-    described = () if seed % 4 == 3 else (NewDescription(ROBOT),)
+    described = (NewDescription(ROBOT),) if made.described else ()
     for event in (*described, NewModel(BARE, CHI, "base_parameters"), ActivateFeedforward()):
         assert not made.machine.handle(event, made.now).refused
     for _ in range(steps):

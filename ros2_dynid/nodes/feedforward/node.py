@@ -45,6 +45,8 @@ from ros2_dynid.nodes.feedforward.services import FeedforwardServices, use_model
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 
 STOPPED = frozenset({FeedforwardState.STOPPED})
+THREADS = 2
+"""Of the executor: a stop is answered while a model is built."""
 NOT_ENDING = frozenset(FeedforwardState) - {FeedforwardState.ENDING}
 
 
@@ -190,6 +192,8 @@ class FeedforwardNode(ManagedNode):
             command_names=tuple(name for name in value("joint_order") if name),
             point_rate=value("point_rate"),
             temperature_stale=value("temperature_stale_seconds"),
+            near=value("start_tolerance"),
+            lead=value("stop_lead"),
         )
 
     def _feeling(self, changes: Mapping[str, Value]) -> Feeling:
@@ -214,4 +218,4 @@ def _unused(message: bytes) -> None:
 
 def main() -> int:
     """Run the node."""
-    return run(FeedforwardNode)
+    return run(FeedforwardNode, THREADS)

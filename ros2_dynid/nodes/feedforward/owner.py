@@ -17,6 +17,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from builtin_interfaces.msg import Time
 from rclpy.context import Context
 from trajectory_msgs.msg import JointTrajectory
 
@@ -31,6 +32,7 @@ from ros2_dynid.control.feedforward_events import (
     MeasuredState,
     NewReference,
     StreamedPoint,
+    UnreadableReference,
 )
 from ros2_dynid.control.feedforward_machine import REFUSALS, FeedforwardMachine
 from ros2_dynid.errors import DynidError, InputError
@@ -50,6 +52,7 @@ MOST = 200
 ASK_SECONDS = 5.0
 
 Do = Callable[[], None]
+ReferenceEvent = StreamedPoint | NewReference | UnreadableReference
 
 
 class FeedforwardOwner:
@@ -165,10 +168,15 @@ class FeedforwardOwner:
             return due
         return min(due, self._states_due)
 
-    def _handled(self, event: FeedforwardEvent, now: float | None = None) -> FeedforwardOutcome:
+    def _handled(
+        self, event: FeedforwardEvent, now: float | None = None, stamp: Time | None = None
+    ) -> FeedforwardOutcome:
+        """Give the machine an event, and send what it says; a trajectory has the stamp of its reference."""
         outcome = self._machine.handle(event, time.monotonic() if now is None else now)
         if outcome.torque is not None:
             self._output.send(outcome.torque)
+        elif outcome.trajectory is not None:
+            self._output.pass_on(outcome.trajectory, stamp)
         if self._machine.has_news:
             self._log_news()
         return outcome
@@ -183,23 +191,19 @@ class FeedforwardOwner:
     def _references(self, waited: list[bytes]) -> None:
         """Answer references; of streamed points that came together the last: torques of others would come late."""
         if len(waited) == 1:
-            found = self._read(waited[0])
-            if found is not None:
-                self._answer(*found)
+            self._answer(*self._read(waited[0]))
             return
-        read = [found for data in waited if (found := self._read(data)) is not None]
+        read = [self._read(data) for data in waited]
         for k, (event, stamp) in enumerate(read):
             if not (_single(event) and any(_single(later) for later, _ in read[k + 1 :])):
                 self._answer(event, stamp)
 
-    def _answer(self, event: StreamedPoint | NewReference, stamp: Any) -> None:
-        outcome = self._handled(event)
+    def _answer(self, event: ReferenceEvent, stamp: Time | None) -> None:
+        outcome = self._handled(event, stamp=stamp)
         if outcome.refused:
-            self._refuse(outcome.refused)
-        if outcome.trajectory is not None:
-            self._output.pass_on(outcome.trajectory, stamp)
+            self._logger.error(f"reference refused: {outcome.refused}", throttle_duration_sec=1.0)
 
-    def _read(self, data: bytes) -> tuple[StreamedPoint | NewReference, Any] | None:
+    def _read(self, data: bytes) -> tuple[ReferenceEvent, Time | None]:
         """Return the event of a serialized JointTrajectory and the stamp of its header, read once."""
         names = self._joints()
         if self._machine.streaming:
@@ -208,19 +212,14 @@ class FeedforwardOwner:
                 return StreamedPoint(names, *point), None
         robot = self._machine.robot
         if robot is None:
-            self._refuse("; ".join(REFUSALS[FeedforwardState.NO_MODEL]))
-            return None
+            return UnreadableReference("; ".join(REFUSALS[FeedforwardState.NO_MODEL])), None
         try:
             message = unpacked(data, JointTrajectory)
             points = reference_of(message, robot)
         except DynidError as error:
-            self._refuse(str(error))
-            return None
+            return UnreadableReference(str(error)), None
         stamp = message.header.stamp
         return NewReference(points, time.monotonic() + ahead(stamp, self._now_ns())), stamp
-
-    def _refuse(self, reason: str) -> None:
-        self._logger.error(f"reference refused: {reason}", throttle_duration_sec=1.0)
 
     def _joints(self) -> tuple[str, ...]:
         """Return the joints to read, with readers for them."""
@@ -265,8 +264,8 @@ class FeedforwardOwner:
             self._handled(FeedforwardTick())
 
 
-def _single(event: StreamedPoint | NewReference) -> bool:
-    return isinstance(event, StreamedPoint) or len(event.points.t) == 1
+def _single(event: ReferenceEvent) -> bool:
+    return isinstance(event, StreamedPoint) or (isinstance(event, NewReference) and len(event.points.t) == 1)
 
 
 def _taken(subscription: Any) -> list[bytes]:

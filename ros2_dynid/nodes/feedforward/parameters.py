@@ -28,6 +28,10 @@ PARAMETERS = (
     Described("smoothing", 0.02, "speed over which Coulomb friction changes sign [rad/s or m/s]", 1e-4, 10.0),
     Described("ramp_seconds", 0.3, "of every change-over between models, loads, options or to gravity [s]", 0.0, 10.0),
     Described("timeout", 0.05, "a streamed reference older than this has stopped [s]", 0.001, 10.0),
+    Described(
+        "start_tolerance", 0.1, "how far a reference may begin from the measured position [rad or m]", 1e-4, 10.0
+    ),
+    Described("stop_lead", 0.01, "expected time from sending a stop to the controller's first step [s]", 0.0, 0.2),
     Described("stale_seconds", 0.1, "joint states older than this are not used [s]", 0.002, 10.0),
     Described(
         "temperature_stale_seconds",

@@ -1,18 +1,28 @@
-"""What the feedforward node is asked: efforts of a whole trajectory, a payload, new base parameters."""
+"""What the feedforward node is asked: a stop, efforts of a whole trajectory, a payload, new base parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
+from std_srvs.srv import Trigger
 
 from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.feedforward import FeedforwardModel, refuse_pushing_friction
-from ros2_dynid.control.feedforward_events import AskFiller, FeedforwardEvent, FeedforwardOutcome, NewModel, NewPayload
+from ros2_dynid.control.feedforward_events import (
+    AskFiller,
+    FeedforwardEvent,
+    FeedforwardOutcome,
+    NewModel,
+    NewPayload,
+    StopFeedforward,
+)
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.errors import DynidError
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import BaseParameters
+from ros2_dynid.nodes.common.answers import answering
 from ros2_dynid.nodes.common.messages import LATCHED, inertia_of, reference_of, trajectory_message
 from ros2_dynid.nodes.common.model_messages import bars_of_message, model_of_message
 from ros2_dynid.nodes.common.rclpy_private import Logger
@@ -29,12 +39,14 @@ def use_model(ask: Ask, robot: Robot, chi: Array, source: str, bars: ErrorBars |
 
 
 class FeedforwardServices:
-    """Answers ~/fill_efforts and ~/set_payload, and listens to base_parameters."""
+    """Answers ~/stop, ~/fill_efforts and ~/set_payload, and listens to base_parameters."""
 
     def __init__(self, node: Node, ask: Ask, described: Callable[[], Robot | None]) -> None:
         """Offer the services of `node`; `ask` the owner of the feedforward; `described` is the robot, if known."""
         self._ask, self._described = ask, described
         self._logger: Logger = node.get_logger()
+        stopping = MutuallyExclusiveCallbackGroup()  # waits for nobody
+        node.create_service(Trigger, "~/stop", self._on_stop, callback_group=stopping)
         node.create_service(FillEfforts, "~/fill_efforts", self._on_fill)
         node.create_service(SetPayload, "~/set_payload", self._on_payload)
         node.create_subscription(BaseParameters, "base_parameters", self._on_parameters, LATCHED)
@@ -45,6 +57,11 @@ class FeedforwardServices:
             use_model(self._ask, robot, chi, "base_parameters", bars_of_message(message, robot))
         except DynidError as error:
             self._logger.error(f"base_parameters refused: {error}")
+
+    def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        with answering(response, self._logger):
+            response.message = self._ask(StopFeedforward()).answer
+        return response
 
     def _on_fill(self, request: FillEfforts.Request, response: FillEfforts.Response) -> FillEfforts.Response:
         try:

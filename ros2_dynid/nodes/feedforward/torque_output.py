@@ -44,8 +44,8 @@ class TorqueOutput:
             state.effort = array("d", torque.tau)
             self.efforts.publish(state)
 
-    def pass_on(self, trajectory: Reference, stamp: Time) -> None:
-        """Send a trajectory with efforts to the controller."""
+    def pass_on(self, trajectory: Reference, stamp: Time | None) -> None:
+        """Send a trajectory with efforts to the controller; without a stamp it starts when it arrives."""
         self._trajectories.publish(trajectory_message(trajectory, stamp))
 
     @property
