@@ -19,6 +19,8 @@ MIN_MESSAGE_BYTES = 12
 """Bytes of a message up to the end of its header's stamp; a shorter message is no joint state."""
 _STAMP = {"<": struct.Struct("<iI"), ">": struct.Struct(">iI")}
 _MAX_LAYOUTS = 16
+MAX_NAN_VALUES = 300
+"""Values (a field of a joint) whose NaN are counted: joint names may change with every message."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ class LiveStatistics:
                 values = np.frombuffer(message, layout.byte_order + "f8", count, offset)
                 for k in np.flatnonzero(np.isnan(values)):
                     key = field, layout.names[k]
-                    self._nan[key] = self._nan.get(key, 0) + 1
+                    if key in self._nan or len(self._nan) < MAX_NAN_VALUES:
+                        self._nan[key] = self._nan.get(key, 0) + 1
 
     @property
     def period(self) -> float:

@@ -128,6 +128,9 @@ class World:
     def refer(self, points):
         self._references.publish(trajectory_message(points))
 
+    def refer_raw(self, data):
+        self._references.publish(data)
+
     def describe(self, text):
         self._descriptions.publish(String(data=text))
 
@@ -226,6 +229,14 @@ def test_a_stream_stays_right_whatever_comes_and_every_ending_is_gravity(world_o
     world.reaches(torque(1e4 * ddq), "the limits")
     world.stream(q, ddq=ddq)
     world.reaches(moving, "the point's torque again")
+
+    # references that are no messages are refused; the log tells of one in a second
+    def refused():
+        for damaged in (b"\x00\x01\x00\x00", b"\x00\x01\x00\x00" + 60 * b"\xff"):
+            world.refer_raw(damaged)
+        return "a damaged JointTrajectory came" in made.log("feedforward")
+
+    client.wait(refused, 10.0, "the refusal")
 
     # absurd payloads and foreign models are refused, and the stream goes on
     for payload in (Inertia(m=1e9, com=Vector3(z=0.05)), Inertia(m=float("nan")), Inertia(m=1.0, ixx=-1.0)):

@@ -98,6 +98,14 @@ def test_nan_is_counted_in_every_array():
     assert statistics.with_nan == 4 and statistics.without_effort == 2
 
 
+def test_nan_of_joints_whose_names_keep_changing_take_no_more_room():
+    statistics = LiveStatistics()
+    for k in range(2000):
+        statistics.take(message((f"joint_{k}",), [1], [1], [np.nan]))
+    assert statistics.with_nan == 2000
+    assert len("".join(statistics.problems())) < 10_000
+
+
 def test_a_stamp_clock_sees_through_delays_and_offsets():
     clock, rng = StampClock(), np.random.default_rng(0)
     for k in range(500):

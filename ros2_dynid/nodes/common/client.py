@@ -16,11 +16,13 @@ from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import approach_reference
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import ExcitationState
-from ros2_dynid.nodes.common.caller import Caller
+from ros2_dynid.nodes.common.caller import Caller, ClientError
 from ros2_dynid.nodes.common.fast import Stream
 from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES, LATCHED, trajectory_message
 from ros2_dynid.recording.live import LiveStates
 
+REST_SECONDS = 0.2
+"""Time [s] over which a robot is seen at rest."""
 LEAD = 1.0
 """Time [s] that a trajectory starts after it is sent, so that its start is the same for everybody."""
 
@@ -63,6 +65,34 @@ class Client(Caller):
         """Wait until the excitation is in one of these states (ExcitationState.DONE, ...) and return what it says."""
         self.wait(lambda: self.excitation_state.state in states, timeout, "the excitation")
         return self.excitation_state
+
+    def speed(self) -> float:
+        """Return the speed of the fastest joint in the last joint state [rad/s or m/s]; NaN before the first one."""
+        return float(np.abs(self._live.dq).max())
+
+    def wait_for_rest(self, speed: float, timeout: float) -> None:
+        """Wait until no joint has moved faster than `speed` [rad/s or m/s] for REST_SECONDS, by its positions.
+
+        The velocities of a resting joint are no measure: one count of its encoder within a control period is much.
+        """
+        before = self._live.state
+
+        def rests() -> bool:
+            nonlocal before
+            now = self._live.state
+            span = 1e-9 * (now.stamp - before.stamp)
+            if span < REST_SECONDS:
+                return False
+            way, before = np.abs(now.q - before.q).max(), now
+            return bool(way < speed * span)
+
+        try:
+            self.wait(rests, timeout, "rest")
+        except ClientError as error:
+            state = self._live.state
+            age = 1e-9 * (time.time_ns() - state.stamp)
+            seen = f"the last joint state is {age:.3f} s old: q {state.q.tolist()}, dq {state.dq.tolist()}"
+            raise ClientError(f"{error}; excitation {self.excitation_state.text}; {seen}") from None
 
     def position(self) -> Array:
         """Return the measured positions, shape (n,), waiting for the first ones."""

@@ -19,6 +19,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 
+from ros2_dynid.errors import InputError
 from ros2_dynid.nodes.common.rclpy_private import Waiter, taken
 
 STOP_SECONDS = 0.2
@@ -127,5 +128,8 @@ class Ticker:
 
 
 def unpacked(data: bytes, kind: Any) -> Any:
-    """Return the message of serialized bytes."""
-    return deserialize_message(data, kind)
+    """Return the message of serialized bytes, or raise DynidError for bytes that are none: anybody may send them."""
+    try:
+        return deserialize_message(data, kind)
+    except Exception as error:  # rclpy has no type of its own for it
+        raise InputError(f"a damaged {kind.__name__} came ({type(error).__name__})", "check who publishes it") from None

@@ -51,17 +51,21 @@ class Temperatures:
         return node.create_subscription(kind, topic, _unused, qos, callback_group=self._group, raw=True)
 
     def _look(self) -> None:
+        try:
+            if found := self._arrived():
+                self._take(tuple(found), np.array(list(found.values())))
+        except DynidError as error:
+            self._logger.error(f"temperatures refused: {error}", throttle_duration_sec=10.0)
+
+    def _arrived(self) -> dict[str, float]:
+        """Return the temperatures [deg C] that have come since the last time, by joint."""
         found: dict[str, float] = {}
         if self._dynamic is not None and (data := taken(self._dynamic)) is not None:
             found |= dynamic_temperatures(unpacked(data, self._kind))
         while (data := taken(self._single)) is not None:
             message = unpacked(data, Temperature)
             found[message.header.frame_id] = message.temperature
-        if found:
-            try:
-                self._take(tuple(found), np.array(list(found.values())))
-            except DynidError as error:
-                self._logger.error(f"temperatures refused: {error}", throttle_duration_sec=10.0)
+        return found
 
 
 def dynamic_temperatures(message: Any) -> dict[str, float]:

@@ -64,16 +64,16 @@ class Identification(ManagedNode):
 
     def on_robot(self, robot: Robot) -> None:
         """Serve the model file, or the model served before if it is this robot's."""
-        before, self._model = self._model, None
         if self.value("model"):
             model = load_model(self.value("model"))
             check_same_robot(robot, model.robot, self.value("model"))
             self._serve(model)
-        elif before is not None:
+        elif self._model is not None:
             try:
-                check_same_robot(robot, before.robot, "the model served so far")
-                self._serve(before)
+                check_same_robot(robot, self._model.robot, "the model served so far")
+                self._serve(self._model)
             except InputError as error:
+                self._model = None
                 self.get_logger().warning(str(error))
 
     def activate(self) -> None:
