@@ -1,4 +1,4 @@
-"""Node identification with `payload`: the load that joint states show is streamed, and the torque has its band."""
+"""Node identification while the robot works: drift, estimates, the load that joint states show, the torque's band."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pytest
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import InertiaStamped
+from ros2_dynid.msg import BaseParameters
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
 
 from perfect import perfect_model
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -48,19 +51,31 @@ def test_a_load_is_streamed_with_bars_and_the_torque_with_its_band(tmp_path):
         client.create_subscription(InertiaStamped, "identification/payload_std", stds.append, LATCHED)
         for name, into in bands.items():
             client.create_subscription(JointState, f"identification/{name}", into.append, PLOTTED)
+        drifts, estimates, told = [], [], {}
+        client.create_subscription(Bool, "drift", lambda m: drifts.append(m.data), LATCHED)
+        client.create_subscription(BaseParameters, "online_parameters", estimates.append, LATCHED)
+        client.create_subscription(
+            DiagnosticArray, "/diagnostics", lambda m: told.update({s.name: s.message for s in m.status}), 10
+        )
         out = client.create_publisher(JointState, "joint_states", 100)
         t, q, tau = motion(robot, model.chi)
         sent = [0]
 
         def send() -> None:
             k = sent[0] % len(t)
-            message = JointState(name=list(robot.active_names), position=q[k].tolist(), effort=tau[k].tolist())
+            order = [2, 0, 1] if sent[0] % 2 else [0, 1, 2]
+            names = [robot.active_names[j] for j in order]
+            message = JointState(name=names, position=q[k, order].tolist(), effort=tau[k, order].tolist())
             message.header.stamp.sec, message.header.stamp.nanosec = divmod(int((100.0 + t[k]) * 1e9), 1_000_000_000)
             out.publish(message)
             sent[0] += 1
 
         client.create_timer(1 / RATE, send)
         client.wait(lambda: len(stds) > 2 and all(bands.values()), 25.0, "the load and the band")
+        client.wait(lambda: bool(drifts and drifts[-1]), 25.0, "drift: the served model knows nothing of the load")
+        client.wait(lambda: told.get("identification: state", "").startswith("drift at joint"), 10.0, "diagnostics")
+        client.wait(lambda: bool(estimates), 25.0, "an estimate")
+        assert [row.leader for row in estimates[-1].parameters] == list(model.leaders)
         load, std = loads[-1], stds[-1]
         assert load.header.frame_id and abs(load.inertia.m - MASS) < max(0.05 * MASS, 3 * std.inertia.m)
         assert 0.0 < std.inertia.m < 0.2 and 0.0 < std.inertia.com.x < 0.2
