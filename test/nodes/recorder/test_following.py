@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,9 +17,12 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.srv")
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.duration import Duration, Infinite
+from ros2_dynid.msg import ExcitationState
 from ros2_dynid.srv import StartRecording, StopRecording
 from sensor_msgs.msg import JointState
 
+from ros2_dynid.nodes.recorder.following import Following
 from ros2_dynid.recording.read import read_samples
 from ros_graph import graph
 
@@ -105,3 +109,94 @@ def test_diagnostics_name_the_joints_without_effort(tmp_path):
             robot.close()
         message = heard["left/recorder: state"].message
         assert "effort of elbow is NaN" in message and "no effort state interface" in message
+
+
+class Air:
+    """A node for Following: subscriptions by quality, and publishers with leases."""
+
+    def __init__(self):
+        self.made, self.destroyed, self.leases, self.said = [], [], [], []
+
+    def create_subscription(self, kind, topic, callback, qos, event_callbacks=None):
+        assert kind is ExcitationState and topic == "excitation_state"
+        self.made.append(SimpleNamespace(callback=callback, qos=qos, events=event_callbacks))
+        return self.made[-1]
+
+    def destroy_subscription(self, subscription):
+        self.destroyed.append(subscription)
+
+    def get_logger(self):
+        return SimpleNamespace(warning=self.said.append)
+
+    def get_publishers_info_by_topic(self, topic):
+        assert topic == "excitation_state"
+        return [SimpleNamespace(qos_profile=SimpleNamespace(liveliness_lease_duration=lease)) for lease in self.leases]
+
+
+LEASE = Duration(seconds=1.5)
+
+
+def followed(*leases):
+    air, heard = Air(), []
+    air.leases = list(leases)
+    return air, heard, Following(air, heard.append)
+
+
+def alive(air, count):
+    """Let the middleware tell how many announcers are alive."""
+    air.made[-1].events.liveliness(SimpleNamespace(alive_count=count))
+
+
+def test_an_announcer_without_a_lease_is_missed_when_it_is_gone():
+    air, heard, following = followed(Infinite)
+    following.poll()
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
+    following.poll()
+    assert heard == [True] and len(air.made) == 1, "no lease is asked of one that offers none"
+    air.leases = []
+    for _ in range(3):
+        following.poll()
+    assert heard == [True, False] and len(air.said) == 1, "told once"
+    air.made[0].callback(ExcitationState(state=ExcitationState.DONE))
+    assert heard == [True, False, False]
+    following.poll()
+    assert len(heard) == 3, "nothing is announced, nobody is missed"
+    for _ in range(2):  # also one that dies and begins anew without ever ending an announcement
+        air.leases = [Infinite]
+        air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
+        following.poll()
+        air.leases = []
+        following.poll()
+    assert heard[3:] == [True, False, True, False] and len(air.said) == 3, "each one is missed"
+
+
+def test_an_announcer_with_a_lease_is_missed_at_once_and_followed_again():
+    air, heard, following = followed(LEASE)
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
+    assert len(air.made) == 2, "its lease is watched as soon as it announces"
+    alive(air, 1)
+    following.poll()
+    assert heard == [True]
+    alive(air, 0)
+    alive(air, 0)
+    assert heard == [True, False] and not following.returned
+    following.poll()
+    assert heard == [True, False]
+    alive(air, 1)
+    following.poll()
+    following.poll()
+    assert heard == [True, False, True] and following.returned
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
+    assert not following.returned, "a new announcement is no return"
+    watched = air.made[1]
+    air.made[0].callback(ExcitationState(state=ExcitationState.DONE))
+    assert heard[-1] is False and air.destroyed == [watched]
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
+    assert len(air.made) == 3, "watched anew"
+
+
+def test_no_lease_is_watched_where_one_announcer_offers_none():
+    air, _, following = followed(LEASE, Infinite)
+    air.made[0].callback(ExcitationState(state=ExcitationState.EXCITING))
+    following.poll()
+    assert len(air.made) == 1
