@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ros2_dynid.base_parameters.nullspace import observed
+from ros2_dynid.base_parameters.nullspace import identifiable_rows
 from ros2_dynid.base_parameters.numeric import by_qr, in_column_order
-from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
+from ros2_dynid.base_parameters.reduced_form import build, si_coefficients
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.sampling import natural_units
 from ros2_dynid.base_parameters.transfer import units
@@ -16,8 +16,8 @@ from ros2_dynid.errors import Option, Text
 from ros2_dynid.model.robot import Robot
 
 TOLERANCE = 1e-10
-CLEAR = 1e3
-"""A ratio between what is kept and what is dropped below which the count of base parameters is doubtful."""
+CLEAR_GAP = 1e3
+"""Ratio of the smallest pivot kept to the largest one dropped below which the number of base parameters is doubtful."""
 
 
 def closed_form(
@@ -36,21 +36,25 @@ def closed_form(
     tolerance = TOLERANCE if tolerance is None else tolerance
     length, gravity = natural_units(robot)
     size = units(robot, tuple(names), length, gravity)
-    B, clarity = observed(robot, tuple(names), length=length, tilting_base=tilting_base, tolerance=tolerance)
-    found = in_column_order(by_qr(B[:, list(order)], tolerance), order)
-    kept, dropped = min(found.kept, clarity.kept), max(found.dropped, clarity.dropped)
-    leaders = found.leaders
-    beta = tidy(found.beta / size[None, :] * size[leaders, None], size, leaders, noise_level(kept))
-    warnings = doubts(kept, dropped)
-    if found.doubt:
-        warnings.append(Text(f"{found.doubt}; set ", Option("tolerance")))
+    B, margin = identifiable_rows(robot, tuple(names), length=length, tilting_base=tilting_base, tolerance=tolerance)
+    dependence = in_column_order(by_qr(B[:, list(order)], tolerance), order)
+    kept, dropped = min(dependence.kept, margin.kept), max(dependence.dropped, margin.dropped)
+    beta = si_coefficients(dependence, size, kept)
     gap = kept / dropped if dropped > 0.0 else np.inf
-    return build(names, leaders, beta, source=source, method="closed-form", gap=gap, warnings=warnings)
+    warnings = rank_warnings(kept, dropped, dependence.doubt)
+    return build(names, dependence.leaders, beta, source=source, method="closed-form", gap=gap, warnings=warnings)
 
 
-def doubts(kept: float, dropped: float) -> list[str]:
-    """Return a warning if the smallest relative pivot kept and the largest one dropped are not far apart."""
-    if dropped > 0.0 and kept / dropped < CLEAR:
+def rank_warnings(kept: float, dropped: float, doubt: str | None = None) -> list[str]:
+    """Return warnings if the smallest relative pivot kept and the largest one dropped are not far apart.
+
+    doubt: of the factorisation itself, if it has one.
+    """
+    return [*_gap_warnings(kept, dropped), *([Text(f"{doubt}; set ", Option("tolerance"))] if doubt else [])]
+
+
+def _gap_warnings(kept: float, dropped: float) -> list[str]:
+    if dropped > 0.0 and kept / dropped < CLEAR_GAP:
         return [
             Text(
                 f"the count is not clear-cut: {kept:.1e} was kept and {dropped:.1e} dropped; "

@@ -1,14 +1,14 @@
-"""The use case: a robot's base parameters by any method, from any of the three models."""
+"""A robot's base parameters by any method, from any of the three models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ros2_dynid.base_parameters.closed_form import CLEAR, closed_form, doubts
-from ros2_dynid.base_parameters.elastic_columns import with_elastic
+from ros2_dynid.base_parameters.closed_form import CLEAR_GAP, closed_form, rank_warnings
+from ros2_dynid.base_parameters.elastic_columns import add_elastic_coefficients
 from ros2_dynid.base_parameters.numeric import (
     Dependence,
     by_qr,
@@ -18,7 +18,7 @@ from ros2_dynid.base_parameters.numeric import (
     in_column_order,
     without_effect,
 )
-from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
+from ros2_dynid.base_parameters.reduced_form import build, si_coefficients
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.sampling import (
     SOURCES,
@@ -32,7 +32,7 @@ from ros2_dynid.base_parameters.sampling import (
 from ros2_dynid.base_parameters.scaling import scaled_points
 from ros2_dynid.base_parameters.selection import chosen_names, preference
 from ros2_dynid.base_parameters.transfer import units
-from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import group_of, standard_names
 from ros2_dynid.model.robot import Robot
 
@@ -73,15 +73,18 @@ def base_parameters(
         notes.append("closed rules do not cover springs that lead before links: computed numerically, by QR")
         method = "qr"
     if method == "closed-form" and elastic:
-        rest = tuple(name for name in names if name not in elastic)
-        bare = replace(robot, forces=())
-        found = closed_form(bare, rest, range(len(rest)), tilting_base=tilting_base, tolerance=tolerance)
-        found = with_elastic(robot, found, names, source=source, seed=seed, tilting_base=tilting_base)
+        rigid_names = tuple(name for name in names if name not in elastic)
+        rigid_robot = replace(robot, forces=())
+        base = closed_form(
+            rigid_robot, rigid_names, range(len(rigid_names)), tilting_base=tilting_base, tolerance=tolerance
+        )
+        base = add_elastic_coefficients(robot, base, names, source=source, seed=seed, tilting_base=tilting_base)
     elif method == "closed-form":
-        found = closed_form(robot, names, columns, source=source, tilting_base=tilting_base, tolerance=tolerance)
+        base = closed_form(robot, names, columns, source=source, tilting_base=tilting_base, tolerance=tolerance)
     else:
-        found = _sampled(robot, names, columns, source, method, tolerance, seed, scale, tilting_base)
-    return replace(found, warnings=(*notes, *found.warnings))
+        options = _Factorisation(source, method, tolerance, seed, tilting_base)
+        base = _base_from_samples(robot, names, columns, options, scale)
+    return replace(base, warnings=(*notes, *base.warnings))
 
 
 def _check(source: str, method: str, tolerance: float | None) -> None:
@@ -93,64 +96,56 @@ def _check(source: str, method: str, tolerance: float | None) -> None:
         raise InputError(f"tolerance {tolerance} is not between 0 and 1", "give a relative one, such as 1e-12")
 
 
-def _sampled(
-    robot: Robot,
-    names: tuple[str, ...],
-    order: list[int],
-    source: str,
-    method: str,
-    tolerance: float | None,
-    seed: int,
-    scale: bool | None,
-    tilting_base: bool,
+@dataclass(frozen=True)
+class _Factorisation:
+    """How W is sampled and factorised; the fields are the arguments of `base_parameters`."""
+
+    source: str
+    method: str
+    tolerance: float | None
+    seed: int
+    tilting_base: bool
+
+
+def _base_from_samples(
+    robot: Robot, names: tuple[str, ...], order: list[int], options: _Factorisation, scale: bool | None
 ) -> BaseParameters:
     """Return the base parameters from random samples; samples are scaled if asked for, or if the gap is poor."""
-    found, cond, S = _factorised(robot, names, order, source, method, tolerance, seed, bool(scale), tilting_base)
-    if scale is None and found.gap < CLEAR:
-        again, *figures = _factorised(robot, names, order, source, method, tolerance, seed, True, tilting_base)
-        if again.gap > found.gap:
-            found, (cond, S) = again, figures
+    dependence, cond, S = _factorise_samples(robot, names, order, options, bool(scale))
+    if scale is None and dependence.gap < CLEAR_GAP:
+        rescaled, *figures = _factorise_samples(robot, names, order, options, True)
+        if rescaled.gap > dependence.gap:
+            dependence, (cond, S) = rescaled, figures
     size = units(robot, names, *natural_units(robot))
-    beta = found.beta / size[None, :] * size[found.leaders, None]
-    warnings = doubts(found.kept, found.dropped)
-    if found.doubt:
-        warnings.append(Text(f"{found.doubt}; set ", Option("tolerance")))
     return build(
         names,
-        found.leaders,
-        tidy(beta, size, found.leaders, noise_level(found.kept)),
-        source=source,
-        method=method,
-        gap=found.gap,
+        dependence.leaders,
+        si_coefficients(dependence, size, dependence.kept),
+        source=options.source,
+        method=options.method,
+        gap=dependence.gap,
         cond=cond,
         S=S,
-        warnings=warnings,
+        warnings=rank_warnings(dependence.kept, dependence.dropped, dependence.doubt),
     )
 
 
-def _factorised(
-    robot: Robot,
-    names: tuple[str, ...],
-    order: list[int],
-    source: str,
-    method: str,
-    tolerance: float | None,
-    seed: int,
-    scale: bool,
-    tilting_base: bool,
+def _factorise_samples(
+    robot: Robot, names: tuple[str, ...], order: list[int], options: _Factorisation, scale: bool
 ) -> tuple[Dependence, float, float]:
     """Return the factorisation of W in natural units, and cond and S of its leading columns in SI units."""
-    place = {name: k for k, name in enumerate(standard_names(robot))}
+    source, place = options.source, {name: k for k, name in enumerate(standard_names(robot))}
     columns = [place[name] for name in names]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(options.seed)
     count = points_needed(robot, source, len(columns))
-    points = random_points(robot, count, rng, tilting_base=tilting_base)
+    points = random_points(robot, count, rng, tilting_base=options.tilting_base)
     if scale:
         points = scaled_points(robot, source, points, columns)
     rows = model_rows(robot, source, points, columns)
     W = comparable(rows, source, points)
     natural = W / row_units(robot, source, len(points.q))[:, None] * units(robot, names, *natural_units(robot))
     natural[:, without_effect(natural)] = 0.0
-    factorise = by_svd if method == "svd" else by_qr
-    found = in_column_order(factorise(natural[:, order], tolerance), order)
-    return found, condition(W[:, found.leaders]), equilibrium(rows[..., found.leaders].reshape(len(W), -1))
+    factorise = by_svd if options.method == "svd" else by_qr
+    dependence = in_column_order(factorise(natural[:, order], options.tolerance), order)
+    leaders = dependence.leaders
+    return dependence, condition(W[:, leaders]), equilibrium(rows[..., leaders].reshape(len(W), -1))

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ros2_dynid.base_parameters.closed_form import doubts
+from ros2_dynid.base_parameters.closed_form import rank_warnings
 from ros2_dynid.base_parameters.numeric import by_qr
-from ros2_dynid.base_parameters.reduced_form import build, noise_level, tidy
+from ros2_dynid.base_parameters.reduced_form import build, si_coefficients
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.base_parameters.sampling import (
     comparable,
@@ -29,30 +29,36 @@ from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Robot
 
 
-def with_elastic(
-    robot: Robot, found: BaseParameters, names: Sequence[str], *, source: str, seed: int, tilting_base: bool
+def add_elastic_coefficients(
+    robot: Robot, rigid: BaseParameters, names: Sequence[str], *, source: str, seed: int, tilting_base: bool
 ) -> BaseParameters:
-    """Return the base parameters over `names`, of which `found` covers all but the elastic coefficients."""
+    """Return the base parameters over `names`, of which `rigid` covers all but the elastic coefficients."""
     place = {name: k for k, name in enumerate(standard_names(robot))}
-    more = [name for name in names if name not in found.standard_names]
-    columns = [*found.leaders, *more]
+    elastic_names = [name for name in names if name not in rigid.standard_names]
+    columns = [*rigid.leaders, *elastic_names]
     points = random_points(
         robot, points_needed(robot, source, len(columns)), np.random.default_rng(seed), tilting_base=tilting_base
     )
     rows = comparable(model_rows(robot, source, points, [place[name] for name in columns]), source, points)
     size = units(robot, tuple(columns), *natural_units(robot))
     natural = rows / row_units(robot, source, len(points.q))[:, None] * size
-    seen = by_qr(natural)
-    beta = tidy(seen.beta / size[None, :] * size[seen.leaders, None], size, seen.leaders, noise_level(seen.kept))
-    whole = np.zeros((len(seen.leaders), len(names)))
-    old = [names.index(name) for name in found.standard_names]
-    b = len(found.leaders)
-    for row, leader in enumerate(seen.leaders):
+    dependence = by_qr(natural)
+    beta = si_coefficients(dependence, size, dependence.kept)
+    M = np.zeros((len(dependence.leaders), len(names)))
+    rigid_columns = [names.index(name) for name in rigid.standard_names]
+    b = len(rigid.leaders)
+    for row, leader in enumerate(dependence.leaders):
         if leader < b:
-            whole[row, old] = found.M[leader]
-        whole[row, [names.index(name) for name in more]] = beta[row, b:]
-    leaders = [names.index(columns[k]) for k in seen.leaders]
-    built = build(
-        names, leaders, whole, source=source, method=found.method, gap=min(found.gap, seen.gap), warnings=found.warnings
+            M[row, rigid_columns] = rigid.M[leader]
+        M[row, [names.index(name) for name in elastic_names]] = beta[row, b:]
+    leaders = [names.index(columns[k]) for k in dependence.leaders]
+    base = build(
+        names,
+        leaders,
+        M,
+        source=source,
+        method=rigid.method,
+        gap=min(rigid.gap, dependence.gap),
+        warnings=rigid.warnings,
     )
-    return replace(built, warnings=built.warnings or tuple(doubts(seen.kept, seen.dropped)))
+    return replace(base, warnings=base.warnings or tuple(rank_warnings(dependence.kept, dependence.dropped)))

@@ -37,9 +37,9 @@ def combination(
         groups.setdefault(key, []).append(name)
     text = ""
     for (sign, factor, _), names in groups.items():
-        written = [_latex_name(name) if latex else name for name in names]
-        what = written[0] if len(written) == 1 else f"({' + '.join(written)})"
-        term = f"{factor} {what}" if factor else what
+        texts = [_latex_name(name) if latex else name for name in names]
+        sum_text = texts[0] if len(texts) == 1 else f"({' + '.join(texts)})"
+        term = f"{factor} {sum_text}" if factor else sum_text
         text += (f" {sign} " if text else "-" if sign == "-" else "") + term
     return text
 
@@ -73,8 +73,8 @@ def _polynomial(polynomial: Polynomial, latex: bool) -> tuple[str, str]:
 
     Higher degrees and positive terms come first: (R4^2 - D4^2).
     """
-    ordered = sorted(polynomial.terms.items(), key=lambda item: (-len(item[0]), item[1] < 0.0, item[0]))
-    parts = [_monomial(monomial, coefficient, latex) for monomial, coefficient in ordered]
+    monomials = sorted(polynomial.terms.items(), key=lambda item: (-len(item[0]), item[1] < 0.0, item[0]))
+    parts = [_monomial(monomial, coefficient, latex) for monomial, coefficient in monomials]
     if len(parts) == 1:
         return parts[0]
     flip = all(sign == "-" for sign, _ in parts)
@@ -92,8 +92,8 @@ def _monomial(monomial: tuple[str, ...], coefficient: float, latex: bool) -> tup
     factors = [] if size == "1" and monomial else [size]
     for symbol in dict.fromkeys(monomial):
         power = monomial.count(symbol)
-        written = _latex_name(symbol) if latex else symbol
-        factors.append(f"{written}^{power}" if power > 1 else written)
+        symbol_text = _latex_name(symbol) if latex else symbol
+        factors.append(f"{symbol_text}^{power}" if power > 1 else symbol_text)
     return sign, " ".join(factors)
 
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ros2_dynid.base_parameters.reduced_form import noise_level, tidy
-from ros2_dynid.base_parameters.transfer import moved, placements, typical_length
+from ros2_dynid.base_parameters.transfer import placements, transfer_matrix, typical_length
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.parameters import select_groups
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
-PARALLEL = 1e-9
+PARALLEL_TOLERANCE = 1e-9
 """Sine of the angle [rad], or distance in the robot's own unit of length, below which axes count as parallel, equal."""
 XX, XY, XZ, YY, YZ, ZZ, X, Y, Z, M = range(10)
 """Places of the elements of U, k and m in a composite body's ten constants."""
@@ -59,7 +59,7 @@ def combination_matrix(robot: Robot) -> tuple[tuple[str, ...], Array, list[str]]
     paths = _paths(robot)
     labels, rows = [], []
     for j in range(1, robot.n + 1):
-        for label, row in _chosen(robot, j, paths[j], bodies[j - 1]):
+        for label, row in _minimal_elements(robot, j, paths[j], bodies[j - 1]):
             labels.append(f"{label}_{j}")
             rows.append(row)
     return names, np.array(rows).reshape(-1, len(names)), labels
@@ -72,21 +72,21 @@ def _composite_constants(robot: Robot) -> Array:
     one all of U, k and m do, except for the part that its displacement r brings (eq. 10, 12 and 14).
     """
     n = robot.n
-    still = replace(
+    undisplaced = replace(
         robot, joints=tuple(joint if joint.sigma == REVOLUTE else replace(joint, r=0.0) for joint in robot.joints)
     )
-    A = moved(placements(still))
+    A = transfer_matrix(placements(undisplaced))
     bodies = np.zeros((n, 10, 10 * n))
     for j in range(n - 1, -1, -1):
         bodies[j, :, 10 * j : 10 * j + 10] += np.eye(10)
         joint = robot.joints[j]
         if joint.parent:
-            passed = bodies[j]
+            unchanged = bodies[j]
             if joint.sigma == REVOLUTE:
-                passed = np.zeros_like(passed)
-                passed[XX] = passed[YY] = bodies[j, YY]
-                passed[Z], passed[M] = bodies[j, Z], bodies[j, M]
-            bodies[joint.parent - 1] += A[j] @ passed
+                unchanged = np.zeros_like(unchanged)
+                unchanged[XX] = unchanged[YY] = bodies[j, YY]
+                unchanged[Z], unchanged[M] = bodies[j, Z], bodies[j, M]
+            bodies[joint.parent - 1] += A[j] @ unchanged
     return bodies
 
 
@@ -127,31 +127,31 @@ def _paths(robot: Robot) -> list[_Path]:
 
 def _parallel(a: Array, b: Array) -> bool:
     """Return whether two directions are parallel or one is zero."""
-    return float(np.linalg.norm(np.cross(a, b))) < PARALLEL
+    return float(np.linalg.norm(np.cross(a, b))) < PARALLEL_TOLERANCE
 
 
-def _chosen(robot: Robot, j: int, path: _Path, body: Array) -> list[tuple[str, Array]]:
+def _minimal_elements(robot: Robot, j: int, path: _Path, body: Array) -> list[tuple[str, Array]]:
     """Return the elements of the composite body j that belong to S, with their names (Theorem 2, 1 to 5)."""
     rotational = [k for k, i in enumerate(path.joints) if robot.joints[i - 1].sigma == REVOLUTE]
     r = rotational[0] if rotational else None
     s = next((k for k in rotational if r is not None and not _parallel(path.u[r], path.u[k])), None)
     translational = robot.joints[j - 1].sigma != REVOLUTE
     if translational:
-        chosen = [("m", body[M])]  # 3
+        elements = [("m", body[M])]  # 3
         if s is not None:  # 4
-            chosen += [("kx", body[X]), ("ky", body[Y]), ("kz", body[Z])]
+            elements += [("kx", body[X]), ("ky", body[Y]), ("kz", body[Z])]
         elif r is not None and not _parallel(path.u[r], path.u[-1]):  # 5
             ux, uy, uz = path.u[r]
-            chosen.append(("kappa1", -uy * body[X] + ux * body[Y]))
-            chosen.append(("kappa2", -uz * (ux * body[X] + uy * body[Y]) + (1.0 - uz**2) * body[Z]))
-        return chosen
-    chosen = [("U33", body[ZZ])]
+            elements.append(("kappa1", -uy * body[X] + ux * body[Y]))
+            elements.append(("kappa2", -uz * (ux * body[X] + uy * body[Y]) + (1.0 - uz**2) * body[Z]))
+        return elements
+    elements = [("U33", body[ZZ])]
     if s is not None:  # 2
-        chosen.insert(0, ("U11-U22", body[XX] - body[YY]))
-        chosen += [("U12", body[XY]), ("U13", body[XZ]), ("U23", body[YZ])]
+        elements.insert(0, ("U11-U22", body[XX] - body[YY]))
+        elements += [("U12", body[XY]), ("U13", body[XZ]), ("U23", body[YZ])]
     if s is not None or not _along_gravity(path, rotational):  # 1: delta
-        chosen += [("kx", body[X]), ("ky", body[Y])]
-    return chosen
+        elements += [("kx", body[X]), ("ky", body[Y])]
+    return elements
 
 
 def _along_gravity(path: _Path, rotational: list[int]) -> bool:

@@ -15,21 +15,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.base_parameters.reach import Clarity, Reach, reaches, span
-from ros2_dynid.base_parameters.transfer import FELT, FLOW, moved, placements
+from ros2_dynid.base_parameters.reach import RankMargin, Reach, reaches, span
+from ros2_dynid.base_parameters.transfer import FLOW, SPATIAL_INERTIA, placements, transfer_matrix
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
 
-def observed(
+def identifiable_rows(
     robot: Robot,
     names: tuple[str, ...],
     *,
     length: float = 1.0,
     tilting_base: bool = False,
     tolerance: float = 1e-10,
-) -> tuple[Array, Clarity]:
+) -> tuple[Array, RankMargin]:
     """Return B, shape (rows, len(names)), whose rows span the identifiable combinations of the parameters named.
 
     names: standard parameters taken part in, in the order of chi; those left out count as known. B refers to
@@ -37,60 +37,60 @@ def observed(
     """
     if robot.passive:
         raise InputError("closed loops have no exact recursion", "use a numerical method: qr or svd", robot.name)
-    clarity = Clarity()
+    margin = RankMargin()
     T = placements(robot, length)
-    A = moved(T)
+    A = transfer_matrix(T)
     column = {name: k for k, name in enumerate(names)}
     composite = _composites(robot, A)
     inertial = [k for name, k in column.items() if name.rstrip("0123456789") in LINK]
     blocks = []
-    for j, reach in enumerate(reaches(robot, T, A, tilting_base, tolerance, clarity), start=1):
-        D, drive = _felt_at(robot, j, length, reach, column)
-        rows = span(D, tolerance, clarity)
+    for j, reach in enumerate(reaches(robot, T, A, tilting_base, tolerance, margin), start=1):
+        D, drive_names = _effect_rows(robot, j, length, reach, column)
+        rows = span(D, tolerance, margin)
         block = np.zeros((len(rows), len(column)))
-        block[:, [column[name] for name in drive]] = rows[:, 10:]
+        block[:, [column[name] for name in drive_names]] = rows[:, 10:]
         if len(inertial):
             block[:, inertial] = rows[:, :10] @ composite[j - 1]
         blocks.append(block)
-    return np.vstack((*blocks, _drive_rows(robot, column, length))), clarity
+    return np.vstack((*blocks, _drive_rows(robot, column, length))), margin
 
 
-def _felt_at(robot: Robot, j: int, length: float, reach: Reach, column: dict[str, int]) -> tuple[Array, list[str]]:
+def _effect_rows(robot: Robot, j: int, length: float, reach: Reach, column: dict[str, int]) -> tuple[Array, list[str]]:
     """Return D_j as rows over the composite body's ten parameters, then over drive parameters, and those' names."""
     s = robot.joints[j - 1].sigma
-    feels = FELT[2 + 3 * s]
-    V, G = reach.V @ feels, reach.G[:, :3] @ feels[3:6]
+    axis_inertia = SPATIAL_INERTIA[2 + 3 * s]
+    V, G = reach.V @ axis_inertia, reach.G[:, :3] @ axis_inertia[3:6]
     steady = reach.F @ FLOW[s]  # energies that the links before feel must not change with q_j
-    own = feels[2 + 3 * s][None]
-    shares = {i: _coupled_inertia(robot, i, j, length) for i in reach.E}
-    drive = [f"Ia{j}", f"off{j}", *(name for share in shares.values() for name in share)]
-    drive = [name for name in dict.fromkeys(drive) if name in column]
-    blocks = [own, G, V, steady, *(rows[:, :6] @ feels for rows in reach.E.values())]
-    D = np.zeros((sum(map(len, blocks)), 10 + len(drive)))
+    own = axis_inertia[2 + 3 * s][None]
+    coupled_inertias = {i: _coupled_inertia(robot, i, j, length) for i in reach.E}
+    drive_names = [f"Ia{j}", f"off{j}", *(name for share in coupled_inertias.values() for name in share)]
+    drive_names = [name for name in dict.fromkeys(drive_names) if name in column]
+    blocks = [own, G, V, steady, *(rows[:, :6] @ axis_inertia for rows in reach.E.values())]
+    D = np.zeros((sum(map(len, blocks)), 10 + len(drive_names)))
     D[:, :10] = np.vstack(blocks)
-    if f"Ia{j}" in drive:
+    if f"Ia{j}" in drive_names:
         D[0, 10] = 1.0
-    if f"off{j}" in drive:  # torque = -g . felt + off, in units of |g|
-        D[1 : 1 + len(G), 10 + drive.index(f"off{j}")] = -reach.G[:, 3]
+    if f"off{j}" in drive_names:  # torque = -g . felt + off, in units of |g|
+        D[1 : 1 + len(G), 10 + drive_names.index(f"off{j}")] = -reach.G[:, 3]
     at = 1 + len(G) + len(V) + len(steady)
     for i, rows in reach.E.items():
-        for name, weight in shares[i].items():
-            if name in drive:
-                D[at : at + len(rows), 10 + drive.index(name)] = weight * rows[:, 6]
+        for name, weight in coupled_inertias[i].items():
+            if name in drive_names:
+                D[at : at + len(rows), 10 + drive_names.index(name)] = weight * rows[:, 6]
         at += len(rows)
-    return D, drive
+    return D, drive_names
 
 
 def _coupled_inertia(robot: Robot, i: int, j: int, length: float) -> dict[str, float]:
     """Return what element (i, j), i != j, of the inertia matrix owes to coupled motors, by their inertia's name."""
     arm = _arms(robot, length)
-    shares = {}
+    inertias = {}
     for coupling in robot.coupling:
         if i in coupling.weights and j in coupling.weights:
             name = f"{'Iam' if coupling.independent_inertia else 'Ia'}{coupling.motor}"
             unit = arm[coupling.motor - 1] ** 2 / (arm[i - 1] * arm[j - 1])
-            shares[name] = coupling.weights[i] * coupling.weights[j] * unit
-    return shares
+            inertias[name] = coupling.weights[i] * coupling.weights[j] * unit
+    return inertias
 
 
 def _arms(robot: Robot, length: float) -> list[float]:
@@ -123,8 +123,8 @@ def _drive_rows(robot: Robot, column: dict[str, int], length: float) -> Array:
     ancestors = _ancestors(robot)
     pairs = sorted({(i, j) for c in robot.coupling for i in c.weights for j in c.weights if i < j})
     for i, j in pairs:
-        sharing = [c for c in robot.coupling if i in c.weights and j in c.weights]
-        friction = {f"Fvm{c.motor}": c.weights[i] * c.weights[j] * arm[c.motor - 1] ** 2 for c in sharing}
+        motors = [c for c in robot.coupling if i in c.weights and j in c.weights]
+        friction = {f"Fvm{c.motor}": c.weights[i] * c.weights[j] * arm[c.motor - 1] ** 2 for c in motors}
         rows.append({column[name]: weight for name, weight in friction.items() if name in column})
         if i not in ancestors[j]:
             inertia = _coupled_inertia(robot, i, j, length)

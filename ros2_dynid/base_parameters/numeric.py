@@ -16,7 +16,7 @@ import scipy.linalg
 from ros2_dynid.model.robot import Array
 
 EPS = float(np.finfo(float).eps)
-NEARLY = 1e-6
+NEAR_DEPENDENCE = 1e-6
 """Relative residual below which a column counts as made of others if the rank is reached without it."""
 
 
@@ -76,15 +76,15 @@ def by_svd(W: Array, tolerance: float | None = None) -> Dependence:
     rank, kept, dropped = _rank(s, relative)
     V2 = Vt[rank:].T
     leads = independent_columns(s[:rank, None] * Vt[:rank], _limit(relative, kept, dropped), rank)
-    gone = sorted(set(range(len(live))) - set(leads))
+    dependent = sorted(set(range(len(live))) - set(leads))
     doubt = None
     if len(leads) != rank:
         doubt = f"the singular values count {rank} base parameters and V2 leaves {len(leads)}"
     beta = np.zeros((len(leads), c))
     beta[np.arange(len(leads)), [live[k] for k in leads]] = 1.0
-    if gone and leads:
-        regroup = -np.linalg.lstsq(V2[gone].T, V2[leads].T, rcond=None)[0].T
-        beta[:, [live[k] for k in gone]] = regroup * norms[gone] / norms[leads, None]
+    if dependent and leads:
+        regroup = -np.linalg.lstsq(V2[dependent].T, V2[leads].T, rcond=None)[0].T
+        beta[:, [live[k] for k in dependent]] = regroup * norms[dependent] / norms[leads, None]
     return Dependence([live[k] for k in leads], beta, kept, dropped, relative, doubt)
 
 
@@ -96,8 +96,8 @@ def independent_columns(R: Array, limit: float, rank: int) -> list[int]:
     prevents that: what is left of a dependent column is then the multiple itself, far below the limit.
     """
     c = R.shape[1]
-    stacked = np.vstack((R, 1e-4 * limit * np.eye(c)))
-    residuals = np.abs(np.diagonal(np.linalg.qr(stacked, mode="r")))
+    bordered = np.vstack((R, 1e-4 * limit * np.eye(c)))
+    residuals = np.abs(np.diagonal(np.linalg.qr(bordered, mode="r")))
     leads = [int(k) for k in np.flatnonzero(residuals > limit)]
     return leads if len(leads) == rank else _one_by_one(R, limit, rank)
 
@@ -126,7 +126,7 @@ def _limit(relative: float, kept: float, dropped: float) -> float:
     made of those before it, by a misalignment that rounded geometry brings, is left to later ones too: W has its full
     rank without it, and with it coefficients would be of the size of the misalignment's inverse.
     """
-    return max(relative, math.sqrt(kept * dropped), min(NEARLY, 1e-3 * kept))
+    return max(relative, math.sqrt(kept * dropped), min(NEAR_DEPENDENCE, 1e-3 * kept))
 
 
 def condition(W: Array) -> float:
@@ -178,10 +178,15 @@ def without_effect(W: Array, tolerance: float = 1e-12) -> list[int]:
     return [int(k) for k in np.flatnonzero(size <= tolerance * max(1.0, float(np.max(size, initial=0.0))))]
 
 
-def in_column_order(found: Dependence, order: Sequence[int]) -> Dependence:
+def in_column_order(dependence: Dependence, order: Sequence[int]) -> Dependence:
     """Return what was found for W[:, order] in terms of W's own columns."""
-    beta = np.zeros_like(found.beta)
-    beta[:, list(order)] = found.beta
+    beta = np.zeros_like(dependence.beta)
+    beta[:, list(order)] = dependence.beta
     return Dependence(
-        [int(order[k]) for k in found.leaders], beta, found.kept, found.dropped, found.tolerance, found.doubt
+        [int(order[k]) for k in dependence.leaders],
+        beta,
+        dependence.kept,
+        dependence.dropped,
+        dependence.tolerance,
+        dependence.doubt,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg.lapack import dgesdd
 
-from ros2_dynid.base_parameters.transfer import DRIFT, FELT, FLOW, twists_to_child
+from ros2_dynid.base_parameters.transfer import DRIFT, FLOW, SPATIAL_INERTIA, twists_to_child
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
 TWIST_POWERS, ENERGY_POWERS = (3, 2), (5, 3)
@@ -20,7 +20,7 @@ SPIN = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
 @dataclass
-class Clarity:
+class RankMargin:
     """How clear-cut the decisions of rank were: smallest singular value kept, largest one dropped, both relative."""
 
     kept: float = 1.0
@@ -47,7 +47,7 @@ class Reach:
         return np.vstack((self.V, *(E[:, :6] for E in self.E.values()))) if self.E else self.V
 
 
-def span(rows: Array, tolerance: float, clarity: Clarity) -> Array:
+def span(rows: Array, tolerance: float, margin: RankMargin) -> Array:
     """Return orthonormal rows that span the rows given, singular values below tolerance times the largest left out."""
     if not len(rows):
         return rows
@@ -58,9 +58,9 @@ def span(rows: Array, tolerance: float, clarity: Clarity) -> Array:
     rank = sum(value > tolerance * s[0] for value in s)
     if rank == 0:
         return rows[:0]
-    clarity.kept = min(clarity.kept, s[rank - 1] / s[0])
+    margin.kept = min(margin.kept, s[rank - 1] / s[0])
     if rank < len(s):
-        clarity.dropped = max(clarity.dropped, s[rank] / s[0])
+        margin.dropped = max(margin.dropped, s[rank] / s[0])
     return np.asarray(Vt[:rank]) if rank < rows.shape[1] else np.eye(rank)
 
 
@@ -73,7 +73,7 @@ def gravity_reach(robot: Robot, tilting_base: bool) -> Array:
     return np.append(g / size if size > 0.0 else g, 1.0)[None]
 
 
-def reaches(robot: Robot, T: Array, A: Array, tilting_base: bool, tolerance: float, clarity: Clarity) -> list[Reach]:
+def reaches(robot: Robot, T: Array, A: Array, tilting_base: bool, tolerance: float, margin: RankMargin) -> list[Reach]:
     """Return the reach of links 1 to n before their own joint's twist is added, for placements T and transfers A.
 
     T: transforms a(j) -> j at q = 0; A: the same for the ten parameters (transfer.moved).
@@ -86,24 +86,24 @@ def reaches(robot: Robot, T: Array, A: Array, tilting_base: bool, tolerance: flo
         V, F, G, E = parent.V, parent.F, parent.G, {}
         whole_V, whole_F = _is_all(V), _is_all(F)
         if not whole_V:
-            V = _closed(twists_to_child(T[j - 1], V), DRIFT[s], TWIST_POWERS[s])
+            V = close_span(twists_to_child(T[j - 1], V), DRIFT[s], TWIST_POWERS[s])
         if not whole_F:
-            F = _closed(F @ A[j - 1], FLOW[s], ENERGY_POWERS[s])
+            F = close_span(F @ A[j - 1], FLOW[s], ENERGY_POWERS[s])
         if not _is_all(G):
             G = np.hstack((G[:, :3] @ T[j - 1, :3, :3], G[:, 3:]))
-            G = span(_closed(G, _SPIN_1, 3), tolerance, clarity) if s == REVOLUTE else G
+            G = span(close_span(G, _SPIN_1, 3), tolerance, margin) if s == REVOLUTE else G
         for i, rows in parent.E.items():
             here = np.hstack((twists_to_child(T[j - 1], rows[:, :6]), rows[:, 6:]))
-            E[i] = span(_closed(here, _DRIFT_1[s], TWIST_POWERS[s]), tolerance, clarity)
+            E[i] = span(close_span(here, _DRIFT_1[s], TWIST_POWERS[s]), tolerance, margin)
         before.append(Reach(V, G, F, E))
         if j in coupled:
-            V = V if whole_V else span(V, tolerance, clarity)
+            V = V if whole_V else span(V, tolerance, margin)
             E = {**E, j: _OWN_1[s]}
         elif not whole_V:
-            V = span(np.vstack((V, _OWN[s])), tolerance, clarity)
+            V = span(np.vstack((V, _OWN[s])), tolerance, margin)
         if not whole_F:
-            felt = Reach(V, G, F, E).twists @ FELT[2 + 3 * s]
-            F = span(np.vstack((F, felt)), tolerance, clarity)
+            energies = Reach(V, G, F, E).twists @ SPATIAL_INERTIA[2 + 3 * s]
+            F = span(np.vstack((F, energies)), tolerance, margin)
         links.append(Reach(V, G, F, E))
     return before
 
@@ -113,7 +113,7 @@ def _is_all(rows: Array) -> bool:
     return bool(len(rows) == rows.shape[1])
 
 
-def _closed(rows: Array, operator: Array, powers: int) -> Array:
+def close_span(rows: Array, operator: Array, powers: int) -> Array:
     """Return x, x A, x A^2 ... stacked: they span all x exp(q A)."""
     stack = [rows]
     for _ in range(powers - 1):
@@ -124,9 +124,9 @@ def _closed(rows: Array, operator: Array, powers: int) -> Array:
 def _with_constant(operator: Array) -> Array:
     """Return the operator with a further coordinate that it leaves alone."""
     size = len(operator)
-    bordered = np.zeros((size + 1, size + 1))
-    bordered[:size, :size] = operator
-    return bordered
+    extended = np.zeros((size + 1, size + 1))
+    extended[:size, :size] = operator
+    return extended
 
 
 _SPIN_1, _DRIFT_1 = _with_constant(SPIN), (_with_constant(DRIFT[0]), _with_constant(DRIFT[1]))

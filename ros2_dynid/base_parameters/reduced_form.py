@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ros2_dynid.base_parameters.numeric import Dependence
 from ros2_dynid.base_parameters.result import BaseParameters, base_name
 from ros2_dynid.model.robot import Array
 
@@ -32,6 +33,15 @@ def tidy(beta: Array, size: Array, leaders: Sequence[int], noise: float) -> Arra
     return beta
 
 
+def si_coefficients(dependence: Dependence, size: Array, kept: float) -> Array:
+    """Return beta, shape (b, c), in SI units and free of noise, from a factorisation in natural units.
+
+    size: of each of the c parameters in natural units; kept: the smallest relative pivot that counted.
+    """
+    leaders = dependence.leaders
+    return tidy(dependence.beta / size[None, :] * size[leaders, None], size, leaders, noise_level(kept))
+
+
 def build(
     standard_names: Sequence[str],
     leaders: Sequence[int],
@@ -50,15 +60,15 @@ def build(
     M = np.ascontiguousarray(beta[order])
     M[np.arange(len(leaders)), leaders] = 1.0
     M.setflags(write=False)
-    full = M != 0.0
-    felt, absorbed, lead = full.any(axis=0), full.sum(axis=1) > 1, set(leaders)
+    nonzero = M != 0.0
+    has_effect, absorbs_others, leader_set = nonzero.any(axis=0), nonzero.sum(axis=1) > 1, set(leaders)
     return BaseParameters(
-        names=tuple(base_name(standard_names[k], more) for k, more in zip(leaders, absorbed, strict=True)),
+        names=tuple(base_name(standard_names[k], more) for k, more in zip(leaders, absorbs_others, strict=True)),
         leaders=tuple(standard_names[k] for k in leaders),
         standard_names=tuple(standard_names),
         M=M,
-        eliminated=tuple(name for k, name in enumerate(standard_names) if not felt[k]),
-        regrouped=tuple(name for k, name in enumerate(standard_names) if felt[k] and k not in lead),
+        eliminated=tuple(name for k, name in enumerate(standard_names) if not has_effect[k]),
+        regrouped=tuple(name for k, name in enumerate(standard_names) if has_effect[k] and k not in leader_set),
         source=source,
         method=method,
         gap=gap,

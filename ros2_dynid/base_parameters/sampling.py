@@ -81,14 +81,14 @@ def model_rows(robot: Robot, source: str, points: Points, columns: Sequence[int]
     directions, member = np.unique(points.gravity, axis=0, return_inverse=True)
     for k, direction in enumerate(directions):
         at = np.flatnonzero(member.reshape(-1) == k)
-        standing = robot if np.array_equal(direction, robot.gravity) else replace(robot, gravity=direction.copy())
+        tilted = robot if np.array_equal(direction, robot.gravity) else replace(robot, gravity=direction.copy())
         part = points.at(at)
         if source == "torque":
-            rows = regressor(standing, part.q, part.dq, part.ddq)
+            rows = regressor(tilted, part.q, part.dq, part.ddq)
         elif source == "accel":
-            rows = regressor_d0(standing, part.q, part.ddq)
+            rows = regressor_d0(tilted, part.q, part.ddq)
         else:
-            rows = energy_regressor(standing, part.q, part.dq)[:, None]
+            rows = energy_regressor(tilted, part.q, part.dq)[:, None]
         W[at] = rows[..., every]
     return W
 

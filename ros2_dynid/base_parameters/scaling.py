@@ -17,9 +17,9 @@ from ros2_dynid.base_parameters.transfer import units
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
-STEPS = (0.5, 0.25, 0.1, 0.04)
+STEP_LENGTHS = (0.5, 0.25, 0.1, 0.04)
 """Lengths of the search's steps in the natural units of each coordinate, one sweep each."""
-STEP, GROWTH, SHRINK = 0.5, 1.3, 0.8
+FIRST_STEP, STEP_GROWTH, STEP_SHRINK = 0.5, 1.3, 0.8
 """First step of the thorough search, and its factors after success and failure."""
 
 
@@ -59,8 +59,8 @@ def scaled_points(
     size = units(robot, tuple(names[k] for k in columns), length, g)
     row_size = row_units(robot, source, 1)[:, None]
 
-    def natural(moved: Points) -> Array:
-        return model_rows(robot, source, moved, columns) / row_size * size
+    def natural(shifted: Points) -> Array:
+        return model_rows(robot, source, shifted, columns) / row_size * size
 
     start = natural(points)
     live = np.max(np.abs(start), axis=0) > 1e-12
@@ -71,30 +71,30 @@ def scaled_points(
     axes = np.eye(len(size_of))
 
     def attempt(points: Points, best: Array, step: Array) -> tuple[Points, Array, NDArray[np.bool_]]:
-        moved = _moved(points, fields, step * size_of)
-        J = criterion(natural(moved), live, lambda1, lambda2)
+        shifted = _shift_points(points, fields, step * size_of)
+        J = criterion(natural(shifted), live, lambda1, lambda2)
         lower = best > J
-        kept = {f: np.where(lower[:, None], getattr(moved, f), getattr(points, f)) for f, _ in fields}
-        return replace(points, **kept), np.where(lower, J, best), lower
+        coordinates = {f: np.where(lower[:, None], getattr(shifted, f), getattr(points, f)) for f, _ in fields}
+        return replace(points, **coordinates), np.where(lower, J, best), lower
 
-    for length_of_step in STEPS:
+    for length_of_step in STEP_LENGTHS:
         for axis in axes:
             for sign in (1.0, -1.0):
                 points, best, _ = attempt(points, best, sign * length_of_step * axis)
-    steps = np.full((len(best), len(axes)), STEP)
+    steps = np.full((len(best), len(axes)), FIRST_STEP)
     for _ in range(sweeps):
-        served = np.zeros_like(steps, dtype=bool)
+        improved = np.zeros_like(steps, dtype=bool)
         for k, axis in enumerate(axes):
             for sign in (1.0, -1.0):
                 points, best, lower = attempt(points, best, sign * steps[:, k, None] * axis)
-                served[:, k] |= lower
+                improved[:, k] |= lower
         for direction in rng.standard_normal((2 * len(axes), len(axes))):
             points, best, _ = attempt(points, best, steps.mean(axis=1)[:, None] * direction)
-        steps *= np.where(served, GROWTH, SHRINK)
+        steps *= np.where(improved, STEP_GROWTH, STEP_SHRINK)
     return points
 
 
-def _moved(points: Points, fields: list[tuple[str, Array]], by: Array) -> Points:
+def _shift_points(points: Points, fields: list[tuple[str, Array]], by: Array) -> Points:
     """Return the points with their coordinates moved by `by`, shape (coordinates,) or (N, coordinates)."""
     parts = np.split(by, len(fields), axis=-1)
     return replace(points, **{f: getattr(points, f) + part for (f, _), part in zip(fields, parts, strict=True)})

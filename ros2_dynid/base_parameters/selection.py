@@ -38,19 +38,19 @@ def preference(names: Sequence[str], order: Sequence[str] | None) -> list[int]:
     if order is None:
         return list(range(len(names)))
     place = {name: k for k, name in enumerate(names)}
-    taken: dict[int, None] = {}
+    preferred: dict[int, None] = {}
     for item in order:
-        found = [place[name] for name in _expanded(item, names) if name in place]
-        if not found:
+        matches = [place[name] for name in _match_parameters(item, names) if name in place]
+        if not matches:
             raise InputError(
                 Text(Option("order"), f" names {item!r}, which matches no parameter that takes part"),
                 "use a name (ZZ1), a kind (Ia), a group (rotor) or a joint's number (6)",
             )
-        taken.update(dict.fromkeys(found))
-    return [*taken, *(k for k in range(len(names)) if k not in taken)]
+        preferred.update(dict.fromkeys(matches))
+    return [*preferred, *(k for k in range(len(names)) if k not in preferred)]
 
 
-def _expanded(item: str, names: Sequence[str]) -> list[str]:
+def _match_parameters(item: str, names: Sequence[str]) -> list[str]:
     """Return the parameters that an item of the order stands for."""
     item = item.strip()
     if item in names:

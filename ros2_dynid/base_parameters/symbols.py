@@ -19,10 +19,10 @@ from ros2_dynid.base_parameters.selection import preference
 from ros2_dynid.model.robot import Array, Robot
 
 LENGTHS = ("b", "d", "r")
-CHECKS = 6
+TEST_VARIATIONS = 6
 """Variations kept back from the fit to test it."""
-MOST_SYMBOLS = 12
-AGREE = 1e-9
+MAX_SYMBOLS = 12
+COEFFICIENT_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def length_symbols(robot: Robot) -> dict[str, float]:
     return values
 
 
-def varied(robot: Robot, values: Mapping[str, float]) -> Robot:
+def set_lengths(robot: Robot, values: Mapping[str, float]) -> Robot:
     """Return the robot with the named lengths set to values [m]."""
     joints = []
     for joint in robot.joints:
@@ -67,44 +67,46 @@ def symbolic_terms(
     Empty for robots without symbols, with loops, or whose leaders change when lengths vary.
     """
     nominal = length_symbols(robot)
-    if not nominal or len(nominal) > MOST_SYMBOLS or robot.passive:
+    if not nominal or len(nominal) > MAX_SYMBOLS or robot.passive:
         return {}
     symbols = sorted(nominal)
     monomials = [m for degree in range(3) for m in combinations_with_replacement(symbols, degree)]
     columns = preference(base.standard_names, order)
     rng = np.random.default_rng(seed)
-    x = np.array([nominal[s] for s in symbols]) * rng.uniform(0.6, 1.6, (len(monomials) + CHECKS, len(symbols)))
+    x = np.array([nominal[s] for s in symbols]) * rng.uniform(
+        0.6, 1.6, (len(monomials) + TEST_VARIATIONS, len(symbols))
+    )
     M = []
     for point in x:
-        robot_here = varied(robot, dict(zip(symbols, point, strict=True)))
-        found = closed_form(robot_here, base.standard_names, columns, tilting_base=tilting_base)
-        if found.leaders != base.leaders:
+        robot_here = set_lengths(robot, dict(zip(symbols, point, strict=True)))
+        here = closed_form(robot_here, base.standard_names, columns, tilting_base=tilting_base)
+        if here.leaders != base.leaders:
             return {}
-        M.append(found.M)
+        M.append(here.M)
     design = np.array([[_monomial(m, symbols, point) for m in monomials] for point in x])
-    return _fitted(np.array(M), design, monomials)
+    return fit_polynomials(np.array(M), design, monomials)
 
 
 def _monomial(monomial: tuple[str, ...], symbols: list[str], point: Array) -> float:
     return float(np.prod([point[symbols.index(s)] for s in monomial]))
 
 
-def _fitted(M: Array, design: Array, monomials: list[tuple[str, ...]]) -> dict[tuple[int, int], Polynomial]:
+def fit_polynomials(M: Array, design: Array, monomials: list[tuple[str, ...]]) -> dict[tuple[int, int], Polynomial]:
     """Return the polynomials of the coefficients that vary, M of shape (variations, b, c), and pass the test."""
-    varies = np.ptp(M, axis=0) > AGREE
+    varies = np.ptp(M, axis=0) > COEFFICIENT_TOLERANCE
     rows, columns = np.nonzero(varies)
     values = M[:, rows, columns]
     scale = np.max(np.abs(design), axis=0)
-    fit = np.linalg.lstsq(design[:-CHECKS] / scale, values[:-CHECKS], rcond=None)[0]
-    miss = np.max(np.abs((design[-CHECKS:] / scale) @ fit - values[-CHECKS:]), axis=0, initial=0.0)
-    found = {}
+    fit = np.linalg.lstsq(design[:-TEST_VARIATIONS] / scale, values[:-TEST_VARIATIONS], rcond=None)[0]
+    error = np.max(np.abs((design[-TEST_VARIATIONS:] / scale) @ fit - values[-TEST_VARIATIONS:]), axis=0, initial=0.0)
+    polynomials = {}
     for k, (i, j) in enumerate(zip(rows, columns, strict=True)):
-        if miss[k] < AGREE * max(1.0, float(np.max(np.abs(values[:, k])))):
+        if error[k] < COEFFICIENT_TOLERANCE * max(1.0, float(np.max(np.abs(values[:, k])))):
             shares = fit[:, k]
             terms = {
                 m: float(np.round(shares[t] / scale[t], 6))
                 for t, m in enumerate(monomials)
                 if abs(shares[t]) > 1e-7 * np.max(np.abs(shares))
             }
-            found[int(i), int(j)] = Polynomial(terms)
-    return found
+            polynomials[int(i), int(j)] = Polynomial(terms)
+    return polynomials

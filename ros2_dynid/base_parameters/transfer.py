@@ -26,7 +26,7 @@ def _unit_pseudo_inertias() -> Array:
     return P
 
 
-def _reading() -> Array:
+def _parameter_reader() -> Array:
     """Return the matrix (16, 10) that reads the ten parameters from a flattened P: J = tr(S) I - S."""
     read = np.zeros((4, 4, 10))
     for k, (a, b) in enumerate(((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))):
@@ -48,8 +48,8 @@ def _twist_matrices() -> Array:
     return X
 
 
-UNIT, READ, TWIST = _unit_pseudo_inertias(), _reading(), _twist_matrices()
-FELT: Array = np.einsum("aij,kjl,bil->abk", TWIST, UNIT, TWIST)
+UNIT, PARAMETER_READER, TWIST = _unit_pseudo_inertias(), _parameter_reader(), _twist_matrices()
+SPATIAL_INERTIA: Array = np.einsum("aij,kjl,bil->abk", TWIST, UNIT, TWIST)
 """FELT[a, b] . chi = e_a . I(chi) e_b: the spatial inertia's elements as rows over the ten parameters (6, 6, 10)."""
 AXIS = (TWIST[2], TWIST[5])
 """The twist of a joint in its own frame, by sigma: a turn about z, a shift along z."""
@@ -57,7 +57,7 @@ AXIS = (TWIST[2], TWIST[5])
 
 def _flow(X: Array) -> Array:
     """Return d/dq, shape (10, 10), of the ten parameters moved along the twist X: chi(q) = exp(q flow) chi."""
-    return np.asarray(((X @ UNIT + UNIT @ X.T).reshape(10, 16) @ READ).T)
+    return np.asarray(((X @ UNIT + UNIT @ X.T).reshape(10, 16) @ PARAMETER_READER).T)
 
 
 def _drift(X: Array) -> Array:
@@ -95,10 +95,10 @@ def _cos_sin(angle: Array) -> tuple[Array, Array]:
     return c, s
 
 
-def moved(T: Array) -> Array:
+def transfer_matrix(T: Array) -> Array:
     """Return A, shape (..., 10, 10): the parameters given in a frame placed at T are A chi in the frame T refers to."""
     P = T[..., None, :, :] @ UNIT @ np.swapaxes(T, -1, -2)[..., None, :, :]
-    return np.swapaxes(P.reshape(*P.shape[:-2], 16) @ READ, -1, -2)
+    return np.swapaxes(P.reshape(*P.shape[:-2], 16) @ PARAMETER_READER, -1, -2)
 
 
 def twists_to_child(T: Array, V: Array) -> Array:

@@ -11,7 +11,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.expressions import align, combination, expression
 from ros2_dynid.base_parameters.identifiability import identifiability
 from ros2_dynid.base_parameters.minimal_combinations import minimal_combinations
-from ros2_dynid.base_parameters.symbols import Polynomial, length_symbols, symbolic_terms, varied
+from ros2_dynid.base_parameters.symbols import Polynomial, length_symbols, set_lengths, symbolic_terms
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import Joint, Robot
@@ -63,7 +63,7 @@ def test_latex(puma, base):
 def test_symbols_hold_at_other_lengths(puma, base):
     """The polynomials, evaluated at lengths that no fit has seen, are the coefficients computed there."""
     lengths = {"D3": 0.41, "R3": -0.13, "D4": 0.07, "R4": 0.33}
-    there = base_parameters(varied(puma, lengths), groups=("inertial", "rotor"))
+    there = base_parameters(set_lengths(puma, lengths), groups=("inertial", "rotor"))
     polynomials = symbolic_terms(puma, base)
     assert len(polynomials) > 30
     for (row, column), polynomial in polynomials.items():
@@ -89,7 +89,7 @@ def test_combinations_read_well():
 def test_a_minus_sign_before_a_symbol_is_the_negative_length():
     robot = Robot("r", (Joint("j1", 0, symbols={}), Joint("j2", 1, alpha=1.5, d=-0.3, symbols={"d": "-L"})))
     assert length_symbols(robot) == {"L": 0.3}
-    assert varied(robot, {"L": 0.5}).joints[1].d == -0.5
+    assert set_lengths(robot, {"L": 0.5}).joints[1].d == -0.5
 
 
 def test_identifiability_covers_every_parameter_once(puma, base):

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ros2_dynid.base_parameters import base_parameters, compute
-from ros2_dynid.base_parameters.closed_form import doubts
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.base_parameters.closed_form import rank_warnings
 from ros2_dynid.base_parameters.numeric import Dependence, by_qr, by_svd, condition, equilibrium, independent_columns
+from ros2_dynid.base_parameters.reduced_form import si_coefficients
 from ros2_dynid.base_parameters.sampling import model_rows, points_needed, random_points
 from ros2_dynid.base_parameters.scaling import scaled_points
 from ros2_dynid.errors import InputError
@@ -136,60 +137,30 @@ def leaning(angle: float) -> Robot:
     return Robot("leaning", (Joint("j1", 0, alpha=angle), Joint("j2", 1, alpha=QUARTER, d=0.3)))
 
 
-def test_an_unclear_rank_is_scaled_without_being_asked_and_said(monkeypatch):
-    calls = []
-    monkeypatch.setattr(compute, "scaled_points", lambda *args: calls.append(args) or scaled_points(*args))
-    base_parameters(leaning(0.1), groups=("inertial",))
-    assert not calls
-    monkeypatch.setattr(compute, "CLEAR", 1e30)  # as if rounding errors came close to what is kept
-    base_parameters(leaning(0.1), groups=("inertial",), scale=False)
-    assert not calls
-    base_parameters(leaning(0.1), groups=("inertial",))
-    assert len(calls) == 1
-    assert doubts(1e-3, 1e-15) == []
-    assert "not clear-cut" in doubts(4e-14, 2e-16)[0] and "set tolerance" in doubts(4e-14, 2e-16)[0]
+def test_samples_are_scaled_where_the_gap_is_below_a_thousand():
+    """An axis that is barely off the vertical: rounding errors come close to what it shows."""
+    clear, unclear = leaning(1e-12), leaning(3e-13)
+    for robot, asked in ((clear, False), (unclear, True)):
+        plain, scaled, chosen = (base_parameters(robot, groups=("inertial",), scale=s) for s in (False, True, None))
+        assert (plain.gap < 1e3) == asked and plain.cond != scaled.cond
+        expected = scaled if asked else plain
+        assert (chosen.gap, chosen.cond, chosen.S) == (expected.gap, expected.cond, expected.S)
+    assert scaled.gap > plain.gap
 
 
-def test_of_two_samplings_the_one_with_the_clearer_rank_is_kept(monkeypatch):
-    """Which of the two is told by condition number and scaling, which are those of the points used."""
-    robot, made = load_robot("puma3"), []
-    factorised = compute._factorised
-    monkeypatch.setattr(compute, "CLEAR", 1e30)
-    monkeypatch.setattr(compute, "_factorised", lambda *args: made.append(factorised(*args)) or made[-1])
-    kept = []
-    for seed in range(12):
-        made.clear()
-        base = base_parameters(robot, groups=("inertial",), source="energy", seed=seed)
-        plain, scaled = made
-        assert plain[1] != scaled[1] and plain[2] != scaled[2]
-        kept.append(scaled[0].gap > plain[0].gap)
-        assert (base.gap, base.cond, base.S) == (
-            (scaled if kept[-1] else plain)[0].gap,
-            *(scaled if kept[-1] else plain)[1:],
-        )
-    assert any(kept) and not all(kept), "both happen"
+def test_how_clear_the_rank_is_and_what_the_factorisation_doubts_is_said():
+    assert rank_warnings(1e-3, 1e-15) == []
+    assert "not clear-cut" in rank_warnings(4e-14, 2e-16)[0] and "set tolerance" in rank_warnings(4e-14, 2e-16)[0]
+    (told,) = rank_warnings(1e-3, 1e-15, "QR counts otherwise")
+    assert str(told) == "QR counts otherwise; set tolerance"
 
 
-@pytest.mark.parametrize(("gap", "scale", "runs"), [(1.1e3, None, [False]), (0.9e3, None, [False, True]),
-                                                    (0.9e3, False, [False]), (1.1e3, True, [True])])  # fmt: skip
-def test_samples_are_scaled_where_a_gap_is_below_a_thousand(monkeypatch, gap, scale, runs):
-    made = []
-    found = Dependence([0], np.eye(1), 1e-3 * gap, 1e-3, 1e-13)
-    monkeypatch.setattr(compute, "chosen_names", lambda *_: (("ZZ1",), None))
-    monkeypatch.setattr(compute, "_factorised", lambda *given: made.append(given[7]) or (found, 7.0, 9.0))
-    base = base_parameters(Robot("r", (Joint("j1", 0),)), scale=scale)
-    assert made == runs
-    assert ["not clear-cut" in str(text) for text in base.warnings] == [True] * (gap < 1e3)
-
-
-@pytest.mark.parametrize(("kept", "terms"), [(1.0, {"XX1": 1.0, "XZ1": 5e-12}), (1e-4, {"XX1": 1.0})])
-def test_coefficients_within_the_noise_of_the_samples_are_zero(monkeypatch, kept, terms):
-    beta = np.array([[1.0, 0.0, 5e-12], [0.0, 1.0, 0.0]])
-    found = Dependence([0, 1], beta, kept, 1e-15, 1e-13)
-    monkeypatch.setattr(compute, "chosen_names", lambda *_: (("XX1", "XY1", "XZ1"), None))
-    monkeypatch.setattr(compute, "_factorised", lambda *_: (found, 7.0, 9.0))
-    base = base_parameters(Robot("r", (Joint("j1", 0),), gravity=np.array((0.0, 0.0, -1.0))))
-    assert base.terms(0) == terms and (base.cond, base.S, base.gap) == (7.0, 9.0, kept / 1e-15)
+@pytest.mark.parametrize(("kept", "small"), [(1.0, 5e-12), (1e-4, 0.0)])
+def test_coefficients_within_the_noise_of_the_samples_are_zero(kept, small):
+    """The noise is what the smallest pivot leaves of the rounding errors; units do not matter."""
+    beta, size = np.array([[1.0, 0.0, 5e-12], [0.0, 1.0, 0.0]]), np.array([2.0, 3.0, 2.0])
+    coefficients = si_coefficients(Dependence([0, 1], beta, kept, 1e-15, 1e-13), size, kept)
+    np.testing.assert_allclose(coefficients, [[1.0, 0.0, small], [0.0, 1.0, 0.0]], rtol=1e-12)
 
 
 @pytest.mark.parametrize("factorised", [by_qr, by_svd])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracle import pin_model, pin_regressor, random_robot
-from ros2_dynid.base_parameters import transfer
+from ros2_dynid.base_parameters.transfer import placements
 from ros2_dynid.dynamics import spatial
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
@@ -220,7 +220,16 @@ def test_wrong_number_of_parameters_is_refused():
         inverse_dynamics(robot, np.zeros(14), *np.zeros((3, 1, 2)))
 
 
-@pytest.mark.parametrize("cos_sin", [spatial._cos_sin, lambda angle: transfer._cos_sin(np.array(angle))])
+def alpha_of_recursion(angle):
+    return spatial.place(Joint("a", 0, alpha=angle), np.zeros(1)).alpha
+
+
+def alpha_of_closed_form(angle):
+    T = placements(Robot("r", (Joint("a", 0, alpha=angle),)))[0]
+    return T[2, 2], T[2, 1]
+
+
+@pytest.mark.parametrize("cos_sin", [alpha_of_recursion, alpha_of_closed_form])
 def test_right_angles_are_exact_and_no_others(cos_sin):
     """The 6e-17 of cos(pi/2) would invent base parameters; a misalignment of 1e-10 is one."""
     exact = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
