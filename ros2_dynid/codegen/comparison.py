@@ -56,6 +56,8 @@ def library_error(library: Library, kind: str, robot: Robot) -> float:
 def program_error(program: Program) -> float:
     """Return the largest difference of a program's functions from its reference samples, relative to the largest."""
     pairs = [pair for test in program.tests for pair in _outputs(program, test)]
+    if not pairs:  # the synchronous task alone
+        return 0.0
     return relative_error(*(np.concatenate(values) for values in zip(*pairs, strict=True)))
 
 
