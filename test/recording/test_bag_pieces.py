@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from itertools import pairwise
@@ -16,13 +17,48 @@ from ros2_dynid.recording.bag import mcap_write
 from ros2_dynid.recording.bag.compression import compress_zstd
 from ros2_dynid.recording.bag.decode import JOINT_STATE, Decoded, Decoder, can_decode
 from ros2_dynid.recording.bag.encode import joint_state
-from ros2_dynid.recording.bag.mcap_file import McapFile
+from ros2_dynid.recording.bag.mcap_file import ForwardStream, McapFile
 from ros2_dynid.recording.bag.merge import EPOCH_LIKE, Merger
 from ros2_dynid.recording.bag.storage import Channel, block_of
 from ros2_dynid.recording.bag.writer import BagWriter
 from ros2_dynid.recording.read import load_samples
 
 # --- streams
+
+
+class Grudging(io.BytesIO):
+    """A stream that gives at most seven bytes at a time, and that may not be asked for more than is left."""
+
+    def read1(self, size=-1):
+        return super().read1(min(size, 7))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_forward_stream_is_read_in_any_steps(known, seed):
+    rng = np.random.default_rng(seed)
+    data = rng.integers(0, 256, 500, np.uint8).tobytes()
+    window, at = ForwardStream(Grudging(data), len(data) if known else None), 0
+    for _ in range(200):
+        step, kind = int(rng.integers(0, 40)), rng.integers(0, 4)
+        if kind == 0:
+            enough = step <= len(data) - at
+            assert window.skip(step) == enough
+            at = at + step if enough else (at if known else len(data))
+        elif kind == 1 and known:
+            at = int(rng.integers(0, len(data)))
+            window.seek(at)
+        else:
+            part = window.read(step)
+            assert part == data[at : at + step]
+            at += len(part)
+            if kind == 2 and part:
+                back = int(rng.integers(1, len(part) + 1))
+                window.unread(part[-back:])
+                at -= back
+        assert window.position == at
+    window.skip(len(data))
+    assert known or window.read(5) == b""
 
 
 # --- MCAP files cut or damaged anywhere

@@ -24,7 +24,7 @@ _BULK = 1 << 20
 _FOOTER = FRAME.size + 20 + len(mcap.MAGIC)
 
 
-class _ForwardStream:
+class ForwardStream:
     """Forward reading of a file or of a stream that cannot seek; `unread` pushes bytes back."""
 
     def __init__(self, stream: BufferedIOBase, size: int | None) -> None:
@@ -96,7 +96,7 @@ class McapFile:
         self._chunk_channels: dict[int, frozenset[int]] = {}
         self._chunks: list[int] = []
         with self._open() as stream:
-            if _ForwardStream(stream, None).read(len(mcap.MAGIC)) != mcap.MAGIC:
+            if ForwardStream(stream, None).read(len(mcap.MAGIC)) != mcap.MAGIC:
                 empty = self.size == 0
                 what = "the file is empty" if empty else "this is not an MCAP file"
                 raise InputError(what, "give a rosbag2 bag (.mcap, .db3), a ROS 1 .bag, .csv or .npz", str(path))
@@ -182,7 +182,7 @@ class McapFile:
         """Yield blocks of these channels (None: all, for the catalogue), front to back."""
         budget = Budget(self.size)
         with self._open() as stream:
-            window = _ForwardStream(stream, None if self.packed else self.size)
+            window = ForwardStream(stream, None if self.packed else self.size)
             window.skip(len(mcap.MAGIC))
             while True:
                 good = window.position
@@ -219,7 +219,7 @@ class McapFile:
         channels = self._chunk_channels.get(position)
         return channel_ids is not None and channels is not None and channels.isdisjoint(channel_ids.tolist())
 
-    def _resume(self, window: _ForwardStream, good: int) -> bool:
+    def _resume(self, window: ForwardStream, good: int) -> bool:
         """Warn about the data lost after `good`; continue at the next indexed chunk, if any."""
         following = bisect.bisect_right(self._chunks, good)
         if following < len(self._chunks) and self._chunks[following] < self.size:
