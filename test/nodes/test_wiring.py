@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,9 @@ from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from in_process import joint_state, node_of, ros, soon
-from ros2_dynid.control.feedforward_events import FeedforwardSettings
-from ros2_dynid.control.motion_limits import MotionSettings
 from ros2_dynid.nodes.common.fast import Stream
-from ros2_dynid.nodes.common.inbox import Inbox
 from ros2_dynid.nodes.common.messages import COMMANDS, JOINT_STATES
 from ros2_dynid.nodes.common.parameters import COMMON, Settable
-from ros2_dynid.nodes.replay.node import ReplayNode
 from ros2_dynid.processes import own_domain
 
 pytestmark = pytest.mark.in_process
@@ -181,15 +176,6 @@ def test_a_node_has_its_topics_services_and_timers(node, tmp_path):
 
 
 @pytest.mark.parametrize("node", CLASSES)
-def test_a_node_that_waits_in_a_callback_has_threads_for_the_others(node, monkeypatch):
-    module, asked = importlib.import_module(f"ros2_dynid.nodes.{node}.node"), []
-    monkeypatch.setattr(module, "run", lambda kind, threads=1: asked.append((kind, threads)) or 0)
-    assert module.main() == 0
-    threads = {"excitation": 4, "feedforward": 2, "identification": 4, "payload_bridge": 4, "panel": 8}.get(node, 1)
-    assert asked == [(getattr(module, CLASSES[node]), threads)]
-
-
-@pytest.mark.parametrize("node", CLASSES)
 def test_parameters_are_those_of_the_shipped_file(node):
     lines = (Path(__file__).parents[2] / "config" / f"{node}.yaml").read_text().splitlines()
     shipped = yaml.safe_load("\n".join(lines))["/**"]["ros__parameters"]
@@ -207,22 +193,6 @@ def test_parameters_are_those_of_the_shipped_file(node):
     assert [parameter.name for parameter in ours if parameter.read_only] == ["autostart"]
 
 
-def test_without_parameters_nodes_do_what_their_machines_do_by_themselves(tmp_path):
-    with made("excitation", tmp_path) as node:
-        assert node._machine.settings == MotionSettings()
-    with made("feedforward", tmp_path) as node:
-        assert node._settings({}) == FeedforwardSettings()
-
-
-def test_a_replay_loses_nothing():
-    with ros():
-        node = ReplayNode(clock=True, topic="/again")
-        node._publisher("/joint_states")
-        found = kept(node.publishers)
-        assert found["/clock"] == found["/again"] == (RELIABLE, 1000) and "/joint_states" not in found
-        node.destroy_node()
-
-
 def test_a_stream_takes_every_message_in_order_until_it_is_closed():
     with ros():
         node, came = rclpy.create_node("streaming"), []
@@ -235,20 +205,8 @@ def test_a_stream_takes_every_message_in_order_until_it_is_closed():
         soon(lambda: len(came) == 5, "the messages")
         assert came == sent
         stream.close()
-        assert not list(node.subscriptions) and not stream._thread.is_alive()
+        assert not list(node.subscriptions)
         node.destroy_node()
-
-
-def test_an_inbox_keeps_the_order_of_those_who_ask():
-    inbox, done, threads = Inbox(), [], []
-    for k in range(3):
-        threads.append(threading.Thread(target=inbox.do, args=(lambda k=k: done.append(k), 30.0)))
-        threads[-1].start()
-        soon(lambda k=k: len(inbox._waiting) == k + 1, "the question")
-    inbox.empty()
-    for thread in threads:
-        thread.join()
-    assert done == [0, 1, 2]
 
 
 ENDING = """

@@ -1,0 +1,112 @@
+"""Trajectories on their way to the controller."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy")
+pytest.importorskip("ros2_dynid.msg")
+from builtin_interfaces.msg import Time
+from rclpy.qos import ReliabilityPolicy
+from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.time import Time as Moment
+from trajectory_msgs.msg import JointTrajectory
+
+from ros2_dynid.control.reference import reference
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.nodes.common.messages import (
+    trajectory_message,
+)
+from ros2_dynid.nodes.excitation.sender import TopicSender
+
+ROBOT = load_robot("demo3")
+
+
+NAMES = ROBOT.active_names
+
+
+rng = np.random.default_rng(5)
+
+
+T = np.array([0.25, 1.000000001, 2.5])
+
+
+Q, DQ, DDQ, TAU = rng.uniform(-1, 1, (4, 3, 3))
+
+
+class Publisher:
+    """A publisher that keeps what it sends, with so many who listen."""
+
+    def __init__(self, topic, listeners=1, info=()):
+        self.topic_name, self.sent, self.listeners = topic, [], listeners
+
+    def get_subscription_count(self):
+        return self.listeners
+
+    def publish(self, message):
+        kept = message if isinstance(message, bytes) else deserialize_message(serialize_message(message), type(message))
+        self.sent.append(kept)
+
+
+class OneNode:
+    """A node with publishers alone, whose clock stands at 9.5 s."""
+
+    def __init__(self, reliability=ReliabilityPolicy.RELIABLE):
+        self.made = {}
+        self._info = SimpleNamespace(qos_profile=SimpleNamespace(reliability=reliability))
+
+    def create_publisher(self, kind, topic, qos):
+        self.made[topic] = Publisher(topic)
+        return self.made[topic]
+
+    def get_clock(self):
+        return SimpleNamespace(now=lambda: Moment(nanoseconds=9_500_000_000))
+
+    def get_subscriptions_info_by_topic(self, topic):
+        return [self._info] if topic == "joint_trajectory" else []
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_trajectory_is_stamped_when_it_is_sent(prepared):
+    node = OneNode()
+    sender = TopicSender(node, "joint_trajectory")
+    points = reference(NAMES, T, Q, DQ)
+    if prepared:
+        sender.prepare(points)
+    for delay, stamp in ((0.25, Time(sec=9, nanosec=750_000_000)), (0.0, Time())):
+        sender.send(points, delay, 1)
+        found = deserialize_message(node.made["joint_trajectory"].sent[-1], JointTrajectory)
+        assert found.header.stamp == stamp
+        found.header.stamp = Time()
+        assert found == trajectory_message(points)
+    assert sender.problem() == ""
+    node.made["joint_trajectory"].listeners = 0
+    assert sender.problem() == "nobody listens on joint_trajectory"
+
+
+def test_a_trajectory_longer_than_a_datagram_needs_a_reliable_listener():
+    def points(count):
+        return reference(NAMES, 0.01 * np.arange(1, count + 1), np.zeros((count, 3)))
+
+    def size(count):
+        return len(serialize_message(trajectory_message(points(count))))
+
+    fits = next(count for count in range(60_000 // (size(101) - size(100)), 0, -1) if size(count) <= 60_000)
+    assert size(fits + 1) > 60_000
+    TopicSender(OneNode(), "joint_trajectory").prepare(points(fits + 1))
+    with pytest.raises(InputError, match=rf"takes {fits + 1} points, 60 kB"):
+        TopicSender(OneNode(ReliabilityPolicy.BEST_EFFORT), "joint_trajectory").prepare(points(fits + 1))
+    TopicSender(OneNode(ReliabilityPolicy.BEST_EFFORT), "joint_trajectory").prepare(points(fits))
+
+
+def test_stamps_of_either_byte_order_lie_after_the_encapsulation():
+    data = bytes(serialize_message(JointTrajectory()))
+    order = "<" if data[1] & 1 else ">"
+    message = JointTrajectory()
+    message.header.stamp = Time(sec=258, nanosec=3)
+    assert struct.unpack_from(f"{order}iI", bytes(serialize_message(message)), 4) == (258, 3)
