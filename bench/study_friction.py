@@ -93,7 +93,7 @@ def drawn_terms(
     terms = []
     for k, joint in enumerate(robot.active):
         for word in () if law == "plain" else law.split("+"):
-            kind = FrictionKind(word)
+            kind = FrictionKind[word]
             size = coulomb[k] * rng.uniform(0.5, 1.0)
             match kind:
                 case FrictionKind.LOAD:

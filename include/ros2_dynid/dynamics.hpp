@@ -275,13 +275,7 @@ public:
   {
     plain_friction(dq, tau);
     for (const auto & term : terms_) {
-      const double v = dq[term.joint], load = std::fabs(carried[term.joint]);
-      double & out = tau[term.joint];
-      switch (term.kind) {
-        case FrictionKind::load: out += term.coefficient * load * sign(v); break;
-        case FrictionKind::load_viscous: out += term.coefficient * load * v; break;
-        default: out += speed_term(term, v);
-      }
+      tau[term.joint] += term_torque(term, dq[term.joint], std::fabs(carried[term.joint]));
     }
   }
 
@@ -293,12 +287,9 @@ public:
     plain_friction(dq, out);
     for (std::size_t a = 0; a < n_active_; ++a) rigid_[a] = 0.0;  // k of each joint
     for (const auto & term : terms_) {
-      const double v = dq[term.joint];
-      switch (term.kind) {
-        case FrictionKind::load: rigid_[term.joint] += term.coefficient * sign(v); break;
-        case FrictionKind::load_viscous: rigid_[term.joint] += term.coefficient * v; break;
-        default: out[term.joint] += speed_term(term, v);
-      }
+      const double v = dq[term.joint], unloaded = term_torque(term, v, 0.0);
+      out[term.joint] += unloaded;
+      rigid_[term.joint] += term_torque(term, v, 1.0) - unloaded;
     }
     for (std::size_t a = 0; a < n_active_; ++a) {
       const double y = motor[a] - out[a];
@@ -325,10 +316,8 @@ public:
       else for (std::size_t j = 0; j < n_; ++j) out[a] += std::fabs(G_[j * n_active_ + a]) * tau_[j];
     }
     for (const auto & term : terms_) {
-      double level = 0.0;
-      if (term.kind == FrictionKind::stribeck) level = std::fabs(term.coefficient);
-      if (term.kind == FrictionKind::load) level = std::fabs(term.coefficient * carried[term.joint]);
-      out[term.joint] += level * undecided(dq[term.joint], speed);
+      const double at_rest = friction_column(term.kind, 0.0, 1.0, std::fabs(carried[term.joint]), term.speed);
+      out[term.joint] += std::fabs(term.coefficient * at_rest) * undecided(dq[term.joint], speed);
     }
   }
 
@@ -401,19 +390,9 @@ private:
   {
     return speed > 0.0 ? 1.0 - std::fabs(std::tanh(v / speed)) : v == 0.0 ? 1.0 : 0.0;
   }
-  double speed_term(const FrictionTerm & term, double v) const noexcept
+  double term_torque(const FrictionTerm & term, double v, double load) const noexcept
   {
-    switch (term.kind) {
-      case FrictionKind::asymmetric: return term.coefficient * std::fabs(v);
-      case FrictionKind::cubic: return term.coefficient * v * v * v;
-      case FrictionKind::root: return term.coefficient * sign(v) * std::sqrt(std::fabs(v));
-      case FrictionKind::power: return term.coefficient * sign(v) * std::pow(std::fabs(v), term.speed);
-      case FrictionKind::stribeck: {
-        const double x = v / term.speed;
-        return term.coefficient * sign(v) * std::exp(-x * x);
-      }
-      default: return 0.0;
-    }
+    return term.coefficient * friction_column(term.kind, v, sign(v), load, term.speed);
   }
   double coupled_inertia(const Coupling & coupling) const noexcept
   {

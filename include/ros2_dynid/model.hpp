@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "ros2_dynid/friction_kinds.hpp"
+
 namespace ros2_dynid
 {
 
@@ -61,10 +63,7 @@ struct Passive
   std::vector<Weight> terms;
 };
 
-enum class FrictionKind : std::uint32_t { asymmetric, cubic, root, stribeck, load, load_viscous, power };
-constexpr std::uint32_t friction_kinds = 7;
-
-/// A term of an active joint's friction beyond Fv dq + Fc sign(dq) + off; speed: vs of a Stribeck term, exponent of a power.
+/// A term of an active joint's friction beyond Fv dq + Fc sign(dq) + off; speed: its shape, such as vs or an exponent.
 struct FrictionTerm
 {
   std::size_t joint = 0;
@@ -315,8 +314,8 @@ inline void check_structure(const Model & model)
   }
   for (const auto & term : model.friction) {
     if (!is_active(term.joint)) throw std::runtime_error("a friction term is of no active joint");
-    if (term.kind == FrictionKind::stribeck && !(term.speed > 0.0)) throw std::runtime_error("a speed is wrong");
-    if (term.kind == FrictionKind::power && !(term.speed > 0.0)) throw std::runtime_error("an exponent is wrong");
+    const std::string shape = friction_shapes[static_cast<std::uint32_t>(term.kind)];
+    if (!shape.empty() && !(term.speed > 0.0)) throw std::runtime_error("the " + shape + " of a friction term is wrong");
   }
   for (const auto & term : model.thermal) {
     if (!is_active(term.joint)) throw std::runtime_error("a friction term is of no active joint");

@@ -52,8 +52,6 @@ template <typename Message>
 Model model_of(const Message & message)
 {
   using detail::checked;
-  static const char * const terms[friction_kinds] = {
-    "asymmetric", "cubic", "root", "stribeck", "load", "load_viscous", "power"};
   constexpr double unlimited = std::numeric_limits<double>::infinity();
   Model model;
   model.name = message.robot;
@@ -98,11 +96,11 @@ Model model_of(const Message & message)
     FrictionTerm term;
     term.joint = one.joint;
     std::uint32_t kind = 0;
-    while (kind < friction_kinds && one.term != terms[kind]) ++kind;
+    while (kind < friction_kinds && one.term != friction_names[kind]) ++kind;
     if (kind == friction_kinds) throw std::runtime_error("friction term " + one.term + " is not known");
     term.kind = static_cast<FrictionKind>(kind);
     term.coefficient = checked(one.coefficient, "a friction term");
-    term.speed = checked(term.kind == FrictionKind::power ? one.exponent : one.speed, "a friction term");
+    term.speed = checked(std::string(friction_shapes[kind]) == "exponent" ? one.exponent : one.speed, "a friction term");
     model.friction.push_back(term);
   }
   for (const auto & one : message.elastic_elements) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from ros2_dynid.codegen.newton_euler_expressions import (
 from ros2_dynid.codegen.representation import Slot
 from ros2_dynid.dynamics.friction_terms import active_terms
 from ros2_dynid.dynamics.motion import constraint
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 Slots = Mapping[Slot, Expr]
@@ -58,7 +59,9 @@ def _with_terms(graph: Graph, robot: Robot, tau: list[Expr], carried: Sequence[E
     """Return torques of the active joints with the robot's friction terms, for gears that carry `carried`."""
     total = list(tau)
     for k, term in active_terms(robot, robot.friction):
-        total[k] = total[k] + graph.number(term.coefficient) * _term(graph, term, k, carried[k])
+        total[k] = total[k] + graph.number(term.coefficient) * term.kind.column(
+            GraphSymbols(graph, term, k, carried[k])
+        )
     return total
 
 
@@ -69,33 +72,55 @@ def friction(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> l
     return _with_terms(graph, robot, plain, [graph.variable("carried", k) for k in range(len(plain))])
 
 
-def _term(graph: Graph, term: FrictionTerm, k: int, carried: Expr) -> Expr:
-    """Return the factor of the coefficient of a friction term of the active joint at place k."""
-    v = graph.variable("dq", k)
-    match term.kind:
-        case FrictionKind.ASYMMETRIC:
-            return graph.even(ABS, v)
-        case FrictionKind.CUBIC:
-            return v * v * v
-        case FrictionKind.ROOT:
-            return graph.sign(v) * graph.even(ROOT, v)
-        case FrictionKind.STRIBECK:
-            return graph.sign(v) * graph.even(GAUSS, graph.number(1.0 / term.speed) * v)
-        case FrictionKind.LOAD:
-            return graph.sign(v) * graph.even(ABS, carried)
-        case FrictionKind.LOAD_VISCOUS:
-            return v * graph.even(ABS, carried)
-        case FrictionKind.POWER:
-            return graph.sign(v) * graph.power(v, term.exponent)
-        case FrictionKind.TEMPERATURE:
-            return graph.sign(v) * _warmer(graph, term, k)
-        case FrictionKind.TEMPERATURE_VISCOUS:
-            return v * _warmer(graph, term, k)
+@dataclass(frozen=True, eq=False)
+class GraphSymbols:
+    """The motion of the active joint at place k as expressions (model/friction/kind.py); carried: by its gear."""
 
+    graph: Graph
+    term: FrictionTerm
+    k: int
+    carried: Expr
 
-def _warmer(graph: Graph, term: FrictionTerm, k: int) -> Expr:
-    """Return T - T0 of the active joint at place k."""
-    return graph.variable("temperature", k) - graph.number(term.reference)
+    @property
+    def v(self) -> Expr:
+        """Its speed."""
+        return self.graph.variable("dq", self.k)
+
+    @property
+    def sign(self) -> Expr:
+        """The sign of its speed."""
+        return self.graph.sign(self.v)
+
+    @property
+    def load(self) -> Expr:
+        """The size of the torque that its gear carries."""
+        return self.graph.even(ABS, self.carried)
+
+    @property
+    def warmth(self) -> Expr:
+        """Its drive's temperature above the term's reference."""
+        return self.graph.variable("temperature", self.k) - self.graph.number(self.term.reference)
+
+    @property
+    def shape(self) -> float:
+        """The term's own."""
+        return self.term.shape
+
+    def absolute(self, x: Expr) -> Expr:
+        """Return |x|."""
+        return self.graph.even(ABS, x)
+
+    def root(self, x: Expr) -> Expr:
+        """Return sqrt(|x|)."""
+        return self.graph.even(ROOT, x)
+
+    def gauss(self, x: Expr, width: float) -> Expr:
+        """Return exp(-(x / width)^2)."""
+        return self.graph.even(GAUSS, self.graph.number(1.0 / width) * x)
+
+    def power(self, x: Expr, exponent: float) -> Expr:
+        """Return |x|^exponent."""
+        return self.graph.power(x, exponent)
 
 
 def torque_with_wrench(joint: int, tool: Array) -> Builder:

@@ -13,21 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE = b"DYNIDRT\n", 1, 2, 3
-KINDS = (
-    FrictionKind.ASYMMETRIC,
-    FrictionKind.CUBIC,
-    FrictionKind.ROOT,
-    FrictionKind.STRIBECK,
-    FrictionKind.LOAD,
-    FrictionKind.LOAD_VISCOUS,
-    FrictionKind.POWER,
-)
-"""In the order of `FrictionKind` in include/ros2_dynid/model.hpp."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +62,11 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _integers(out, passive.joint)
         _numbers(out, passive.offset)
         _weights(out, dict(passive.terms))
-    terms = [term for term in robot.friction if term.kind in KINDS]
-    thermal = [term for term in robot.friction if term.kind in THERMAL]
+    terms = [term for term in robot.friction if not term.kind.thermal]
+    thermal = [term for term in robot.friction if term.kind.thermal]
     _integers(out, len(terms))
     for term in terms:
-        _integers(out, term.joint, KINDS.index(term.kind))
+        _integers(out, term.joint, term.kind.code)
         _numbers(out, term.coefficient, term.shape)
     if robot.forces or thermal:
         _integers(out, len(robot.forces))
@@ -97,7 +86,7 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
     if thermal:
         _integers(out, len(thermal))
         for term in thermal:
-            _integers(out, term.joint, term.kind is FrictionKind.TEMPERATURE_VISCOUS)
+            _integers(out, term.joint, term.kind.code)
             _numbers(out, term.coefficient, term.reference)
     tools = [(link, carrier, pose) for link, (carrier, pose) in robot.tools.items() if carrier]
     _integers(out, len(tools))

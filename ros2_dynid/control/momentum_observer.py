@@ -14,16 +14,12 @@ from numpy.typing import NDArray
 
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.friction_terms import active_terms, carried_torque
+from ros2_dynid.dynamics.friction_terms import active_terms, carried_torque, column_at_rest
 from ros2_dynid.dynamics.momentum import momentum
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
-
-RIGHT_AFTER = frozenset((FrictionKind.STRIBECK, FrictionKind.LOAD))
-"""Friction terms that do not vanish at standstill, so that their sign is in doubt there."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class MomentumObserver:
         G, _ = constraint(robot)
         weights = [[coupling.weights.get(j, 0.0) for j in range(1, robot.n + 1)] for coupling in robot.coupling]
         self._rubs = np.abs(np.vstack((np.eye(robot.n), np.reshape(weights, (-1, robot.n))))) @ np.abs(G)
-        self._at_rest = [(k, term) for k, term in active_terms(robot, robot.friction) if term.kind in RIGHT_AFTER]
+        self._at_rest = [(k, term) for k, term in active_terms(robot, robot.friction) if column_at_rest(term) != 0.0]
         self._last = None  # the momentum jumps without any torque
 
     def restart(self) -> None:
@@ -130,7 +126,7 @@ class MomentumObserver:
             carried = carried_torque(self.robot, tau - plain, dq, np.tanh(dq / self.options.smoothing))
             doubt = (np.abs(friction.Fc) * self._unclear(speeds)) @ self._rubs
             for k, term in self._at_rest:
-                load = np.abs(carried[:, k]) if term.kind is FrictionKind.LOAD else 1.0
+                load = np.abs(carried[:, k]) if term.kind.loaded else 1.0
                 doubt[:, k] += term.coefficient * load * self._unclear(dq[:, k])
         return p, beta + carried, doubt
 

@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.dynamics.friction_slopes import shape_slope
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 LOCKED = 0.95
 """Largest share of the carried torque that friction takes: at 1 the gear would lock."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySymbols:
+    """The motion of one joint as arrays of any one shape (model/friction/kind.py)."""
+
+    v: Array
+    sign: Array
+    load: Array
+    warmth: Array
+    shape: float
+
+    def absolute(self, x: Array) -> Array:
+        """Return |x|."""
+        return np.abs(x)
+
+    def root(self, x: Array) -> Array:
+        """Return sqrt(|x|)."""
+        return np.asarray(np.sqrt(np.abs(x)))
+
+    def gauss(self, x: Array, width: float) -> Array:
+        """Return exp(-(x / width)^2)."""
+        return np.asarray(np.exp(-((x / width) ** 2)))
+
+    def power(self, x: Array, exponent: float) -> Array:
+        """Return |x|^exponent."""
+        return np.asarray(np.abs(x) ** exponent)
 
 
 def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array, temperature: Array | None = None) -> Array:
@@ -19,40 +47,29 @@ def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array, tempe
 
     temperature: of the drive [deg C], in that shape; None or NaN: not known, and taken as the term's reference.
     """
+    symbols = ArraySymbols(v, sign, np.abs(carried), _warmth(term, v, temperature), term.shape)
     if term.of_shape:
-        return shape_column(term, v, term_column(replace(term, of_shape=False), v, sign, carried, temperature))
-    match term.kind:
-        case FrictionKind.ASYMMETRIC:
-            return np.abs(v)
-        case FrictionKind.CUBIC:
-            return np.asarray(v**3)
-        case FrictionKind.ROOT:
-            return np.asarray(sign * np.sqrt(np.abs(v)))
-        case FrictionKind.STRIBECK:
-            return np.asarray(sign * np.exp(-((v / term.speed) ** 2)))
-        case FrictionKind.LOAD:
-            return np.asarray(sign * np.abs(carried))
-        case FrictionKind.LOAD_VISCOUS:
-            return np.asarray(v * np.abs(carried))
-        case FrictionKind.POWER:
-            return np.asarray(sign * np.abs(v) ** term.exponent)
-        case FrictionKind.TEMPERATURE:
-            return np.asarray(sign * warmer(term, v, temperature))
-        case FrictionKind.TEMPERATURE_VISCOUS:
-            return np.asarray(v * warmer(term, v, temperature))
+        return shape_slope(term.kind, symbols)[1]
+    return np.asarray(term.kind.column(symbols))
 
 
-def shape_column(term: FrictionTerm, v: Array, column: Array) -> Array:
-    """Return how a term's column changes with its shape, log vs or the exponent, given the column itself."""
-    if term.kind is FrictionKind.STRIBECK:
-        return np.asarray(2.0 * (v / term.speed) ** 2 * column)
-    size = np.abs(v)
-    return np.asarray(column * np.log(np.where(size > 0.0, size, 1.0)))
+def column_and_shape(
+    term: FrictionTerm, v: Array, sign: Array, carried: Array, temperature: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the columns of a term and of its shape at once; arguments as in term_column."""
+    symbols = ArraySymbols(v, sign, np.abs(carried), _warmth(term, v, temperature), term.shape)
+    return shape_slope(term.kind, symbols)
 
 
-def warmer(term: FrictionTerm, v: Array, temperature: Array | None) -> Array:
+def column_at_rest(term: FrictionTerm, load: float = 1.0) -> float:
+    """Return what a term of coefficient 1 brakes with right after standstill, at that load on the gear."""
+    zero, one = np.zeros(1), np.ones(1)
+    return float(term_column(term, zero, one, load * one)[0])
+
+
+def _warmth(term: FrictionTerm, v: Array, temperature: Array | None) -> Array:
     """Return T - T0 in the shape of v, zero where the temperature is not known."""
-    if temperature is None:
+    if temperature is None or not term.kind.thermal:
         return np.zeros_like(v)
     return np.where(np.isfinite(temperature), temperature - term.reference, 0.0)
 

@@ -8,14 +8,13 @@ import numpy as np
 
 from ros2_dynid.dynamics.friction_terms import active_terms
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind
 from ros2_dynid.model.parameters import Fc, Fv, by_joint
 from ros2_dynid.model.robot import Array, Robot
 
 
 def references(robot: Robot) -> dict[int, float]:
     """Return T0 [deg C] of the active joints whose friction changes with the temperature, by their place."""
-    return {place: term.reference for place, term in active_terms(robot, robot.friction) if term.kind in THERMAL}
+    return {place: term.reference for place, term in active_terms(robot, robot.friction) if term.kind.thermal}
 
 
 def at_temperature(robot: Robot, chi: Array, temperature: Array) -> tuple[Robot, Array]:
@@ -29,10 +28,10 @@ def at_temperature(robot: Robot, chi: Array, temperature: Array) -> tuple[Robot,
         raise InputError(what, "give one for each joint", robot.name)
     chi = chi.copy()
     drives = by_joint(robot, chi)
-    for place, term in active_terms(robot, [term for term in robot.friction if term.kind in THERMAL]):
+    for place, term in active_terms(robot, [term for term in robot.friction if term.kind.thermal]):
         if np.isfinite(temperature[place]):
-            column = Fc if term.kind is FrictionKind.TEMPERATURE else Fv
+            column = Fv if term.kind.viscous else Fc
             cold = drives[term.joint - 1, column]
             warm = cold + term.coefficient * (temperature[place] - term.reference)
             drives[term.joint - 1, column] = max(warm, min(cold, 0.0))
-    return replace(robot, friction=tuple(term for term in robot.friction if term.kind not in THERMAL)), chi
+    return replace(robot, friction=tuple(term for term in robot.friction if not term.kind.thermal)), chi

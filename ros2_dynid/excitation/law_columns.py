@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ros2_dynid.dynamics.friction import without_friction
+from ros2_dynid.dynamics.friction_slopes import column_slopes
 from ros2_dynid.dynamics.friction_terms import active_terms
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
 
 LawBack = Callable[[Array], tuple[Array, Array]]
-LOADED = (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS)
 WITHIN = 0.3
 """Softness of the sign at a joint with a Stribeck term, as a share of the term's speed vs."""
 TINY = 1e-9
@@ -33,7 +33,7 @@ def exciting_terms(robot: Robot, groups: Sequence[str] | None = None) -> tuple[F
     if groups is not None and "friction" not in groups:
         return ()
     has_parameters = bool(np.any(rigid_parameters(robot)))
-    return tuple(t for t in robot.friction if t.kind not in THERMAL and (has_parameters or t.kind not in LOADED))
+    return tuple(t for t in robot.friction if not t.kind.thermal and (has_parameters or not t.kind.loaded))
 
 
 def rigid_parameters(robot: Robot) -> Array:
@@ -45,7 +45,7 @@ def softened(softness: Array, terms: Sequence[FrictionTerm]) -> Array:
     """Return the softness of the joints' signs, shape (n,) [rad/s or m/s], small enough to separate Stribeck terms."""
     widths = softness.copy()
     for term in terms:
-        if term.kind is FrictionKind.STRIBECK:
+        if term.speed > 0.0:
             widths[term.joint - 1] = min(widths[term.joint - 1], WITHIN * term.speed)
     return widths
 
@@ -69,7 +69,7 @@ def law_columns(
         soft = None if softness is None else float(softness[term.joint - 1])
         sign = np.sign(v) if soft is None else np.tanh(v / soft)
         turn = np.zeros_like(v) if soft is None else (1.0 - sign**2) / soft
-        columns[:, k, i], by_speed, by_load = _of(term, v, sign, turn, load_torque[:, k])
+        columns[:, k, i], by_speed, by_load = column_slopes(term.kind, term.shape, v, sign, turn, load_torque[:, k])
         slopes.append((k, by_speed, by_load))
 
     def back(C: Array) -> tuple[Array, Array]:
@@ -80,26 +80,3 @@ def law_columns(
         return by_carried[:, :, None] * chi, gdq
 
     return columns, back
-
-
-def _of(term: FrictionTerm, v: Array, sign: Array, turn: Array, load_torque: Array) -> tuple[Array, Array, Array]:
-    """Return a term's column and its derivatives by v and by the gear torque; turn: d sign / d v."""
-    none, load = np.zeros_like(v), np.abs(load_torque)
-    match term.kind:
-        case FrictionKind.ASYMMETRIC:
-            return np.abs(v), np.sign(v), none
-        case FrictionKind.CUBIC:
-            return v**3, 3.0 * v**2, none
-        case FrictionKind.STRIBECK:
-            bell = np.exp(-((v / term.speed) ** 2))
-            return sign * bell, (turn - 2.0 * v / term.speed**2 * sign) * bell, none
-        case FrictionKind.LOAD:
-            return sign * load, turn * load, sign * np.sign(load_torque)
-        case FrictionKind.LOAD_VISCOUS:
-            return v * load, load, v * np.sign(load_torque)
-        case FrictionKind.ROOT | FrictionKind.POWER:
-            p = term.exponent or 0.5
-            size = np.maximum(np.abs(v), TINY)
-            return sign * np.abs(v) ** p, turn * np.abs(v) ** p + sign * np.sign(v) * p * size ** (p - 1.0), none
-        case FrictionKind.TEMPERATURE | FrictionKind.TEMPERATURE_VISCOUS:
-            return none, none, none

@@ -43,7 +43,7 @@ from ros2_dynid.identification.validation import (
 )
 from ros2_dynid.identification.validation.sensor_side import SensorSide, found_sensors
 from ros2_dynid.model.effort_sensors import sensor_name
-from ros2_dynid.model.friction_kinds import THERMAL, UNITS, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import DRIVE, Array, Robot
 from ros2_dynid.version import __version__
@@ -61,12 +61,12 @@ def friction_rows(robot: Robot) -> tuple[FrictionRow, ...]:
             term=str(term.kind),
             value=term.coefficient,
             std=term.std,
-            unit=UNITS[term.kind][robot.joints[term.joint - 1].sigma],
+            unit=term.kind.units[robot.joints[term.joint - 1].sigma],
             speed=term.speed or None,
             speed_std=term.speed_std,
             exponent=term.exponent or None,
             exponent_std=term.exponent_std,
-            reference=term.reference if term.kind in THERMAL else None,
+            reference=term.reference if term.kind.thermal else None,
         )
         for term in robot.friction
     )

@@ -1,19 +1,13 @@
 """Friction beyond Fv dq + Fc sign(dq) + off: terms of a joint's law, each linear in its coefficient.
 
 With v the joint's speed, tau_r the torque that its gear carries (links and rotor, no friction) and T the temperature of
-its drive:
+its drive, `model.friction` defines the kinds of terms, one file each, among them
 
-    asymmetric           Fva |v|                         viscous friction that differs between the directions
-    cubic                Fcub v^3                        viscous friction that grows faster than the speed
-    root                 Frt sqrt(|v|) sign(v)           viscous friction that grows slower than the speed
-    stribeck             Fs exp(-(v / vs)^2) sign(v)     friction that falls from standstill; vs is its shape
     load                 Fl |tau_r| sign(v)              Coulomb friction that grows with the load on the gear
-    load_viscous         Flv |tau_r| v                   viscous friction that does
-    power                Fp |v|^p sign(v)                viscous friction with an exponent of its own, p
+    stribeck             Fs exp(-(v / vs)^2) sign(v)     friction that falls from standstill; vs is its shape
     temperature          Ft (T - T0) sign(v)             Coulomb friction that changes with the temperature
-    temperature_viscous  Ftv (T - T0) v                  viscous friction that does
 
-The last two make Fc and Fv linear in the temperature: Fv (1 + c (T - T0)) with c = Ftv / Fv. Where T is not known it is
+Those of the temperature make Fc and Fv linear in it: Fv (1 + c (T - T0)) with c = Ftv / Fv. Where T is not known it is
 T0, and they are zero.
 """
 
@@ -21,69 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from math import isfinite
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction import FrictionKind
 
-
-class FrictionKind(Enum):
-    """What a term depends on."""
-
-    ASYMMETRIC = "asymmetric"
-    CUBIC = "cubic"
-    ROOT = "root"
-    STRIBECK = "stribeck"
-    LOAD = "load"
-    LOAD_VISCOUS = "load_viscous"
-    POWER = "power"
-    TEMPERATURE = "temperature"
-    TEMPERATURE_VISCOUS = "temperature_viscous"
-
-    def __str__(self) -> str:
-        """Return the name in robot files and requests."""
-        return self.value
-
-    @property
-    def symbol(self) -> str:
-        """The coefficient's name in the equations, without the joint's number."""
-        return SYMBOLS[self]
-
-    @property
-    def positive(self) -> bool:
-        """Whether the coefficient must not be negative: a drop towards higher speed, a share of the load."""
-        return self is not FrictionKind.ASYMMETRIC and self not in THERMAL
-
-
-THERMAL = (FrictionKind.TEMPERATURE, FrictionKind.TEMPERATURE_VISCOUS)
-"""Terms that need the temperature of the drive."""
-SYMBOLS = {
-    FrictionKind.ASYMMETRIC: "Fva",
-    FrictionKind.CUBIC: "Fcub",
-    FrictionKind.ROOT: "Frt",
-    FrictionKind.STRIBECK: "Fs",
-    FrictionKind.LOAD: "Fl",
-    FrictionKind.LOAD_VISCOUS: "Flv",
-    FrictionKind.POWER: "Fp",
-    FrictionKind.TEMPERATURE: "Ft",
-    FrictionKind.TEMPERATURE_VISCOUS: "Ftv",
-}
-SHAPES = {FrictionKind.STRIBECK: "vs", FrictionKind.POWER: "p"}
-"""Terms with a parameter that they are not linear in, and its name in the equations."""
-UNITS = {
-    FrictionKind.ASYMMETRIC: ("N.m.s/rad", "N.s/m"),
-    FrictionKind.CUBIC: ("N.m.s^3/rad^3", "N.s^3/m^3"),
-    FrictionKind.ROOT: ("N.m.(s/rad)^0.5", "N.(s/m)^0.5"),
-    FrictionKind.STRIBECK: ("N.m", "N"),
-    FrictionKind.LOAD: ("1", "1"),
-    FrictionKind.LOAD_VISCOUS: ("s/rad", "s/m"),
-    FrictionKind.POWER: ("N.m.(s/rad)^p", "N.(s/m)^p"),
-    FrictionKind.TEMPERATURE: ("N.m/K", "N/K"),
-    FrictionKind.TEMPERATURE_VISCOUS: ("N.m.s/(rad.K)", "N.s/(m.K)"),
-}
-"""Of the coefficient, for a revolute and for a prismatic joint."""
-EXPONENTS = (0.2, 5.0)
-"""Range of the exponent p: below it is Coulomb friction, and no gear or lubricant shows more."""
+__all__ = ["FrictionKind", "FrictionTerm", "law_columns", "shaped_term"]
 ABSOLUTE_ZERO = -273.15
 """[deg C]"""
 
@@ -110,8 +47,8 @@ class FrictionTerm:
     reference: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse an invalid term."""
-        if self.of_shape and self.kind not in SHAPES:
+        """Refuse a term without meaning."""
+        if self.of_shape and self.kind.shape is None:
             raise InputError(f"a friction term of kind {self.kind} has no shape", "leave of_shape out")
         where = f"friction term {self.name}"
         if not isfinite(self.coefficient) or (self.positive and self.coefficient < 0.0):
@@ -120,27 +57,29 @@ class FrictionTerm:
         for std in (self.std, self.speed_std, self.exponent_std):
             if std is not None and not (isfinite(std) and std >= 0.0):
                 raise InputError(f"{where} has standard deviation {std:g}", "give a number that is not negative")
-        stribeck, power = self.kind is FrictionKind.STRIBECK, self.kind is FrictionKind.POWER
-        if stribeck != (self.speed > 0.0) or not isfinite(self.speed):
-            hint = "give the speed of a Stribeck term, above 0 [rad/s or m/s]" if stribeck else "leave speed out"
-            raise InputError(f"{where} has speed {self.speed:g}", hint)
-        if self.speed_std is not None and not stribeck:
-            raise InputError(f"{where} has no speed", "leave speed_std out")
-        if not (EXPONENTS[0] <= self.exponent <= EXPONENTS[1] if power else self.exponent == 0.0):
-            hint = f"give one of {EXPONENTS[0]:g} to {EXPONENTS[1]:g}" if power else "leave exponent out"
-            raise InputError(f"{where} has exponent {self.exponent:g}", hint)
-        if self.exponent_std is not None and not power:
-            raise InputError(f"{where} has no exponent", "leave exponent_std out")
-        if self.kind in THERMAL and not (isfinite(self.reference) and self.reference > ABSOLUTE_ZERO):
+        self._check_shapes(where)
+        if self.kind.thermal and not (isfinite(self.reference) and self.reference > ABSOLUTE_ZERO):
             hint = "give the temperature T0 at which it is zero [deg C]"
             raise InputError(f"{where} has reference {self.reference:g}", hint)
-        if self.kind not in THERMAL and self.reference != 0.0:
+        if not self.kind.thermal and self.reference != 0.0:
             raise InputError(f"{where} does not change with the temperature", "leave reference out")
+
+    def _check_shapes(self, where: str) -> None:
+        """Refuse a shape that is missing, out of range, or of another kind of term."""
+        for field in ("speed", "exponent"):
+            value, std = getattr(self, field), getattr(self, f"{field}_std")
+            shape = self.kind.shape if self.kind.shape is not None and self.kind.shape.field == field else None
+            if shape is None and value == 0.0 and std is not None:
+                raise InputError(f"{where} has no {field}", f"leave {field}_std out")
+            if not (value == 0.0 if shape is None else shape.contains(value)):
+                hint = f"leave {field} out" if shape is None else shape.hint
+                raise InputError(f"{where} has {field} {value:g}", hint)
 
     @property
     def name(self) -> str:
         """The coefficient's name, such as Fl3."""
-        return f"{SHAPES[self.kind] if self.of_shape else self.kind.symbol}{self.joint}"
+        symbol = self.kind.shape.symbol if self.of_shape and self.kind.shape is not None else self.kind.symbol
+        return f"{symbol}{self.joint}"
 
     @property
     def positive(self) -> bool:
@@ -151,6 +90,24 @@ class FrictionTerm:
     def shape(self) -> float:
         """Its shape: vs of a Stribeck term, p of a power term, 0 of the others."""
         return self.speed or self.exponent
+
+    @property
+    def shape_std(self) -> float | None:
+        """Standard deviation of its shape; None if it is not known, or has none."""
+        return self.speed_std if self.exponent_std is None else self.exponent_std
+
+    def with_shape(self, shape: float, std: float | None = None) -> FrictionTerm:
+        """Return the same with another shape, which its kind has, and the shape's standard deviation."""
+        if self.kind.shape is not None and self.kind.shape.field == "exponent":
+            return replace(self, exponent=shape, exponent_std=std)
+        return replace(self, speed=shape, speed_std=std)
+
+
+def shaped_term(joint: int, kind: FrictionKind, shape: float) -> FrictionTerm:
+    """Return a term of a kind with a shape, coefficient zero."""
+    if kind.shape is not None and kind.shape.field == "exponent":
+        return FrictionTerm(joint, kind, exponent=shape)
+    return FrictionTerm(joint, kind, speed=shape)
 
 
 def law_columns(terms: Sequence[FrictionTerm]) -> tuple[FrictionTerm, ...]:

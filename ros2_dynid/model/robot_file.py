@@ -15,7 +15,7 @@ from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError, suggest
 from ros2_dynid.model.effort_sensors import felt_parts, sensor_name, with_sensors
 from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import (
     DRIVE,
@@ -201,7 +201,7 @@ def _friction(robot: Robot, top: Mapping[object, object], source: str) -> tuple[
         numbers = {
             key: as_number(entry[key], f"friction, {key}", source) for key in TERM_NUMBERS if entry.get(key) is not None
         }
-        if kind in THERMAL and "reference" not in numbers:
+        if kind.thermal and "reference" not in numbers:
             what = f"friction term {kind} of joint {robot.joints[number - 1].name!r} has no reference"
             raise InputError(what, "give the temperature T0 at which it is zero [deg C]", source)
         coefficient, speed = numbers.get("coefficient", 0.0), numbers.get("speed", 0.0)
@@ -427,7 +427,7 @@ def _term_to_dict(robot: Robot, term: FrictionTerm) -> dict[str, Plain]:
         data["exponent"] = float(term.exponent)
     if term.exponent_std is not None:
         data["exponent_std"] = float(term.exponent_std)
-    if term.kind in THERMAL:
+    if term.kind.thermal:
         data["reference"] = float(term.reference)
     return data
 

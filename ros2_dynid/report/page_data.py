@@ -13,7 +13,7 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.model_file import BASE, IdentifiedModel
 from ros2_dynid.identification.torque_data import TorqueData
 from ros2_dynid.identification.torque_std import spread_of, torque_std
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import split_name, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
@@ -271,7 +271,7 @@ def friction_pictures(model: IdentifiedModel, rows: TorqueData) -> list[Friction
         terms = [term for term in robot.friction if term.joint == j]
         plain = value[f"Fv{j}"] * x + value[f"Fc{j}"] * np.sign(x) + value[f"off{j}"]
         curves = [plain + _of_terms(terms, x, level[k]) for level in (light, load, heavy)]
-        loaded = any(term.kind in (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS) for term in terms)
+        loaded = any(term.kind.loaded for term in terms)
         pictures.append(
             FrictionPicture(
                 name=joint.name,

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from ros2_dynid.dynamics.elastic import elastic_torque
-from ros2_dynid.dynamics.friction_terms import active_terms, carried_torque
+from ros2_dynid.dynamics.friction_terms import active_terms, carried_torque, column_at_rest
 from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.errors import InputError, MissingPackageError
-from ros2_dynid.model.friction_kinds import FrictionKind
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.mjcf import joint_name, link_name, mjcf
@@ -217,8 +216,6 @@ def _standstill_friction(robot: Robot) -> Array:
     level = np.zeros(len(robot.active))
     for k, term in active_terms(robot, robot.friction):
         effort = robot.joints[term.joint - 1].limits.effort
-        if term.kind is FrictionKind.STRIBECK:
-            level[k] += term.coefficient
-        elif term.kind is FrictionKind.LOAD and np.isfinite(effort):
-            level[k] += term.coefficient * effort
+        if np.isfinite(effort) or not term.kind.loaded:
+            level[k] += term.coefficient * column_at_rest(term, effort if term.kind.loaded else 0.0)
     return level

@@ -48,7 +48,7 @@ from ros2_dynid.codegen.program import (
 )
 from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import space_of
-from ros2_dynid.codegen.runtime_export import KINDS, ErrorBars, runtime_bytes
+from ros2_dynid.codegen.runtime_export import ErrorBars, runtime_bytes
 from ros2_dynid.codegen.text import code_of, comment, identifier, number
 from ros2_dynid.codegen.urdf_export import updated_urdf
 from ros2_dynid.dynamics.energy import energy_regressor
@@ -664,7 +664,7 @@ def test_a_runtime_file_says_all_of_the_model(which):
         assert numbers == (m, int(own.independent_inertia)) and weights == dict(own.weights)
         assert values == (place.get(f"Iam{m}", 0.0), place[f"Fvm{m}"], place[f"Fcm{m}"])
     assert found["passive"] == [(p.joint, p.offset, dict(p.terms)) for p in robot.passive]
-    assert found["friction"] == [((t.joint, KINDS.index(t.kind)), (t.coefficient, t.shape)) for t in robot.friction]
+    assert found["friction"] == [((t.joint, t.kind.code), (t.coefficient, t.shape)) for t in robot.friction]
     for k, ((rest, where, powers), own) in enumerate(zip(found["forces"], robot.forces, strict=True), start=1):
         assert rest == own.rest
         assert where == ([(p.joint, p.point) for p in own.pivots] if own.pivots else dict(own.weights))

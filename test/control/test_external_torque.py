@@ -18,7 +18,7 @@ from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.jacobian import jacobian
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Coupling
@@ -91,7 +91,10 @@ def test_friction_of_the_load_and_at_standstill_is_in_doubt_too(push):
 
 
 def test_friction_that_vanishes_at_standstill_is_in_no_doubt():
-    shapes = {FrictionKind.POWER: {"exponent": 0.5}, **{kind: {"reference": 20.0} for kind in THERMAL}}
+    shapes = {
+        FrictionKind.POWER: {"exponent": 0.5},
+        **{kind: {"reference": 20.0} for kind in FrictionKind if kind.thermal},
+    }
     kinds = [kind for kind in FrictionKind if kind not in (FrictionKind.STRIBECK, FrictionKind.LOAD)]
     terms = tuple(FrictionTerm(1 + k % 3, kind, 2.0, **shapes.get(kind, {})) for k, kind in enumerate(kinds))
     observer = MomentumObserver(replace(ROBOT, friction=terms), CHI)

@@ -26,8 +26,6 @@ from ros2_dynid.identification.estimators.identified_terms import friction_covar
 from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.friction.laws import (
-    POWERS,
-    STRIBECK_SHARES,
     candidates,
     check_law,
     given_terms,
@@ -44,6 +42,8 @@ ROBOT = load_robot("demo3")
 CUBIC, ROOT, ASYMMETRIC, STRIBECK, LOAD, POWER = (
     FrictionKind[name] for name in ("CUBIC", "ROOT", "ASYMMETRIC", "STRIBECK", "LOAD", "POWER")
 )
+
+STRIBECK_SHARES, POWERS = STRIBECK.shape.tried, POWER.shape.tried
 
 # --- the choice, by fits to the rows themselves
 

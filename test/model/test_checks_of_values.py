@@ -10,7 +10,7 @@ import pytest
 from ros2_dynid.errors import InputError, suggest
 from ros2_dynid.model.effort_sensors import check_sensors, declared_sensors, felt_parts, sensor_name, with_sensors
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
-from ros2_dynid.model.friction_kinds import UNITS, FrictionKind, FrictionTerm, law_columns
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, law_columns
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
 from ros2_dynid.model.parameters import (
     by_joint,
@@ -234,7 +234,7 @@ def test_a_coefficient_times_its_column_is_a_torque_or_a_force():
                "temperature_viscous": "N.m.s/(rad.K)"}  # fmt: skip
     for kind in FrictionKind:
         unit = turning[kind.value]
-        assert UNITS[kind] == (unit, unit.replace("N.m", "N").replace("rad", "m"))
+        assert kind.units == (unit, unit.replace("N.m", "N").replace("rad", "m"))
 
 
 def test_columns_of_a_law_are_its_terms_and_the_shapes_that_were_estimated():

@@ -20,7 +20,7 @@ from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.instruments import in_band, motion_band
 from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import DRIVE, Array, Robot
 
 EXPLAINED = 0.5
@@ -60,7 +60,7 @@ def refuse_unknown_loop(
             "didim simulates motors, and efforts of torque sensors at the links do not show their friction and rotors"
         )
         raise InputError(what, Text("use ", Option("method", Method.IDIM_IV.value)), prepared.source)
-    if any(term.kind in THERMAL for term in terms):
+    if any(term.kind.thermal for term in terms):
         what = "didim does not simulate friction that changes with the temperature"
         hint = Text("use ", Option("method", Method.IDIM_IV.value), ", or another law of friction")
         raise InputError(what, hint, prepared.source)

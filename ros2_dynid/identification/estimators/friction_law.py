@@ -24,7 +24,7 @@ from ros2_dynid.identification.friction.shapes import STEP, change_shape
 from ros2_dynid.identification.preparation.elsewhere import changed, over, range_of
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.rows import RowMemory, row_count, rows_of_a_chunk
-from ros2_dynid.model.friction_kinds import SHAPES, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
 SELECTION_CHUNKS = 60
@@ -42,7 +42,6 @@ FIRST = 5
 SIGNIFICANT = 3.0
 """A coefficient within so many standard deviations of zero, in the fit with the whole law, leaves it: its error bars,
 which are to hold the truth in 95 of 100 cases at three, would hold zero."""
-LOADED = (FrictionKind.LOAD, FrictionKind.LOAD_VISCOUS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ def with_law(
     loaded = tuple(_carrying(robot, base, carries, p) for p in prepared)
     chunks = sum(-(-row_count(p) // rows_of_a_chunk(p)) for p in prepared)
     every = max(1, chunks // SELECTION_CHUNKS)
-    if any(term.kind in LOADED for term in terms):
+    if any(term.kind.loaded for term in terms):
         # a fit with plain friction is off where friction grows with the load, and so is the torque carried
         with_load = [FrictionTerm(joint, FrictionKind.LOAD) for joint in robot.active]
         found, weights = weighted(inform(robot, base, loaded, delay=delay, terms=with_load, every=every, memory=memory))
@@ -192,22 +191,24 @@ def _with_shapes(
     changes = {(term.joint, term.kind): float(x) for term, x in zip(terms, value, strict=True) if term.of_shape}
     found = []
     for term, coefficient in zip(terms, value.tolist(), strict=True):
-        if term.kind not in SHAPES:
+        if term.kind.shape is None:
             found.append(term)
         elif not term.of_shape:
             change = changes.get((term.joint, term.kind), 0.0) / max(coefficient, 1e-300)
-            if abs(change) > SAME_SHAPE and term.kind is FrictionKind.POWER:
-                before = term.exponent
-                term = change_shape(term, change)
-                if term.exponent != before + np.clip(change, -STEP, STEP):
-                    fixed.add(term.joint)
-            elif abs(change) > SAME_SHAPE:
+            if abs(change) > SAME_SHAPE:
                 fastest = float(top[robot.active.index(term.joint)])
-                speed = change_shape(term, change).speed
-                within = float(np.clip(speed, SLOWEST * fastest, FASTEST * fastest))
-                if speed != within:
+                wanted = change_shape(term, change)
+                within = wanted.shape
+                if term.kind.shape.relative:
+                    within = float(np.clip(wanted.shape, SLOWEST * fastest, FASTEST * fastest))
+                free = (
+                    term.shape * np.exp(np.clip(change, -STEP, STEP))
+                    if term.kind.shape.logarithmic
+                    else (term.shape + np.clip(change, -STEP, STEP))
+                )
+                if not np.isclose(within, free, rtol=1e-12):
                     fixed.add(term.joint)
-                term = replace(term, speed=within)
+                term = term.with_shape(within)
             found.append(term)
             if term.joint not in fixed:
                 found.append(replace(term, of_shape=True))

@@ -28,19 +28,16 @@ from numpy.typing import NDArray
 from scipy.special import fdtri
 
 from ros2_dynid.identification.estimators.information import Information, block_folds
-from ros2_dynid.model.friction_kinds import THERMAL, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
 
 FOLDS = 10
 """Each fit leaves out a tenth: with fewer folds, what is left of a short recording does not show the inertias."""
 CHANCE = 0.05
-"""How often chance alone may add a term to a robot with plain friction, over all joints and terms tried together ..."""
-EVIDENCE = {FrictionKind.CUBIC: 2.5, FrictionKind.ASYMMETRIC: 4.0}
-"""... a gain of so many times its scatter where a term of this kind is new: such terms take over forces that are not in
-the model: a cubic one those of the fastest moves, which few folds have (1.4 on a KR300, 2.0 on a TX-40, where 2.7 and
-more are true terms of simulated arms), an asymmetric one all that is even in speed (2.9 on a Panda). Both are measured
-against the best smaller law; where another law of its size was taken, the doubtful one must be better than that, and
-without such a gain of its own ..."""
+"""How often chance alone may add a term to a robot with plain friction, over all joints and terms tried together. Kinds
+that take over forces which are not in the model ask for more (`evidence` in model/friction), measured against the best
+smaller law; where another law of its size was taken, a doubtful one must be better than that, and without such a gain
+of its own ..."""
 ALIKE = 1.4
 """... by so many standard errors of the difference, one in ten by chance (Student, ten folds) ..."""
 WORTH = 0.07
@@ -226,7 +223,7 @@ def _law(
     kinds = tuple(dict.fromkeys(kind for kind, _ in columns))
     law: tuple[int, ...] = ()
     errors, trials = given.e, []
-    warm = [kind for kind in kinds if kind in THERMAL]
+    warm = [kind for kind in kinds if kind.thermal]
     most = min(TERMS, len(kinds) - len(warm)) + len(warm)
     for size in range(len(kinds), 0, -1) if force else range(1, most + 1):
         laws = _laws_of_size(columns, size, force)
@@ -293,10 +290,10 @@ def _laws_of_size(columns: tuple[tuple[FrictionKind, bool], ...], size: int, for
     groups = [
         group
         for group in itertools.combinations(kinds, size)
-        if force or sum(kind not in THERMAL for kind in group) <= TERMS
+        if force or sum(not kind.thermal for kind in group) <= TERMS
     ]
     found = [
-        (tuple(itertools.chain(*law)), [EVIDENCE.get(kind, 0.0) if kind in group else 0.0 for kind in kinds])
+        (tuple(itertools.chain(*law)), [kind.evidence if kind in group else 0.0 for kind in kinds])
         for group in groups
         for law in itertools.product(*(kinds[kind] for kind in group))
     ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ros2_dynid.identification.estimators.estimate import Estimate
 from ros2_dynid.identification.friction.shapes import change_shape
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, law_columns
+from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array
 
 
@@ -45,7 +45,6 @@ def _with_shape(term: FrictionTerm, shape: FrictionTerm | None) -> FrictionTerm:
     if shape is None or term.coefficient <= 0.0:
         return term
     std = None if shape.std is None else shape.std / term.coefficient
-    changed = change_shape(term, shape.coefficient / term.coefficient)
-    if term.kind is FrictionKind.POWER:
-        return replace(changed, exponent_std=std)
-    return replace(changed, speed_std=None if std is None else term.speed * std)
+    changed, kind = change_shape(term, shape.coefficient / term.coefficient), term.kind.shape
+    assert kind is not None
+    return changed.with_shape(changed.shape, std if std is None or not kind.logarithmic else term.shape * std)

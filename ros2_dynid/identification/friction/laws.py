@@ -8,19 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.friction_kinds import SHAPES, THERMAL, FrictionKind, FrictionTerm
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm, shaped_term
 from ros2_dynid.model.robot import DRIVE, Array, Robot
 
 AUTO, PLAIN = "auto", "viscous+coulomb"
-STRIBECK_SHARES = (0.04, 0.065, 0.105, 0.17)
-"""Speeds vs that a Stribeck term is tried with, as shares of the joint's top speed: slower than the first the rows are
-left out as too slow, faster than the last it is hard to tell from viscous friction that grows with the speed. Each is
-1.6 times the one before: with the column of its change beside it, the best of them misses the true term by a few
-percent, and a step of Gauss and Newton goes the right way."""
-POWERS = (0.4, 0.65, 1.5, 2.2, 3.2)
-"""Exponents that a power term is tried with: 1 is that of viscous friction, which every joint has."""
-AUTOMATIC = tuple(kind for kind in FrictionKind if kind is not FrictionKind.POWER)
-"""Terms that are tried unasked. Root and cubic stand for powers: a free one beside them fits whatever is left."""
 WARMED = 2.0
 """Temperatures that changed by less [K] are not tried: drives tell theirs in whole degrees."""
 
@@ -35,8 +26,8 @@ def candidates(robot: Robot, top_speed: Array, temperatures: Array | None = None
     return tuple(
         term
         for joint, top, (low, high) in zip(robot.active, top_speed, ranges, strict=True)
-        for kind in (AUTOMATIC if robot.joints[joint - 1].felt == DRIVE else ())
-        if kind not in THERMAL or high - low >= WARMED
+        for kind in (FrictionKind if robot.joints[joint - 1].felt == DRIVE else ())
+        if kind.automatic and (not kind.thermal or high - low >= WARMED)
         for term in _variants(joint, kind, float(top), 0.5 * (low + high))
     )
 
@@ -67,7 +58,7 @@ def given_terms(
     found: list[FrictionTerm] = []
     for joint, top, (low, high) in zip(robot.active, top_speed, _ranges(robot, temperatures), strict=True):
         for kind in by_joint.get(joint, ()):
-            if kind in THERMAL and not high > low:
+            if kind.thermal and not high > low:
                 name = robot.joints[joint - 1].name
                 changed = "does not change" if np.isfinite(low) else "is not recorded"
                 what = f"friction asks for {kind}, but the temperature of joint {name!r} {changed}"
@@ -95,15 +86,12 @@ def _variants(joint: int, kind: FrictionKind, top: float, middle: float) -> list
 
     middle: of the temperatures, where they are known.
     """
-    if kind in SHAPES:
-        stribeck = [
-            FrictionTerm(joint, kind, speed=share * top)
-            for share in STRIBECK_SHARES
-            if top > 0.0 and kind is FrictionKind.STRIBECK
-        ]
-        powers = [FrictionTerm(joint, kind, exponent=p) for p in POWERS if kind is FrictionKind.POWER]
-        return [column for term in (*stribeck, *powers) for column in (term, replace(term, of_shape=True))]
-    return [FrictionTerm(joint, kind, reference=round(middle, 1) if kind in THERMAL else 0.0)]
+    if kind.shape is None:
+        return [FrictionTerm(joint, kind, reference=round(middle, 1) if kind.thermal else 0.0)]
+    unit = top if kind.shape.relative else 1.0
+    shapes = [share * unit for share in kind.shape.tried if unit > 0.0]
+    terms = [shaped_term(joint, kind, shape) for shape in shapes]
+    return [column for term in terms for column in (term, replace(term, of_shape=True))]
 
 
 def _named(robot: Robot, law: str) -> list[tuple[int, Sequence[FrictionKind]]]:

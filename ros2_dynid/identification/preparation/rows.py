@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.codegen.backend import regressor_function
-from ros2_dynid.dynamics.friction_terms import active_terms, shape_column, term_column
+from ros2_dynid.dynamics.friction_terms import active_terms, column_and_shape, term_column
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
@@ -364,13 +364,15 @@ class _TermColumns:
             sign = np.sign(v)
             carried = np.zeros_like(v) if prepared.carried is None else value(prepared.carried, joint)
             temperature = None if prepared.temperature is None else value(prepared.temperature, joint)
-            last: FrictionTerm | None = None
+            slopes: dict[FrictionTerm, Array] = {}  # of shapes, whose columns follow those of their terms
             for _, term in own:
-                if term.of_shape and last == replace(term, of_shape=False):
-                    columns.append(shape_column(term, v, columns[-1]))
-                else:
+                if term.of_shape and replace(term, of_shape=False) in slopes:
+                    columns.append(slopes[replace(term, of_shape=False)])
+                elif term.of_shape or term.kind.shape is None:
                     columns.append(term_column(term, v, sign, carried, temperature))
-                last = term
+                else:
+                    column, slopes[term] = column_and_shape(term, v, sign, carried, temperature)
+                    columns.append(column)
         return np.array(columns)
 
 
