@@ -91,28 +91,29 @@ class Shape:
         return f"give the {self.field} of the term, above {self.least:g}"
 
 
-_KINDS: dict[str, FrictionKind] = {}
+REGISTERED: dict[str, FrictionKind] = {}
+"""The kinds that there are, by name."""
 
 
 class _Registry(type):
     """Makes the class iterable over its registered kinds, each also an attribute by its name in capitals."""
 
     def __iter__(cls) -> Iterator[FrictionKind]:
-        return iter(sorted(_KINDS.values(), key=lambda kind: (kind.thermal, kind.code, kind.name)))
+        return iter(sorted(REGISTERED.values(), key=lambda kind: (kind.thermal, kind.code, kind.name)))
 
     def __len__(cls) -> int:
-        return len(_KINDS)
+        return len(REGISTERED)
 
     def __getitem__(cls, name: str) -> FrictionKind:
         try:
-            return _KINDS[name.lower()]
+            return REGISTERED[name.lower()]
         except KeyError:
             raise InputError(f"unknown friction term {name!r}", f"choose from {', '.join(map(str, cls))}") from None
 
     def __getattr__(cls, name: str) -> FrictionKind:
-        if not name.isupper() or name.lower() not in _KINDS:
+        if not name.isupper() or name.lower() not in REGISTERED:
             raise AttributeError(name)
-        return _KINDS[name.lower()]
+        return REGISTERED[name.lower()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +163,7 @@ def register(kind: FrictionKind) -> FrictionKind:
         clash = other.name == kind.name or other.symbol == kind.symbol
         if clash or (other.thermal == kind.thermal and other.code == kind.code):
             raise InputError(f"friction terms {other} and {kind} have the same name, symbol or code", "change one")
-    _KINDS[kind.name] = kind
+    REGISTERED[kind.name] = kind
     return kind
 
 
