@@ -233,7 +233,7 @@ def test_a_coefficient_times_its_column_is_a_torque_or_a_force():
                "load": "1", "load_viscous": "s/rad", "power": "N.m.(s/rad)^p", "temperature": "N.m/K",
                "temperature_viscous": "N.m.s/(rad.K)"}  # fmt: skip
     for kind in FrictionKind:
-        unit = turning[kind.value]
+        unit = turning[kind.name]
         assert kind.units == (unit, unit.replace("N.m", "N").replace("rad", "m"))
 
 
