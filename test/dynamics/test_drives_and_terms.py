@@ -138,7 +138,7 @@ def test_every_term_has_its_formula():
     assert set(terms) == set(FrictionKind)
     for kind, (shape, wanted) in terms.items():
         term = FrictionTerm(1, kind, 1.0, **shape)
-        np.testing.assert_allclose(term_column(term, v, sign, load, T), wanted, err_msg=kind.value)
+        np.testing.assert_allclose(term_column(term, v, sign, load, T), wanted, err_msg=kind.name)
         assert term.shape == (shape.get("speed", 0.0) or shape.get("exponent", 0.0))
         if kind in (FrictionKind.TEMPERATURE, FrictionKind.TEMPERATURE_VISCOUS):
             assert not term_column(term, v, sign, load).any(), "nobody knows how warm it is"

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from oracle import random_robot
-from ros2_dynid.codegen.runtime_export import KINDS
 from ros2_dynid.model.forces import Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string
@@ -31,7 +30,7 @@ def with_terms(robot, rng):
             exponent=1.7 if kind is FrictionKind.POWER else 0.0,
         )
         for k, joint in enumerate(robot.active)
-        for kind in KINDS[k % 2 :: 2]
+        for kind in [kind for kind in FrictionKind if not kind.thermal][k % 2 :: 2]
     ]
     return replace(robot, friction=tuple(terms))
 
