@@ -1,4 +1,9 @@
-"""The ROS 2 nodes, and the only place that imports ROS: thin, convert -> call -> publish."""
+"""The ROS 2 nodes, and the only place that imports ROS: thin, convert -> call -> publish.
+
+A node's folder has node.py (lifecycle, topics, what the node is for), parameters.py, and as far as it needs them
+services.py (what it offers), requests.py (messages to requests of use cases), clients.py (what it asks of others) and
+publishers.py; `common` has what nodes share.
+"""
 
 import pathlib
 import signal

@@ -25,11 +25,10 @@ from ros2_dynid.nodes.common.model_messages import model_message
 from ros2_dynid.nodes.common.optional import optional
 from ros2_dynid.nodes.common.spin import run
 from ros2_dynid.nodes.identification.identify_action import IdentifyAction
-from ros2_dynid.nodes.identification.model_services import ModelServices
 from ros2_dynid.nodes.identification.online_mode import Online, OnlineSettings
 from ros2_dynid.nodes.identification.parameters import PARAMETERS
-from ros2_dynid.nodes.identification.payload_service import PayloadService
 from ros2_dynid.nodes.identification.requests import identify_request
+from ros2_dynid.nodes.identification.services import ModelServices, PayloadService
 from ros2_dynid.progress import Progress
 from ros2_dynid.srv import IdentifyRecording
 from ros2_dynid.usecases.robot_source import RobotSource

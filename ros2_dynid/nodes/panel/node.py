@@ -28,10 +28,10 @@ from ros2_dynid.nodes.common.fast import Ticker
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus
 from ros2_dynid.nodes.common.messages import inertia_message
 from ros2_dynid.nodes.common.spin import run
+from ros2_dynid.nodes.panel.clients import LONG, Services
 from ros2_dynid.nodes.panel.listening import Listening
 from ros2_dynid.nodes.panel.parameters import PARAMETERS
-from ros2_dynid.nodes.panel.rviz import Rviz
-from ros2_dynid.nodes.panel.services import LONG, Services
+from ros2_dynid.nodes.panel.publishers import Rviz
 from ros2_dynid.preview.packing import floats, packed_appearance
 from ros2_dynid.preview.page import as_json
 from ros2_dynid.preview.panel_rules import PanelAccess, Situation, check_rehearsed, refusals

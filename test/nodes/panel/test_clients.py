@@ -14,7 +14,7 @@ from ros2_dynid.msg import ExcitationState
 
 from in_process import Future
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.nodes.panel.services import LIFECYCLE, Services
+from ros2_dynid.nodes.panel.clients import LIFECYCLE, Services
 
 pytestmark = pytest.mark.in_process
 
@@ -54,7 +54,7 @@ def services(monkeypatch):
         return Future(action.handle)
 
     action.send_goal_async = send_goal
-    monkeypatch.setattr("ros2_dynid.nodes.panel.services.ActionClient", lambda *args, **more: action)
+    monkeypatch.setattr("ros2_dynid.nodes.panel.clients.ActionClient", lambda *args, **more: action)
     return Services(SimpleNamespace(create_client=create_client)), made, action
 
 

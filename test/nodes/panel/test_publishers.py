@@ -15,7 +15,7 @@ from std_msgs.msg import ColorRGBA, Header
 
 from in_process import Kept
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.nodes.panel.rviz import Rviz
+from ros2_dynid.nodes.panel.publishers import Rviz
 
 pytestmark = pytest.mark.in_process
 
