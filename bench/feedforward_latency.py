@@ -28,6 +28,7 @@ import numpy as np
 
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.control.feedforward import FeedforwardModel
+from ros2_dynid.control.feedforward_events import MeasuredState
 from ros2_dynid.identification.model_file import load_model, model_of, save_model
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -83,10 +84,11 @@ class Bench:
         self._keep = True
         self._stream = Stream(self._node, JointState, "feedforward_effort", self._on_torque, STREAMED)
         self._sender = self._node.create_publisher(JointTrajectory, "reference", STREAMED)
-        states = self._node.create_publisher(JointState, "joint_states", JOINT_STATES)
+        self._states = self._node.create_publisher(JointState, "joint_states", JOINT_STATES)
         while self._sender.get_subscription_count() == 0 or self._node.count_publishers("feedforward_effort") == 0:
             time.sleep(0.05)
-        states.publish(JointState(name=list(names), position=[0.0] * 6, velocity=[0.0] * 6))
+        q, dq, _ = motion()
+        self._state = JointState(name=list(names), position=array("d", q[0]), velocity=array("d", dq[0]))
         self._point = JointTrajectoryPoint()
         self._message = JointTrajectory(joint_names=list(names), points=[self._point])
         self.realtime = raise_priority(PRIORITY)
@@ -105,6 +107,9 @@ class Bench:
     def paced(self, seconds: float, pauses: list[Path]) -> dict[str, float]:
         """Send at 1 kHz and return percentiles of the latency [ms], the rate [Hz] and what was answered."""
         sent: list[float] = []
+        for _ in range(10):  # where the motion begins: a robot that is not seen follows nothing
+            self._states.publish(self._state)
+            time.sleep(0.005)
         start = time.perf_counter()
         for k in range(int(seconds * RATE)):
             due = start + k / RATE
@@ -179,11 +184,13 @@ def feed(path: Path, count: int) -> dict[str, float]:
     rclpy.init(args=["feed", "--ros-args", "-p", f"model:={path}", "-p", "output:=effort", "-p", "priority:=0"])
     node = FeedforwardNode()
     node.owner.close()  # this thread owns it from now on
-    rows = [[array("d", row) for row in x] for x in motion()]
+    names, small = node.machine.joint_names, [0.1 * x for x in motion()]  # quicker than it says, so hardly any way
+    node.machine.handle(MeasuredState(names, small[0][0], small[1][0]), time.monotonic())
+    rows = [[array("d", row) for row in x] for x in small]
     messages = [
         serialize_message(
             JointTrajectory(
-                joint_names=list(node.machine.joint_names),
+                joint_names=list(names),
                 points=[JointTrajectoryPoint(positions=q, velocities=dq, accelerations=ddq)],
             )
         )

@@ -10,10 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ros2_dynid.dynamics.warm_friction import references
 from ros2_dynid.model.robot import Array, Robot
 
 COLDEST, HOTTEST = -60.0, 200.0
 """[deg C]: no drive works beyond; what tells such a temperature is broken, or has another unit."""
+
+WARMER, MUCH_WARMER = 0.1, 2.0
+"""Friction follows temperatures that have changed by WARMER [K], over a ramp if at once by MUCH_WARMER."""
 
 
 class DriveTemperatures:
@@ -37,3 +41,65 @@ class DriveTemperatures:
         """Return the temperatures of the active joints, shape (n,), NaN where not known for `stale` seconds."""
         found = [self._known.get(name, (np.nan, now)) for name in robot.active_names]
         return np.array([value if now - when <= stale else np.nan for value, when in found])
+
+
+class FrictionTemperatures:
+    """The temperatures that a model's friction is at, where it depends on them."""
+
+    def __init__(self) -> None:
+        """Know no model yet."""
+        self._heard = DriveTemperatures()
+        self._references: dict[int, float] = {}  # T0 of the joints whose friction changes with the temperature
+        self._now_at = np.empty(0)  # temperatures that the model's friction is at, NaN: at T0
+        self._missing: list[int] = []  # those of these joints that are not known
+        self._told: set[int] = set()  # and of these the ones that were told of
+
+    def use(self, robot: Robot) -> None:
+        """Follow the temperatures that this model's friction depends on."""
+        self._references, self._missing = references(robot), []
+
+    def drop(self) -> None:
+        """There is no model any more."""
+        self._references, self._missing, self._told = {}, [], set()
+
+    def restart(self, robot: Robot) -> None:
+        """Friction is at T0 again: the model was made anew."""
+        self._now_at = np.full(len(robot.active), np.nan)
+
+    def take(self, names: Sequence[str], values: Array, now: float) -> list[str]:
+        """Take temperatures [deg C] that came at `now` [s]; return what is wrong with those that are not used."""
+        return self._heard.take(names, values, now)
+
+    def changed(self, robot: Robot, now: float, stale: float) -> tuple[Array, bool] | None:
+        """Return the temperatures, shape (n,), that friction must be brought to, and whether by much; None: by none."""
+        if not self._references:
+            return None
+        T = self._heard.at(robot, now, stale)
+        mine = list(self._references)
+        self._missing = [place for place in mine if np.isnan(T[place])]
+        self._told.intersection_update(self._missing)
+        before, after = self._now_at[mine], T[mine]
+        apart = np.abs(after - before)
+        other = np.isnan(before) != np.isnan(after)
+        if not (other | (apart > WARMER)).any():
+            return None
+        self._now_at = T
+        return T, bool((other | (apart > MUCH_WARMER)).any())
+
+    def untold(self, names: Sequence[str]) -> list[str]:
+        """Return which temperatures are missing, in words, each once."""
+        if not self._missing:
+            return []
+        new = [place for place in self._missing if place not in self._told]
+        self._told.update(new)
+        return [
+            f"the temperature of {names[k]!r} is not known: its friction is that at {self._references[k]:g} deg C"
+            for k in new
+        ]
+
+    def text(self, names: Sequence[str]) -> str:
+        """Return the temperatures that friction is at, in words; nothing if it does not depend on them."""
+        T = {names[place]: self._now_at[place] for place in self._references}
+        return ", ".join(
+            f"{name} {'not known' if np.isnan(value) else f'{value:.1f} deg C'}" for name, value in T.items()
+        )

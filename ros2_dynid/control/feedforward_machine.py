@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ros2_dynid.codegen.runtime_export import ErrorBars
-from ros2_dynid.control.drive_temperatures import DriveTemperatures
+from ros2_dynid.control.drive_temperatures import FrictionTemperatures
 from ros2_dynid.control.feedforward import FeedforwardModel, Filler, TorqueCoefficients, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
     SENDING,
@@ -42,12 +42,14 @@ from ros2_dynid.control.feedforward_events import (
     UnreadableReference,
 )
 from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
+from ros2_dynid.control.joint_trust import JointTrust
 from ros2_dynid.control.motion_gate import ApprovedStop, StreamGate, check_start, check_way
 from ros2_dynid.control.motion_limits import MotionLimits, fastest_joint, known_limits
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import braking
 from ros2_dynid.control.torque_limiter import LONGEST_STEP, EffortLimits, TorqueLimiter, effort_limits, known_efforts
-from ros2_dynid.dynamics.warm_friction import at_temperature, references
+from ros2_dynid.control.torque_ramp import TorqueRamp
+from ros2_dynid.dynamics.warm_friction import at_temperature
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
@@ -57,11 +59,6 @@ ENDING_RAMP = 0.5
 """Longest ramp [s] of an ending that somebody waits for: those who stop a node give it about a second."""
 LONGEST_ENDING = 2.5
 """An ending is over after this time [s] of torques at the latest; by the least rate it takes 2 s."""
-JUMP, NEAR, TRUST = 3.0, 0.15, 5.0
-"""A position that changes by more than JUMP times what the velocity limit allows, and NEAR [rad or m], did not move. It
-is not believed until it is near to the last one believed, or has not jumped for TRUST seconds: an encoder was set."""
-WARMER, MUCH_WARMER = 0.1, 2.0
-"""Friction follows temperatures that have changed by WARMER [K], over a ramp if at once by MUCH_WARMER."""
 REST_SPEED = 0.02
 """A joint slower than this [rad/s or m/s] is at rest, as the excitation takes it."""
 HALTED = "stopped: references are refused until it is activated again"
@@ -132,32 +129,21 @@ class FeedforwardMachine:
         self._bars: ErrorBars | None = None
         self.carried: CarriedModel | None = None
         self._retired = ""  # why the model only holds gravity, if it is one of another robot
-        self._limiter: TorqueLimiter | None = None
+        self._output = TorqueRamp()
         self._motion: MotionLimits | None = None
         self._stream_gate: StreamGate | None = None
         self._passed_on: tuple[Reference, float] | None = None  # the last trajectory that was passed on, and its begin
         self._halted = False  # by a stop, until it is activated again
         self._poses = np.empty((0, 0))
-        self._measured: MeasuredState | None = None
-        self._arrival = -np.inf  # of the last joint state that was new
-        self._seen: tuple[float, MeasuredState] | None = None  # the last joint state and when, believed or not
-        self._jumped = -np.inf  # when positions have jumped last
+        self._trust = JointTrust()
         self._fresh = False
-        self._temperatures = DriveTemperatures()
-        self._references: dict[int, float] = {}  # T0 of the joints whose friction changes with the temperature
-        self._warmth = np.empty(0)  # temperatures that the model's friction is at, NaN: at T0
-        self._missing: list[int] = []  # those of these joints that are not known
-        self._told: set[int] = set()  # and of these the ones that were told of
+        self._temperatures = FrictionTemperatures()
         self._place: tuple[float, Array] | None = None  # when and where a reference was last
         self._coefficients: tuple[float, TorqueCoefficients] | None = None
         self._points: tuple[Reference, float] | None = None
         self._pending: tuple[Reference, float] | None = None
         self._streamed = -np.inf
         self._due = np.inf
-        self._change = False  # the next torque begins a change-over
-        self._offset: Array | None = None
-        self._offset_begin = self._offset_ramp = 0.0
-        self._sent = 0
         self._news: list[News] = []
         self._said: set[str] = set()  # in this state
         handlers: dict[type[FeedforwardEvent], Callable[..., FeedforwardOutcome]] = {
@@ -216,7 +202,7 @@ class FeedforwardMachine:
     @property
     def limits(self) -> EffortLimits | None:
         """The limits of what leaves, None while they are not known."""
-        return None if self._limiter is None else self._limiter.limits
+        return self._output.limits
 
     @property
     def due(self) -> float:
@@ -269,11 +255,11 @@ class FeedforwardMachine:
         limiter = self._new_limiter(robot, self._settings)
         load = None if self._retired else self._load
         model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
-        if self._measured is not None and self._measured.joint_names != robot.active_names:
+        if self._trust.measured is not None and self._trust.measured.joint_names != robot.active_names:
             self._forget_motion()  # of a robot that was described before
         self._robot, self._chi, self._load, self._model = robot, event.chi, load, model
         self._bars = event.bars
-        self._references, self._missing = references(robot), []
+        self._temperatures.use(robot)
         self._carry(now)
         self._retired = ""
         if self._limits_of(robot) is robot:  # no description has given any
@@ -282,7 +268,7 @@ class FeedforwardMachine:
         self._motion = self._known_motion(robot)
         self._poses = reachable_poses(self._described or robot)
         self._coefficients = None
-        self._changed()
+        self._output.change_over()
         self._news.append(News(f"model of {robot.name} from {event.source}"))
         self._settle(now)
         return NOTHING
@@ -297,7 +283,11 @@ class FeedforwardMachine:
         own = known_efforts(names, (0.0,), self._limits_of(robot))
         given = known_efforts(names, self._settings.efforts, None)
         effort = np.where(np.isfinite(own) & np.isfinite(given), np.maximum(own, given), np.minimum(own, given))
-        q = self._measured.q if self._is_fresh(now) and self._measured and self._measured.joint_names == names else None
+        q = (
+            self._trust.measured.q
+            if self._is_fresh(now) and self._trust.measured and self._trust.measured.joint_names == names
+            else None
+        )
         poses = self._poses if self._robot is robot else reachable_poses(self._described or robot)
         try:
             check_holdable(model, None if load is None else bare, effort, q, poses, what, hint)
@@ -320,7 +310,7 @@ class FeedforwardMachine:
         self._load = kept
         self._carry(now)
         self._coefficients = None
-        self._changed()
+        self._output.change_over()
         self._news.append(News(f"payload of {load.mass:g} kg" if kept else "payload taken off"))
         return NOTHING
 
@@ -341,7 +331,7 @@ class FeedforwardMachine:
             self._motion = self._known_motion(self._robot)
             self._poses = reachable_poses(event.robot)
             limiter = self._new_limiter(self._robot, self._settings)
-            if limiter is not None and self._limiter is None:  # the limits come after the model: can it be true?
+            if limiter is not None and self._output.limiter is None:  # the limits come after the model: can it be true?
                 try:
                     self._checked_model(self._robot, self._chi, self._load, now, "the model", "load this robot's model")
                 except InputError as error:
@@ -386,7 +376,7 @@ class FeedforwardMachine:
         assert self._robot is not None
         chi = self._chi if self._load is None else self._chi + load_parameters(self._robot, self._load, len(self._chi))
         self.carried = CarriedModel(self._robot, chi, self._bars, chi)
-        self._warmth = np.full(len(self._robot.active), np.nan)
+        self._temperatures.restart(self._robot)
         self._warm_up(now)
 
     def _on_temperature(self, event: MeasuredTemperature, now: float) -> FeedforwardOutcome:
@@ -400,43 +390,33 @@ class FeedforwardMachine:
 
     def _warm_up(self, now: float) -> None:
         """Bring friction to the temperatures of the drives, if it depends on them and they have changed."""
-        if not self._references or self._model is None or self._robot is None or self.carried is None:
+        if self._model is None or self._robot is None or self.carried is None:
             return
-        T = self._temperatures.at(self._robot, now, self._settings.temperature_stale)
-        mine = list(self._references)
-        self._missing = [place for place in mine if np.isnan(T[place])]
-        self._told.intersection_update(self._missing)
-        before, after = self._warmth[mine], T[mine]
-        apart = np.abs(after - before)
-        other = np.isnan(before) != np.isnan(after)
-        if not (other | (apart > WARMER)).any():
+        changed = self._temperatures.changed(self._robot, now, self._settings.temperature_stale)
+        if changed is None:
             return
-        self._warmth = T
+        T, much = changed
         self._model = self._model.at_temperature(T)
         carried = self.carried
         self.carried = CarriedModel(*at_temperature(self._robot, carried.cold, T), carried.bars, carried.cold)
-        if (other | (apart > MUCH_WARMER)).any():
-            self._changed()
+        if much:
+            self._output.change_over()
 
     def _tell_missing(self) -> None:
         """Say which temperatures are missing, once, now that torques need them."""
-        for place in self._missing:
-            if place not in self._told:
-                self._told.add(place)
-                name, at = self._names[place], self._references[place]
-                text = f"the temperature of {name!r} is not known: its friction is that at {at:g} deg C"
-                self._news.append(News(text, warning=True))
+        self._news += [News(text, warning=True) for text in self._temperatures.untold(self._names)]
 
     def _drop_model(self) -> None:
-        self._model = self._robot = self._limiter = self._motion = self._load = self.carried = None
-        self._references, self._told = {}, set()
+        self._model = self._robot = self._motion = self._load = self.carried = None
+        self._output.use(None)
+        self._temperatures.drop()
         self._retired = ""
         self._forget_motion()  # the next model may have other joints
 
     def _forget_motion(self) -> None:
         """Forget where the robot was, and where it was to go."""
-        self._pending = self._place = self._measured = self._passed_on = None
-        self._arrival = self._jumped = -np.inf
+        self._pending = self._place = self._passed_on = None
+        self._trust.forget()
 
     def _new_limiter(self, robot: Robot, settings: FeedforwardSettings) -> TorqueLimiter | None:
         """Return the limiter for torques of this robot, or None while effort limits are not known."""
@@ -454,14 +434,14 @@ class FeedforwardMachine:
     def _take_limiter(self, limiter: TorqueLimiter | None) -> None:
         """Use another limiter; while torques are sent the one there is stays, if the new limits are not known."""
         if limiter is not None or self._state not in SENDING:
-            self._limiter = None if limiter is None else limiter.continue_from(self._limiter)
+            self._output.use(limiter)
 
     # --- settings, beginning and end
 
     def _on_options(self, event: OptionsChanged, now: float) -> FeedforwardOutcome:
         settings = event.settings
         limiter = None if self._robot is None else self._new_limiter(self._robot, settings)
-        if limiter is None and self._limiter is not None and self._state is not FeedforwardState.STOPPED:
+        if limiter is None and self._output.limiter is not None and self._state is not FeedforwardState.STOPPED:
             raise InputError("without effort limits nothing can be sent", "give effort_limits above 0")
         if event.try_only:
             return NOTHING
@@ -469,7 +449,7 @@ class FeedforwardMachine:
         self._settings = settings
         self._take_limiter(limiter)
         if changed:
-            self._changed()
+            self._output.change_over()
         self._settle(now)
         return NOTHING
 
@@ -482,8 +462,8 @@ class FeedforwardMachine:
                 self._go_over(FeedforwardState.FADING, now)
         elif self._state in SENDING:
             self._end(FeedforwardState.WAITING, now)
-        elif event.stream and self._limiter is not None:
-            self._limiter.forget()
+        elif event.stream:
+            self._output.forget()
         self._pending = None
         self._settle(now)
         return NOTHING
@@ -491,8 +471,7 @@ class FeedforwardMachine:
     def _on_activate(self, event: ActivateFeedforward, now: float) -> FeedforwardOutcome:
         self._forget_motion()
         self._halted = False
-        if self._limiter is not None:
-            self._limiter.forget()
+        self._output.forget()
         self._enter(self._waiting_state())
         self._settle(now)
         return NOTHING
@@ -533,7 +512,7 @@ class FeedforwardMachine:
             raise InputError("the reference lies in the past", "give it a later stamp, or none to start at once")
         if not self._stream:
             return self._pass_on(points, begin, now)
-        self._filler().check(points, None if self._measured is None else self._measured.q)
+        self._filler().check(points, None if self._trust.measured is None else self._trust.measured.q)
         if begin <= now:
             self._check_start(points, begin, now)
         self._pending = (points, begin)
@@ -566,9 +545,9 @@ class FeedforwardMachine:
 
     def _known_state(self, now: float) -> tuple[Array, Array]:
         """Return q and dq, shape (n,), as measured; a robot that is not seen follows no reference."""
-        if self._measured is None or not self._is_fresh(now):
+        if self._trust.measured is None or not self._is_fresh(now):
             raise InputError("the position of the robot is not known", "check the topic joint_states")
-        return self._measured.q, self._measured.dq
+        return self._trust.measured.q, self._trust.measured.dq
 
     def _on_point(self, event: StreamedPoint, now: float) -> FeedforwardOutcome:
         try:
@@ -632,9 +611,9 @@ class FeedforwardMachine:
     def _seen_motion(self, now: float) -> str:
         """Return in words what is measured of the robot's motion."""
         robot = self.robot
-        if self._measured is None or robot is None or not self._is_fresh(now):
+        if self._trust.measured is None or robot is None or not self._is_fresh(now):
             return "whether the robot moves is not known, joint states are missing"
-        dq = self._measured.dq
+        dq = self._trust.measured.dq
         if not np.isfinite(dq).all():
             return "whether the robot moves is not known, joint states have no velocities"
         return fastest_joint(robot, dq) if np.any(np.abs(dq) > REST_SPEED) else "the robot was at rest"
@@ -645,9 +624,9 @@ class FeedforwardMachine:
         It begins where the robot is seen; with the velocity of what was passed on while the robot follows that.
         """
         motion, passed = self._motion, self._passed_on
-        if motion is None or self._limiter is None:
+        if motion is None or self._output.limiter is None:
             return None
-        seen = self._measured if self._is_fresh(now) else None
+        seen = self._trust.measured if self._is_fresh(now) else None
         if passed is not None and now < passed[1] + passed[0].duration:
             q, dq = passed[0].at(now - passed[1])[:2]
             error = np.full_like(q, self._settings.near)
@@ -671,9 +650,9 @@ class FeedforwardMachine:
     def _usable(self) -> TorqueLimiter:
         if self._retired:
             raise InputError(self._retired, "deactivate, and load the model of this robot")
-        if self._limiter is None:
+        if self._output.limiter is None:
             raise InputError(*self._refusal())
-        return self._limiter
+        return self._output.limiter
 
     def _on_state(self, event: MeasuredState, now: float) -> FeedforwardOutcome:
         self._warm_up(now)
@@ -684,45 +663,18 @@ class FeedforwardMachine:
         for what, values in (("positions", event.q), ("velocities", event.dq)):
             if values.shape != (len(self._names),):
                 raise InputError(f"{values.size} {what} for {len(self._names)} joints", "give one for each joint")
-        if not np.isfinite(event.q).all():
-            k = int(np.argmin(np.isfinite(event.q)))
-            self._say(f"joint state of {event.joint_names[k]!r} is not finite: not used", warning=True)
-            return NOTHING
-        before = self._measured
-        frozen = (
-            before is not None
-            and event.stamp == before.stamp != 0
-            and np.array_equal(event.q, before.q)
-            and np.array_equal(event.dq, before.dq, equal_nan=True)
-        )
-        if not frozen and self._believed(event, now):
-            self._measured, self._arrival = event, now
+        if wrong := self._trust.take(event, now, self._described or self._robot):
+            self._say(wrong, warning=True)
         return NOTHING
 
-    def _believed(self, event: MeasuredState, now: float) -> bool:
-        """Return whether the joints can be where the joint state says."""
-        robot, seen, known = self._described or self._robot, self._seen, self._measured
-        self._seen = (now, event)
-        if robot is None or robot.active_names != event.joint_names:
-            return True
-        if seen is None or known is None or seen[1].joint_names != event.joint_names:
-            return True
-        speed = np.array([robot.joints[j - 1].limits.velocity for j in robot.active])
-        steps = np.abs(event.q - seen[1].q) > NEAR + JUMP * speed * max(now - seen[0], 1e-6)
-        if steps.any():
-            self._jumped = now
-            name = event.joint_names[int(np.argmax(steps))]
-            self._say(f"joint state of {name!r} jumps further than the joint can move: not used", warning=True)
-        return now - self._jumped >= TRUST or bool(np.all(np.abs(event.q - known.q) <= NEAR))
-
     def _is_fresh(self, now: float) -> bool:
-        return now - self._arrival <= self._settings.stale
+        return self._trust.is_fresh(now, self._settings.stale)
 
     def _where(self, now: float) -> Array | None:
         """Return where the robot is, shape (n,): measured, or where its reference was last while states are stale."""
-        if self._place is not None and self._place[0] > self._arrival and not self._is_fresh(now):
+        if self._place is not None and self._place[0] > self._trust.arrival and not self._is_fresh(now):
             return self._place[1]
-        return None if self._measured is None else self._measured.q
+        return None if self._trust.measured is None else self._trust.measured.q
 
     # --- time
 
@@ -751,10 +703,10 @@ class FeedforwardMachine:
                 self._due = self._waiting_due(now)
                 return NOTHING
             self._enter(FeedforwardState.HOLDING)
-            self._changed()
+            self._output.change_over()
         self._due = now + self._settings.period
         outcome = self._rest(now)
-        if self._state is FeedforwardState.FADING and self._offset is None:
+        if self._state is FeedforwardState.FADING and not self._output.ramping:
             self._enter(FeedforwardState.HOLDING)
         return outcome
 
@@ -778,8 +730,7 @@ class FeedforwardMachine:
             outcome, self._left = NOTHING, 0.0
         self._left -= min(now - self._ticked, LONGEST_STEP)  # a pause of the computer brings no torque nearer
         self._ticked = now
-        reached = self._offset is None and self._limiter is not None and not self._limiter.lagging
-        if reached or self._left <= 0:
+        if self._output.settled or self._left <= 0:
             if self._retired:
                 self._drop_model()
             after = self._after
@@ -800,9 +751,8 @@ class FeedforwardMachine:
         """Return the torque of a point of the reference; one without a finite torque ends the reference."""
         model, options = self._model, self._settings.options
         assert model is not None
-        if self._missing:
-            self._tell_missing()
-        measured = self._measured.q if fresh and self._measured is not None else None
+        self._tell_missing()
+        measured = self._trust.measured.q if fresh and self._trust.measured is not None else None
         before, self._place = self._place, (now, q)
         found = self._coefficients
         if options.split and not options.gravity_only and found is not None and now - found[0] <= self._settings.stale:
@@ -814,7 +764,7 @@ class FeedforwardMachine:
         except InputError:
             self._pending = None
             self._place = before  # where the reference was last that had a torque: the ending needs a place
-            if self._where(now) is not None and self._limiter is not None and self._limiter.last is not None:
+            if self._where(now) is not None and self._output.has_sent:
                 self._go_over(FeedforwardState.FADING, now)
             else:
                 self._enter(self._waiting_state())
@@ -829,33 +779,16 @@ class FeedforwardMachine:
         return self._let_out(self._model.gravity(place), now)
 
     def _let_out(self, target: Array, now: float) -> FeedforwardOutcome:
-        limiter = self._limiter
-        assert limiter is not None
-        if self._change:
-            self._change = False
-            ramp = self._settings.options.ramp
-            self._offset_ramp = min(ramp, ENDING_RAMP) if self._state is FeedforwardState.ENDING else ramp
-            self._offset = None if limiter.last is None or self._offset_ramp <= 0 else limiter.last.tau - target
-            self._offset_begin = now
-        if self._offset is not None:
-            share = (now - self._offset_begin) / self._offset_ramp
-            if share >= 1:
-                self._offset = None
-            else:
-                target = target + (1 - max(share, 0.0)) * self._offset
-        torque = limiter.limit(target, now)
-        self._sent += 1
-        return FeedforwardOutcome(torque=torque)
-
-    def _changed(self) -> None:
-        """Let the next torque begin a change-over from what was sent last."""
-        self._change = True
+        """Send the torque that the robot needs, shape (n,): every torque that is streamed leaves here."""
+        ramp = self._settings.options.ramp
+        ending = self._state is FeedforwardState.ENDING
+        return FeedforwardOutcome(torque=self._output.send(target, now, min(ramp, ENDING_RAMP) if ending else ramp))
 
     # --- states
 
     def _go_over(self, state: FeedforwardState, now: float) -> None:
         if state is not self._state or state is FeedforwardState.FOLLOWING:
-            self._changed()
+            self._output.change_over()
         self._enter(state)
         self._due = now
 
@@ -889,7 +822,7 @@ class FeedforwardMachine:
     def _waiting_state(self) -> FeedforwardState:
         if self._model is None:
             return FeedforwardState.NO_MODEL
-        return FeedforwardState.NO_LIMITS if self._limiter is None else FeedforwardState.WAITING
+        return FeedforwardState.NO_LIMITS if self._output.limiter is None else FeedforwardState.WAITING
 
     def _refusal(self) -> tuple[str, str]:
         missing = self._waiting_state()
@@ -898,9 +831,9 @@ class FeedforwardMachine:
         return REFUSALS[self._state]
 
     def _filler(self) -> Filler:
-        assert self._model is not None and self._limiter is not None
+        assert self._model is not None and self._output.limiter is not None
         assert self._motion is not None
-        return Filler(self._model, self._settings.options, self._limiter.limits, self._motion)
+        return Filler(self._model, self._settings.options, self._output.limiter.limits, self._motion)
 
     def _on_filler(self, event: AskFiller, now: float) -> FeedforwardOutcome:
         self._usable()
@@ -909,10 +842,10 @@ class FeedforwardMachine:
         return FeedforwardOutcome(filler=self._filler())
 
     def _on_background(self, event: Background, now: float) -> FeedforwardOutcome:
-        if self._model is None or self._measured is None or not self._is_fresh(now):
+        if self._model is None or self._trust.measured is None or not self._is_fresh(now):
             return NOTHING
-        dq = np.where(np.isfinite(self._measured.dq), self._measured.dq, 0.0)
-        found = self._model.coefficients(self._measured.q, dq)
+        dq = np.where(np.isfinite(self._trust.measured.dq), self._trust.measured.dq, 0.0)
+        found = self._model.coefficients(self._trust.measured.q, dq)
         self._coefficients = (now, found)
         self.tell()
         return FeedforwardOutcome(coefficients=found)
@@ -930,7 +863,7 @@ class FeedforwardMachine:
                     FeedforwardState.HOLDING,
                     FeedforwardState.ENDING,
                 ):
-                    self._changed()
+                    self._output.change_over()
                 if not fresh:
                     self._say(f"no new joint state for {self._settings.stale:g} s: gravity where the robot was", True)
         return fresh
@@ -949,16 +882,9 @@ class FeedforwardMachine:
             self._state,
             "" if robot is None else robot.name,
             () if robot is None else robot.active_names,
-            self._sent,
-            self._limiter is not None and self._limiter.held_back,
+            self._output.sent,
+            self._output.held_back,
             self._fresh,
             self._retired or (HALTED if self._halted else ""),
-            self._warmth_text(),
-        )
-
-    def _warmth_text(self) -> str:
-        """Return the temperatures that friction is at, in words; nothing if it does not depend on them."""
-        T = {self._names[place]: self._warmth[place] for place in self._references}
-        return ", ".join(
-            f"{name} {'not known' if np.isnan(value) else f'{value:.1f} deg C'}" for name, value in T.items()
+            self._temperatures.text(self._names),
         )

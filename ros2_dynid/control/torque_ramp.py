@@ -1,0 +1,77 @@
+"""Torques that leave one after the other: whatever changes, the torque goes over from what was sent last.
+
+tau = target + (1 - s) (last - target then), s rising from 0 to 1 over the ramp, so a change within a ramp begins where
+the first one has led to.
+"""
+
+from __future__ import annotations
+
+from ros2_dynid.control.torque_limiter import EffortLimits, LimitedTorque, TorqueLimiter
+from ros2_dynid.model.robot import Array
+
+
+class TorqueRamp:
+    """The limiter, None while effort limits are not known, and the change-over under way; sent: how many have left."""
+
+    def __init__(self) -> None:
+        """Nothing has left."""
+        self.limiter: TorqueLimiter | None = None
+        self.sent = 0
+        self._changes = False  # the next torque begins a change-over
+        self._offset: Array | None = None
+        self._begin = self._ramp = 0.0
+
+    @property
+    def limits(self) -> EffortLimits | None:
+        """The limits of what leaves, None while they are not known."""
+        return None if self.limiter is None else self.limiter.limits
+
+    @property
+    def ramping(self) -> bool:
+        """Whether a change-over is under way."""
+        return self._offset is not None
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the last torque was brought back to a limit or a rate."""
+        return self.limiter is not None and self.limiter.held_back
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether it is known what the robot carries: a torque has left."""
+        return self.limiter is not None and self.limiter.last is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the last torque was the one wanted, as far as the limits allow."""
+        return not self.ramping and self.limiter is not None and not self.limiter.lagging
+
+    def use(self, limiter: TorqueLimiter | None) -> None:
+        """Let torques out within other limits, from what left last on; None: they are not known."""
+        self.limiter = None if limiter is None else limiter.continue_from(self.limiter)
+
+    def forget(self) -> None:
+        """Take the next torque as the first."""
+        if self.limiter is not None:
+            self.limiter.forget()
+
+    def change_over(self) -> None:
+        """Let the next torque begin a change-over from what was sent last."""
+        self._changes = True
+
+    def send(self, target: Array, now: float, ramp: float) -> LimitedTorque:
+        """Return the torque that leaves at `now` [s] on the way to `target`; a change-over takes `ramp` [s]."""
+        limiter = self.limiter
+        assert limiter is not None
+        if self._changes:
+            self._changes, self._begin, self._ramp = False, now, ramp
+            self._offset = None if limiter.last is None or ramp <= 0 else limiter.last.tau - target
+        if self._offset is not None:
+            share = (now - self._begin) / self._ramp
+            if share >= 1:
+                self._offset = None
+            else:
+                target = target + (1 - max(share, 0.0)) * self._offset
+        torque = limiter.limit(target, now)
+        self.sent += 1
+        return torque
