@@ -2,10 +2,7 @@
 
 import sys
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 import ros2_dynid as dynid
 
@@ -20,7 +17,8 @@ dynid.save_trajectory("exciting.yaml", plan.trajectory)  # ros2 topic pub takes 
 motion = dynid.load_trajectory("exciting.yaml").sample(100.0)
 tau = dynid.compute_torque(robot, motion.q, motion.dq, motion.ddq)
 
-figure, axes = plt.subplots(3, 1, sharex=True, figsize=(8, 7), layout="constrained")
+figure = Figure(figsize=(8, 7), layout="constrained")
+axes = figure.subplots(3, 1, sharex=True)
 for axis, values, label in zip(
     axes, (motion.q, motion.dq, tau), ("position [rad]", "velocity [rad/s]", "torque [N.m]"), strict=True
 ):
