@@ -1,4 +1,4 @@
-"""The fast door to the dynamics: the compiled library where there is one, NumPy with one warning where there is none.
+"""Dynamics by the compiled library where there is one, and by NumPy, with one warning, where there is none.
 
 Same arguments, same results (to rounding) and same refusals as in `ros2_dynid.dynamics`. $DYNID_BACKEND chooses: "auto"
 (default: compiled if built already or if the batch is large enough to build for), "compiled" (build always) or "numpy".
@@ -21,13 +21,14 @@ from ros2_dynid.codegen.plain_library import Library
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_terms import terms_torque
+from ros2_dynid.dynamics.motion import check_samples
 from ros2_dynid.dynamics.newton_euler import checked_standard, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
-LARGE = 2000
+MIN_BUILD_SAMPLES = 2000
 """From this number of samples on a library is built for a batch, which takes seconds, once."""
 BACKENDS = ("auto", "compiled", "numpy")
 _warned = False
@@ -91,8 +92,8 @@ def torque_function(robot: Robot, chi: ArrayLike) -> InverseDynamics:
     chi = checked_standard(robot, chi)
     if robot.friction:
         return TermsTorque(robot, chi)
-    found = _library(robot, "torque", LARGE)
-    return NumpyTorque(robot, chi) if found is None else found.Torque(chi)
+    kernel = _library(robot, "torque", MIN_BUILD_SAMPLES)
+    return NumpyTorque(robot, chi) if kernel is None else kernel.Torque(chi)
 
 
 def fast_inverse_dynamics(
@@ -100,16 +101,16 @@ def fast_inverse_dynamics(
 ) -> Array:
     """Return tau = Y chi, shape (N, n_active) [N.m, N]; see dynamics.newton_euler.inverse_dynamics."""
     chi = checked_standard(robot, chi)
-    arrays = _checked(robot, q=q, dq=dq, ddq=ddq)
+    arrays = _check_motion(robot, q=q, dq=dq, ddq=ddq)
     N = len(arrays[0])
     if robot.friction:
         carried = fast_inverse_dynamics(*frictionless(robot, chi), *arrays)
         plain = fast_inverse_dynamics(replace(robot, friction=()), chi, *arrays)
         return plain + terms_torque(robot, arrays[1], np.sign(arrays[1]), carried, temperature)
-    found = _library(robot, "torque", N) if N else None
-    if found is None:
+    kernel = _library(robot, "torque", N) if N else None
+    if kernel is None:
         return inverse_dynamics(robot, chi, *arrays)
-    return np.asarray(found.Torque(chi).torques(*_filled_up(arrays)))[:N]
+    return np.asarray(kernel.Torque(chi).torques(*pad_to_block(arrays)))[:N]
 
 
 def fast_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, out: Array | None = None) -> Array:
@@ -118,13 +119,13 @@ def fast_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *,
     The memory behind it is one column after the other, joint by joint, as there. out: an array that this function
     returned for the same robot and number of samples, to be filled again instead of new memory.
     """
-    arrays = _checked(robot, q=q, dq=dq, ddq=ddq)
+    arrays = _check_motion(robot, q=q, dq=dq, ddq=ddq)
     N = len(arrays[0])
     shape = (len(standard_names(robot)), len(robot.active), N)
     if out is not None and (out.transpose().shape != shape or not out.transpose().flags.c_contiguous):
         raise InputError("out does not fit", "give the array that an equal call returned", robot.name)
-    found = _library(robot, "regressor", N) if N else None
-    if found is None:
+    kernel = _library(robot, "regressor", N) if N else None
+    if kernel is None:
         Y = regressor(robot, *arrays)
         if out is not None:
             out[...] = Y
@@ -132,14 +133,14 @@ def fast_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *,
         return Y
     if N < BLOCK:
         memory = np.zeros((*shape[:2], BLOCK))
-        found.fill(*_filled_up(arrays), memory)
+        kernel.fill(*pad_to_block(arrays), memory)
         Y = np.ascontiguousarray(memory[..., :N]).transpose()
         if out is not None:
             out[...] = Y
             return out
         return Y
     memory = np.zeros(shape) if out is None else out.transpose()
-    found.fill(*arrays, memory)
+    kernel.fill(*arrays, memory)
     return memory.transpose()
 
 
@@ -149,18 +150,18 @@ def regressor_function(robot: Robot, samples: int) -> Callable[[Array, Array, Ar
     For batch after batch, `samples` in all: the library is looked up once, and the function's memory is used again, so
     what it returned changes with the next call. Its arrays are not checked for numbers that are not finite.
     """
-    found = _library(robot, "regressor", samples)
+    kernel = _library(robot, "regressor", samples)
     shape = (len(standard_names(robot)), len(robot.active))
     memory: dict[int, Array] = {}
 
     def fill(q: Array, dq: Array, ddq: Array) -> Array:
         N = len(q)
-        if found is None or N < BLOCK:
+        if kernel is None or N < BLOCK:
             return regressor(robot, q, dq, ddq).transpose(2, 1, 0)
         if N not in memory:
             memory.clear()
             memory[N] = np.zeros((*shape, N))
-        found.fill(*(np.ascontiguousarray(x, dtype=float) for x in (q, dq, ddq)), memory[N])
+        kernel.fill(*(np.ascontiguousarray(x, dtype=float) for x in (q, dq, ddq)), memory[N])
         return memory[N]
 
     return fill
@@ -168,13 +169,13 @@ def regressor_function(robot: Robot, samples: int) -> Callable[[Array, Array, Ar
 
 def fast_energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike) -> Array:
     """Return h, shape (N, n_standard), such that H = h chi [J]; see dynamics.energy.energy_regressor."""
-    arrays = _checked(robot, q=q, dq=dq)
+    arrays = _check_motion(robot, q=q, dq=dq)
     N = len(arrays[0])
-    found = _library(robot, "energy", N) if N else None
-    if found is None:
+    kernel = _library(robot, "energy", N) if N else None
+    if kernel is None:
         return energy_regressor(robot, *arrays)
     memory = np.zeros((len(standard_names(robot)), max(N, BLOCK)))
-    found.fill(*_filled_up(arrays), memory)
+    kernel.fill(*pad_to_block(arrays), memory)
     return memory[:, :N].transpose()
 
 
@@ -184,7 +185,7 @@ def _library(robot: Robot, kind: str, samples: int) -> Library | None:
     choice = os.environ.get("DYNID_BACKEND", "auto")
     if choice not in BACKENDS:
         raise InputError(f"DYNID_BACKEND is {choice!r}", f"choose from {', '.join(BACKENDS)}")
-    if choice == "numpy" or (choice == "auto" and samples < LARGE and not is_ready(robot, kind)):
+    if choice == "numpy" or (choice == "auto" and samples < MIN_BUILD_SAMPLES and not is_ready(robot, kind)):
         return None
     try:
         return library(robot, kind)
@@ -197,23 +198,18 @@ def _library(robot: Robot, kind: str, samples: int) -> Library | None:
         return None
 
 
-def _checked(robot: Robot, **arrays: ArrayLike) -> list[Array]:
-    """Return the arrays as (N, n_active) of finite doubles, C order, or refuse them."""
-    n = len(robot.active)
+def _check_motion(robot: Robot, **arrays: ArrayLike) -> list[Array]:
+    """Return the arrays as (N, n_active) of finite doubles, C order, all of one shape, or refuse them."""
     result: list[Array] = []
     for name, values in arrays.items():
-        array = np.ascontiguousarray(values, dtype=float)
-        if array.ndim != 2 or array.shape[1] != n or (result and array.shape != result[0].shape):
-            raise InputError(f"{name} has shape {array.shape}", f"give samples by joints, (N, {n})", robot.name)
-        if not np.isfinite(array).all():
-            sample, k = np.argwhere(~np.isfinite(array))[0]
-            what = f"{name} of joint {robot.active_names[k]!r} is not finite in sample {sample}"
-            raise InputError(what, "cut or repair the data first", robot.name)
-        result.append(array)
+        result.append(check_samples(robot, values, name))
+        if len(result[-1]) != len(result[0]):
+            what, n = f"{name} has shape {result[-1].shape}", len(robot.active)
+            raise InputError(what, f"give samples by joints, (N, {n})", robot.name)
     return result
 
 
-def _filled_up(arrays: list[Array]) -> list[Array]:
+def pad_to_block(arrays: list[Array]) -> list[Array]:
     """Return arrays of at least BLOCK samples, the last one repeated."""
     missing = BLOCK - len(arrays[0])
     return arrays if missing <= 0 else [np.concatenate((a, np.repeat(a[-1:], missing, axis=0))) for a in arrays]

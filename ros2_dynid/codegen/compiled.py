@@ -39,7 +39,7 @@ from ros2_dynid.model.robot import Robot
 
 FLAGS = ("-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fPIC", "-shared")
 NATIVE = "-march=native"
-TIMEOUT = 300.0
+COMPILE_TIMEOUT = 300.0
 """Longest time a compiler may take [s]."""
 _modules: dict[str, Library] = {}
 _known: weakref.WeakKeyDictionary[Robot, dict[str, Library]] = weakref.WeakKeyDictionary()
@@ -62,9 +62,9 @@ def library(robot: Robot, kind: str) -> Library:
 
     Raises BuildError if there is no compiler or it fails, WrongResultError if the results are not those of NumPy.
     """
-    found = _known.get(robot, {}).get(kind)
-    if found is not None:
-        return found
+    known_library = _known.get(robot, {}).get(kind)
+    if known_library is not None:
+        return known_library
     key = library_key(robot, kind)
     with _lock:
         if key not in _modules:
@@ -125,11 +125,11 @@ def _generator_hash() -> str:
 
 def compiler() -> list[str]:
     """Return the command of the system's C compiler: $CC, cc, gcc or clang."""
-    named = shlex.split(os.environ.get("CC", ""))
-    for command in (named, ["cc"], ["gcc"], ["clang"]):
-        found = shutil.which(command[0]) if command else None
-        if found:
-            return [found, *command[1:]]
+    from_environment = shlex.split(os.environ.get("CC", ""))
+    for command in (from_environment, ["cc"], ["gcc"], ["clang"]):
+        program = shutil.which(command[0]) if command else None
+        if program:
+            return [program, *command[1:]]
     raise BuildError("there is no C compiler; install one (gcc or clang) or set CC")
 
 
@@ -184,12 +184,12 @@ def cache_folder() -> Path:
     The temporary folder lives as long as the process.
     """
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    wanted = Path(os.environ.get("DYNID_CACHE") or Path(base) / "ros2_dynid").expanduser().absolute()
+    folder = Path(os.environ.get("DYNID_CACHE") or Path(base) / "ros2_dynid").expanduser().absolute()
     with contextlib.suppress(OSError):
-        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
-        wanted = wanted.resolve()
-        if is_private_folder(wanted) and os.access(wanted, os.W_OK):
-            return wanted
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = folder.resolve()
+        if is_private_folder(folder) and os.access(folder, os.W_OK):
+            return folder
     folder = Path(tempfile.mkdtemp(prefix="ros2_dynid-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -267,20 +267,20 @@ def compile_shared(source: Path, target: Path) -> None:
     error = ""
     for native in ([NATIVE], []):
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 [*command, *native, "-o", str(target), str(source), "-lm"],
                 capture_output=True,
                 text=True,
-                timeout=TIMEOUT,
+                timeout=COMPILE_TIMEOUT,
                 cwd=source.parent,
                 stdin=subprocess.DEVNULL,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as failure:
             raise BuildError(f"the C compiler {command[0]} did not run ({failure}); check CC") from failure
-        if done.returncode == 0:
+        if result.returncode == 0:
             return
-        error = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
+        error = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr[:200])
     raise BuildError(f"the C compiler {command[0]} failed ({error.strip()[:200]}); check CC")
 
 

@@ -115,34 +115,34 @@ def _add(graph: Graph, frame: Frame, link: _Composite, parent: _Composite) -> No
     zero = graph.zero
     # the parts along the joint's own axis first: turning about z leaves them as they are
     shift = [zero, zero, p[2]]
-    m, E = _shifted(m, E, link.mass, shift)
+    m, E = _shift_moments(m, E, link.mass, shift)
     m = frame.about.out(m)
-    E = _turned(E, frame.about.c, frame.about.s)
-    m, E = _shifted(m, E, link.mass, [p[0], p[1], zero])
+    E = _turn_about_z(E, frame.about.c, frame.about.s)
+    m, E = _shift_moments(m, E, link.mass, [p[0], p[1], zero])
     for rotation in reversed(frame.fixed):
         m = rotation.out(m)
         if rotation.axis == 2:
-            E = _turned(E, rotation.c, rotation.s)
+            E = _turn_about_z(E, rotation.c, rotation.s)
         else:
-            E = _renamed(_turned(_renamed(E, (1, 2, 0)), rotation.c, rotation.s), (2, 0, 1))
+            E = _permute_axes(_turn_about_z(_permute_axes(E, (1, 2, 0)), rotation.c, rotation.s), (2, 0, 1))
     parent.m = [a + b for a, b in zip(parent.m, m, strict=True)]
     parent.E = {key: parent.E[key] + E[key] for key in E}
     parent.mass = parent.mass + link.mass
 
 
-def _renamed(E: Symmetric, order: tuple[int, int, int]) -> Symmetric:
+def _permute_axes(E: Symmetric, order: tuple[int, int, int]) -> Symmetric:
     """Return E with axis k of the result being axis order[k] of E."""
     return {(i, k): E[min(order[i], order[k]), max(order[i], order[k])] for i in range(3) for k in range(i, 3)}
 
 
-def _shifted(m: Vector, E: Symmetric, mass: Expr, p: Vector) -> tuple[Vector, Symmetric]:
+def _shift_moments(m: Vector, E: Symmetric, mass: Expr, p: Vector) -> tuple[Vector, Symmetric]:
     """Return first and second moments about the point -p: m + M p and E + p m^T + m p^T + M p p^T."""
     moved = [a + mass * b for a, b in zip(m, p, strict=True)]
     # p_i m_k + m_i p_k + M p_i p_k, with the mass's part in the first moment that is moved already
     return moved, {(i, k): E[i, k] + p[i] * moved[k] + m[i] * p[k] for i, k in E}
 
 
-def _turned(E: Symmetric, c: Expr, s: Expr) -> Symmetric:
+def _turn_about_z(E: Symmetric, c: Expr, s: Expr) -> Symmetric:
     """Return R E R^T for the turn about z by the angle of (c, s), with x = c (E11 - E22) - 2 s E12 shared."""
     x = c * (E[0, 0] - E[1, 1]) - s * (E[0, 1] + E[0, 1])
     cx = c * x

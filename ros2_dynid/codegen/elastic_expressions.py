@@ -61,25 +61,25 @@ def _coordinate(
     places = []
     for pivot, path in ((first, a), (second, b)):
         p = [graph.number(x / unit) for x in pivot.point]
-        seen: dict[int, Vector] = {}
+        points: dict[int, Vector] = {}
         for j in path:
-            seen[j] = p
+            points[j] = p
             turned = frames[j - 1].about.out(p)
             p = frames[j - 1].fixed_out([v + o for v, o in zip(turned, frames[j - 1].offset, strict=True)])
-        places.append((p, seen))
+        places.append((p, points))
     (p_a, seen_a), (p_b, seen_b) = places
     span = [y - x for x, y in zip(p_a, p_b, strict=True)]
     square = graph.sum(x * x for x in span)
     inverse = graph.even(INVERSE_ROOT, square)
     u = [inverse * x for x in span]
     slopes: dict[int, Expr] = {}
-    for path, seen, sign in ((a, seen_a, -1), (b, seen_b, 1)):
+    for path, points, sign in ((a, seen_a, -1), (b, seen_b, 1)):
         f = u
         for j in reversed(path):
             frame = frames[j - 1]
             f = frame.about.into(frame.fixed_into(f))
             if frame.revolute:
-                p = seen[j]
+                p = points[j]
                 slope = graph.number(unit) * (p[0] * f[1] - p[1] * f[0])
             else:
                 slope = f[2]

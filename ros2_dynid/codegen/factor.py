@@ -33,7 +33,7 @@ def _once(graph: Graph, outputs: Sequence[Expr]) -> list[Expr]:
     for node in nodes:
         uses.update(graph.operands(node))
     sums = {node: _terms(graph, uses, node) for node in nodes if _is_sum(graph, node)}
-    inner = {inside for node, terms in sums.items() for inside in _opened(graph, uses, node)}
+    inner = {inside for node, terms in sums.items() for inside in _sums_used_once(graph, uses, node)}
     flat = {node: terms for node, terms in sums.items() if node not in inner}
     built: dict[int, Expr] = {}
     pairs = _shared_pairs(flat)
@@ -56,25 +56,25 @@ def _is_sum(graph: Graph, node: int) -> bool:
     return graph.keys[node][0] == ADD and not graph.constant[node]
 
 
-def _opened(graph: Graph, uses: Counter[int], node: int) -> list[int]:
+def _sums_used_once(graph: Graph, uses: Counter[int], node: int) -> list[int]:
     """Return the sums used once inside the sum `node`, which open into it."""
-    found, stack = [], [node]
+    inner_sums, stack = [], [node]
     while stack:
         for operand in graph.operands(stack.pop()):
             if uses[operand] == 1 and _is_sum(graph, operand):
-                found.append(operand)
+                inner_sums.append(operand)
                 stack.append(operand)
-    return found
+    return inner_sums
 
 
 def _terms(graph: Graph, uses: Counter[int], node: int) -> list[SignedTerm]:
     """Return the flat list of terms of a sum."""
     terms: list[SignedTerm] = []
     stack: list[SignedTerm] = [(1, node)]
-    opened = {node, *_opened(graph, uses, node)}
+    opened_sums = {node, *_sums_used_once(graph, uses, node)}
     while stack:
         sign, at = stack.pop()
-        if at in opened:
+        if at in opened_sums:
             _, a, s, b = graph.keys[at]
             stack.append((sign * s, b))  # type: ignore[arg-type,operator]
             stack.append((sign, a))  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def _shared_pairs(sums: dict[int, list[SignedTerm]]) -> Pairs:
 
 def _sum(graph: Graph, uses: Counter[int], terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -> Expr:
     """Build one sum again: shared pairs first, then common factors, then the rest in order."""
-    done, terms = _take_pairs(terms, built, pairs)
+    summands, terms = _take_pairs(terms, built, pairs)
     while True:
         factors: dict[int, list[tuple[SignedTerm, int]]] = defaultdict(list)
         for term in terms:
@@ -108,11 +108,11 @@ def _sum(graph: Graph, uses: Counter[int], terms: list[SignedTerm], built: dict[
         if common is None or len(factors[common]) < 2:
             break
         group = factors[common]
-        taken = {term for term, _ in group}
+        grouped = {term for term, _ in group}
         inside = graph.sum(built[other] if term[0] > 0 else -built[other] for term, other in group)
-        done.append(built[common] * inside)
-        terms = [t for t in terms if t not in taken]
-    return graph.sum([*done, *(built[node] if sign > 0 else -built[node] for sign, node in terms)])
+        summands.append(built[common] * inside)
+        terms = [t for t in terms if t not in grouped]
+    return graph.sum([*summands, *(built[node] if sign > 0 else -built[node] for sign, node in terms)])
 
 
 def _take_pairs(terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -> tuple[list[Expr], list[SignedTerm]]:
@@ -120,7 +120,7 @@ def _take_pairs(terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -
 
     Every sum makes the same choice, so that the nodes are found again.
     """
-    done: list[Expr] = []
+    summands: list[Expr] = []
     while True:
         options = [
             (pairs.get((min(a, b), max(a, b), s * r), 0), a, b)
@@ -131,8 +131,8 @@ def _take_pairs(terms: list[SignedTerm], built: dict[int, Expr], pairs: Pairs) -
         n, a, b = max(options, default=(0, 0, 0), key=lambda option: (option[0], -option[1], -option[2]))
         pair = sorted((t for t in terms if t[1] in (a, b)), key=lambda t: t[1])
         if n < 2 or len(pair) != 2:
-            return done, terms
+            return summands, terms
         terms = [t for t in terms if t[1] not in (a, b)]
         (s, x), (r, y) = pair
         both = built[x] + built[y] if s == r else built[x] - built[y]
-        done.append(both if s > 0 else -both)
+        summands.append(both if s > 0 else -both)

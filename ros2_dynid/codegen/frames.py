@@ -9,7 +9,6 @@ from ros2_dynid.codegen.graph import Expr, Graph
 from ros2_dynid.model.robot import REVOLUTE, Robot
 
 Vector = list[Expr]
-ExpressionMatrix = list[list[Expr]]
 _SNAP = 1e-14
 """A sine or cosine below this is one of a quarter turn that was written in radians."""
 

@@ -32,7 +32,7 @@ Builder = Callable[[Graph, Robot, Slots, RecursionPlan], list[Expr]]
 
 def torque(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
     """Return tau(q, dq, ddq) of the active joints, friction and rotors included, n_active outputs."""
-    recursion, links = moving(graph, robot, plan, "q dq ddq g")
+    recursion, links = recursion_with_links(graph, robot, plan, "q dq ddq g")
     tau = joint_forces(recursion, links, _by_link(robot, slots))
     return _complete(graph, robot, slots, plan, tau)
 
@@ -50,9 +50,9 @@ def _complete(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau
 
 def _split(slots: Slots) -> tuple[Slots, Slots]:
     """Return the slots of links and rotors, and those of friction and offsets."""
-    rubbing = ("Fv", "Fc", "off", "Fvm", "Fcm")
-    rigid = {slot: value for slot, value in slots.items() if slot[0] not in rubbing}
-    return rigid, {slot: value for slot, value in slots.items() if slot[0] in rubbing}
+    friction_kinds = ("Fv", "Fc", "off", "Fvm", "Fcm")
+    rigid = {slot: value for slot, value in slots.items() if slot[0] not in friction_kinds}
+    return rigid, {slot: value for slot, value in slots.items() if slot[0] in friction_kinds}
 
 
 def _with_terms(graph: Graph, robot: Robot, tau: list[Expr], carried: Sequence[Expr]) -> list[Expr]:
@@ -67,8 +67,8 @@ def _with_terms(graph: Graph, robot: Robot, tau: list[Expr], carried: Sequence[E
 
 def friction(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
     """Return friction and offsets F(dq, carried), terms included, for gears that carry `carried` = M ddq + C + Q."""
-    _, rubbing = _split(slots)
-    plain = to_active(graph, robot, _drives(graph, robot, rubbing, plan, [graph.zero] * robot.n, "q dq"))
+    _, friction_slots = _split(slots)
+    plain = to_active(graph, robot, _drives(graph, robot, friction_slots, plan, [graph.zero] * robot.n, "q dq"))
     return _with_terms(graph, robot, plain, [graph.variable("carried", k) for k in range(len(plain))])
 
 
@@ -130,12 +130,12 @@ def torque_with_wrench(joint: int, tool: Array) -> Builder:
     """
 
     def build(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan) -> list[Expr]:
-        recursion, links = moving(graph, robot, plan, "q dq ddq g")
-        R = [[graph.number(_snapped(x)) for x in row] for row in tool[:3, :3]]
+        recursion, links = recursion_with_links(graph, robot, plan, "q dq ddq g")
+        R = [[graph.number(_snap_to_integer(x)) for x in row] for row in tool[:3, :3]]
         p = [graph.number(float(x)) for x in tool[:3, 3]]
-        given = [graph.variable("wrench", k) for k in range(6)]
-        f = [graph.sum(a * b for a, b in zip(row, given[:3], strict=True)) for row in R]
-        n = [graph.sum(a * b for a, b in zip(row, given[3:], strict=True)) for row in R]
+        wrench = [graph.variable("wrench", k) for k in range(6)]
+        f = [graph.sum(a * b for a, b in zip(row, wrench[:3], strict=True)) for row in R]
+        n = [graph.sum(a * b for a, b in zip(row, wrench[3:], strict=True)) for row in R]
         n = [
             n[0] + p[1] * f[2] - p[2] * f[1],
             n[1] + p[2] * f[0] - p[0] * f[2],
@@ -148,7 +148,7 @@ def torque_with_wrench(joint: int, tool: Array) -> Builder:
     return build
 
 
-def _snapped(x: float) -> float:
+def _snap_to_integer(x: float) -> float:
     return float(round(x)) if abs(x - round(x)) < 1e-15 else float(x)
 
 
@@ -158,7 +158,7 @@ def velocity_torques(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPl
     Friction with further terms depends on the accelerations as well, and has a function of its own.
     """
     slots = _split(slots)[0] if robot.friction else slots
-    recursion, links = moving(graph, robot, plan, "q dq")
+    recursion, links = recursion_with_links(graph, robot, plan, "q dq")
     tau = joint_forces(recursion, links, _by_link(robot, slots))
     return to_active(graph, robot, _drives(graph, robot, slots, plan, tau, "q dq"))
 
@@ -213,7 +213,9 @@ def _by_link(robot: Robot, slots: Slots) -> list[Mapping[str, Expr]]:
     ]
 
 
-def moving(graph: Graph, robot: Robot, plan: RecursionPlan, parts: str) -> tuple[RecursionInputs, list[Link]]:
+def recursion_with_links(
+    graph: Graph, robot: Robot, plan: RecursionPlan, parts: str
+) -> tuple[RecursionInputs, list[Link]]:
     """Return the recursion and the motion of its links, made once for a graph: they do not depend on the slots."""
     key = (id(robot), plan, parts)
     if key not in graph.memo:
@@ -254,8 +256,8 @@ def joint_values(graph: Graph, robot: Robot, array: str) -> Vector:
         return [graph.variable(array, j) for j in range(robot.n)]
     G, offset = constraint(robot)
     active = [graph.variable(array, k) for k in range(G.shape[1])]
-    moved = [_dot(graph, row, active) for row in G]
-    return [x + graph.number(float(b)) for x, b in zip(moved, offset, strict=True)] if array == "q" else moved
+    joints = [_dot(graph, row, active) for row in G]
+    return [x + graph.number(float(b)) for x, b in zip(joints, offset, strict=True)] if array == "q" else joints
 
 
 def _dot(graph: Graph, weights: Array, terms: Sequence[Expr]) -> Expr:
@@ -298,7 +300,7 @@ def _drives(graph: Graph, robot: Robot, slots: Slots, plan: RecursionPlan, tau: 
                 total = total + (weight * Fcm) * graph.sign(speed)
             result[j - 1] = total
     if robot.forces and "g" in have:
-        frames = moving(graph, robot, plan, parts)[0].frames
+        frames = recursion_with_links(graph, robot, plan, parts)[0].frames
         elastic = elastic_torques(graph, robot, frames, joint_values(graph, robot, "q"), plan.unit, slots)
         result = [a + b for a, b in zip(result, elastic, strict=True)]
     return result

@@ -53,17 +53,42 @@ class MinimalRecursion:
     steps: dict[str, list[Count]]
 
 
-class _Meter:
-    """Counts the operations that were added to a graph since the last reading."""
+class _OperationCounts:
+    """Counts the operations that a recursion adds to a graph, variable by variable."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.at = graph, len(graph.keys)
+    def __init__(self, graph: Graph, variables: tuple[str, ...]) -> None:
+        self.steps: dict[str, list[Count]] = {name: [] for name in variables}
+        self._graph, self._nodes = graph, len(graph.keys)
 
-    def read(self) -> Count:
-        new = range(self.at, len(self.graph.keys))
-        kinds = [self.graph.keys[node][0] for node in new if not self.graph.constant[node]]
-        self.at = len(self.graph.keys)
-        return Count(kinds.count(MUL), kinds.count(ADD))
+    def skip(self) -> None:
+        """Leave out what was added since the last count."""
+        self._nodes = len(self._graph.keys)
+
+    def add(self, variable: str) -> None:
+        """Count what was added since the last count as operations of a variable, of the next joint."""
+        new = range(self._nodes, len(self._graph.keys))
+        kinds = [self._graph.keys[node][0] for node in new if not self._graph.constant[node]]
+        self.steps[variable].append(Count(kinds.count(MUL), kinds.count(ADD)))
+        self.skip()
+
+
+@dataclass(frozen=True)
+class _BodyMotion:
+    """Motion of composite body i in frame i.
+
+    squares: the differences of squares in Psi; A: acceleration of the origin less gravity, A_before: the same without
+    the displacement d of a translational joint, of which gamma is the part that dq and ddq bring and flow the whole.
+    """
+
+    frame: Frame
+    dw: Vector
+    Omega: list[Vector]
+    squares: Vector
+    A: Vector
+    A_before: Vector
+    d: Expr
+    gamma: Vector
+    flow: Vector
 
 
 def minimal_torque(graph: Graph, robot: Robot, keep: frozenset[str] | None = None) -> MinimalRecursion:
@@ -71,103 +96,130 @@ def minimal_torque(graph: Graph, robot: Robot, keep: frozenset[str] | None = Non
 
     keep: combinations that are not zero (default all), for links that are simplified.
     """
-    _serial(robot)
-    n, zero = robot.n, graph.zero
-    q, dq, ddq = ([graph.variable(name, j) for j in range(n)] for name in ("q", "dq", "ddq"))
-    placed, bodies = expression_frames(graph, robot, q), _bodies(graph, robot, keep)
+    _refuse_branches(robot)
+    q, dq, ddq = ([graph.variable(name, j) for j in range(robot.n)] for name in ("q", "dq", "ddq"))
+    frames = expression_frames(graph, robot, q)
+    bodies = _bodies(graph, robot, keep)
+    counts = _OperationCounts(graph, STEPS)
     g = -robot.base[:3, :3].T @ robot.gravity
-    A = [graph.number(float(x)) for x in np.where(np.abs(g) < 1e-15 * np.abs(g).max(), 0.0, g)]
+    gravity = [graph.number(float(x)) for x in np.where(np.abs(g) < 1e-15 * np.abs(g).max(), 0.0, g)]
+    motions = _body_motions(frames, dq, ddq, gravity, counts)
+    inertias = _joint_inertias(frames, bodies, counts)
+    forces = [_own_force(motion, bodies[j], inertias[j], counts) for j, motion in enumerate(motions)]
+    tau = _joint_torques(graph, motions, bodies, forces, counts)
+    return MinimalRecursion(tau, counts.steps)
+
+
+def _body_motions(
+    frames: list[Frame], dq: Vector, ddq: Vector, A: Vector, counts: _OperationCounts
+) -> list[_BodyMotion]:
+    """Return the motion of composite bodies 1 to n, outwards from a base that accelerates by A (eq. 57 to 60)."""
+    zero = dq[0].graph.zero
     still = [zero, zero, zero]
     w, dw, Omega = still, still, [still, still, still]
-    meter = _Meter(graph)
-    steps: dict[str, list[Count]] = {name: [] for name in STEPS}
-
-    def note(name: str) -> None:
-        steps[name].append(meter.read())
-
-    motion = []
-    for frame in placed:
+    motions = []
+    for frame in frames:
         j = frame.number - 1
-        meter.read()
+        counts.skip()
         w = _into(frame, w)
         if frame.revolute:
             w = [w[0], w[1], w[2] + dq[j]]
-        note("w")
+        counts.add("w")
         dw = _into(frame, dw)
         if frame.revolute:
             dw = [dw[0] + w[1] * dq[j], dw[1] - w[0] * dq[j], dw[2] + ddq[j]]
-        note("dw")
-        parent, (Omega, products) = Omega, _omega(w, dw)
-        note("Omega")
+        counts.add("dw")
+        parent_Omega, (Omega, products) = Omega, _omega(w, dw)
+        counts.add("Omega")
         squares = _differences(products)
-        note("alpha")
+        counts.add("alpha")
         d, gamma, flow = zero, still, still
         if frame.revolute:
-            A = _into(frame, _plus(A, _times(parent, frame.fixed_out(frame.offset))))
-            before = A
+            A = _into(frame, _plus(A, _times(parent_Omega, frame.fixed_out(frame.offset))))
+            A_before = A
         else:
             d = frame.offset[2]
             fixed = [frame.offset[0], frame.offset[1], zero]
-            before = _into(frame, _plus(A, _times(parent, frame.fixed_out(fixed))))
+            A_before = _into(frame, _plus(A, _times(parent_Omega, frame.fixed_out(fixed))))
             twice = dq[j] + dq[j]
             gamma = [twice * w[1], -(twice * w[0]), ddq[j]]
             flow = _plus([d * row[2] for row in Omega], gamma)
-            A = _plus(before, flow)
-        note("a")
-        motion.append((frame, w, dw, Omega, squares, A, before, d, gamma, flow))
+            A = _plus(A_before, flow)
+        counts.add("a")
+        motions.append(_BodyMotion(frame, dw, Omega, squares, A, A_before, d, gamma, flow))
+    return motions
 
-    rho, zeta, D = [still] * n, [still] * n, [body.D for body in bodies]
-    for frame in placed:  # what translational joints add to the rotational one before them: d W with a constant W
+
+def _joint_inertias(frames: list[Frame], bodies: list[Body], counts: _OperationCounts) -> list[InertiaExpressions]:
+    """Return D of each body: d W, with a constant W, is what translational joints add to the rotational one before."""
+    D = [body.D for body in bodies]
+    for frame in frames:
         at, W = frame, _moved_moment(bodies[frame.number - 1].k)
         while not at.revolute and at.parent:
-            W, at = _turned(at, W), placed[at.parent - 1]
+            W, at = _turned(at, W), frames[at.parent - 1]
         if at.revolute and at is not frame:
             d = frame.offset[2]
             D[at.number - 1] = _sum(D[at.number - 1], tuple(d * x for x in W))  # type: ignore[arg-type]
-        note("D")
-    for frame, _, dw, Omega, squares, A, before, d, gamma, flow in motion:
-        j = frame.number - 1
-        m, k = bodies[j].m, bodies[j].k
-        if frame.revolute:
-            rho[j] = [row[0] * k[0] + row[1] * k[1] for row in Omega]
-            note("rho")
-            arm = [k[1] * A[2], -(k[0] * A[2]), k[0] * A[1] - k[1] * A[0]]
-            zeta[j] = _plus(_psi(D[j], dw, Omega, squares), arm)
-        else:
-            rho[j] = [m * x for x in flow]
-            note("rho")
-            lever = m * d
-            turn = [
-                k[1] * gamma[2] - k[2] * gamma[1],
-                k[2] * gamma[0] - k[0] * gamma[2],
-                k[0] * gamma[1] - k[1] * gamma[0],
-            ]
-            zeta[j] = [turn[0] - lever * before[1], turn[1] + lever * before[0], turn[2]]
-        note("zeta")
+        counts.add("D")
+    return D
 
-    tau: list[Expr] = [zero] * n
-    p, e = still, still
-    for frame, _, _, Omega, _, A, _, _, _, _ in reversed(motion):
+
+def _own_force(
+    motion: _BodyMotion, body: Body, D: InertiaExpressions, counts: _OperationCounts
+) -> tuple[Vector, Vector]:
+    """Return rho and zeta, what a body adds to force and moment at its joint."""
+    m, k, A, A_before = body.m, body.k, motion.A, motion.A_before
+    if motion.frame.revolute:
+        rho = [row[0] * k[0] + row[1] * k[1] for row in motion.Omega]
+        counts.add("rho")
+        arm = [k[1] * A[2], -(k[0] * A[2]), k[0] * A[1] - k[1] * A[0]]
+        zeta = _plus(_psi(D, motion.dw, motion.Omega, motion.squares), arm)
+    else:
+        rho = [m * x for x in motion.flow]
+        counts.add("rho")
+        lever, gamma = m * motion.d, motion.gamma
+        turn = [
+            k[1] * gamma[2] - k[2] * gamma[1],
+            k[2] * gamma[0] - k[0] * gamma[2],
+            k[0] * gamma[1] - k[1] * gamma[0],
+        ]
+        zeta = [turn[0] - lever * A_before[1], turn[1] + lever * A_before[0], turn[2]]
+    counts.add("zeta")
+    return rho, zeta
+
+
+def _joint_torques(
+    graph: Graph,
+    motions: list[_BodyMotion],
+    bodies: list[Body],
+    forces: list[tuple[Vector, Vector]],
+    counts: _OperationCounts,
+) -> list[Expr]:
+    """Return tau of joints 1 to n: forces p and moments e summed inwards."""
+    zero = graph.zero
+    tau: list[Expr] = [zero] * len(motions)
+    p, e = [zero] * 3, [zero] * 3
+    for motion, body, (rho, zeta) in reversed(list(zip(motions, bodies, forces, strict=True))):
+        frame = motion.frame
         j = frame.number - 1
         if frame.revolute:
-            tau[j] = zeta[j][2] + e[2]
+            tau[j] = zeta[2] + e[2]
         else:
-            moved = bodies[j].k
-            tau[j] = bodies[j].m * A[2] + sum((Omega[2][c] * moved[c] for c in range(3)), zero) + p[2]
-        note("tau")
-        own = _plus(rho[j], p)
+            tau[j] = body.m * motion.A[2] + sum((motion.Omega[2][c] * body.k[c] for c in range(3)), zero) + p[2]
+        counts.add("tau")
+        own = _plus(rho, p)
         turned = frame.about.out(own) if frame.parent else own
         p = frame.fixed_out(turned) if frame.parent else own
-        note("p")
-        e = _plus(zeta[j], e)
+        counts.add("p")
+        e = _plus(zeta, e)
         if frame.parent:
             x, y, along = frame.offset
             e = frame.about.out([e[0] - along * own[1], e[1] + along * own[0], e[2]])
             e = frame.fixed_out([e[0] + y * turned[2], e[1] - x * turned[2], e[2] + x * turned[1] - y * turned[0]])
-        note("e")
+        counts.add("e")
     for name in ("tau", "p", "e"):
-        steps[name].reverse()
-    return MinimalRecursion(tau, steps)
+        counts.steps[name].reverse()
+    return tau
 
 
 def minimal_inertia(graph: Graph, robot: Robot) -> MinimalRecursion:
@@ -176,16 +228,15 @@ def minimal_inertia(graph: Graph, robot: Robot) -> MinimalRecursion:
     The first moment of the composite body i is k_i plus a part that moves with the joints behind it, its inertia U_i
     plus another: only combinations enter. With tau at ddq = 0 this makes the forward dynamics M ddq = tau - h.
     """
-    _serial(robot)
+    _refuse_branches(robot)
     n, zero = robot.n, graph.zero
-    placed = expression_frames(graph, robot, [graph.variable("q", j) for j in range(n)])
+    frames = expression_frames(graph, robot, [graph.variable("q", j) for j in range(n)])
     bodies = _bodies(graph, robot, None)
     M = [[zero] * n for _ in range(n)]
     still: InertiaExpressions = (zero,) * 6
-    meter = _Meter(graph)
-    steps: dict[str, list[Count]] = {"l": [], "J": []}
+    counts = _OperationCounts(graph, ("l", "J"))
     moment, inertia = [zero] * 3, still  # of what is behind, in the frame of the body at hand, less its constants
-    for frame in reversed(placed):
+    for frame in reversed(frames):
         j = frame.number - 1
         body = bodies[j]
         l = _plus(body.k, moment)
@@ -201,36 +252,37 @@ def minimal_inertia(graph: Graph, robot: Robot) -> MinimalRecursion:
             arm = [s[1] * f[2] - s[2] * f[1], s[2] * f[0] - s[0] * f[2], s[0] * f[1] - s[1] * f[0]]
             t = at.fixed_out(_plus(at.about.out(t), arm))
             f = at.fixed_out(f)
-            at = placed[at.parent - 1]
+            at = frames[at.parent - 1]
             i = at.number - 1
             M[i][j] = M[j][i] = t[2] if at.revolute else f[2]
         if not frame.parent:
             continue
         s, d = frame.offset, frame.offset[2]
-        meter.read()
+        counts.skip()
         if frame.revolute:  # all of s is constant; k_z and U_22 already are in the body before
-            moving = frame.about.out([l[0], l[1], moment[2]])
-            moment = frame.fixed_out(moving)
-            steps["l"].append(meter.read())
-            inertia = _sum(_about_inertia(frame, V), _steiner(s, moving))
+            recursion_with_links = frame.about.out([l[0], l[1], moment[2]])
+            moment = frame.fixed_out(recursion_with_links)
+            counts.add("l")
+            inertia = _sum(_about_inertia(frame, V), _steiner(s, recursion_with_links))
         else:
             now, later = frame.about.out(l), frame.about.out(moment)
             carried = [zero, zero, body.m * d]
             moment = frame.fixed_out(_plus(later, carried))
-            steps["l"].append(meter.read())
+            counts.add("l")
             before = [s[0], s[1], zero]
             inertia = _sum(_about_inertia(frame, V), _steiner([zero, zero, d], now))
             inertia = _sum(inertia, _steiner(before, _plus(later, carried)))
             square = carried[2] * d
             inertia = _sum(inertia, (square, zero, zero, square, zero, zero))
         inertia = _fixed_inertia(frame, inertia)
-        steps["J"].append(meter.read())
-    for counts in steps.values():
-        counts.reverse()
-    return MinimalRecursion([entry for row in M for entry in row], steps)
+        counts.add("J")
+    for per_joint in counts.steps.values():
+        per_joint.reverse()
+    return MinimalRecursion([entry for row in M for entry in row], counts.steps)
 
 
-def _serial(robot: Robot) -> None:
+def _refuse_branches(robot: Robot) -> None:
+    """Raise InputError unless the robot is serial."""
     if robot.passive or any(joint.parent != k for k, joint in enumerate(robot.joints)):
         raise InputError("Lin's recursion is for serial robots", "use the generated dynamics", robot.name)
 

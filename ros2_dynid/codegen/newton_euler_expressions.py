@@ -116,8 +116,8 @@ def _motion(recursion: RecursionInputs, frame: Frame, parent: Link | None) -> Li
         w = frame.about.into(turned_w)
         dw = frame.about.into(turned_dw)
         rotation = [*frame.fixed, frame.about]
-        if all(_is_quarter(r) for r in rotation):
-            U, differences = _permuted(parent, rotation)
+        if all(_is_quarter_turn(r) for r in rotation):
+            U, differences = _permute_matrix(parent, rotation)
         else:
             U, differences = _matrix(graph, w, dw)
         a = frame.about.into(frame.fixed_into(_plus(parent.a, shift)))
@@ -144,12 +144,12 @@ def _motion(recursion: RecursionInputs, frame: Frame, parent: Link | None) -> Li
             frame.about,
         )
 
-    def turned(what: str, now: Vector, since: Vector) -> Vector:
+    def turn_into(what: str, now: Vector, since: Vector) -> Vector:
         return run.about.into(since) if continues and (what, j) in plan.combine else frame.about.into(now)
 
-    w = turned("w", turned_w, run.w)
+    w = turn_into("w", turned_w, run.w)
     w = [w[0], w[1], turned_w[2] + dq]
-    u = turned("u", _third_column(graph, frame, parent, turned_w, turned_dw), run.u)
+    u = turn_into("u", _third_column(graph, frame, parent, turned_w, turned_dw), run.u)
     beyond = [along * x for x in u] if ("a", j) in plan.child else still
     if continues and ("a", j) in plan.combine and parent.run.rest is not None:
         # the acceleration that the first axis of the run has, turned at once, and what the run adds to it
@@ -186,13 +186,13 @@ def _no_run(recursion: RecursionInputs) -> Run:
     return Run(still, still, still, still, zero, 0.0, Rotation(2, recursion.graph.one, zero))
 
 
-def _is_quarter(rotation: Rotation) -> bool:
+def _is_quarter_turn(rotation: Rotation) -> bool:
     return rotation.c.is_zero or rotation.s.is_zero
 
 
 def _third_column(graph: Graph, frame: Frame, parent: Link, w: Vector, dw: Vector) -> Vector:
     """Return U_i z_j in the axes before joint j's turn."""
-    if all(_is_quarter(rotation) for rotation in frame.fixed):
+    if all(_is_quarter_turn(rotation) for rotation in frame.fixed):
         zero = graph.zero
         z = frame.fixed_out([zero, zero, graph.one])
         return frame.fixed_into(_times(parent.U, z))
@@ -211,7 +211,7 @@ def _matrix(graph: Graph, w: Vector, dw: Vector) -> tuple[list[Vector], Vector]:
     return U, [zz - yy, xx - zz, yy - xx]
 
 
-def _permuted(parent: Link, rotations: list[Rotation]) -> tuple[list[Vector], Vector]:
+def _permute_matrix(parent: Link, rotations: list[Rotation]) -> tuple[list[Vector], Vector]:
     """Return R^T U R and its diagonal's differences for turns by quarters: nothing is computed."""
     U = parent.U
     # R^T U R has the columns R^T (U R e_k); for a signed permutation this only moves entries
@@ -284,8 +284,8 @@ def joint_forces(
         force[joint - 1] = [a - b for a, b in zip(force[joint - 1], f, strict=True)]
         moment[joint - 1] = [a - b for a, b in zip(moment[joint - 1], n, strict=True)]
     # what runs of parallel axes hand at once to the axes before their first joint: number of that joint -> vector
-    early_n: dict[int, Vector] = {}
-    early_f: dict[int, Vector] = {}
+    run_moments: dict[int, Vector] = {}
+    run_forces: dict[int, Vector] = {}
     tau: list[Expr] = [zero] * len(links)
     for frame in reversed(recursion.frames):
         j, i = frame.number, frame.parent
@@ -304,23 +304,23 @@ def joint_forces(
         turned_f = frame.about.out(f)
         if m != j and ("n", j) in plan.combine:
             at_once = links[j - 1].run.about.out([n[0], n[1], zero])
-            early_n[m] = _plus(early_n.get(m, [zero] * 3), at_once)
+            run_moments[m] = _plus(run_moments.get(m, [zero] * 3), at_once)
             turned_n = [zero, zero, n[2]]
         else:
             turned_n = frame.about.out(n)
-        if j in early_n:
-            turned_n = _plus(turned_n, early_n[j])
-        handed = turned_f
+        if j in run_moments:
+            turned_n = _plus(turned_n, run_moments[j])
+        passed_force = turned_f
         if m == i and ("f", j) in plan.combine and ("n", m) not in plan.child:
-            early_f[m] = _plus(early_f.get(m, [zero] * 3), links[j - 1].run.about.out([f[0], f[1], zero]))
-            handed = [zero, zero, f[2]]
-        if j in early_f:
-            turned_f = handed = _plus(turned_f, early_f[j])
+            run_forces[m] = _plus(run_forces.get(m, [zero] * 3), links[j - 1].run.about.out([f[0], f[1], zero]))
+            passed_force = [zero, zero, f[2]]
+        if j in run_forces:
+            turned_f = passed_force = _plus(turned_f, run_forces[j])
         arm = [
             p[1] * turned_f[2] - p[2] * turned_f[1],
             p[2] * turned_f[0] - p[0] * turned_f[2],
             p[0] * turned_f[1] - p[1] * turned_f[0],
         ]
-        force[i - 1] = _plus(force[i - 1], frame.fixed_out(handed))
+        force[i - 1] = _plus(force[i - 1], frame.fixed_out(passed_force))
         moment[i - 1] = _plus(moment[i - 1], frame.fixed_out(_plus(turned_n, arm)))
     return tau

@@ -15,7 +15,7 @@ from ros2_dynid.codegen.factor import factorise
 from ros2_dynid.codegen.functions import Builder
 from ros2_dynid.codegen.graph import Count, Expr, Graph
 from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
-from ros2_dynid.codegen.representation import LARGEST, Slot, Space, exchanged, represent
+from ros2_dynid.codegen.representation import MAX_GROWTH, Slot, Space, eliminate_slot, represent
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
@@ -111,7 +111,7 @@ def generate(builder: Builder, robot: Robot, space: Space, X: Array, effort: int
     while improved and budget > 0:
         improved = False
         for step in _steps(robot):
-            candidate = _stepped(plan, step)
+            candidate = _apply_step(plan, step)
             if candidate == plan or budget <= 0:
                 continue
             now = cost(X, candidate)
@@ -119,7 +119,7 @@ def generate(builder: Builder, robot: Robot, space: Space, X: Array, effort: int
                 best, plan, improved = now, candidate, True
         for v in space.null:
             for k in np.flatnonzero(v):
-                other = _exchanged(X, v, int(k))
+                other = _try_exchange(X, v, int(k))
                 if other is None or budget <= 0:
                     continue
                 now = cost(other, plan)
@@ -150,16 +150,16 @@ def _steps(robot: Robot) -> Iterator[RecursionPlan]:
         yield RecursionPlan(unit=0.0, squares=frozenset({j}))
 
 
-def _stepped(plan: RecursionPlan, step: RecursionPlan) -> RecursionPlan:
+def _apply_step(plan: RecursionPlan, step: RecursionPlan) -> RecursionPlan:
     """Return the plan after one step: its unit if it names one, its choices reversed."""
     return RecursionPlan(
         step.unit or plan.unit, plan.combine ^ step.combine, plan.child ^ step.child, plan.squares ^ step.squares
     )
 
 
-def _exchanged(X: Array, v: Array, k: int) -> Array | None:
+def _try_exchange(X: Array, v: Array, k: int) -> Array | None:
     """Return X after an exchange by the null vector v; None if slot k is not in use or digits would go."""
     if not X[k].any():
         return None
-    other = exchanged(X, v, k)
-    return other if np.abs(other).max() <= LARGEST * np.abs(X).max() else None
+    other = eliminate_slot(X, v, k)
+    return other if np.abs(other).max() <= MAX_GROWTH * np.abs(X).max() else None

@@ -12,7 +12,7 @@ from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 _POINTER = ctypes.POINTER(ctypes.c_double)
-LARGEST_CONSTANTS = 4096
+MAX_CONSTANTS = 4096
 """More constants than any generated torque has."""
 
 
@@ -50,7 +50,7 @@ class PlainTorque:
     def __init__(self, library: ctypes.CDLL, chi: Array, n: int) -> None:
         """Prepare the constants of chi."""
         self._library, self._n = library, n
-        self._constants = np.zeros(LARGEST_CONSTANTS)
+        self._constants = np.zeros(MAX_CONSTANTS)
         library.prepare(_pointer(chi), _pointer(self._constants))
 
     def torque(self, q: Array, dq: Array, ddq: Array) -> Array:

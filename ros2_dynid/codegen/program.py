@@ -35,7 +35,7 @@ from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.parameters import GROUPS, LINK, group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
-SAMPLES = 3
+REFERENCE_SAMPLES = 3
 """Reference samples in the program that checks itself."""
 
 
@@ -72,11 +72,11 @@ def chosen_parameters(robot: Robot, only: Sequence[str] | None) -> tuple[tuple[s
             raise InputError(
                 Text(Option("groups", unknown[0]), " is neither a group nor a parameter"), hint, robot.name
             )
-        chosen = tuple(dict.fromkeys(only))
-        return chosen, np.array([chi[names.index(name)] for name in chosen])
+        selected = tuple(dict.fromkeys(only))
+        return selected, np.array([chi[names.index(name)] for name in selected])
     if only is None:
-        known = {group_of(name) for name, value in robot.parameters.items() if value != 0.0}
-        only = ["inertial", "rotor", *(group for group in ("friction", "offset", "force") if group in known)]
+        groups_present = {group_of(name) for name, value in robot.parameters.items() if value != 0.0}
+        only = ["inertial", "rotor", *(group for group in ("friction", "offset", "force") if group in groups_present)]
     base = base_parameters(robot, groups=list(only))
     return base.leaders, base.values(robot, chi)
 
@@ -187,7 +187,7 @@ def load_columns(robot: Robot, joint: int, pose: Array) -> Array:
 
 
 def reference_samples(
-    program: Program, joint: int, pose: Array, columns: Array, count: int = SAMPLES
+    program: Program, joint: int, pose: Array, columns: Array, count: int = REFERENCE_SAMPLES
 ) -> tuple[dict[str, Array], ...]:
     """Return random samples with the torques that the NumPy recursions give, to check generated code with."""
     robot = program.robot
@@ -197,10 +197,10 @@ def reference_samples(
         q, dq, ddq = (rng.uniform(-2.0, 2.0, len(robot.active)) for _ in range(3))
         load = rng.uniform(0.0, 1.0, len(LINK)) if program.load else np.zeros(0)
         wrench = rng.uniform(-10.0, 10.0, 6) if program.wrench else np.zeros(6)
-        warmth = rng.uniform(10.0, 70.0, len(robot.active)) if program.thermal else np.zeros(len(robot.active))
+        temperature = rng.uniform(10.0, 70.0, len(robot.active)) if program.thermal else np.zeros(len(robot.active))
         if program.real == "float":  # the reference is for what the generated code is given
-            given = (q, dq, ddq, load, wrench, warmth)
-            q, dq, ddq, load, wrench, warmth = (x.astype(np.float32).astype(float) for x in given)
+            inputs = (q, dq, ddq, load, wrench, temperature)
+            q, dq, ddq, load, wrench, temperature = (x.astype(np.float32).astype(float) for x in inputs)
         chi = columns @ np.concatenate((program.values, load))
         row = q[None], dq[None], ddq[None]
         still = np.zeros_like(row[0])
@@ -208,22 +208,22 @@ def reference_samples(
         rigid = frictionless(robot, chi)
         carried = inverse_dynamics(*rigid, *row)[0] - contact  # by the gears: links, rotors and the wrench
         plain = replace(robot, friction=())
-        rubbing = inverse_dynamics(plain, chi, *row)[0] - inverse_dynamics(*rigid, *row)[0]
-        rubbing = rubbing + terms_torque(robot, dq, np.sign(dq), carried, warmth)
-        moving = inverse_dynamics(*(rigid if robot.friction else (robot, chi)), q[None], dq[None], still)[0]
+        friction = inverse_dynamics(plain, chi, *row)[0] - inverse_dynamics(*rigid, *row)[0]
+        friction = friction + terms_torque(robot, dq, np.sign(dq), carried, temperature)
+        steady = inverse_dynamics(*(rigid if robot.friction else (robot, chi)), q[None], dq[None], still)[0]
         test = {
             "q": q,
             "dq": dq,
             "ddq": ddq,
-            "tau": carried + rubbing,
+            "tau": carried + friction,
             "carried": carried,
-            "F": rubbing,
+            "F": friction,
             "M": inertia_matrix(robot, chi, q[None])[0],
             "Q": gravity_torque(robot, chi, q[None])[0],
-            "C": moving - gravity_torque(robot, chi, q[None])[0],
+            "C": steady - gravity_torque(robot, chi, q[None])[0],
             "wrench": wrench,
             "load": load,
-            "temperature": warmth,
+            "temperature": temperature,
         }
         tests.append(test)
     return tuple(tests)

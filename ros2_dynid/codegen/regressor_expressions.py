@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ros2_dynid.codegen.elastic_expressions import elastic_energy, elastic_torques
 from ros2_dynid.codegen.frames import Frame, Vector
-from ros2_dynid.codegen.functions import joint_values, moving, to_active
+from ros2_dynid.codegen.functions import joint_values, recursion_with_links, to_active
 from ros2_dynid.codegen.graph import Expr, Graph
 from ros2_dynid.codegen.newton_euler_expressions import Link, RecursionPlan
 from ros2_dynid.model.parameters import IA, JOINT, PER_JOINT, force_slice, link_slice, split_name, standard_names
@@ -18,14 +18,14 @@ from ros2_dynid.model.robot import Robot
 
 def regressor_columns(graph: Graph, robot: Robot) -> list[list[Expr]]:
     """Return Y by columns: n_standard lists of n_active entries."""
-    recursion, links = moving(graph, robot, RecursionPlan(), "q dq ddq g")
+    recursion, links = recursion_with_links(graph, robot, RecursionPlan(), "q dq ddq g")
     zero = graph.zero
     columns = [[zero] * robot.n for _ in standard_names(robot)]
     twists: list[dict[int, tuple[Vector, Vector]]] = []
     for frame, link in zip(recursion.frames, links, strict=True):
         j = frame.number
         above = twists[frame.parent - 1] if frame.parent else {}
-        own = {i: _seen(frame, s) for i, s in above.items()}
+        own = {i: _twist_in_child(frame, s) for i, s in above.items()}
         z = [zero, zero, graph.one]
         own[j] = ([zero] * 3, z) if frame.revolute else (z, [zero] * 3)
         twists.append(own)
@@ -39,7 +39,7 @@ def regressor_columns(graph: Graph, robot: Robot) -> list[list[Expr]]:
     return [to_active(graph, robot, column) for column in columns]
 
 
-def _seen(frame: Frame, twist: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+def _twist_in_child(frame: Frame, twist: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
     """Return a twist of the parent's frame seen from frame j: s_v + s_w x p, s_w."""
     s_v, s_w = (frame.fixed_into(s) for s in twist)
     p = frame.offset
@@ -107,7 +107,7 @@ def _drive_columns(graph: Graph, robot: Robot, columns: list[list[Expr]]) -> Non
 
 def energy_row(graph: Graph, robot: Robot) -> list[Expr]:
     """Return h, n_standard entries: kinetic and potential energy, without friction and offset."""
-    recursion, links = moving(graph, robot, RecursionPlan(), "q dq")
+    recursion, links = recursion_with_links(graph, robot, RecursionPlan(), "q dq")
     zero, half = graph.zero, graph.number(0.5)
     row = [zero] * len(standard_names(robot))
     v: list[Vector] = []

@@ -18,13 +18,13 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.model.parameters import JOINT, group_of, split_name, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
-_TOLERANCE = 1e-9
+_DEPENDENCE_TOLERANCE = 1e-9
 """What remains of a column, relative to it, below which it counts as dependent, to be confirmed."""
-_ZERO = 1e-13
+_ZERO_TOLERANCE = 1e-13
 """Size of a column, relative to the largest, below which the slot has no effect."""
-_EXACT = 1e-12
+_NULL_TOLERANCE = 1e-12
 """How well a null vector must hold, relative to its largest part."""
-LARGEST = 1e3
+MAX_GROWTH = 1e3
 """An exchange that blows the constants up by more than this would cost digits."""
 Slot = tuple[str, int]
 """Kind and joint number, such as ("E11", 3) or ("Fv", 2)."""
@@ -87,30 +87,34 @@ def _null_vectors(robot: Robot, slots: tuple[Slot, ...], W: Array) -> list[Array
     """
     size = np.linalg.norm(W, axis=0)
     unit = np.eye(len(slots))
-    candidates = [*_joint_null_vectors(robot, slots)]
-    candidates += [unit[k] for k in np.flatnonzero(size <= _ZERO * size.max())]
-    moving = np.flatnonzero(size > _ZERO * size.max())
-    cosines = (W[:, moving] / size[moving]).T @ (W[:, moving] / size[moving])
+    candidates = [*joint_null_vectors(robot, slots)]
+    candidates += [unit[k] for k in np.flatnonzero(size <= _ZERO_TOLERANCE * size.max())]
+    nonzero = np.flatnonzero(size > _ZERO_TOLERANCE * size.max())
+    cosines = (W[:, nonzero] / size[nonzero]).T @ (W[:, nonzero] / size[nonzero])
     for a, b in zip(*np.nonzero(np.triu(np.abs(cosines) > 1.0 - 1e-9, 1)), strict=True):
-        i, k = moving[a], moving[b]
+        i, k = nonzero[a], nonzero[b]
         candidates.append(unit[i] - (W[:, i] @ W[:, k]) / size[k] ** 2 * unit[k])
-    kept = independent(W, range(len(slots)))
-    others = [k for k in moving if k not in set(kept)]
-    beta = _coordinates(W[:, kept], W[:, others])
+    basis = independent(W, range(len(slots)))
+    others = [k for k in nonzero if k not in set(basis)]
+    beta = _coordinates(W[:, basis], W[:, others])
     for column, k in enumerate(others):
         v = unit[k].copy()
-        v[kept] = -np.where(np.abs(beta[:, column]) > _TOLERANCE, beta[:, column], 0.0)
+        v[basis] = -np.where(np.abs(beta[:, column]) > _DEPENDENCE_TOLERANCE, beta[:, column], 0.0)
         candidates.append(v)
-    return [v for v in candidates if np.linalg.norm(W @ v) <= _EXACT * max(np.abs(v * size).max(), _ZERO * size.max())]
+    return [
+        v
+        for v in candidates
+        if np.linalg.norm(W @ v) <= _NULL_TOLERANCE * max(np.abs(v * size).max(), _ZERO_TOLERANCE * size.max())
+    ]
 
 
-def _joint_null_vectors(robot: Robot, slots: tuple[Slot, ...]) -> list[Array]:
+def joint_null_vectors(robot: Robot, slots: tuple[Slot, ...]) -> list[Array]:
     """Return what a joint cannot tell apart: moments on its axis (prismatic: any second moments), own or the parent's.
 
     The caller checks W v = 0, which couplings and loops may break.
     """
     index = {slot: k for k, slot in enumerate(slots)}
-    found = []
+    vectors = []
     for j, joint in enumerate(robot.joints, start=1):
         if not joint.parent:
             continue
@@ -140,26 +144,26 @@ def _joint_null_vectors(robot: Robot, slots: tuple[Slot, ...]) -> list[Array]:
             parent = (E[0, 0], E[0, 1], E[0, 2], E[1, 1], E[1, 2], E[2, 2], *m, mass)
             for kind, value in zip(LINK_SLOTS, parent, strict=True):
                 v[index[kind, joint.parent]] = -value if abs(value) > 1e-14 else 0.0
-            found.append(v)
-    return found
+            vectors.append(v)
+    return vectors
 
 
 def independent(W: Array, order: Iterable[int]) -> list[int]:
     """Return the columns of W, taken in `order`, that do not depend on those taken before."""
     Q = np.empty((W.shape[0], 0))
-    kept: list[int] = []
+    basis: list[int] = []
     scale = np.linalg.norm(W, axis=0).max()
     for k in order:
         size = np.linalg.norm(W[:, k])
-        if size <= _ZERO * scale:
+        if size <= _ZERO_TOLERANCE * scale:
             continue
         rest = W[:, k] / size
         for _ in range(2):  # twice is enough to be orthogonal
             rest = rest - Q @ (Q.T @ rest)
-        if np.linalg.norm(rest) > _TOLERANCE:
+        if np.linalg.norm(rest) > _DEPENDENCE_TOLERANCE:
             Q = np.column_stack((Q, rest / np.linalg.norm(rest)))
-            kept.append(k)
-    return kept
+            basis.append(k)
+    return basis
 
 
 def represent(space: Space, columns: Array, cost: Array) -> Array:
@@ -171,19 +175,19 @@ def represent(space: Space, columns: Array, cost: Array) -> Array:
     for v in reversed(space.null):
         k = int(np.flatnonzero(v).max())  # of the link that is farther out
         if exact[k].any():
-            exact = exchanged(exact, v, k)
+            exact = eliminate_slot(exact, v, k)
     # taking columns by cost gives the cheapest set of independent ones; kept if no digits are lost on the way
-    kept = independent(space.W, np.argsort(cost, kind="stable"))
+    basis = independent(space.W, np.argsort(cost, kind="stable"))
     target = space.W @ (space.from_standard @ columns)
     X = np.zeros_like(exact)
-    X[kept] = _coordinates(space.W[:, kept], target)
-    X = np.where(np.abs(X) > _EXACT * np.abs(X).max(axis=0, initial=0.0), X, 0.0)
+    X[basis] = _coordinates(space.W[:, basis], target)
+    X = np.where(np.abs(X) > _NULL_TOLERANCE * np.abs(X).max(axis=0, initial=0.0), X, 0.0)
     error = np.linalg.norm(space.W @ X - target, axis=0)
-    good = np.all(error <= _EXACT * np.linalg.norm(target, axis=0))
-    return X if good and np.abs(X).max(initial=0.0) <= LARGEST * np.abs(exact).max(initial=0.0) else exact
+    is_exact = np.all(error <= _NULL_TOLERANCE * np.linalg.norm(target, axis=0))
+    return X if is_exact and np.abs(X).max(initial=0.0) <= MAX_GROWTH * np.abs(exact).max(initial=0.0) else exact
 
 
-def exchanged(X: Array, v: Array, k: int) -> Array:
+def eliminate_slot(X: Array, v: Array, k: int) -> Array:
     """Return X with the null vector v added so that slot k becomes zero."""
     other = clean(X - np.outer(v / v[k], X[k]))
     other[k] = 0.0

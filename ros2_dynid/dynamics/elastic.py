@@ -55,7 +55,7 @@ def elastic_gradient(robot: Robot, motion: Motion, weights: Array) -> Array:
 def _coordinates(robot: Robot, motion: Motion) -> list[tuple[Array, Array, Force]]:
     """Return x (N,) and dx/dq (n, N) of every element."""
     placements = placements_of(robot, motion) if any(force.pivots for force in robot.forces) else []
-    found = []
+    coordinates = []
     for force in robot.forces:
         J = np.zeros_like(motion.q)
         if force.pivots:
@@ -64,8 +64,8 @@ def _coordinates(robot: Robot, motion: Motion) -> list[tuple[Array, Array, Force
             for joint, weight in force.weights.items():
                 J[joint - 1] = weight
             x = np.sum(J * motion.q, axis=0)
-        found.append((x, J, force))
-    return found
+        coordinates.append((x, J, force))
+    return coordinates
 
 
 def _distance(robot: Robot, placements: Sequence[Placement], force: Force, J: Array) -> Array:
@@ -76,21 +76,21 @@ def _distance(robot: Robot, placements: Sequence[Placement], force: Force, J: Ar
     places = []
     for pivot, path in ((first, a), (second, b)):
         p = np.repeat(np.array(pivot.point)[:, None], N, axis=1)
-        seen = {}
+        points = {}
         for j in path:
-            seen[j] = p
+            points[j] = p
             p = placements[j - 1].to_parent(p) + placements[j - 1].p
-        places.append((p, seen))
-    (p_a, seen_a), (p_b, seen_b) = places
+        places.append((p, points))
+    (p_a, points_a), (p_b, points_b) = places
     span = p_b - p_a
     x = np.sqrt(np.sum(span**2, axis=0))
     u = span / np.maximum(x, 1e-300)
-    for path, seen, sign in ((a, seen_a, -1.0), (b, seen_b, 1.0)):
+    for path, points, sign in ((a, points_a, -1.0), (b, points_b, 1.0)):
         f = u
         for j in reversed(path):
             f = placements[j - 1].to_child(f)
             prismatic = robot.joints[j - 1].sigma == PRISMATIC
-            J[j - 1] += sign * (f[2] if prismatic else cross(seen[j], f)[2])
+            J[j - 1] += sign * (f[2] if prismatic else cross(points[j], f)[2])
     return np.asarray(x)
 
 

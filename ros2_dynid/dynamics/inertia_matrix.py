@@ -11,7 +11,7 @@ from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.dynamics.newton_euler import checked_standard, rigid_body_torque
 from ros2_dynid.model.robot import Array, Robot
 
-WEIGHTLESS = np.zeros(3)
+NO_GRAVITY = np.zeros(3)
 
 
 def inertia_matrix(robot: Robot, chi: ArrayLike, q: ArrayLike) -> Array:
@@ -25,7 +25,7 @@ def inertia_matrix(robot: Robot, chi: ArrayLike, q: ArrayLike) -> Array:
     M = np.empty((len(q), n_active, n_active))
     for k in range(n_active):
         motion = motion_of(robot, q, None, np.broadcast_to(np.eye(n_active)[k], q.shape))
-        tau = rigid_body_torque(robot, chi, motion, WEIGHTLESS) + drive_torque(robot, chi, motion.dq, motion.ddq)
+        tau = rigid_body_torque(robot, chi, motion, NO_GRAVITY) + drive_torque(robot, chi, motion.dq, motion.ddq)
         M[:, :, k] = motion.to_active(tau).T
     return M
 
@@ -45,4 +45,4 @@ def gravity_torque(robot: Robot, chi: ArrayLike, q: ArrayLike) -> Array:
 def velocity_torque(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike) -> Array:
     """Return C(q, dq), shape (N, n_active) [N.m, N]: centrifugal and Coriolis torques."""
     motion = motion_of(robot, q, dq)
-    return motion.to_active(rigid_body_torque(robot, checked_standard(robot, chi), motion, WEIGHTLESS)).T
+    return motion.to_active(rigid_body_torque(robot, checked_standard(robot, chi), motion, NO_GRAVITY)).T

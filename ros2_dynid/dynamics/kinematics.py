@@ -55,8 +55,8 @@ def link_motions(
     for j, (joint, placement) in enumerate(zip(robot.joints, placements, strict=True)):
         parent, dq, ddq = links[joint.parent], motion.dq[j], motion.ddq[j]
         w, dw = placement.to_child(parent.w), placement.to_child(parent.dw)
-        swing = cross(parent.dw, placement.p) + cross(parent.w, cross(parent.w, placement.p))
-        a = placement.to_child(parent.a + swing)
+        rotational = cross(parent.dw, placement.p) + cross(parent.w, cross(parent.w, placement.p))
+        a = placement.to_child(parent.a + rotational)
         across = np.stack((w[1] * dq, -w[0] * dq, np.zeros(n_samples)))  # w x (dq z), with w of the antecedent
         along = np.zeros((3, n_samples))
         if joint.sigma == PRISMATIC:

@@ -50,9 +50,9 @@ def constraint(robot: Robot) -> tuple[Array, Array]:
 
 def motion_of(robot: Robot, q: ArrayLike, dq: ArrayLike | None = None, ddq: ArrayLike | None = None) -> Motion:
     """Return the motion of all joints for q, dq, ddq of the active ones, shape (N, n_active); None means at rest."""
-    qa = _checked(robot, q, "q")
-    dqa = np.zeros_like(qa) if dq is None else _checked(robot, dq, "dq")
-    ddqa = np.zeros_like(qa) if ddq is None else _checked(robot, ddq, "ddq")
+    qa = _samples_last(robot, q, "q")
+    dqa = np.zeros_like(qa) if dq is None else _samples_last(robot, dq, "dq")
+    ddqa = np.zeros_like(qa) if ddq is None else _samples_last(robot, ddq, "ddq")
     if not qa.shape == dqa.shape == ddqa.shape:
         raise InputError(f"q, dq and ddq have shapes {qa.T.shape}, {dqa.T.shape}, {ddqa.T.shape}", "make them equal")
     if not robot.passive:
@@ -75,17 +75,19 @@ def loop_motion(q: Array, G: Array, dq_active: Array, ddq_active: Array, Gdot_dq
     return Motion(np.ascontiguousarray(q.T), dq, ddq, np.ascontiguousarray(np.moveaxis(G, 0, 2)))
 
 
-def _checked(robot: Robot, values: ArrayLike, name: str) -> Array:
-    """Return values with samples last, shape (n_active, N), or refuse them."""
-    array = np.asarray(values, dtype=float)
+def check_samples(robot: Robot, values: ArrayLike, name: str) -> Array:
+    """Return values as an array of shape (N, n_active), C order, or refuse them: wrong shape, or not finite."""
+    array = np.ascontiguousarray(values, dtype=float)
     n_active = len(robot.active)
     if array.ndim != 2 or array.shape[1] != n_active:
         raise InputError(f"{name} has shape {array.shape}", f"give samples by joints, (N, {n_active})", robot.name)
     if not np.all(np.isfinite(array)):
         sample, k = np.argwhere(~np.isfinite(array))[0]
-        raise InputError(
-            f"{name} of joint {robot.active_names[k]!r} is not finite in sample {sample}",
-            "cut or repair the data first",
-            robot.name,
-        )
-    return np.ascontiguousarray(array.T)
+        what = f"{name} of joint {robot.active_names[k]!r} is not finite in sample {sample}"
+        raise InputError(what, "cut or repair the data first", robot.name)
+    return array
+
+
+def _samples_last(robot: Robot, values: ArrayLike, name: str) -> Array:
+    """Return checked values with samples last, shape (n_active, N)."""
+    return np.ascontiguousarray(check_samples(robot, values, name).T)

@@ -59,7 +59,7 @@ def _add_link_columns(robot: Robot, Y: Array, part: slice, motion: Motion) -> No
         s = np.zeros((3, 2, len(rows), n_samples))
         s[2, 0 if joint.sigma == PRISMATIC else 1, -1] = 1.0
         if ancestors:
-            s[:, :, :-1] = placements[j].to_child(_moved(above, placements[j].p))
+            s[:, :, :-1] = placements[j].to_child(_shift_twists(above, placements[j].p))
         twists.append((rows, s))
         # A serial arm's ancestors are 0 ... j: a slice writes without the detour over an index array.
         index = slice(0, j + 1) if rows == list(range(j + 1)) else rows
@@ -67,11 +67,11 @@ def _add_link_columns(robot: Robot, Y: Array, part: slice, motion: Motion) -> No
             Y[JOINT * j + k, index, part] = column
 
 
-def _moved(s: Array, p: Array) -> Array:
+def _shift_twists(s: Array, p: Array) -> Array:
     """Return twists about the point p instead of the origin: s_v + s_w x p, s_w; s of shape (3, 2, k, samples)."""
-    moved = s.copy()
-    moved[:, 0] += cross(s[:, 1], p[:, None])
-    return moved
+    shifted = s.copy()
+    shifted[:, 0] += cross(s[:, 1], p[:, None])
+    return shifted
 
 
 def link_columns(link: LinkMotion, s_v: Array, s_w: Array) -> tuple[Array, ...]:

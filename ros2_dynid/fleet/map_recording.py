@@ -11,7 +11,7 @@ import numpy as np
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.blas import small_matrices
-from ros2_dynid.codegen.backend import LARGE, regressor_function, torque_function
+from ros2_dynid.codegen.backend import MIN_BUILD_SAMPLES, regressor_function, torque_function
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.fleet.parts import Change, Parts, Source, open_recording
@@ -234,7 +234,7 @@ class _Kept:
 @lru_cache(maxsize=64)
 def _ready(key: str, kept: _Kept) -> None:
     robot = kept.robot
-    regressor_function(robot, LARGE)
+    regressor_function(robot, MIN_BUILD_SAMPLES)
     torque_function(*frictionless(robot, standard_vector(robot)))
 
 

@@ -13,9 +13,9 @@ from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.simulated_robot import Measurement
 
-REACTION = 2e-3
+REACTION_TIME = 2e-3
 """Time [s] from a measurement to its torque: a control period and the drive's latency."""
-STABLE = 0.3
+MAX_DAMPING = 0.3
 """Largest Kd * REACTION over the inertia: at 1 the sampled damping would begin to drive the joint."""
 
 
@@ -35,7 +35,7 @@ class TrajectoryController:
         """Replace the trajectory; the way to its first point starts from the state desired now [s]."""
         check_end(points)
         if points.t[0] > 0:
-            points = _led_in(points, *self.desired)
+            points = _prepend_state(points, *self.desired)
         self._follow, self._start = points, now
 
     def hold(self, q: Array) -> None:
@@ -72,11 +72,11 @@ def pd_gains(robot: Robot, chi: Array, frequency: float = 5.0, damping: float = 
     inertia = np.einsum("tjj->tj", M).mean(axis=0)
     w = 2 * np.pi * frequency
     lightest = 1.0 / np.einsum("tjj->tj", np.linalg.inv(M)).max(axis=0)
-    inertia = np.minimum(inertia, STABLE * lightest / (2 * damping * w * REACTION))
+    inertia = np.minimum(inertia, MAX_DAMPING * lightest / (2 * damping * w * REACTION_TIME))
     return inertia * w**2, 2 * damping * w * inertia
 
 
-def _led_in(points: Reference, q: Array, dq: Array) -> Reference:
+def _prepend_state(points: Reference, q: Array, dq: Array) -> Reference:
     """Return the points with the desired state q, dq, shape (n,), put before the first one at t = 0."""
 
     def before(first: Array, rest: Array | None) -> Array | None:

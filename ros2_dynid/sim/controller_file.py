@@ -28,19 +28,19 @@ NOT_SIMULATED = {"i": "an integral gain", "ff_velocity_scale": "a feedforward of
 def load_controller(path: str | Path, joint_names: Sequence[str]) -> JointController:
     """Return the controller of these joints: tau = p (q_r - q) + d (dq_r - dq) [N.m, rad]."""
     source = str(path)
-    found = [
+    sections = [
         section
         for section in _sections(as_mapping(read_yaml(Path(path)), "the file", source))
         if set(joint_names) <= set(as_mapping(section["gains"], "gains", source))
     ]
-    if not found:
+    if not sections:
         hint = f"give gains: {{{joint_names[0]}: {{p: ..., d: ...}}, ...}}, as ros2_control has them"
         raise InputError("no controller has gains of all joints", hint, source)
-    if len(found) > 1:
-        raise InputError(f"{len(found)} controllers move all joints", "leave the one that was active", source)
-    gains = as_mapping(found[0]["gains"], "gains", source)
+    if len(sections) > 1:
+        raise InputError(f"{len(sections)} controllers move all joints", "leave the one that was active", source)
+    gains = as_mapping(sections[0]["gains"], "gains", source)
     Kp, Kd = np.array([_pd(gains[name], name, source) for name in joint_names]).T
-    corner = found[0].get("speed_filter")
+    corner = sections[0].get("speed_filter")
     if corner is None:
         return JointController(Kp, Kd)
     frequency = as_number(corner, "speed_filter", source)

@@ -11,8 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ros2_dynid.codegen.backend import InverseDynamics, torque_function
-from ros2_dynid.codegen.kernels import BLOCK
+from ros2_dynid.codegen.backend import InverseDynamics, pad_to_block, torque_function
 from ros2_dynid.dynamics.friction import frictionless, without_friction
 from ros2_dynid.dynamics.friction_terms import carried_torque, terms_torque
 from ros2_dynid.dynamics.motion import constraint
@@ -83,12 +82,9 @@ class ForwardDynamics:
         """Return M, and the torque at these speeds without acceleration and friction: n + 1 inverse dynamics."""
         B, n = q.shape
         unit = np.concatenate((np.zeros((1, n)), np.eye(n)))
-        tiled = [np.repeat(x[None], n + 1, axis=0).reshape(-1, n) for x in (q, dq)]
+        states = [np.repeat(x[None], n + 1, axis=0).reshape(-1, n) for x in (q, dq)]
         ddq = np.repeat(unit[:, None], B, axis=1).reshape(-1, n)
-        arrays = [*tiled, ddq]
-        missing = BLOCK - len(ddq)
-        if missing > 0:
-            arrays = [np.concatenate((a, np.repeat(a[-1:], missing, axis=0))) for a in arrays]
+        arrays = pad_to_block([*states, ddq])
         tau = self._rigid.torques(*(np.ascontiguousarray(a) for a in arrays))[: B * (n + 1)].reshape(n + 1, B, n)
         M = (tau[1:] - tau[0]).transpose(1, 2, 0)
         return M, tau[0]
@@ -128,8 +124,8 @@ class ForwardDynamics:
     @cached_property
     def _speeds_v0(self) -> Array:
         """v0 of those speeds: that of the slowest joint that takes part."""
-        taking_part = np.where(self._speeds != 0.0, np.abs(self._speeds) * self.v0, np.inf)
-        return np.where(np.isfinite(least := taking_part.min(axis=1)), least, 1.0)
+        joint_v0 = np.where(self._speeds != 0.0, np.abs(self._speeds) * self.v0, np.inf)
+        return np.where(np.isfinite(slowest := joint_v0.min(axis=1)), slowest, 1.0)
 
     @cached_property
     def _coulomb(self) -> Array:

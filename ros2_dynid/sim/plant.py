@@ -35,11 +35,11 @@ class Plant:
         self.robot, self.period = robot, period
         self.sim = SimulatedRobot(robot, chi, period=period, imperfections=imperfections, start=start, seed=seed)
         self.measured = self.sim.measure()
-        known = standard_vector(robot) if robot.parameters else chi
+        prior = standard_vector(robot) if robot.parameters else chi
         rotors = np.zeros(len(chi), dtype=bool)
         rotors[IA : JOINT * robot.n : JOINT] = True
-        known = np.where(rotors & (known == 0.0), chi, known)  # a drive is tuned with its own rotor
-        self._controller = TrajectoryController(*pd_gains(robot, known, stiffness), self.measured.q)
+        prior = np.where(rotors & (prior == 0.0), chi, prior)  # a drive is tuned with its own rotor
+        self._controller = TrajectoryController(*pd_gains(robot, prior, stiffness), self.measured.q)
         self._efforts: Array | None = None
 
     @property

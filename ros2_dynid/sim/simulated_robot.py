@@ -24,9 +24,9 @@ from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.mjcf import joint_name, link_name, mjcf
 
-BRAKING = 0.01
+BRAKE_TIME_CONSTANT = 0.01
 """Time constant of the brakes [s]."""
-LONGEST_STEP = 1e-3
+MAX_STEP = 1e-3
 """Longest integration step of MuJoCo [s]."""
 
 
@@ -50,7 +50,7 @@ class Imperfections:
     warming_time: float = 600.0
 
 
-USUAL = Imperfections()
+INDUSTRIAL_ARM = Imperfections()
 """Those of an industrial arm."""
 
 
@@ -74,7 +74,7 @@ class SimulatedRobot:
         chi: Array,
         *,
         period: float = 1e-3,
-        imperfections: Imperfections = USUAL,
+        imperfections: Imperfections = INDUSTRIAL_ARM,
         start: Array | None = None,
         seed: int = 0,
     ) -> None:
@@ -86,7 +86,7 @@ class SimulatedRobot:
         self._mujoco: Any = mujoco
         self.robot, self.period, self._imperfections = robot, period, imperfections
         self._chi = chi.copy()
-        self._substeps = max(1, int(np.ceil(period / LONGEST_STEP - 1e-9)))
+        self._substeps = max(1, int(np.ceil(period / MAX_STEP - 1e-9)))
         self._model = self._build(chi)
         self._data = mujoco.MjData(self._model)
         # MuJoCo numbers joints and bodies branch by branch, whatever the robot's order is
@@ -106,7 +106,7 @@ class SimulatedRobot:
         self._noise = imperfections.torque_noise * np.where(np.isfinite(effort), effort, 10.0)
         self._rng = np.random.default_rng(seed)
         self._commands: deque[Array] = deque([np.zeros(robot.n)] * imperfections.latency)
-        self._last = self._rounded()
+        self._last = self._read_encoders()
         self._speed = np.zeros(robot.n)
         self._press: tuple[int, Array, Array] | None = None
         self.stopped = False
@@ -120,9 +120,9 @@ class SimulatedRobot:
     @property
     def temperature(self) -> Array:
         """Temperature of the drives now, shape (n,) [deg C]."""
-        made = self._imperfections
-        left = float(np.exp(-self._data.time / made.warming_time))
-        return np.full(self.robot.n, made.warm + (made.cold - made.warm) * left)
+        drives = self._imperfections
+        remaining = float(np.exp(-self._data.time / drives.warming_time))
+        return np.full(self.robot.n, drives.warm + (drives.cold - drives.warm) * remaining)
 
     def step(self, torque: Array) -> Measurement:
         """Advance by one control period under the motor torques commanded, shape (n,) [N.m or N]."""
@@ -130,13 +130,15 @@ class SimulatedRobot:
         applied = self._commands.popleft()
         self.steps += 1
         if self.stopped:
-            return self._braked()
+            return self._step_braked()
         data = self._data
         for _ in range(self._substeps):
             dq = data.qvel[self._dofs]
             sign = np.tanh(dq / self._v0)
-            left = applied - (self._Fv * dq + self._Fc * sign + self._off)
-            carried = carried_torque(self.robot, left, dq, sign, self.temperature) if self.robot.friction else left
+            remaining = applied - (self._Fv * dq + self._Fc * sign + self._off)
+            carried = (
+                carried_torque(self.robot, remaining, dq, sign, self.temperature) if self.robot.friction else remaining
+            )
             if self.robot.forces:
                 motion = motion_of(self.robot, self.positions[None])
                 carried = carried - elastic_torque(self.robot, self._chi, motion)[:, 0]
@@ -144,7 +146,7 @@ class SimulatedRobot:
             if self._press is not None:
                 self._press_on(*self._press)
             self._mujoco.mj_step(self._model, data)
-        return self._measured(applied)
+        return self._measure_after(applied)
 
     def attach(self, mass: float, com: Array, inertia: Array, joint: int | None = None) -> None:
         """Fix a payload to the link of `joint` (default: the last), in that joint's frame; mass 0 takes it off.
@@ -176,13 +178,13 @@ class SimulatedRobot:
         still = np.zeros(self.robot.n)
         return Measurement(float(self._data.time), self._last.copy(), self._speed.copy(), still, self.temperature)
 
-    def _braked(self) -> Measurement:
+    def _step_braked(self) -> Measurement:
         """Advance by one period with the brakes on: they stop the joints within milliseconds, and hold them."""
         data = self._data
-        data.qvel[:] *= np.exp(-self.period / BRAKING)
+        data.qvel[:] *= np.exp(-self.period / BRAKE_TIME_CONSTANT)
         data.qpos[:] += self.period * data.qvel
         data.time += self.period
-        return self._measured(np.zeros(self.robot.n))
+        return self._measure_after(np.zeros(self.robot.n))
 
     def _press_on(self, joint: int, force: Array, at: Array) -> None:
         """Apply the force where the point of the link is now; MuJoCo takes it at the link's centre of mass."""
@@ -199,14 +201,14 @@ class SimulatedRobot:
             what = f"MuJoCo refuses the robot: {error}"
             raise InputError(what, "give it physically consistent links", self.robot.name) from None
 
-    def _measured(self, applied: Array) -> Measurement:
-        q = self._rounded()
+    def _measure_after(self, applied: Array) -> Measurement:
+        q = self._read_encoders()
         self._speed += self._share * ((q - self._last) / self.period - self._speed)
         self._last = q
         noise = self._noise * self._rng.standard_normal(len(q))
         return Measurement(float(self._data.time), q, self._speed.copy(), applied + noise, self.temperature)
 
-    def _rounded(self) -> Array:
+    def _read_encoders(self) -> Array:
         resolution = self._imperfections.resolution
         return np.array(np.round(self.positions / resolution) * resolution)
 

@@ -19,13 +19,13 @@ from ros2_dynid.sim.forward_dynamics import Accelerations, ForwardDynamics
 
 GAMMA = 1.0 - np.sqrt(0.5)
 """Makes ROS2 L-stable."""
-FORGOTTEN = 14.0
+SETTLING_TIME_CONSTANTS = 14.0
 """Time constants after which a start is forgotten: exp(-14) is 1e-6."""
-STRETCHES = 512
+MAX_STRETCHES = 512
 """Stretches simulated at once, at most: more do not make a step of all of them cheaper."""
-LOOKED_AT = 64
+POLE_STATES = 64
 """States along the reference at which the loop's poles are computed."""
-LOST = 0.5
+MAX_DEVIATION = 0.5
 """Distance from the reference, over the reference's own span, at which the robot no longer follows."""
 
 
@@ -72,12 +72,12 @@ class TrackedMotion:
     time_constant: float
 
 
-def tracked(model: ForwardDynamics, controller: JointController, command: Command) -> TrackedMotion:
+def simulate_tracking(model: ForwardDynamics, controller: JointController, command: Command) -> TrackedMotion:
     """Return how the model moves under the controller along the command; InputError if the loop is not stable."""
     time_constant = 1.0 / slowest_pole(model, controller, command)
-    ahead = int(np.ceil(FORGOTTEN * time_constant * command.rate))
+    ahead = int(np.ceil(SETTLING_TIME_CONSTANTS * time_constant * command.rate))
     total = sum(s.stop - s.start for s in command.segments)
-    length = max(ahead, -(-total // STRETCHES), 1)
+    length = max(ahead, -(-total // MAX_STRETCHES), 1)
     starts = np.concatenate([np.arange(s.start, s.stop, length) for s in command.segments])
     first = np.concatenate([np.full(-(-(s.stop - s.start) // length), s.start) for s in command.segments])
     last = np.concatenate([np.full(-(-(s.stop - s.start) // length), s.stop - 1) for s in command.segments])
@@ -89,18 +89,18 @@ def tracked(model: ForwardDynamics, controller: JointController, command: Comman
     sign: Array | None = None
     ends = np.minimum(starts + length - 1, last)
     for _ in range(int(np.max(ends - at)) + 1):
-        going = np.flatnonzero(at <= ends)
-        now = at[going]
-        found, tau = loop.evaluate(state[:, going], now)
-        keep = now >= starts[going]
+        active = np.flatnonzero(at <= ends)
+        now = at[active]
+        dynamics, tau = loop.evaluate(state[:, active], now)
+        keep = now >= starts[active]
         if sign is None:
-            sign = np.full((N, found.sign.shape[1]), np.nan)
+            sign = np.full((N, dynamics.sign.shape[1]), np.nan)
         here = now[keep]
-        values = (state[0, going], state[1, going], tau, found.carried, found.sign)
+        values = (state[0, active], state[1, active], tau, dynamics.carried, dynamics.sign)
         for memory, value in zip((q, dq, torque, carried, sign), values, strict=True):
             memory[here] = value[keep]
-        state[:, going] = loop.step(state[:, going], now, np.minimum(now + 1, last[going]), found)
-        at[going] += 1
+        state[:, active] = loop.step(state[:, active], now, np.minimum(now + 1, last[active]), dynamics)
+        at[active] += 1
     assert sign is not None
     _refuse_lost(model, command, q)
     # M^-1 (tau - ...) has the error of stiff states; speeds have not, and their differences keep every jump's integral
@@ -110,7 +110,7 @@ def tracked(model: ForwardDynamics, controller: JointController, command: Comman
 
 def slowest_pole(model: ForwardDynamics, controller: JointController, command: Command) -> float:
     """Return the decay rate [1/s] of the loop's slowest motion, along the reference; InputError if it is not stable."""
-    states = np.linspace(0, len(command.q) - 1, LOOKED_AT).astype(int)
+    states = np.linspace(0, len(command.q) - 1, POLE_STATES).astype(int)
     M = model.inertia(command.q[states])
     if np.linalg.eigvalsh(0.5 * (M + M.transpose(0, 2, 1))).min() <= 0.0:
         what = "the closed loop cannot be simulated: the estimate's inertia matrix is not positive along the motion"
@@ -129,8 +129,9 @@ def slowest_pole(model: ForwardDynamics, controller: JointController, command: C
     if not slowest > 0.0:
         what = "the simulated closed loop is not stable with these gains"
         raise InputError(what, "give the gains of the robot's own controller", model.robot.name)
-    if FORGOTTEN / slowest * command.rate > 0.5 * max(s.stop - s.start for s in command.segments):
-        what = f"the simulated closed loop settles within {FORGOTTEN / slowest:.2g} s, too slow for this recording"
+    settling_time = SETTLING_TIME_CONSTANTS / slowest
+    if settling_time * command.rate > 0.5 * max(s.stop - s.start for s in command.segments):
+        what = f"the simulated closed loop settles within {settling_time:.2g} s, too slow for this recording"
         raise InputError(what, "record longer, or check the gains of the controller", model.robot.name)
     return slowest
 
@@ -148,14 +149,14 @@ class _Loop:
         """Return the states in which the robot goes along with the reference, as far from it as its torque needs."""
         command = self._command
         q, dq, ahead = command.q[at], command.dq[at], np.minimum(at + 1, len(command.q) - 1)
-        found = self._model.accelerations(q, dq, command.tau_f[at])
-        lacking = (command.dq[ahead] - dq) * command.rate - found.ddq
-        led = np.einsum("bij,bj->bi", found.M, lacking) / self._controller.Kp
-        return np.array((q - led, dq, dq))
+        dynamics = self._model.accelerations(q, dq, command.tau_f[at])
+        missing_acceleration = (command.dq[ahead] - dq) * command.rate - dynamics.ddq
+        offset = np.einsum("bij,bj->bi", dynamics.M, missing_acceleration) / self._controller.Kp
+        return np.array((q - offset, dq, dq))
 
     def torque(self, state: Array, at: Array) -> Array:
-        q, dq, seen = state
-        command, speed = self._command, seen if self._filtered else dq
+        q, dq, filtered = state
+        command, speed = self._command, filtered if self._filtered else dq
         errors = command.q[at] - q, command.dq[at] - speed
         return np.asarray(self._controller.Kp * errors[0] + self._controller.Kd * errors[1] + command.tau_f[at])
 
@@ -163,19 +164,19 @@ class _Loop:
         tau = self.torque(state, at)
         return self._model.accelerations(state[0], state[1], tau), tau
 
-    def step(self, state: Array, at: Array, after: Array, found: Accelerations) -> Array:
+    def step(self, state: Array, at: Array, after: Array, dynamics: Accelerations) -> Array:
         """Return the states one sample later, from what was found at `at`."""
         h = 1.0 / self._command.rate
         g = GAMMA * h
         lag = g * self._controller.speed_filter if self._filtered else 0.0
         share = lag / (1.0 + lag) if self._filtered else 1.0
         D = self._model.damping(state[1]) + share * self._Kd + g * self._Kp
-        matrix = found.M + g * D
+        matrix = dynamics.M + g * D
 
-        def solved(right: Array, pushed: Array) -> Array:
+        def solve(right: Array, impulse: Array) -> Array:
             """Return (1 - g A)^-1 (right + M^-1 pushed), A = [[0, 1, 0], [-M^-1 Kp, -M^-1 D, -M^-1 Kd], [0, w, -w]]."""
             r_q, r_v, r_w = right
-            force = np.einsum("bij,bj->bi", found.M, r_v) - g * (self._controller.Kp * r_q) + pushed
+            force = np.einsum("bij,bj->bi", dynamics.M, r_v) - g * (self._controller.Kp * r_q) + impulse
             if self._filtered:
                 force -= g * self._controller.Kd * r_w / (1.0 + lag)
             k_v = np.linalg.solve(matrix, force[..., None])[..., 0]
@@ -183,25 +184,25 @@ class _Loop:
             return np.array((r_q + g * k_v, k_v, k_w))
 
         change = GAMMA * (self._wanted[after] - self._wanted[at])  # g times the command's slope: time is a state too
-        k1 = solved(self._slope(state, found.ddq), change)
+        k1 = solve(self._slope(state, dynamics.ddq), change)
         second = state + h * k1
-        k2 = solved(self._slope(second, self.evaluate(second, after)[0].ddq) - 2.0 * k1, -change)
+        k2 = solve(self._slope(second, self.evaluate(second, after)[0].ddq) - 2.0 * k1, -change)
         return np.asarray(state + 1.5 * h * k1 + 0.5 * h * k2)
 
     def _slope(self, state: Array, ddq: Array) -> Array:
-        _, dq, seen = state
-        turning = self._controller.speed_filter * (dq - seen) if self._filtered else ddq
-        return np.array((dq, ddq, turning))
+        _, dq, filtered = state
+        filter_slope = self._controller.speed_filter * (dq - filtered) if self._filtered else ddq
+        return np.array((dq, ddq, filter_slope))
 
 
 def _refuse_lost(model: ForwardDynamics, command: Command, q: Array) -> None:
     """Raise InputError where the simulated robot does not follow its reference."""
     inside = np.concatenate([np.arange(s.start, s.stop) for s in command.segments])
     with np.errstate(invalid="ignore"):
-        off = np.max(np.abs(q[inside] - command.q[inside]), axis=0)
-    lost = ~(off <= LOST * np.maximum(np.ptp(command.q[inside], axis=0), 1e-12))
-    if lost.any():
-        name = model.robot.active_names[int(np.argmax(lost))]
+        deviation = np.max(np.abs(q[inside] - command.q[inside]), axis=0)
+    too_far = ~(deviation <= MAX_DEVIATION * np.maximum(np.ptp(command.q[inside], axis=0), 1e-12))
+    if too_far.any():
+        name = model.robot.active_names[int(np.argmax(too_far))]
         what = f"joint {name!r}: the simulated robot does not follow its reference"
         raise InputError(what, "check the gains of the controller, or excite the robot more", model.robot.name)
 

@@ -13,8 +13,8 @@ from ros2_dynid.model.parameters import IA, by_joint, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 from ros2_dynid.sim.mjcf import rigid_body
 
-SMALLEST_MASS, SMALLEST_MOMENT = 1e-3, 1e-8
-FASTEST = 1000.0
+MIN_MASS, MIN_MOMENT = 1e-3, 1e-8
+MAX_ACCELERATION = 1000.0
 """Acceleration [rad/s^2 or m/s^2] that no drive exceeds at its largest effort: its rotor is not lighter than that."""
 
 
@@ -35,12 +35,12 @@ def true_parameters(robot: Robot, seed: int, spread: float = 0.15) -> Array:
 def _real_link(parameters: Array, rng: np.random.Generator, spread: float) -> Array:
     """Return the ten parameters of a link changed by up to `spread`, those of a real mass distribution."""
     if parameters[9] <= 0:
-        parameters = np.array((*np.full(6, 0.0), 0.0, 0.0, 0.0, SMALLEST_MASS))
+        parameters = np.array((*np.full(6, 0.0), 0.0, 0.0, 0.0, MIN_MASS))
     M, c, I = rigid_body(parameters)
     M *= 1 + spread * rng.uniform(-1, 1)
     c = c * (1 + spread * rng.uniform(-1, 1, 3))
     moments, axes = np.linalg.eigh(np.trace(I) / 2 * np.eye(3) - I)  # second moment of mass about the centre
-    moments = np.maximum(moments * (1 + spread * rng.uniform(-1, 1, 3)), SMALLEST_MOMENT)
+    moments = np.maximum(moments * (1 + spread * rng.uniform(-1, 1, 3)), MIN_MOMENT)
     S = axes * moments @ axes.T
     I = np.trace(S) * np.eye(3) - S
     J = I + M * (c @ c * np.eye(3) - np.outer(c, c))
@@ -58,7 +58,7 @@ def _with_drives(robot: Robot, chi: Array, rng: np.random.Generator) -> Array:
         speed = joint.limits.velocity if np.isfinite(joint.limits.velocity) else 2.0
         if drive[0] == 0:
             drive[0] = inertia[j] * rng.uniform(0.2, 0.4) if joint.sigma != PRISMATIC else inertia[j] * 0.2
-            drive[0] = max(drive[0], effort / FASTEST)
+            drive[0] = max(drive[0], effort / MAX_ACCELERATION)
         if drive[1] == 0 and drive[2] == 0:
             drive[1] = 0.03 * effort / speed * rng.uniform(0.7, 1.3)
             drive[2] = 0.03 * effort * rng.uniform(0.7, 1.3)

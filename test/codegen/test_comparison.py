@@ -206,7 +206,7 @@ def test_numpy_serves_where_a_library_differs(cache, monkeypatch):
     with pytest.warns(RuntimeWarning, match="differs from that of NumPy"):
         one = torque_function(robot, chi)
     assert isinstance(one, NumpyTorque)
-    q, dq, ddq = np.random.default_rng(1).normal(size=(3, backend.LARGE, 2))
+    q, dq, ddq = np.random.default_rng(1).normal(size=(3, backend.MIN_BUILD_SAMPLES, 2))
     assert np.array_equal(fast_inverse_dynamics(robot, chi, q, dq, ddq), inverse_dynamics(robot, chi, q, dq, ddq))
 
 

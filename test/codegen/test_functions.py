@@ -12,7 +12,7 @@ from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
 from ros2_dynid.codegen.operation_search import constants_of, starting_constants
 from ros2_dynid.codegen.program import contact_torque, program_of, unit_columns
 from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
-from ros2_dynid.codegen.representation import _joint_null_vectors, space_of
+from ros2_dynid.codegen.representation import joint_null_vectors, space_of
 from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -149,7 +149,7 @@ def test_what_a_joint_cannot_tell_apart_is_exact(seed):
     """Moments that a joint hands to its parent, in trees and behind sliding joints, change no torque at all."""
     robot = random_robot(np.random.default_rng(seed), 5, tree=seed % 2 == 1, prismatic=0.4)
     space = space_of(robot)
-    vectors = _joint_null_vectors(robot, space.slots)
+    vectors = joint_null_vectors(robot, space.slots)
     assert len(vectors) == sum((6 if joint.sigma else 3) for joint in robot.joints if joint.parent)
     size = np.linalg.norm(space.W, axis=0)
     for v in vectors:

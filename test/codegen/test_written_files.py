@@ -193,7 +193,7 @@ def test_memory_that_is_given_is_filled(monkeypatch, choice):
         turned = fast_regressor(SMALL, -q, dq, 2.0 * ddq, out=out)
         assert np.shares_memory(turned, out) and close(out, regressor(SMALL, -q, dq, 2.0 * ddq))
         assert close(fast_energy_regressor(SMALL, q, dq), energy_regressor(SMALL, q, dq))
-        fill = regressor_function(SMALL, 10 * backend.LARGE)
+        fill = regressor_function(SMALL, 10 * backend.MIN_BUILD_SAMPLES)
         assert close(fill(q, dq, ddq), Y.transpose(2, 1, 0)) and close(
             fill(dq, q, ddq).transpose(2, 1, 0), regressor(SMALL, dq, q, ddq)
         )
@@ -237,10 +237,10 @@ def test_a_library_that_fails_is_told_once_and_numpy_serves(monkeypatch, error):
     monkeypatch.setattr(backend, "_warned", False)
     monkeypatch.delenv("DYNID_BACKEND", raising=False)
     with pytest.warns(RuntimeWarning, match=str(error)):
-        assert backend._library(SMALL, "torque", backend.LARGE) is None
+        assert backend._library(SMALL, "torque", backend.MIN_BUILD_SAMPLES) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert backend._library(SMALL, "energy", backend.LARGE) is None
+        assert backend._library(SMALL, "energy", backend.MIN_BUILD_SAMPLES) is None
     monkeypatch.setenv("DYNID_BACKEND", "compiled")
     with pytest.raises(type(error), match=str(error)):
         backend._library(SMALL, "torque", 1)

@@ -472,7 +472,7 @@ def test_what_is_simulated_and_with_which_loop(monkeypatch, slow, controlled, co
         made = [np.full((count, 3), k + np.arange(count)[:, None]) for k in range(6)]
         return TrackedMotion(*made, 0.02)
 
-    monkeypatch.setattr(simulated_loop, "tracked", tracked)
+    monkeypatch.setattr(simulated_loop, "simulate_tracking", tracked)
     fine = simulated_loop.simulated(ROBOT, CHI, p, controller)
     ((model, used, command),) = seen
     assert rate < 250.0 and command.rate == m * rate >= 500.0 and (m - 1) * rate < 500.0
@@ -512,7 +512,7 @@ def test_the_loop_is_simulated_at_500_hz_at_least(monkeypatch, rate, times):
         seen.append((model, command))
         return TrackedMotion(*(np.zeros_like(command.q) for _ in range(6)), 0.02)
 
-    monkeypatch.setattr(simulated_loop, "tracked", tracked)
+    monkeypatch.setattr(simulated_loop, "simulate_tracking", tracked)
     fine = simulated_loop.simulated(ROBOT, CHI, p, None)
     ((model, command),) = seen
     assert command.rate == fine.filter.inner_rate == times * rate and fine.step == times * p.step
@@ -529,7 +529,7 @@ def test_a_model_with_heavier_rotors_is_also_fed_forward(monkeypatch):
         seen.append((model, command))
         return TrackedMotion(*(np.zeros_like(command.q) for _ in range(6)), 0.02)
 
-    monkeypatch.setattr(simulated_loop, "tracked", tracked)
+    monkeypatch.setattr(simulated_loop, "simulate_tracking", tracked)
     simulated_loop.simulated(ROBOT, impossible, p, None)
     ((model, command),) = seen
     assert not np.allclose(model.chi, impossible)

@@ -27,7 +27,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
-from ros2_dynid.sim.tracking_loop import Command, tracked
+from ros2_dynid.sim.tracking_loop import Command, simulate_tracking
 from ros2_dynid.sim.truth import true_parameters
 
 ROBOT = load_robot("demo3")
@@ -60,7 +60,7 @@ def exact():
     chi[12 : 14 * ROBOT.n : 14] = 0.0
     t, q, dq, _ = fourier(np.random.default_rng(0), ROBOT.n, 8.0)
     model = ForwardDynamics(ROBOT, chi, np.full(ROBOT.n, 5e-3))
-    motion = tracked(model, CONTROLLER, Command(1000.0, q, dq, np.zeros_like(q), (slice(0, len(q)),)))
+    motion = simulate_tracking(model, CONTROLLER, Command(1000.0, q, dq, np.zeros_like(q), (slice(0, len(q)),)))
     return chi, Samples(t, ROBOT.active_names, motion.q, tau=motion.tau, q_r=q)
 
 

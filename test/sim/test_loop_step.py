@@ -21,7 +21,7 @@ from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import pseudo_inertia
 from ros2_dynid.model.robot import PRISMATIC, Coupling, Joint, Limits, Passive, Robot, with_gravity
-from ros2_dynid.sim.controller import TrajectoryController, _led_in
+from ros2_dynid.sim.controller import TrajectoryController, _prepend_state
 from ros2_dynid.sim.controller_file import load_controller
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
 from ros2_dynid.sim.mjcf import mjcf, rest_poses
@@ -32,8 +32,8 @@ from ros2_dynid.sim.tracking_loop import (
     _Loop,
     _refuse_lost,
     segments_of,
+    simulate_tracking,
     slowest_pole,
-    tracked,
 )
 from ros2_dynid.sim.truth import true_parameters
 
@@ -119,7 +119,7 @@ def test_a_stretch_starts_as_far_behind_as_its_torque_needs():
 
 def test_stretches_are_one_motion_from_each_segments_own_start():
     command = command_of([1300, 900])
-    found = tracked(MODEL, OWN, command)
+    found = simulate_tracking(MODEL, OWN, command)
     loop = _Loop(MODEL, OWN, command)
     late = int(np.ceil(14.0 * found.time_constant * command.rate))
     assert late < 450
@@ -450,7 +450,7 @@ def test_the_way_to_the_first_point_starts_from_what_was_desired():
     names, t = ROBOT.active_names, np.array([0.5, 1.0])
     q, dq, ddq, tau = np.arange(24.0).reshape(4, 2, 3) / 10.0
     here, speed = np.array([0.3, -0.2, 0.1]), np.array([0.1, 0.2, -0.3])
-    full = _led_in(reference(names, t, q, dq, ddq, tau), here, speed)
+    full = _prepend_state(reference(names, t, q, dq, ddq, tau), here, speed)
     assert full.t.tolist() == [0.0, 0.5, 1.0]
     for found, first, rest in (
         (full.q, here, q),
@@ -459,7 +459,7 @@ def test_the_way_to_the_first_point_starts_from_what_was_desired():
         (full.tau, tau[0], tau),
     ):
         np.testing.assert_array_equal(found, np.concatenate((first[None], rest)))
-    bare = _led_in(reference(names, t, q), here, speed)
+    bare = _prepend_state(reference(names, t, q), here, speed)
     assert bare.dq is None and bare.ddq is None and bare.tau is None
     np.testing.assert_array_equal(bare.q, np.concatenate((here[None], q)))
     controller = TrajectoryController(np.ones(3), np.ones(3), here)

@@ -18,7 +18,7 @@ from ros2_dynid.sim import tracking_loop
 from ros2_dynid.sim.controller_file import load_controller
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
 from ros2_dynid.sim.mjcf import mjcf
-from ros2_dynid.sim.tracking_loop import Command, JointController, tracked
+from ros2_dynid.sim.tracking_loop import Command, JointController, simulate_tracking
 from ros2_dynid.sim.truth import true_parameters
 
 
@@ -75,7 +75,7 @@ def test_the_motion_is_that_of_a_reference_integrator(corner):
     t, command = command_of(model.robot, 2.0)
     own = controller_of(model.robot, model.chi)
     controller = JointController(own.Kp, own.Kd, corner)
-    found = tracked(model, controller, command)
+    found = simulate_tracking(model, controller, command)
     w = 1e3 if np.isinf(corner) else corner
 
     def slope(now, y):
@@ -95,13 +95,15 @@ def test_the_motion_is_that_of_a_reference_integrator(corner):
 def test_the_integrator_is_of_second_order_and_the_stretches_do_not_show(monkeypatch):
     model = model_of(v0=0.1)
     controller = controller_of(model.robot, model.chi)
-    best = tracked(model, controller, command_of(model.robot, 6.0, 1000.0)[1])
-    coarse, coarser = (tracked(model, controller, command_of(model.robot, 6.0, rate)[1]) for rate in (500.0, 250.0))
+    best = simulate_tracking(model, controller, command_of(model.robot, 6.0, 1000.0)[1])
+    coarse, coarser = (
+        simulate_tracking(model, controller, command_of(model.robot, 6.0, rate)[1]) for rate in (500.0, 250.0)
+    )
     late = slice(int(14 * best.time_constant * 1000), None)
     errors = [np.std((best.q[::k] - x.q)[late.start // k :]) for k, x in ((2, coarse), (4, coarser))]
     assert errors[0] < 0.35 * errors[1] and errors[0] < 1e-6
-    monkeypatch.setattr(tracking_loop, "FORGOTTEN", 20.0)
-    longer = tracked(model, controller, command_of(model.robot, 6.0)[1])
+    monkeypatch.setattr(tracking_loop, "SETTLING_TIME_CONSTANTS", 20.0)
+    longer = simulate_tracking(model, controller, command_of(model.robot, 6.0)[1])
     assert np.abs((best.q - longer.q)[late]).max() < 1e-7
     assert np.abs((best.tau - longer.tau)[late]).max() < 1e-3 * np.abs(best.tau).max()
 
@@ -111,7 +113,7 @@ def test_the_loop_moves_as_mujoco_does():
     chi = true_parameters(robot, 1)
     samples = closed_loop(robot, chi, 0, 0.0, False, 4.0, share=0.0)
     _, command = command_of(robot, 4.0)
-    found = tracked(ForwardDynamics(robot, chi, np.full(3, 5e-3)), controller_of(robot, chi), command)
+    found = simulate_tracking(ForwardDynamics(robot, chi, np.full(3, 5e-3)), controller_of(robot, chi), command)
     late = slice(1000, None)
     led = np.std((samples.q_r - samples.q)[late], axis=0)
     assert np.all(np.std((found.q - samples.q)[late], axis=0) < 0.05 * led)  # MuJoCo's controller is sampled
@@ -122,14 +124,14 @@ def test_what_cannot_be_simulated_is_refused():
     _, command = command_of(model.robot, 4.0)
     own = controller_of(model.robot, model.chi)
     with pytest.raises(InputError, match="not stable with these gains"):
-        tracked(model, JointController(-own.Kp, own.Kd), command)
+        simulate_tracking(model, JointController(-own.Kp, own.Kd), command)
     with pytest.raises(InputError, match="too slow for this recording"):
-        tracked(model, JointController(own.Kp, 40 * own.Kd), command)
+        simulate_tracking(model, JointController(own.Kp, 40 * own.Kd), command)
     light = ForwardDynamics(model.robot, -model.chi, model.v0)
     with pytest.raises(InputError, match="inertia matrix is not positive"):
-        tracked(light, own, command)
+        simulate_tracking(light, own, command)
     with pytest.raises(InputError, match="does not follow its reference"):
-        tracked(model, own, replace(command, tau_f=command.tau_f + 5e4))
+        simulate_tracking(model, own, replace(command, tau_f=command.tau_f + 5e4))
     with pytest.raises(InputError, match="v0 does not fit"):
         ForwardDynamics(model.robot, model.chi, np.zeros(3))
 

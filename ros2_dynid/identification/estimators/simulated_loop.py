@@ -22,7 +22,7 @@ from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import IA, JOINT, group_of, split_name, standard_names
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.forward_dynamics import ForwardDynamics
-from ros2_dynid.sim.tracking_loop import Command, JointController, TrackedMotion, segments_of, tracked
+from ros2_dynid.sim.tracking_loop import Command, JointController, TrackedMotion, segments_of, simulate_tracking
 
 RATE = 500.0
 """The loop is simulated at least this often [Hz]: a loop of 10 Hz moves by 2 ms / 16 ms of its time constant a step."""
@@ -71,7 +71,7 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
     if controller is None or prepared.reference is None:
         controller = _following(model, command)
         command = replace(command, tau_f=fast_inverse_dynamics(robot, model.chi, command.q, command.dq, ddq))
-    motion = tracked(model, controller, command)
+    motion = simulate_tracking(model, controller, command)
     cutoff, rate = prepared.filter.row_cutoff, prepared.filter.inner_rate
     return replace(
         prepared,
