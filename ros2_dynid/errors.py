@@ -121,4 +121,4 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(name), names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there is none to name here"
+    return f"use {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "there are none"

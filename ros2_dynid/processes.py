@@ -104,7 +104,7 @@ class Processes:
             if process.poll() not in (None, 0):
                 last = (self._logs / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()
                 why = last[-1] if last else f"code {process.returncode}"
-                raise ProcessError(f"{name} ended: {why}; all it said is in {self._logs / name}.log")
+                raise ProcessError(f"{name} ended: {why}; its output is in {self._logs / name}.log")
 
     def close(self) -> None:
         """Terminate all, then kill those that remain; interrupts are ignored meanwhile."""

@@ -64,7 +64,7 @@ def test_one_that_fails_is_told_with_its_last_words(tmp_path, modules, module, w
     with Processes(tmp_path, modules) as all_:
         all_.start("echo", ["echo"], talk=True)
         all_.start("node", [module]).wait(20.0)
-        with pytest.raises(ProcessError, match=f"node ended: {why}; all it said is in ") as caught:
+        with pytest.raises(ProcessError, match=f"node ended: {why}; its output is in ") as caught:
             all_.check()
         assert str(tmp_path / "node.log") in str(caught.value)
 

@@ -103,7 +103,7 @@ def narrowed(
             zip(between, ranges, strict=True), key=lambda item: -1.0 if item[1] is None else np.ptp(item[1])
         )
         if free_range is None:
-            notes.append(f"{text} touch on some of their ways, which no range of a joint avoids: watch a rehearsal")
+            notes.append(f"{text} touch in poses that no joint range avoids: watch a rehearsal")
             continue
         joint = robot.joints[j - 1]
         limits = replace(joint.limits, lower=free_range[0], upper=free_range[1])

@@ -285,7 +285,7 @@ def _as_in_the_seed(
             break
     if best is None:
         raise InputError(
-            "the points found cannot be joined inside the limits", Text("use ", Option("optimiser", "gradient"))
+            "the optimum points cannot be joined within the limits", Text("use ", Option("optimiser", "gradient"))
         )
     return best[1:]
 

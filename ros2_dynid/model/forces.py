@@ -73,7 +73,7 @@ class Force:
             raise InputError(f"{where} has rest {self.rest:g}", "give a finite angle or length [rad or m]")
         if self.kind is ForceKind.CYLINDER:
             if len(self.pivots) != 2 or self.weights:
-                raise InputError(f"{where} has not two pivots", "give the points `from` and `to`, and no joints")
+                raise InputError(f"{where} needs two pivots", "give the points `from` and `to`, and no joints")
             if self.pivots[0].joint == self.pivots[1].joint:
                 raise InputError(f"{where} has both pivots on one link", "put them on links that move apart")
             if not all(isfinite(x) for pivot in self.pivots for x in pivot.point):

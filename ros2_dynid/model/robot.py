@@ -240,7 +240,7 @@ def _check_sensors(robot: Robot, passive: set[int]) -> None:
             continue
         if joint.felt != tuple(part for part in DRIVE if part in joint.felt):
             hint = f"name some of {', '.join(DRIVE)}, in this order"
-            raise InputError(f"joint {joint.name!r} feels {joint.felt}", hint, robot.name)
+            raise InputError(f"joint {joint.name!r}: its effort includes {joint.felt}", hint, robot.name)
         if j in shared or j in passive:
             kind = "is passive" if j in passive else "has a coupled motor"
             what = f"joint {joint.name!r} {kind}: its effort cannot be that of a link-side sensor"

@@ -146,7 +146,7 @@ def _read_csv(path: Path, prefix: str, reading: Reading) -> tuple[Array, Array]:
         )
         if names is None or time not in header or any(name not in header for name in names):
             expected = f"{time}, {prefix}.{AXES[0]} ... {prefix}.{AXES[-1]}"
-            raise InputError(f"not all wrench columns are there: {expected}", "name their prefix", str(path))
+            raise InputError(f"wrench columns are missing: {expected}", "name their prefix", str(path))
         places = [header.index(name) for name in (time, *names)]
         table = np.array(list(_numbers(rows, places)))
     return (table[:, 0], table[:, 1:]) if len(table) else (np.zeros(0), np.zeros((0, 6)))

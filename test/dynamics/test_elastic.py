@@ -228,7 +228,7 @@ def test_the_simulated_robot_swings_on_its_spring():
         ({"type": "spring", "joints": {"a": 1}, "coefficients": {"stiffness": -1}}, "has stiffness -1"),
         ({"type": "spring", "joints": {"a": 1}, "coefficients": {"softness": 1}}, "softness"),
         ({"type": "spring"}, "has no joints"),
-        ({"type": "cylinder", "from": {"joint": 0, "point": [0, 0, 0]}}, "has not two pivots"),
+        ({"type": "cylinder", "from": {"joint": 0, "point": [0, 0, 0]}}, "needs two pivots"),
         (
             {"type": "cylinder", "from": {"joint": "a", "point": [0, 0, 0]}, "to": {"joint": "a", "point": [1, 0, 0]}},
             "both pivots on one link",

@@ -183,7 +183,7 @@ def test_names():
     check_keys({"mass": 1}, ("mass", "com"), "it", "f")
     with pytest.raises(InputError, match="it has the unknown key 'mas'; did you mean 'mass'"):
         check_keys({"com": 0, "mas": 1}, ("mass", "com"), "it", "f")
-    assert suggest("zzz", ["a", "b"]) == "use a, b" and suggest("zzz", []) == "there is none to name here"
+    assert suggest("zzz", ["a", "b"]) == "use a, b" and suggest("zzz", []) == "there are none"
     many = [f"k{k:02}" for k in range(13)]
     assert suggest("zzz", many) == f"use {', '.join(many[:12])}, ..." and suggest("zzz", many[:12]).endswith("k11")
 
@@ -291,7 +291,7 @@ def test_what_a_link_side_sensor_does_not_feel_is_dropped():
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):
             Robot("r", link, **more)
-    with pytest.raises(InputError, match="joint 'j1' feels"):
+    with pytest.raises(InputError, match="joint 'j1': its effort includes"):
         Robot("r", (replace(JOINTS[0], felt=("Fc", "Ia")),))
 
 

@@ -158,7 +158,7 @@ def test_pivots_are_placed_by_joint_base_or_link():
         (force(joints={"j1": 0}), "has no joints"),
         (force(rest=float("inf")), "rest is inf"),
         (force(**{"from": {"joint": 0, "point": [0, 0, 0]}}), "has no joints"),
-        (cylinder(joints={"j1": 1}), "has not two pivots"),
+        (cylinder(joints={"j1": 1}), "needs two pivots"),
         (cylinder(to={"joint": 0, "point": [0, 0, 1]}), "both pivots on one link"),
         (cylinder(to={"joint": "j2", "point": [0, 0]}), "give 3 numbers"),
         (cylinder(to={"joint": "j7", "point": [0, 0, 0]}), "unknown joint 'j7'"),
@@ -180,7 +180,7 @@ def test_elements_without_meaning():
             Force("s", ForceKind.SPRING, (1,), weights)
     with pytest.raises(InputError, match="has no joints"):
         Force("s", ForceKind.CABLE, (1,), {1: 1.0}, ends)
-    with pytest.raises(InputError, match="has not two pivots"):
+    with pytest.raises(InputError, match="needs two pivots"):
         Force("s", ForceKind.CYLINDER, (1,), {}, ends[:1])
     with pytest.raises(InputError, match="a pivot that is not finite"):
         Force("s", ForceKind.CYLINDER, (1,), {}, (ends[0], Pivot(1, (0.0, np.nan, 0.0))))

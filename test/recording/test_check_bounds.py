@@ -235,7 +235,7 @@ def test_the_words_of_gaps_jitter_and_rate():
     told = {p.kind: p.what for p in check_timing(t).problems}
     assert told == {
         "gap": "2 gaps, about 3 samples (0.3 %) are missing, longest gap 0.075 s",
-        "rate": "40 samples per second are few",
+        "rate": "40 samples per second are too few",
     }
     (short,) = check_timing(np.arange(100) / 100.0).problems
     assert short.what == "the recording lasts only 0.99 s"

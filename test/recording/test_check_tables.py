@@ -92,7 +92,7 @@ def test_coarse_steps(levels, name, found):
     problems = check_quantised(signal(values, name), np.ones(len(x), dtype=bool))
     assert told(problems) == ([("quantised", "yellow")] if found else [])
     if found:
-        assert f"only {len(np.unique(values))} different values, about {step:.2g}" in problems[0].what
+        assert f"only {len(np.unique(values))} distinct values, about {step:.2g}" in problems[0].what
     assert check_quantised(signal(values, name), np.arange(len(x)) < 49) == [], "too little motion to tell"
     assert check_quantised(signal(values[:99], name), np.ones(99, dtype=bool)) == []
 

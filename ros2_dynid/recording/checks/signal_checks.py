@@ -42,7 +42,7 @@ def check_unknown(signal: Signal) -> list[RecordingProblem]:
         return []
     share = unknown / len(signal.values)
     what = f"{unknown} values of {signal.name} ({100 * share:.2g} %) are NaN"
-    do = "such samples are left out; find out why the driver does not measure them"
+    do = "such samples are dropped; check why the driver does not measure them"
     return [RecordingProblem("nan", RED if share > 0.2 else YELLOW, what, do, signal.joint)]
 
 
@@ -86,7 +86,7 @@ def check_quantised(signal: Signal, moving: np.ndarray) -> list[RecordingProblem
     step = float(np.median(np.diff(levels)))
     coarse = signal.name == "position" or step > COARSE_STEP * np.std(x)
     if coarse and len(levels) < FEW_LEVELS and len(levels) < len(x) / 4:
-        what = f"{signal.name} has only {len(levels)} different values, about {step:.2g} {signal.unit} apart"
+        what = f"{signal.name} has only {len(levels)} distinct values, about {step:.2g} {signal.unit} apart"
         do = "use a finer sensor or unit; averaging over time helps where there is noise"
         problems.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
     elif signal.name != "effort":
@@ -95,7 +95,7 @@ def check_quantised(signal: Signal, moving: np.ndarray) -> list[RecordingProblem
         share = float(np.mean(same)) if same.size else 0.0
         if share > 0.6:
             what = f"{signal.name} repeats its value {100 * share:.0f} % of the time while the joint moves"
-            do = "it is refreshed or resolved less finely than it is published: record at its own rate, filter it well"
+            do = "it is updated or resolved less finely than it is published: record at its own rate, or filter it"
             problems.append(RecordingProblem("quantised", YELLOW, what, do, signal.joint))
     return problems
 
@@ -113,7 +113,7 @@ def check_saturated(signal: Signal, limit: float) -> list[RecordingProblem]:
         return [RecordingProblem("effort_unit", YELLOW, what, do, signal.joint)]
     if share > 0.002 and _is_clipped(x, limit):
         what = f"{signal.name} is at its limit of {limit:.4g} {signal.unit} for {100 * share:.2g} % of the time"
-        do = "record again with slower or smaller motion: what is clipped does not follow the model"
+        do = "record again with slower or smaller motion: clipped values do not follow the model"
         return [RecordingProblem("saturation", RED if share > 0.05 else YELLOW, what, do, signal.joint)]
     begin, end = _runs(signal.values)
     clipped = (np.abs(signal.values[begin]) == x.max()) & (end - begin >= 4)
@@ -160,7 +160,7 @@ def check_coverage(signal: Signal, joint: Joint | None) -> list[RecordingProblem
         ]
     if span < MIN_MOTION[sigma]:
         what = f"the joint stood still: it moved {span:.2g} {signal.unit}"
-        do = Text("move it too, or hold it (", Option("hold"), "): what a joint never does cannot be identified")
+        do = Text("move it too, or hold it (", Option("hold"), "): a joint that does not move cannot be identified")
         return [RecordingProblem("coverage", RED, what, do, signal.joint)]
     if span < SMALL_MOTION[sigma] or (np.isfinite(allowed) and span < 0.05 * allowed):
         what = f"the joint moved only {span:.3g} {signal.unit}"

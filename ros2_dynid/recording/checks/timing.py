@@ -80,7 +80,7 @@ def check_timing(t: Array) -> Timing:
         do = "use stamps set by the driver when it samples, not on arrival"
         problems.append(RecordingProblem("jitter", YELLOW, what, do))
     if 1 / period < MIN_RATE_HZ:
-        what = f"{1 / period:.3g} samples per second are few"
+        what = f"{1 / period:.3g} samples per second are too few"
         problems.append(
             RecordingProblem("rate", YELLOW, what, "publish joint states at 100 Hz or more, or move slowly")
         )
