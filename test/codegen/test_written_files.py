@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import stat
 import struct
 import subprocess
-import warnings
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +30,7 @@ from ros2_dynid.codegen.elastic_expressions import elastic_torques
 from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.emit_numpy import emit_numpy
 from ros2_dynid.codegen.frames import Rotation, turn, variable_rotation
-from ros2_dynid.codegen.functions import _recursion, joint_values, torque
+from ros2_dynid.codegen.functions import joint_values, recursion_with_links, torque
 from ros2_dynid.codegen.graph import ABS, GAUSS, INVERSE_ROOT, LOG, ROOT, Count, Graph, evaluate
 from ros2_dynid.codegen.left_out import left_out
 from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
@@ -130,7 +128,7 @@ def test_a_cylinder_pulls_its_pivots_together_whichever_is_named_first(one, othe
         return np.linalg.norm(a - b)
 
     graph = Graph()
-    recursion = _recursion(graph, robot, RecursionPlan(unit), "q g")
+    recursion, _ = recursion_with_links(graph, robot, RecursionPlan(unit), "q g")
     slots = {("Kf", 1): graph.number(3.0), ("Ks", 1): graph.number(2.0)}
     tau = elastic_torques(graph, robot, recursion.frames, joint_values(graph, robot, "q"), unit, slots)
     slopes = [(distance(q + 1e-6 * e) - distance(q - 1e-6 * e)) / 2e-6 for e in np.eye(4)]
@@ -155,7 +153,7 @@ def test_functions_of_one_node():
     assert Count(3, 4).total == 7
 
 
-# --- the fast door
+# --- batches and single samples
 
 
 def batch(robot, N, seed=0):
@@ -214,82 +212,6 @@ def test_batches_that_do_not_fit_are_refused(monkeypatch):
     bad[2, 1] = np.inf
     with pytest.raises(InputError, match="ddq of joint 'b' is not finite in sample 2"):
         fast_regressor(SMALL, good, good, bad)
-
-
-@pytest.mark.parametrize(
-    ("choice", "samples", "ready", "asked"),
-    [("numpy", 9999, True, False), ("auto", 1999, False, False), ("auto", 2000, False, True), ("auto", 5, True, True),
-     ("compiled", 1, False, True)],
-)  # fmt: skip
-def test_who_serves(monkeypatch, choice, samples, ready, asked):
-    monkeypatch.setenv("DYNID_BACKEND", choice)
-    monkeypatch.setattr(backend, "is_ready", lambda *_: ready)
-    monkeypatch.setattr(backend, "library", lambda robot, kind: (robot, kind))
-    assert backend._library(SMALL, "torque", samples) == ((SMALL, "torque") if asked else None)
-
-
-@pytest.mark.parametrize("error", [compiled.BuildError("no compiler"), ImportError("broken"), OSError("full")])
-def test_a_library_that_fails_is_told_once_and_numpy_serves(monkeypatch, error):
-    def fail(*_):
-        raise error
-
-    monkeypatch.setattr(backend, "library", fail)
-    monkeypatch.setattr(backend, "_warned", False)
-    monkeypatch.delenv("DYNID_BACKEND", raising=False)
-    with pytest.warns(RuntimeWarning, match=str(error)):
-        assert backend._library(SMALL, "torque", backend.MIN_BUILD_SAMPLES) is None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert backend._library(SMALL, "energy", backend.MIN_BUILD_SAMPLES) is None
-    monkeypatch.setenv("DYNID_BACKEND", "compiled")
-    with pytest.raises(type(error), match=str(error)):
-        backend._library(SMALL, "torque", 1)
-
-
-def test_one_sample_is_worth_a_library_and_batches_are_counted(monkeypatch):
-    asked = []
-    monkeypatch.setattr(backend, "_library", lambda robot, kind, samples: asked.append((kind, samples)))
-    chi = np.ones(28)
-    torque_function(SMALL, chi)
-    fast_inverse_dynamics(SMALL, chi, *batch(SMALL, 7))
-    fast_regressor(SMALL, *batch(SMALL, 8))
-    fast_energy_regressor(SMALL, *batch(SMALL, 9)[:2])
-    regressor_function(SMALL, 123)
-    fast_inverse_dynamics(SMALL, chi, *batch(SMALL, 0))
-    assert asked == [("torque", 2000), ("torque", 7), ("regressor", 8), ("energy", 9), ("regressor", 123)]
-
-
-def test_few_samples_reach_a_library_as_a_whole_block(monkeypatch):
-    """The last sample is repeated: whatever is computed for the rest is finite, and left out."""
-
-    class Library:
-        def Torque(self, chi):
-            return self
-
-        def torques(self, *arrays):
-            assert all(len(a) >= 32 and np.array_equal(a[-1], a[min(N, len(a)) - 1]) for a in arrays)
-            return np.array(arrays[0])
-
-        def fill(self, *arrays):
-            *given, out = arrays
-            assert all(len(a) >= 32 and a.flags.c_contiguous for a in given) and out.shape[-1] == len(given[0])
-            out[...] = given[0][:, 1]
-
-    monkeypatch.setattr(backend, "_library", lambda *_: Library())
-    for N in (1, 31, 32, 40):
-        q, dq, ddq = batch(SMALL, N)
-        assert np.array_equal(fast_inverse_dynamics(SMALL, np.ones(28), q, dq, ddq), q)
-        assert np.array_equal(fast_regressor(SMALL, q, dq, ddq), np.broadcast_to(q[:, 1, None, None], (N, 2, 28)))
-        assert np.array_equal(fast_energy_regressor(SMALL, q, dq), np.broadcast_to(q[:, 1, None], (N, 28)))
-    fill = regressor_function(SMALL, 1)
-    memory = []
-    for N in (40, 33, 40, 40):
-        q, dq, ddq = np.random.default_rng(N).normal(size=(3, 2, N)).transpose(0, 2, 1)  # not in C order
-        memory.append(fill(q, dq, ddq))
-        assert np.array_equal(memory[-1], np.broadcast_to(q[:, 1], (28, 2, N)))
-    assert memory[-1] is memory[-2] and memory[0] is not memory[2]
-    q, dq, ddq = batch(SMALL, 31)
-    assert close(fill(q, dq, ddq), regressor(SMALL, q, dq, ddq).transpose(2, 1, 0))
 
 
 def test_temperatures_and_loads_reach_the_friction_terms(monkeypatch):
@@ -451,12 +373,13 @@ def test_a_library_is_named_by_all_that_makes_it():
         robots.append(replace(base, joints=(*base.joints[:2], joint, *base.joints[3:])))
     robots.append(replace(forces, forces=(replace(forces.forces[0], rest=0.3), *forces.forces[1:])))
     robots.append(replace(forces, forces=(replace(forces.forces[0], powers=(1,)), *forces.forces[1:])))
-    keys = {compiled._robot_text(robot) for robot in robots}
+    keys = {compiled.library_key(robot, "torque") for robot in robots}
     assert len(keys) == len(robots)
-    assert compiled._robot_text(replace(base, name="x", parameters={})) == compiled._robot_text(base)
+    renamed = replace(base, name="x", parameters={})
+    assert compiled.library_key(renamed, "torque") == compiled.library_key(base, "torque")
 
 
-def test_whatever_a_library_would_be_wrong_without_is_in_its_name(monkeypatch):
+def test_whatever_a_library_would_be_wrong_without_is_in_its_name():
     base, forces = coupled_loop(np.random.default_rng(3)), with_forces(load_robot("demo6"))
     one, two = base.coupling
     last = base.joints[-1]
@@ -476,43 +399,22 @@ def test_whatever_a_library_would_be_wrong_without_is_in_its_name(monkeypatch):
         ),
         replace(forces, forces=(replace(forces.forces[0], weights={1: 1.0, 4: -0.6}), *forces.forces[1:])),
     ]
-    texts = [
-        compiled._robot_text(robot) for robot in (base, forces, replace(forces, forces=forces.forces[:3]), *others)
-    ]
-    assert len(set(texts)) == len(texts)
-    keys = {compiled.library_key(SMALL, kind) for kind in ("torque", "regressor", "energy")}
-    for what in ("_generator_hash", "_compiler_text", "_processor"):
-        with monkeypatch.context() as patch:
-            patch.setattr(compiled, what, lambda: "another")
-            keys.add(compiled.library_key(SMALL, "torque"))
-    for module, name in ((compiled.sys, "version"), (np, "__version__"), (compiled, "NATIVE")):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, name, "another")
-            keys.add(compiled.library_key(SMALL, "torque"))
-    headers = compiled.has_headers()
-    with monkeypatch.context() as patch:
-        patch.setattr(compiled, "has_headers", lambda: not headers)
-        keys.add(compiled.library_key(SMALL, "torque"))
-    assert len(keys) == 10
+    robots = (base, forces, replace(forces, forces=forces.forces[:3]), *others)
+    keys = [compiled.library_key(robot, "torque") for robot in robots]
+    keys += [compiled.library_key(base, kind) for kind in ("regressor", "energy")]
+    assert len(set(keys)) == len(keys)
 
 
-def test_another_compiler_or_the_same_one_changed_is_told_apart(tmp_path, monkeypatch):
-    tool = tmp_path / "mycc"
-    tool.write_text("#!/bin/sh\n")
-    tool.chmod(0o700)
-    monkeypatch.setenv("CC", str(tool))
-    texts = [compiled._compiler_text()]
-    monkeypatch.setenv("CC", f"{tool} -m64")
-    texts.append(compiled._compiler_text())
-    monkeypatch.setenv("CC", str(tool))
-    for change in (lambda: os.utime(tool, ns=(10**18, 10**18)), lambda: tool.write_text("#!/bin/sh\n#\n")):
-        change()
-        compiled._compiler_of.cache_clear()
-        texts.append(compiled._compiler_text())
-    os.utime(tool, ns=(10**18, 10**18))
-    compiled._compiler_of.cache_clear()
-    texts.append(compiled._compiler_text())
-    assert len(set(texts)) == 5
+def test_another_compiler_is_told_apart(tmp_path, monkeypatch):
+    keys = []
+    for name, text in (("one", "#!/bin/sh\n"), ("two", "#!/bin/sh\n#\n")):
+        tool = tmp_path / name
+        tool.write_text(text)
+        tool.chmod(0o700)
+        for options in ("", " -m64"):
+            monkeypatch.setenv("CC", f"{tool}{options}")
+            keys.append(compiled.library_key(SMALL, "torque"))
+    assert len(set(keys)) == 4
 
 
 def test_where_libraries_are_kept(tmp_path, monkeypatch):
@@ -539,24 +441,6 @@ def test_where_libraries_are_kept(tmp_path, monkeypatch):
     assert gone == aside and not aside.exists()
 
 
-def test_one_process_builds_at_a_time(tmp_path):
-    def locked(path):
-        handle = os.open(path.with_suffix(".lock"), os.O_RDWR)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(handle)
-        return False
-
-    path = tmp_path / "a.so"
-    for _ in range(2):
-        with compiled._only_builder(path):
-            assert locked(path)
-        assert not locked(path)
-
-
 @pytest.mark.parametrize(
     "failure", [OSError("gone"), subprocess.TimeoutExpired("cc", 300.0)], ids=["no program", "too long"]
 )
@@ -569,27 +453,6 @@ def test_a_compiler_that_does_not_run_is_told(tmp_path, monkeypatch, failure):
     monkeypatch.setattr(compiled, "compiler", lambda: ["cc"])
     with pytest.raises(compiled.BuildError, match="the C compiler cc did not run"):
         compiled.compile_shared(tmp_path / "a.c", tmp_path / "a.so")
-
-
-def test_ready_is_what_is_loaded_or_built(tmp_path, monkeypatch):
-    tmp_path.chmod(0o700)
-    monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(compiled, "_modules", {})
-    robot = replace(SMALL, name="other")
-    key = compiled.library_key(robot, "torque")
-    assert not compiled.is_ready(robot, "torque")
-    compiled._modules[key] = object()
-    assert compiled.is_ready(robot, "torque") and not compiled.is_ready(robot, "energy")
-    assert compiled.library(robot, "torque") is compiled._modules[key]
-    compiled._modules.clear()
-    monkeypatch.setattr(compiled, "library_key", lambda *_: pytest.fail("the robot's library is known"))
-    assert compiled.is_ready(robot, "torque") and compiled.library(robot, "torque") is not None
-
-    def none(*_):
-        raise compiled.BuildError("no compiler")
-
-    monkeypatch.setattr(compiled, "library_key", none)
-    assert not compiled.is_ready(replace(SMALL, name="third"), "torque")
 
 
 # --- the runtime's file
