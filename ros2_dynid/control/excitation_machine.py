@@ -18,6 +18,7 @@ from ros2_dynid.control.motion_limits import MotionLimits, MotionSettings, faste
 from ros2_dynid.control.reference import Reference, reference
 from ros2_dynid.control.stop import approach_reference, braking, start_time
 from ros2_dynid.control.supervisor import Supervisor
+from ros2_dynid.control.transitions import check_transition
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.joint_state import State
@@ -187,7 +188,8 @@ LEGAL: Mapping[type[ExcitationEvent], Mapping[Phase, frozenset[Phase]]] = {
     ConnectionProblem: {**_STAY, **_BRAKE},
     GoalRefused: {**_STAY, **{phase: frozenset((phase, Phase.BRAKING)) for phase in MOVING}},
 }
-"""Which events are legal in which phase, and the phases that they may lead to. What is not here is refused."""
+"""Which events are legal in which phase, and the phases that they may lead to. What is not here is refused; what leads
+elsewhere is an error."""
 _WHY = {
     Phase.INACTIVE: ("the node is inactive", "activate it"),
     Phase.IDLE: ("the node is active already", "nothing is to be done"),
@@ -327,11 +329,13 @@ class ExcitationMachine:
                 self._stop("the clock was set back", event.now)
                 return ExcitationOutcome(False, "the clock was set back", tuple(self._announced))
         self._clock = max(self._clock, event.now)
+        before = self.phase
         try:
-            answer = self._take(event)
+            accepted, answer = True, self._take(event)
         except DynidError as error:
-            return ExcitationOutcome(False, str(error), tuple(self._announced))
-        return ExcitationOutcome(True, answer, tuple(self._announced))
+            accepted, answer = False, str(error)
+        check_transition(LEGAL, type(event), before, self.phase)
+        return ExcitationOutcome(accepted, answer, tuple(self._announced))
 
     def _take(self, event: ExcitationEvent) -> str:
         now = event.now

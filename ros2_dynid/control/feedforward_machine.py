@@ -49,6 +49,7 @@ from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import braking
 from ros2_dynid.control.torque_limiter import LONGEST_STEP, EffortLimits, TorqueLimiter, effort_limits, known_efforts
 from ros2_dynid.control.torque_ramp import TorqueRamp
+from ros2_dynid.control.transitions import Table, check_transition
 from ros2_dynid.dynamics.warm_friction import at_temperature
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.model.joint_order import joint_order
@@ -97,6 +98,55 @@ LEGAL: dict[type[FeedforwardEvent], dict[FeedforwardState, str]] = {
     DeactivateFeedforward: {**dict.fromkeys(_ALL, A), FeedforwardState.STOPPED: I},
 }
 """What becomes of an event in a state. An accepted one may still be refused for what it holds."""
+
+Ways = dict[FeedforwardState, frozenset[FeedforwardState]]
+_WITHOUT_TORQUE = frozenset((FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS, FeedforwardState.WAITING))
+_FOLLOWED = (FeedforwardState.FOLLOWING, FeedforwardState.STREAMING)
+_STAY: Ways = {state: frozenset((state,)) for state in _ALL}
+_SETTLE: Ways = {**_STAY, **dict.fromkeys(_WITHOUT_TORQUE, _WITHOUT_TORQUE)}
+_END: Ways = {**_STAY, **{state: frozenset((FeedforwardState.FADING,)) for state in _FOLLOWED}}
+_TAKE: Ways = {
+    **_STAY,
+    **{
+        state: frozenset((state, FeedforwardState.WAITING, *SENDING)) - {FeedforwardState.ENDING}
+        for state in (FeedforwardState.WAITING, *SENDING)
+        if state is not FeedforwardState.ENDING
+    },
+}
+
+TRANSITIONS: Table[FeedforwardState] = {
+    NewModel: _SETTLE,
+    NewPayload: _STAY,
+    NewDescription: {
+        **_SETTLE,
+        **{state: frozenset((state, FeedforwardState.FADING)) for state in SENDING - {FeedforwardState.ENDING}},
+    },
+    NewReference: _TAKE,
+    StreamedPoint: _TAKE,
+    UnreadableReference: _END,
+    StopFeedforward: _END,
+    MeasuredState: _STAY,
+    MeasuredTemperature: _STAY,
+    FeedforwardTick: {
+        **_TAKE,
+        FeedforwardState.ENDING: frozenset((FeedforwardState.ENDING, FeedforwardState.STOPPED, *_WITHOUT_TORQUE)),
+    },
+    Background: _STAY,
+    AskFiller: _STAY,
+    OptionsChanged: _SETTLE,
+    OutputChanged: {
+        **_SETTLE,
+        **{state: frozenset((state, FeedforwardState.ENDING)) for state in SENDING},
+        FeedforwardState.ENDING: frozenset((FeedforwardState.ENDING, FeedforwardState.FADING)),
+    },
+    ActivateFeedforward: {**_STAY, FeedforwardState.STOPPED: _WITHOUT_TORQUE},
+    DeactivateFeedforward: {
+        FeedforwardState.STOPPED: _STAY[FeedforwardState.STOPPED],
+        **{state: frozenset((FeedforwardState.STOPPED,)) for state in _WITHOUT_TORQUE},
+        **{state: frozenset((FeedforwardState.ENDING,)) for state in SENDING},
+    },
+}
+"""Where an event may lead; what leads elsewhere is an error."""
 
 REFUSALS = {
     FeedforwardState.STOPPED: ("the node is not active", "activate it"),
@@ -216,10 +266,13 @@ class FeedforwardMachine:
             return NOTHING
         if legal == R:
             return FeedforwardOutcome(refused="; ".join(self._refusal()))
+        before = self._state
         try:
-            return handler(event, now)
+            outcome = handler(event, now)
         except DynidError as error:
-            return FeedforwardOutcome(refused=str(error))
+            outcome = FeedforwardOutcome(refused=str(error))
+        check_transition(TRANSITIONS, type(event), before, self._state)
+        return outcome
 
     def predicted(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return the torque, shape (n,), that the model and the load expect of a motion, whatever the options."""

@@ -250,7 +250,9 @@ class Excitation(ManagedNode):
     def _connection(self) -> str:
         sender = self._sender
         return (
-            "nobody is to be sent to" if sender is None else sender.problem() or self._controllers.problem(sender.name)
+            "no trajectory controller configured"
+            if sender is None
+            else sender.problem() or self._controllers.problem(sender.name)
         )
 
     def _refused(self, number: int, text: str) -> None:
