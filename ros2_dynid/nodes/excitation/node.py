@@ -249,11 +249,9 @@ class Excitation(ManagedNode):
 
     def _connection(self) -> str:
         sender = self._sender
-        return (
-            "no trajectory controller configured"
-            if sender is None
-            else sender.problem() or self._controllers.problem(sender.name)
-        )
+        if sender is None:
+            return "no trajectory controller configured"
+        return sender.problem() or self._controllers.problem(sender.name)
 
     def _refused(self, number: int, text: str) -> None:
         self._owner.post(lambda now: GoalRefused(now, number, text))
