@@ -41,7 +41,7 @@ def main() -> None:
         client.call(PlanExcitation, "excitation/plan", file=["slow.yaml"])
         while len(took) < count:
             made.run()
-            client.wait(lambda: bool(np.max(np.abs(client._live.dq)) > 0.05), 20.0, "the motion")
+            client.wait(lambda: client.speed() > 0.05, 20.0, "the motion")
             before = len(came)
             begin = time.monotonic()
             stop.call_async(Trigger.Request())

@@ -27,8 +27,8 @@ from ros_graph import graph, jobs_of
 
 def passed(client, seconds):
     """Wait until joint states of some more seconds have come."""
-    begin = client._live.stamp
-    client.wait(lambda: client._live.stamp > begin + 1e9 * seconds, seconds + 20.0, f"{seconds} s of joint states")
+    begin = client.measured.stamp
+    client.wait(lambda: client.measured.stamp > begin + 1e9 * seconds, seconds + 20.0, f"{seconds} s of joint states")
 
 
 def missed(samples, seen):
@@ -79,7 +79,7 @@ def test_each_node_killed_and_started_again(tmp_path):
         passed(client, 1.5)
         before = client.recording
         made.kill(excitation)
-        killed = client._live.stamp
+        killed = client.measured.stamp
         client.wait(lambda: client.recording != before, 30.0, "the bag that the excitation had begun")
         samples = load_samples(client.recording, robot)
         stream.close()
@@ -87,9 +87,9 @@ def test_each_node_killed_and_started_again(tmp_path):
         beyond = samples.t[-1] - 1e-9 * (killed - samples.start_ns)
         print(f"closed {beyond:.1f} s after the excitation was killed")
         assert beyond < 12.0, "the middleware misses it after 20 s"
-        client.wait(lambda: at_rest(client._live, [0.0, -1.0, 0.0]), 30.0, "the end of the motion")
+        client.wait(lambda: at_rest(client.measured, [0.0, -1.0, 0.0]), 30.0, "the end of the motion")
         passed(client, 0.5)
-        assert at_rest(client._live, [0.0, -1.0, 0.0]), "and it stays there"
+        assert at_rest(client.measured, [0.0, -1.0, 0.0]), "and it stays there"
         made.start("excitation", name="excitation_again")
         made.ready("sim_robot", "excitation")
 

@@ -66,7 +66,7 @@ class Scene:
 
     def heal(self):
         self.relay.change = lambda message: message
-        self.client.wait(lambda: bool(np.all(np.abs(self.client._live.dq) < 0.02)), 20.0, "rest")
+        self.client.wait(lambda: self.client.speed() < 0.02, 20.0, "rest")
 
     def plan(self, file="slow.yaml"):
         return self.client.call(PlanExcitation, "excitation/plan", file=[file])
@@ -78,7 +78,7 @@ class Scene:
         """Start, and wait until the trajectory moves the robot."""
         self.start()
         self.state("exciting", "aborted")
-        self.client.wait(lambda: bool(np.max(np.abs(self.client._live.dq)) > speed), 20.0, "the motion")
+        self.client.wait(lambda: self.client.speed() > speed, 20.0, "the motion")
 
     def state(self, *begin, timeout=40.0):
         self.client.wait(lambda: self.client.excitation_state.text.startswith(begin), timeout, f"{begin}")
@@ -86,7 +86,7 @@ class Scene:
 
     def at_rest(self):
         """The robot itself, not what is told of it, is at rest, and stays there."""
-        self.client.wait(lambda: bool(np.all(np.abs(self.client._live.dq) < 0.03)), 10.0, "rest")
+        self.client.wait(lambda: self.client.speed() < 0.03, 10.0, "rest")
         q = self.client.position()
         time.sleep(0.3)
         assert np.allclose(self.client.position(), q, atol=5e-3)
@@ -283,8 +283,8 @@ def deactivated_in_motion(scene):
     scene.moving()
     transition(scene, "deactivate", 4)
     over = time.time_ns()
-    scene.client.wait(lambda: scene.client._live.stamp >= over, 10.0, "what the robot does then")
-    assert np.all(np.abs(scene.client._live.dq) < 0.05), "at rest when the transition is over"
+    scene.client.wait(lambda: scene.client.measured.stamp >= over, 10.0, "what the robot does then")
+    assert np.all(np.abs(scene.client.measured.dq) < 0.05), "at rest when the transition is over"
     assert "the node was deactivated" in scene.state("aborted")
     count = len(scene.sent)
     with pytest.raises(ClientError, match="the node is inactive; activate it"):
@@ -300,8 +300,8 @@ def shut_down_in_motion(scene):
     scene.moving()
     transition(scene, "shutdown", 7)
     over = time.time_ns()
-    scene.client.wait(lambda: scene.client._live.stamp >= over, 10.0, "what the robot does then")
-    assert np.all(np.abs(scene.client._live.dq) < 0.05), "at rest when the transition is over"
+    scene.client.wait(lambda: scene.client.measured.stamp >= over, 10.0, "what the robot does then")
+    assert np.all(np.abs(scene.client.measured.dq) < 0.05), "at rest when the transition is over"
     scene.at_rest()
 
 

@@ -40,9 +40,9 @@ def moving(made):
     made.run()
     client.wait_for_excitation(ExcitationState.EXCITING, ExcitationState.ABORTED, timeout=40.0)
     assert client.excitation_state.state == ExcitationState.EXCITING
-    client.wait(lambda: bool(np.max(np.abs(client._live.dq)) > 0.1), 20.0, "the motion")
-    begin = client._live.stamp
-    client.wait(lambda: client._live.stamp > begin + 500_000_000, 20.0, "half a second of it")
+    client.wait(lambda: client.speed() > 0.1, 20.0, "the motion")
+    begin = client.measured.stamp
+    client.wait(lambda: client.measured.stamp > begin + 500_000_000, 20.0, "half a second of it")
     assert len(sent) >= 2, "the approach and the motion"
     assert_the_controller_takes(sent, came, made.robot)
     sent.clear()
@@ -95,7 +95,7 @@ def a_stop_call_brakes_within_the_limits(made, sent):
 def a_trajectory_for_another_robot_moves_nothing(made):
     """Send such trajectories straight to the robot and by way of the feedforward, which passes nothing on."""
     client = made.client
-    client.wait(lambda: bool(np.all(np.abs(client._live.dq) < 0.05)), 10.0, "rest")
+    client.wait(lambda: client.speed() < 0.05, 10.0, "rest")
     q = client.position()
     names = made.robot.active_names
     strange = trajectory_message(quintic(("left", "right"), q[:2], q[:2] + 0.5, 1.0))

@@ -14,6 +14,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.stop import approach_reference
+from ros2_dynid.model.joint_state import State
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.msg import ExcitationState
 from ros2_dynid.nodes.common.caller import Caller, ClientError
@@ -66,9 +67,14 @@ class Client(Caller):
         self.wait(lambda: self.excitation_state.state in states, timeout, "the excitation")
         return self.excitation_state
 
+    @property
+    def measured(self) -> State:
+        """The last joint state, in the robot's order; NaN before the first one."""
+        return self._live.state
+
     def speed(self) -> float:
         """Return the speed of the fastest joint in the last joint state [rad/s or m/s]; NaN before the first one."""
-        return float(np.abs(self._live.dq).max())
+        return float(np.abs(self.measured.dq).max())
 
     def wait_for_rest(self, speed: float, timeout: float) -> None:
         """Wait until no joint has moved faster than `speed` [rad/s or m/s] for REST_SECONDS, by its positions.
