@@ -33,6 +33,7 @@ from ros2_dynid.identification.friction.laws import (
     top_speeds,
 )
 from ros2_dynid.identification.friction.shapes import STEP, change_shape
+from ros2_dynid.identification.friction.thresholds import DEFAULTS
 from ros2_dynid.identification.preparation import as_prepared
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
@@ -153,7 +154,7 @@ def possible_laws(hand, joint, always, others, size):
         value = dict(zip((*others, *law), value[len(always) :], strict=True))
         if any(value[k] <= 0.0 for k in law if TERMS[k].positive):
             continue
-        if any(abs(value[k]) > friction_selection.FARTHEST * abs(value[k - 1]) for k in law if TERMS[k].of_shape):
+        if any(abs(value[k]) > DEFAULTS.shape_change * abs(value[k - 1]) for k in law if TERMS[k].of_shape):
             continue
         yield law
 
@@ -724,9 +725,19 @@ def exact_motion(robot, seed=1, count=900):
 BASE = base_parameters(ROBOT)
 
 
-def law_of(true, friction, method=Method.WLS):
+def law_of(true, friction, method=Method.WLS, **more):
     prepared = [exact_motion(with_terms(*true))]
-    return with_law(ROBOT, BASE, prepared, inform(ROBOT, BASE, prepared, delay=False), friction, method)
+    return with_law(ROBOT, BASE, prepared, inform(ROBOT, BASE, prepared, delay=False), friction, method, **more)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"gain": 1e6}, {"chance": 1e-12}, {"terms": 0}, {"significance": 1e6}, {"collinear": 1.0}]
+)
+def test_thresholds_are_those_that_are_passed(changed):
+    """With any of these no term is taken that is taken by default."""
+    true = [FrictionTerm(2, LOAD, 0.3)]
+    assert [term.kind for term in law_of(true, "auto").terms] == [LOAD]
+    assert law_of(true, "auto", thresholds=replace(DEFAULTS, **changed)).terms == ()
 
 
 @pytest.mark.parametrize(("true", "friction"), [
@@ -777,7 +788,11 @@ def test_terms_are_chosen_from_a_part_of_the_rows_and_fitted_to_all(monkeypatch,
     first, second = (more["terms"] for _, more, _ in informs[:2])
     assert [(term.joint, term.kind) for term in first] == [(j, LOAD) for j in (1, 2, 3)]
     (((tried, terms, sigma), asked, _),) = chosen
-    assert tried is informs[1][2] and second[: len(terms)] == terms and asked == {"force": False, "independent": 1.0}
+    assert (
+        tried is informs[1][2]
+        and second[: len(terms)] == terms
+        and asked == {"force": False, "independent": 1.0, "thresholds": DEFAULTS}
+    )
     np.testing.assert_allclose(1.0 / sigma, friction_law.weighted(informs[0][2])[1], rtol=1e-9)
     memories = {id(more["memory"]) for _, more, _ in informs}
     assert len(memories) == 1, "rows are made once"
@@ -841,19 +856,19 @@ def test_the_torque_carried_is_that_of_the_law_that_was_found(monkeypatch):
     size = np.sqrt(np.mean(wanted**2, axis=0))
     assert np.all(np.sqrt(np.mean((law.prepared[0].carried - wanted) ** 2, axis=0)) < 0.02 * size)
     informs, shapes = traced(monkeypatch, "inform"), traced(monkeypatch, "_with_shapes")
-    monkeypatch.setattr(friction_law, "_same", lambda *_: False)
+    monkeypatch.setattr(friction_law, "_same", lambda *_, **__: False)
     law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
     assert len(informs) == 2 + 3
-    assert len(shapes) == 3 and len({id(args[-1]) for args, _, _ in shapes}) == 1, "a shape that is fixed stays so"
+    assert len(shapes) == 3 and len({id(args[4]) for args, _, _ in shapes}) == 1, "a shape that is fixed stays so"
     informs.clear()
     compared = []
-    monkeypatch.setattr(friction_law, "_same", lambda *args: compared.append(args) or len(compared) == 3)
+    monkeypatch.setattr(friction_law, "_same", lambda *args, **_: compared.append(args) or len(compared) == 3)
     law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
     for (_, _, carries, _, _), (args, _, _) in zip(compared, informs[1:], strict=True):
         last = args[2][0]  # what the last fit was made with
         np.testing.assert_allclose(with_carried(ROBOT, BASE, carries, last).carried, last.carried, atol=1e-9)
     informs.clear()
-    monkeypatch.setattr(friction_law, "_same", lambda *_: True)
+    monkeypatch.setattr(friction_law, "_same", lambda *_, **__: True)
     law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
     assert len(informs) == 2
     informs.clear()
@@ -964,7 +979,7 @@ def test_every_term_that_a_joint_may_have():
 def test_shapes_that_are_tried_are_a_step_of_the_grid_apart():
     assert STRIBECK_SHARES[0] == pytest.approx(0.04) and len(STRIBECK_SHARES) == 4
     np.testing.assert_allclose(np.diff(np.log(STRIBECK_SHARES)), STEP, atol=0.02)
-    for lowest, highest, farthest in ((0.2, 0.9, 0.26), (1.1, 3.8, friction_selection.FARTHEST + 1e-9)):
+    for lowest, highest, farthest in ((0.2, 0.9, 0.26), (1.1, 3.8, DEFAULTS.shape_change + 1e-9)):
         near = [p for p in POWERS if (p < 1.0) == (highest < 1.0)]
         assert all(min(abs(p - x) for p in near) <= farthest for x in np.linspace(lowest, highest, 200))
     assert len(POWERS) == 5 and tuple(sorted(POWERS)) == POWERS, "on either side of viscous friction"

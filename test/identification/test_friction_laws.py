@@ -14,6 +14,7 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.estimators import friction_selection
+from ros2_dynid.identification.friction.thresholds import DEFAULTS
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
@@ -139,7 +140,7 @@ def test_a_joint_that_sticks_where_it_reverses_has_plain_friction(seed):
 
 def test_what_chance_explains_is_students_distribution_for_the_folds():
     for folds, tests in ((10, 54), (5, 20)):
-        largest = scipy.stats.t.isf(friction_selection.CHANCE / tests, folds - 1)
+        largest = scipy.stats.t.isf(DEFAULTS.chance / tests, folds - 1)
         assert friction_selection._chance(1, folds, tests) == pytest.approx(largest**2, rel=1e-9)
     more = [friction_selection._chance(further, 10, 54) for further in (1, 2, 3)]
     assert more == sorted(more)

@@ -21,27 +21,15 @@ from ros2_dynid.identification.estimators.least_squares import weighted, weighte
 from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows
 from ros2_dynid.identification.friction.laws import AUTO, candidates, given_terms, near_standstill, top_speeds
 from ros2_dynid.identification.friction.shapes import STEP, change_shape
+from ros2_dynid.identification.friction.thresholds import DEFAULTS, FrictionThresholds
 from ros2_dynid.identification.preparation.elsewhere import changed, over, range_of
 from ros2_dynid.identification.preparation.prepared import Filter, Prepared
 from ros2_dynid.identification.preparation.rows import RowMemory, row_count, rows_of_a_chunk
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array, Robot
 
-SELECTION_CHUNKS = 60
-"""Chunks of rows that the terms are chosen from, about: a quarter of an hour at the usual rates; more do not change the
-choice."""
-SAME_LOAD = 0.02
-"""Carried torques that differ by less, as a share, are the same: what is left is a share of a share of the torque."""
-SAME_SHAPE = 0.03
-"""Change of log vs, or of an exponent, below which a shape is left: the column of its change accounts for the rest."""
-SLOWEST, FASTEST = 0.02, 0.45
-"""Range in which a Stribeck speed shows, as shares of the top speed."""
-ROUNDS = 3
 FIRST = 5
 """Iterations of the joints' weights while a law is looked for: the estimate that follows has its own."""
-SIGNIFICANT = 3.0
-"""A coefficient within so many standard deviations of zero, in the fit with the whole law, leaves it: its error bars,
-which are to hold the truth in 95 of 100 cases at three, would hold zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +50,7 @@ def with_law(
     friction: str,
     method: Method,
     memory: RowMemory | None = None,
+    thresholds: FrictionThresholds = DEFAULTS,
 ) -> LawOfData:
     """Return what the recordings say about base parameters and the friction terms asked for, or found (auto).
 
@@ -85,7 +74,7 @@ def with_law(
     carries = found.value[layout.base]
     loaded = tuple(_carrying(robot, base, carries, p) for p in prepared)
     chunks = sum(-(-row_count(p) // rows_of_a_chunk(p)) for p in prepared)
-    every = max(1, chunks // SELECTION_CHUNKS)
+    every = max(1, chunks // thresholds.chunks)
     if any(term.kind.loaded for term in terms):
         # a fit with plain friction is off where friction grows with the load, and so is the torque carried
         with_load = [FrictionTerm(joint, FrictionKind.LOAD) for joint in robot.active]
@@ -95,7 +84,9 @@ def with_law(
     reversals = near_standstill(robot, terms, top, max(p.filter.slow for p in prepared)) if auto else ()
     tried = inform(robot, base, loaded, delay=delay, terms=(*terms, *reversals), every=every, memory=memory)
     independent = min(_independent(p.filter) for p in prepared)
-    selection = select_terms(tried, terms, 1.0 / weights, force=not auto, independent=independent)
+    selection = select_terms(
+        tried, terms, 1.0 / weights, force=not auto, independent=independent, thresholds=thresholds
+    )
     recorded = RecordedRange(top, warmth)
 
     def fit(information: Information, terms: Sequence[FrictionTerm]) -> Array:
@@ -107,17 +98,23 @@ def with_law(
     if not kept:
         return LawOfData(tuple(prepared), information, (), trials)
     law, fitted, fixed = _with_terms(tried, [terms.index(term) for term in kept]), kept, set[int]()
-    for _ in range(ROUNDS):
+    for _ in range(thresholds.rounds):
         again = tuple(_carrying(robot, base, value[layout.base], p) for p in prepared)
-        wanted = _with_shapes(robot, fitted, value[law.layout.friction], top, fixed)
-        if every == 1 and wanted == fitted and all(over(partial(_same, robot, base, carries), again)):
+        wanted = _with_shapes(robot, fitted, value[law.layout.friction], top, fixed, thresholds)
+        if (
+            every == 1
+            and wanted == fitted
+            and all(over(partial(_same, robot, base, carries, share=thresholds.same_load), again))
+        ):
             break
         loaded, every, fitted, carries = again, 1, wanted, value[layout.base]
         law = inform(robot, base, loaded, delay=delay, terms=fitted, memory=memory)
         value = fit(law, fitted)
     if not auto:
         return LawOfData(loaded, law, fitted, trials)
-    law, left = _significant(law, fitted, partial(dissipation_rows, robot, base.leaders, recorded=recorded))
+    law, left = _significant(
+        law, fitted, partial(dissipation_rows, robot, base.leaders, recorded=recorded), thresholds.significance
+    )
     trials = _judged_again(trials, set(fitted) - set(left))
     if not left:
         return LawOfData(tuple(prepared), information, (), trials)
@@ -136,7 +133,10 @@ def _braking_value(information: Information, rows: Array) -> Array:
 
 
 def _significant(
-    law: Information, terms: tuple[FrictionTerm, ...], rows: Callable[..., Array]
+    law: Information,
+    terms: tuple[FrictionTerm, ...],
+    rows: Callable[..., Array],
+    significance: float = DEFAULTS.significance,
 ) -> tuple[Information, tuple[FrictionTerm, ...]]:
     """Return the law without the terms that the fit with the right shapes and torques carried does not need.
 
@@ -147,7 +147,7 @@ def _significant(
         at = law.layout.friction
         certain = [_certain(terms, k, found.friction, found.covariance[at, at]) for k in range(len(terms))]
         weakest = int(np.argmin(certain))
-        if certain[weakest] >= SIGNIFICANT:
+        if certain[weakest] >= significance:
             break
         gone = terms[weakest]
         kept = [k for k, term in enumerate(terms) if (term.joint, term.kind) != (gone.joint, gone.kind)]
@@ -181,7 +181,12 @@ def _judged_again(trials: Sequence[Trial], gone: set[FrictionTerm]) -> tuple[Tri
 
 
 def _with_shapes(
-    robot: Robot, terms: Sequence[FrictionTerm], value: Array, top: Array, fixed: set[int]
+    robot: Robot,
+    terms: Sequence[FrictionTerm],
+    value: Array,
+    top: Array,
+    fixed: set[int],
+    thresholds: FrictionThresholds = DEFAULTS,
 ) -> tuple[FrictionTerm, ...]:
     """Return the terms with the shapes that `value` (f,) leads to, each followed by the column of its shape.
 
@@ -195,12 +200,12 @@ def _with_shapes(
             found.append(term)
         elif not term.of_shape:
             change = changes.get((term.joint, term.kind), 0.0) / max(coefficient, 1e-300)
-            if abs(change) > SAME_SHAPE:
+            if abs(change) > thresholds.same_shape:
                 fastest = float(top[robot.active.index(term.joint)])
                 wanted = change_shape(term, change)
                 within = wanted.shape
                 if term.kind.shape.relative:
-                    within = float(np.clip(wanted.shape, SLOWEST * fastest, FASTEST * fastest))
+                    within = float(np.clip(wanted.shape, thresholds.slowest * fastest, thresholds.fastest * fastest))
                 free = (
                     term.shape * np.exp(np.clip(change, -STEP, STEP))
                     if term.kind.shape.logarithmic
@@ -247,12 +252,19 @@ def _carrying(robot: Robot, base: BaseParameters, value: Array, prepared: Prepar
     return changed(partial(with_carried, robot, base, value), prepared, same_rows=True)
 
 
-def _same(robot: Robot, base: BaseParameters, value: Array, whole: Prepared, parts: Iterable[Prepared]) -> bool:
-    """Return whether the torque carried is the one that base parameters `value` give, within SAME_LOAD."""
+def _same(
+    robot: Robot,
+    base: BaseParameters,
+    value: Array,
+    whole: Prepared,
+    parts: Iterable[Prepared],
+    share: float = DEFAULTS.same_load,
+) -> bool:
+    """Return whether the torque carried is the one that base parameters `value` give, within a share."""
     change, size = np.zeros(len(robot.active)), np.zeros(len(robot.active))
     for part in parts:
         old = with_carried(robot, base, value, part).carried
         assert old is not None and part.carried is not None
         change += np.sum((part.carried - old) ** 2, axis=0)
         size += np.sum(old**2, axis=0)
-    return bool(np.all(np.sqrt(change) <= SAME_LOAD * np.maximum(np.sqrt(size), 1e-300)))
+    return bool(np.all(np.sqrt(change) <= share * np.maximum(np.sqrt(size), 1e-300)))

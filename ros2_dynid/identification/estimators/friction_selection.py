@@ -28,33 +28,15 @@ from numpy.typing import NDArray
 from scipy.special import fdtri
 
 from ros2_dynid.identification.estimators.information import Information, block_folds
+from ros2_dynid.identification.friction.thresholds import DEFAULTS, FrictionThresholds
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.robot import Array
 
-FOLDS = 10
-"""Each fit leaves out a tenth: with fewer folds, what is left of a short recording does not show the inertias."""
-CHANCE = 0.05
-"""How often chance alone may add a term to a robot with plain friction, over all joints and terms tried together. Kinds
-that take over forces which are not in the model ask for more (`evidence` in model/friction), measured against the best
-smaller law; where another law of its size was taken, a doubtful one must be better than that, and without such a gain
-of its own ..."""
-ALIKE = 1.4
-"""... by so many standard errors of the difference, one in ten by chance (Student, ten folds) ..."""
-WORTH = 0.07
-"""... and for each further term lower the squared held-out error by this share of its joint's, 3.5 % of the error:
-what is linearised, the shapes and the torque carried, is known no better."""
-TERMS = 3
-"""Terms of a joint's law, at most, beside those of the temperature: more cannot be told apart by one motion."""
-FARTHEST = 0.6
-"""Largest change of log vs, or of an exponent, from a shape that is tried: one and a quarter steps of the grid. A term
-that asks for more is of another shape, or another law."""
 SWEEPS = 4
 RIDGE = 1e-12
 """Added to the scaled normal equations, which only compare laws: the estimate comes from orthogonal factors."""
 EXACT = 1e-16
 """Least variance of a joint's error as a share of the largest."""
-COLLINEAR = 1e-6
-"""Columns whose part beyond the others is smaller, as a share of their squared norm, are not told apart."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +77,7 @@ class _Reduced:
     Z: Array
     seen: NDArray[np.bool_]
     norm: Array
+    thresholds: FrictionThresholds = DEFAULTS
 
     def without(self, held: Sequence[int], kept: Sequence[int]) -> _Reduced:
         """Return the same for the columns `kept` alone, numbered anew, with the columns `held` always fitted too."""
@@ -115,7 +98,7 @@ class _Reduced:
             h = h + (Hjk @ x - Xt @ hx)[:, :, 0]
             e = e + np.sum((self.h[:, k, None] + hx) * x, axis=(1, 2))
             b, Z = b + (Zk @ x)[:, :, 0], Z - Zk @ X
-        return _Reduced(S, r, H, h, e, b, Z, self.seen[j], self.norm[j])
+        return _Reduced(S, r, H, h, e, b, Z, self.seen[j], self.norm[j], self.thresholds)
 
     def laws(self, laws: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Return held-out errors (laws, F), coefficients of all fits (laws, F + 1, s), and which are told apart.
@@ -126,7 +109,7 @@ class _Reduced:
         S, r = self.S[:, rows, columns].swapaxes(0, 1), self.r[:, laws].swapaxes(0, 1)
         size = np.sqrt(np.maximum(np.einsum("lfss->lfs", S), 1e-300))
         apart = np.all(self.seen[laws], axis=1)
-        apart &= np.all(np.linalg.det(S / size[..., :, None] / size[..., None, :]) > COLLINEAR, axis=1)
+        apart &= np.all(np.linalg.det(S / size[..., :, None] / size[..., None, :]) > self.thresholds.collinear, axis=1)
         S = np.where(apart[:, None, None, None], S, np.eye(laws.shape[1]))
         c = np.linalg.solve(S, r[..., None])[..., 0]
         H, h, held = self.H[:, rows, columns].swapaxes(0, 1), self.h[:, laws].swapaxes(0, 1), c[:, :-1]
@@ -155,6 +138,7 @@ class _Judge:
     rows: float
     chance: Sequence[float]
     parts: int
+    thresholds: FrictionThresholds = DEFAULTS
 
     def scatters(self, further: int) -> float:
         """Return how many times its own scatter so many further terms must gain."""
@@ -163,7 +147,7 @@ class _Judge:
 
     def share(self, further: int) -> float:
         """Return the share of the joint's squared error that so many further terms must gain."""
-        return max(WORTH * further, (self.chance[further - 1] - 2.0 * further) / self.rows)
+        return max(self.thresholds.gain * further, (self.chance[further - 1] - 2.0 * further) / self.rows)
 
 
 def select_terms(
@@ -173,34 +157,40 @@ def select_terms(
     *,
     force: bool = False,
     independent: float = 1.0,
+    thresholds: FrictionThresholds = DEFAULTS,
 ) -> Selection:
     """Return the terms whose columns help on blocks left out; sigma: error of each joint under plain friction (n,).
 
     The first friction columns of the information are those of `terms`; any further ones are always fitted.
     force: take a term of every kind that there is for a joint, with its best speed, unless its sign is impossible.
-    independent: share of the rows whose noise is independent, the rest being what the filter makes of it.
+    independent: share of the rows whose noise is independent, the rest being what the filter makes of it. thresholds:
+    by which laws are judged.
     """
-    folds = block_folds(information, FOLDS)
+    folds = block_folds(information, thresholds.folds)
     if len(folds) < 3 or not terms:
         return Selection((), ())
     parts = len(folds)
     squares = _normal_equations(information, [*folds, *_recordings(information)])
     weights = _finite_weights(sigma**2)
     tests = sum(not term.of_shape for term in terms)
-    chance = [_chance(further, parts, tests) for further in range(1, len(FrictionKind) + 1)]
+    chance = [_chance(further, parts, tests, thresholds.chance) for further in range(1, len(FrictionKind) + 1)]
     joints = sorted({term.joint for term in terms})
     place = _own_joints(information, terms)
     always = _always_fitted(squares[:parts], information, weights, len(terms))
     chosen: dict[int, tuple[int, ...]] = dict.fromkeys(joints, ())
     trials: dict[int, list[Trial]] = {}
     for _ in range(SWEEPS):
-        reduced = _reduced(squares, weights, information, len(terms), always, parts)
+        reduced = _reduced(squares, weights, information, len(terms), always, parts, thresholds)
         before = dict(chosen)
         for joint in joints:
             others = [k for other, law in chosen.items() if other != joint for k in law]
             k = place[joint]
             judge = _Judge(
-                weights[k] * squares[:parts, k], max(1.0, independent * float(information.rows[k])), chance, parts
+                weights[k] * squares[:parts, k],
+                max(1.0, independent * float(information.rows[k])),
+                chance,
+                parts,
+                thresholds,
             )
             own = [k for k, term in enumerate(terms) if term.joint == joint]
             law, trials[joint] = _law(reduced.without(others, own), judge, [terms[k] for k in own], force=force)
@@ -224,9 +214,9 @@ def _law(
     law: tuple[int, ...] = ()
     errors, trials = given.e, []
     warm = [kind for kind in kinds if kind.thermal]
-    most = min(TERMS, len(kinds) - len(warm)) + len(warm)
+    most = min(judge.thresholds.terms, len(kinds) - len(warm)) + len(warm)
     for size in range(len(kinds), 0, -1) if force else range(1, most + 1):
-        laws = _laws_of_size(columns, size, force)
+        laws = _laws_of_size(columns, size, force, judge.thresholds.terms)
         sets = laws.sets
         tried, possible = _tried(given, laws)
         smaller, before = law, errors
@@ -244,7 +234,7 @@ def _law(
             enough = gain > scatters * scatter and gain > judge.share(further) * left
             if law != smaller:  # that there is such a law is known: the doubtful one must be the better of the two
                 more, spread, there = _gain(errors - tried[best], parts)
-                enough, elsewhere = more > (0.0 if enough else ALIKE * spread), there
+                enough, elsewhere = more > (0.0 if enough else judge.thresholds.alike * spread), there
             join = force or (enough and elsewhere)
             own_terms = tuple(terms[k] for k in sets[best] if not terms[k].of_shape)
             trials.append(Trial(own_terms, own_terms[0].joint, gain / left, scatter / left, join))
@@ -255,9 +245,9 @@ def _law(
     return law, trials
 
 
-def _chance(further: int, folds: int, tests: int) -> float:
+def _chance(further: int, folds: int, tests: int, chance: float = DEFAULTS.chance) -> float:
     """Return the largest Q of so many terms by chance, of `tests` terms and shapes that are tried, all positive."""
-    return float(further * fdtri(further, folds - 1, 1.0 - min(2.0 * CHANCE / tests, 1.0)))
+    return float(further * fdtri(further, folds - 1, 1.0 - min(2.0 * chance / tests, 1.0)))
 
 
 def _size(law: Sequence[int], terms: Sequence[FrictionTerm]) -> int:
@@ -279,7 +269,9 @@ class _Laws:
 
 
 @functools.lru_cache(maxsize=64)
-def _laws_of_size(columns: tuple[tuple[FrictionKind, bool], ...], size: int, force: bool) -> _Laws:
+def _laws_of_size(
+    columns: tuple[tuple[FrictionKind, bool], ...], size: int, force: bool, most: int = DEFAULTS.terms
+) -> _Laws:
     """Return all laws of `size` kinds; columns: the kind of each, and whether it is of the shape of the one before."""
     kinds: dict[FrictionKind, list[tuple[int, ...]]] = {}
     for k, (kind, of_shape) in enumerate(columns):
@@ -290,7 +282,7 @@ def _laws_of_size(columns: tuple[tuple[FrictionKind, bool], ...], size: int, for
     groups = [
         group
         for group in itertools.combinations(kinds, size)
-        if force or sum(not kind.thermal for kind in group) <= TERMS
+        if force or sum(not kind.thermal for kind in group) <= most
     ]
     found = [
         (tuple(itertools.chain(*law)), [kind.evidence if kind in group else 0.0 for kind in kinds])
@@ -317,7 +309,7 @@ def _tried(given: _Reduced, laws: _Laws) -> tuple[Array, NDArray[np.bool_]]:
         value = coefficients[:, -1] / given.norm[columns]
         apart &= np.all((value > 0.0) | ~must, axis=1)
         before = np.abs(np.roll(value, 1, axis=1))  # a shape's column follows that of its term
-        possible[at] = apart & np.all(~shape | (np.abs(value) <= FARTHEST * before), axis=1)
+        possible[at] = apart & np.all(~shape | (np.abs(value) <= given.thresholds.shape_change * before), axis=1)
     return tried, possible
 
 
@@ -365,7 +357,13 @@ def _normal_equations(information: Information, folds: Sequence[Sequence[int]]) 
 
 
 def _reduced(
-    squares: Array, weights: Array, information: Information, m: int, always: NDArray[np.intp], parts: int
+    squares: Array,
+    weights: Array,
+    information: Information,
+    m: int,
+    always: NDArray[np.intp],
+    parts: int,
+    thresholds: FrictionThresholds = DEFAULTS,
 ) -> _Reduced:
     """Return the normal equations of the m candidates, the columns `always` eliminated; columns of unit norm."""
     folds, n, D, _ = squares.shape
@@ -395,8 +393,8 @@ def _reduced(
     Z[:, used] = -X / scale[used, None]
     Z[:, more, np.arange(m)] = 1.0 / scale[more]
     beyond = np.einsum("fmm->fm", S)
-    told = COLLINEAR * np.maximum(np.diag(everything)[own], 1e-300)
-    return _Reduced(S, r, H, h, e, b, Z, moved[more] & np.all(beyond > told, axis=0), scale[more])
+    told = thresholds.collinear * np.maximum(np.diag(everything)[own], 1e-300)
+    return _Reduced(S, r, H, h, e, b, Z, moved[more] & np.all(beyond > told, axis=0), scale[more], thresholds)
 
 
 def _always_fitted(squares: Array, information: Information, weights: Array, m: int) -> NDArray[np.intp]:
