@@ -33,7 +33,7 @@ def generate_launch_description():
             "models_folder": PathJoinSubstitution([folder, "models"]),
             "online": LaunchConfiguration("online"),
         },
-        "feedforward": {"priority": 0},
+        "feedforward": {"priority": 0, "robot_adds": ["nothing"]},
         "panel": {},
     }
     nodes = [

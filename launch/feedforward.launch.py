@@ -11,6 +11,11 @@ from launch_ros.substitutions import FindPackageShare
 ARGUMENTS = {
     "model": ("", "model file that dynid identify or the identification node wrote; empty: wait for base_parameters"),
     "output": ("trajectory", "trajectory: effort in joint_trajectory; effort: torques streamed"),
+    "robot_adds": (
+        "",
+        "what the robot itself adds to a commanded effort: nothing, gravity, arm-gravity, gravity+friction:SHARE; "
+        "empty: as the model declares",
+    ),
     "namespace": ("", "namespace of the node"),
     "reference": ("reference", "topic of the reference trajectory"),
     "joint_states": ("joint_states", "topic of the joint states"),
@@ -35,6 +40,7 @@ def generate_launch_description():
             {
                 "model": ParameterValue(value["model"], value_type=str),
                 "output": ParameterValue(value["output"], value_type=str),
+                "robot_adds": ParameterValue(["['", value["robot_adds"], "']"]),
                 "use_sim_time": ParameterValue(value["use_sim_time"], value_type=bool),
             },
         ],

@@ -21,6 +21,11 @@ ARGUMENTS = {
     "joint_trajectory": ("joint_trajectory", "topic of the joint trajectory controller"),
     "robot_description": ("robot_description", "topic of the robot's description"),
     "effort_commands": ("effort_commands", "topic of the forward command controller, for streamed torques"),
+    "robot_adds": (
+        "",
+        "what the robot itself adds to a commanded effort: nothing, gravity, arm-gravity, gravity+friction:SHARE; "
+        "empty: as its robot file declares",
+    ),
     "action": ("", "FollowJointTrajectory action to use instead of the topic"),
     "folder": ("~/.ros/ros2_dynid", "folder for recordings, plans and models"),
     "duration": ("10.0", "length of the exciting trajectory [s]"),
@@ -62,7 +67,7 @@ def generate_launch_description():
             "models_folder": PathJoinSubstitution([value["folder"], "models"]),
             "online": switch("online"),
         },
-        "feedforward": {},
+        "feedforward": {"robot_adds": ParameterValue(["['", value["robot_adds"], "']"])},
         "panel": {},
     }
     topics = ("joint_states", "joint_trajectory", "robot_description", "effort_commands")

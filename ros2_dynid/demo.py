@@ -127,7 +127,7 @@ def demo(
             "start_delay": 1.0,
             "point_rate": 50.0,
         },
-        "feedforward": {"priority": 0},  # the simulated robot runs on this computer too
+        "feedforward": {"priority": 0, "robot_adds": ["nothing"]},  # the simulated robot runs on this computer too
         "identification": {"recordings_folder": folder / "recordings", "models_folder": folder / "models"},
         "sim_robot": {"seed": seed, "start": start_pose(robot)},
         "panel": {"port": 0},

@@ -181,11 +181,11 @@ public:
     reduce(tau);
   }
 
-  /// Q(q): what holds the robot still, springs included, without friction and offset.
-  void gravity(const double * q, double * tau) noexcept
+  /// Q(q): what holds the robot still, springs included, without friction and offset; or that of the robot without its payload.
+  void gravity(const double * q, double * tau, bool laden = true) noexcept
   {
     positions(q);
-    weigh();
+    weigh(laden);
     reduce(tau);
   }
 
@@ -506,12 +506,17 @@ private:
   }
 
   /// Weights alone: tau_ against gravity.
-  void weigh() noexcept
+  void weigh(bool laden = true) noexcept
   {
     for (auto & link : links_) {
       link.a = link.R.in(link.parent ? links_[link.parent - 1].a : -1.0 * gravity_);
       link.f = link.own.M * link.a;
       link.n = cross(link.own.m, link.a);
+    }
+    if (!laden && load_.mass > 0.0) {
+      Link & link = links_[load_.joint - 1];
+      link.f = link.f - load_.mass * link.a;
+      link.n = link.n - cross(load_.mass * load_.centre, link.a);
     }
     for (std::size_t j = n_; j-- > 0;) {
       tau_[j] = links_[j].prismatic ? links_[j].f.z : links_[j].n.z;

@@ -66,6 +66,13 @@ public:
     return true;
   }
 
+  /// Turn the torque that the motors shall give, which is kept within the limits, into what is left to command where the robot
+  /// adds `added` itself. A torque that is not finite stays so.
+  void left_to_command(double * tau, const double * added) const noexcept
+  {
+    for (std::size_t a = 0; a < n_; ++a) tau[a] = (std::isfinite(tau[a]) ? within(tau[a], bounds_.limits[a]) : tau[a]) - added[a];
+  }
+
   /// The next torque is that of another law: its step from the command fades over the ramp.
   void change() noexcept { changed_ = true; }
 

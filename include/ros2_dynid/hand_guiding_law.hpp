@@ -4,7 +4,8 @@
 //
 // over(dq) is what a joint's speed has beyond its limit, so that it decays with the time constant `time` whatever the robot
 // weighs; w takes the friction's help away before. Beyond twice the limit, as when a hand lets go of a load that the model does
-// not know, the whole motion is braked, M(q) dq / time, until the robot is at rest. Construction allocates and throws; nothing
+// not know, the whole motion is braked, M(q) dq / time, until the robot is at rest. What is commanded is that less what the robot
+// adds itself: of an arm that holds itself, friction, damping and guards are left. Construction allocates and throws; nothing
 // after that does either.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "ros2_dynid/added_effort.hpp"
 #include "ros2_dynid/dynamics.hpp"
 #include "ros2_dynid/effort_output.hpp"
 
@@ -41,8 +43,9 @@ class HandGuidingLaw
 {
 public:
   HandGuidingLaw(const Model & model, HandGuidingOptions options, EffortBounds bounds)
-  : dynamics_(model), output_(std::move(bounds)), options_(std::move(options)), n_(dynamics_.joints()), q_(n_), zero_(n_, 0.0),
-    carried_(n_), friction_(n_), offset_(n_), over_(n_), tau_(n_), hold_(n_), M_(n_ * n_)
+  : dynamics_(model), adds_(model), output_(std::move(bounds)), options_(std::move(options)), n_(dynamics_.joints()), q_(n_),
+    zero_(n_, 0.0), carried_(n_), friction_(n_), offset_(n_), over_(n_), tau_(n_), added_(n_, 0.0), hold_(n_),
+    hold_added_(n_, 0.0), M_(n_ * n_)
   {
     const auto & o = options_;
     for (const auto * list : {&o.speed, &o.lower, &o.upper, &o.margin, &o.damping, &output_.limits()}) {
@@ -74,21 +77,25 @@ public:
     return n_;
   }
 
-  /// Begin at the position q with gravity's torque. False if q is outside the range or the torque is not finite.
+  /// Begin at the position q with the torque that holds the robot. False if q is outside the range or it is not finite.
   bool start(const double * q) noexcept
   {
     if (!all_finite(q, n_) || outside(q) != n_) return false;
     for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
-    dynamics_.inverse_dynamics(q, zero_.data(), zero_.data(), tau_.data());
-    if (!output_.start(tau_.data())) return false;
-    hold_ = tau_;
+    if (!hold_still()) return false;
+    end();
     mode_ = HandGuidingMode::guide;
     lost_ = rest_ = 0.0;
     return true;
   }
 
-  /// Leave gravity's torque, as it was when the robot was last seen.
-  void end() noexcept { output_.start(hold_.data()); }
+  /// Leave the torque that holds the robot, as it was when it was last seen.
+  void end() noexcept
+  {
+    tau_ = hold_;
+    output_.left_to_command(tau_.data(), hold_added_.data());
+    output_.start(tau_.data());
+  }
 
   bool set_parameters(const Model & model) noexcept
   {
@@ -112,19 +119,16 @@ public:
   }
 
   /// Compute the command, dt [s] after the last. False if state or model have been lost for longer than the timeout: the
-  /// command is then gravity's where the robot was last seen.
+  /// command is then what holds the robot where it was last seen.
   bool update(const double * q, const double * dq, double dt) noexcept
   {
     const double time = dt > 0.0 && std::isfinite(dt) ? dt : 0.0;
     const bool seen = all_finite(q, n_) && all_finite(dq, n_);
     if (seen) for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
-    dynamics_.gravity(q_.data(), carried_.data());
-    dynamics_.friction(zero_.data(), carried_.data(), offset_.data());
-    for (std::size_t a = 0; a < n_; ++a) tau_[a] = carried_[a] + offset_[a];
-    bool model = all_finite(tau_.data(), n_);
-    for (std::size_t a = 0; a < n_; ++a) {
-      if (model) hold_[a] = tau_[a];
-      else tau_[a] = hold_[a];  // the last that was known
+    bool model = hold_still();
+    if (!model) {  // the last that was known
+      tau_ = hold_;
+      added_ = hold_added_;
     }
     if (!seen) {
       put(HandGuidingMode::blind, dt);
@@ -138,6 +142,19 @@ public:
   }
 
 private:
+  /// Put what holds the robot at q_ into tau_, and what it adds of that into added_. False if they are not finite.
+  bool hold_still() noexcept
+  {
+    dynamics_.gravity(q_.data(), carried_.data());
+    dynamics_.friction(zero_.data(), carried_.data(), offset_.data());
+    for (std::size_t a = 0; a < n_; ++a) tau_[a] = carried_[a] + offset_[a];
+    if (!adds_.nothing()) adds_.at_rest(dynamics_, q_.data(), added_.data());
+    if (!all_finite(tau_.data(), n_) || !all_finite(added_.data(), n_)) return false;
+    hold_ = tau_;
+    hold_added_ = added_;
+    return true;
+  }
+
   /// Braking begins beyond twice a joint's speed limit and ends when all have been at rest for a while.
   HandGuidingMode watch(const double * dq, double time) noexcept
   {
@@ -165,6 +182,7 @@ private:
     }
     if (!model) return all_finite(tau_.data(), n_);
     dynamics_.friction(dq, carried_.data(), friction_.data());
+    if (!adds_.nothing()) adds_.in_motion(dynamics_, q, friction_.data(), added_.data());
     dynamics_.inertia(q, M_.data());
     double power = 0.0;
     for (std::size_t a = 0; a < n_; ++a) {  // friction_ - offset_ is compensated; then over_ gives way to M over_
@@ -183,7 +201,8 @@ private:
       power += friction_[a] * over_[a];
     }
     if (power > 0.0) for (std::size_t a = 0; a < n_; ++a) tau_[a] -= friction_[a];  // a wrong M must not drive
-    if (all_finite(tau_.data(), n_)) return true;
+    if (all_finite(tau_.data(), n_) && all_finite(added_.data(), n_)) return true;
+    added_ = hold_added_;
     for (std::size_t a = 0; a < n_; ++a) tau_[a] = hold_[a] - o.damping[a] * dq[a];
     return false;
   }
@@ -195,14 +214,16 @@ private:
   {
     if (mode != mode_ && mode != HandGuidingMode::brake) output_.change();  // the brake is not faded in
     mode_ = mode;
+    if (!adds_.nothing()) output_.left_to_command(tau_.data(), added_.data());
     output_.put(tau_.data(), dt);
   }
 
   Dynamics dynamics_;
+  AddedTorque adds_;
   EffortOutput output_;
   HandGuidingOptions options_;
   std::size_t n_;
-  std::vector<double> q_, zero_, carried_, friction_, offset_, over_, tau_, hold_, M_;
+  std::vector<double> q_, zero_, carried_, friction_, offset_, over_, tau_, added_, hold_, hold_added_, M_;
   HandGuidingMode mode_ = HandGuidingMode::guide;
   double lost_ = 0.0, rest_ = 0.0;
 };

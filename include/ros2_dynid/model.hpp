@@ -29,6 +29,14 @@ struct Limits
   double lower = 0.0, upper = 0.0, velocity = 0.0, acceleration = 0.0, effort = 0.0;
 };
 
+/// What the robot itself adds to an effort that is commanded: what holds it still (of the payload, too, if it knows it), and a
+/// share of its friction. A command is the law's torque minus that. Not known: nothing may be commanded.
+struct AddedEffort
+{
+  bool known = false, gravity = false, payload = false;
+  double friction = 0.0;  ///< 0 to 1
+};
+
 /// Joint j in modified DH form: Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta) Trans(z,r).
 struct Joint
 {
@@ -37,6 +45,7 @@ struct Joint
   bool prismatic = false;
   double gamma = 0.0, b = 0.0, alpha = 0.0, d = 0.0, theta = 0.0, r = 0.0;
   Limits limits;
+  AddedEffort adds;
   std::array<double, PER_JOINT> chi{};
 };
 
@@ -330,7 +339,8 @@ inline void check_structure(const Model & model)
 }  // namespace detail
 
 constexpr char runtime_magic[8] = {'D', 'Y', 'N', 'I', 'D', 'R', 'T', '\n'};
-constexpr std::uint32_t runtime_version = 3;  // 2: without terms of the temperature, 1: nor springs and cables; still read
+constexpr std::uint32_t runtime_version = 4;  // still read: 3, not saying what the robot adds; 2, nor terms of the temperature;
+                                              // 1, nor springs and cables
 
 /// Read a model from the bytes of a runtime file: magic, version, checksum, length, then the model, little endian.
 inline Model parse_model(const std::string & bytes)
@@ -440,6 +450,14 @@ inline Model parse_model(const std::string & bytes)
     for (auto & bar : model.error_bars) {
       bar.sigma = in.any_number();
       bar.torque_std = in.any_number();
+    }
+    if (version >= 4) {
+      for (const std::size_t j : model.active()) {
+        AddedEffort & adds = model.joints[j - 1].adds;
+        for (bool * x : {&adds.known, &adds.gravity, &adds.payload}) *x = in.integer() != 0;
+        adds.friction = in.number();
+        if (!(adds.friction >= 0.0 && adds.friction <= 1.0)) throw std::runtime_error("a share of friction is not within 0 and 1");
+      }
     }
     if (in.left() != 0) throw std::runtime_error("it has bytes too many");
   } catch (const std::runtime_error & error) {

@@ -103,6 +103,13 @@ Model model_of(const Message & message)
     term.speed = checked(std::string(friction_shapes[kind]) == "exponent" ? one.exponent : one.speed, "a friction term");
     model.friction.push_back(term);
   }
+  for (const auto & one : message.added_efforts) {
+    for (auto & joint : model.joints) {
+      if (joint.name != one.joint) continue;
+      joint.adds = {true, one.gravity, one.payload, checked(one.friction, "a share of friction")};
+      if (joint.adds.friction < 0.0 || joint.adds.friction > 1.0) throw std::runtime_error("a share of friction is not within 0 and 1");
+    }
+  }
   for (const auto & one : message.elastic_elements) {
     Force force;
     force.has_pivots = one.type == "cylinder";

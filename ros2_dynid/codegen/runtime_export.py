@@ -16,7 +16,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
-MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE = b"DYNIDRT\n", 1, 2, 3
+MAGIC, VERSION, WITH_FORCES, WITH_TEMPERATURE, WITH_ADDED_EFFORT = b"DYNIDRT\n", 1, 2, 3, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +64,17 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _weights(out, dict(passive.terms))
     terms = [term for term in robot.friction if not term.kind.thermal]
     thermal = [term for term in robot.friction if term.kind.thermal]
+    adds = [robot.joints[j - 1].adds for j in robot.active]
+    version = VERSION
+    if any(one is not None for one in adds):
+        version = WITH_ADDED_EFFORT
+    elif robot.forces or thermal:
+        version = WITH_TEMPERATURE if thermal else WITH_FORCES
     _integers(out, len(terms))
     for term in terms:
         _integers(out, term.joint, term.kind.code)
         _numbers(out, term.coefficient, term.shape)
-    if robot.forces or thermal:
+    if version >= WITH_FORCES:
         _integers(out, len(robot.forces))
         coefficients = iter(chi[force_slice(robot)].tolist())
         for force in robot.forces:
@@ -83,7 +89,7 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
             for power in force.powers:
                 _integers(out, power)
                 _numbers(out, next(coefficients))
-    if thermal:
+    if version >= WITH_TEMPERATURE:
         _integers(out, len(thermal))
         for term in thermal:
             _integers(out, term.joint, term.kind.code)
@@ -96,7 +102,9 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _numbers(out, *pose[:3, :3].ravel(), *pose[:3, 3])
     for sigma, std in zip(bars.sigma, bars.torque_std, strict=True):
         _numbers(out, sigma, std)
-    version = WITH_TEMPERATURE if thermal else WITH_FORCES if robot.forces else VERSION
+    for one in adds if version >= WITH_ADDED_EFFORT else ():
+        _integers(out, one is not None, one is not None and one.gravity, one is not None and one.payload)
+        _numbers(out, 0.0 if one is None else one.friction)
     return MAGIC + struct.pack("<III", version, zlib.crc32(out), len(out)) + bytes(out)
 
 

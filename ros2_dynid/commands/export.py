@@ -145,8 +145,25 @@ def _read(args: argparse.Namespace) -> tuple[Robot, IdentifiedModel | None]:
 
     if is_model_file(args.robot):
         model = load_model(args.robot)
+        _refuse_another_robot(args, model)
         return model.robot, model
     return robot_from_args(args), None
+
+
+def _refuse_another_robot(args: argparse.Namespace, model: IdentifiedModel) -> None:
+    """Refuse a gravity or a sub-chain that is not the model's; with --urdf, the sub-chain is that of the URDF."""
+    import numpy as np
+
+    gravity = model.robot.gravity
+    if args.gravity is not None and not (len(args.gravity) == 3 and np.allclose(args.gravity, gravity)):
+        what = f"the model was identified with gravity {gravity.tolist()}"
+        raise InputError(what, "base parameters hold for one mounting: identify again", args.robot)
+    given = {"--hold": args.hold, "--base-link": args.base_link, "--tip-link": args.tip_link}
+    others = [flag for flag, value in given.items() if value and not args.urdf]
+    others += ["--joint-limits"] if args.joint_limits else []
+    if others:
+        hint = "leave it out, or identify with it"
+        raise InputError(f"{others[0]} is given, and the model has its own joints", hint, args.robot)
 
 
 def _parameters(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.codegen.backend import InverseDynamics, torque_function
+from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.motion_gate import check_efforts, check_trajectory
 from ros2_dynid.control.motion_limits import MotionLimits
 from ros2_dynid.control.reference import Reference, reference
@@ -63,10 +64,10 @@ class TorqueCoefficients:
 class FeedforwardModel:
     """The torque of a robot with standard parameters chi, by generated code where there is a compiler."""
 
-    def __init__(self, robot: Robot, chi: Array) -> None:
-        """Prepare the functions; a payload is added to chi by the caller."""
+    def __init__(self, robot: Robot, chi: Array, without_load: FeedforwardModel | None = None) -> None:
+        """Prepare the functions; a payload is added to chi by the caller, who gives the model without it, too."""
         n = len(robot.active)
-        self.robot, self._chi = robot, chi
+        self.robot, self._chi, self._without_load = robot, chi, without_load
         self._rigid: InverseDynamics = torque_function(*frictionless(robot, chi))
         self._friction = smooth_friction(robot, chi)
         self._zero = np.zeros(n)
@@ -81,6 +82,15 @@ class FeedforwardModel:
     def gravity(self, q: Array) -> Array:
         """Return Q(q) [N.m, N]."""
         return self._rigid.torque(q, self._zero, self._zero)
+
+    def gravity_without_load(self, q: Array) -> Array:
+        """Return Q(q) of the robot without its payload [N.m, N]."""
+        return self.gravity(q) if self._without_load is None else self._without_load.gravity(q)
+
+    @property
+    def offset(self) -> Array:
+        """The offsets of the motors' torques, shape (n,) [N.m, N]."""
+        return self._friction.off
 
     def rigid(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return the torque without friction."""
@@ -110,16 +120,28 @@ def refuse_pushing_friction(robot: Robot, chi: Array, source: str) -> None:
 
 
 def complete_torque(
-    model: FeedforwardModel, options: FeedforwardOptions, q: Array, dq: Array, ddq: Array, measured: Array | None = None
+    model: FeedforwardModel,
+    options: FeedforwardOptions,
+    q: Array,
+    dq: Array,
+    ddq: Array,
+    measured: Array | None = None,
+    command: EffortCommand | None = None,
 ) -> Array:
-    """Return the torque, shape (n,), along a reference; measured: where the robot is, for measured_gravity."""
+    """Return the torque, shape (n,), along a reference; measured: where the robot is, for measured_gravity.
+
+    command: return what is commanded for it, where the robot adds a part itself.
+    """
     place = measured if options.measured_gravity and measured is not None else q
     if options.gravity_only:
-        return model.gravity(place)
-    tau = model.rigid(q, dq, ddq)
-    if place is not q:
-        tau = tau + model.gravity(place) - model.gravity(q)
-    return tau + model.friction(dq, options.smoothing, tau) if options.friction else tau
+        tau, friction = model.gravity(place), None
+    else:
+        rigid = model.rigid(q, dq, ddq)
+        if place is not q:
+            rigid = rigid + model.gravity(place) - model.gravity(q)
+        friction = model.friction(dq, options.smoothing, rigid) if options.friction else None
+        tau = rigid if friction is None else rigid + friction
+    return tau if command is None else command.of(model, tau, place, friction)
 
 
 def split_torque(
@@ -129,11 +151,18 @@ def split_torque(
     dq: Array,
     ddq: Array,
     measured: Array | None = None,
+    command: EffortCommand | None = None,
 ) -> Array:
-    """Return the torque, shape (n,), by the coefficients that the background has found: M ddq + C + Q + friction."""
-    Q = model.gravity(measured) if options.measured_gravity and measured is not None else found.Q
-    tau = np.asarray(found.M @ ddq + found.C + Q)
-    return tau + model.friction(dq, options.smoothing, tau) if options.friction else tau
+    """Return the torque, shape (n,), by the coefficients that the background has found: M ddq + C + Q + friction.
+
+    command: return what is commanded for it, where the robot adds a part itself.
+    """
+    place = measured if options.measured_gravity and measured is not None else found.q
+    Q = found.Q if place is found.q else model.gravity(place)
+    rigid = np.asarray(found.M @ ddq + found.C + Q)
+    friction = model.friction(dq, options.smoothing, rigid) if options.friction else None
+    tau = rigid if friction is None else rigid + friction
+    return tau if command is None else command.of(model, tau, place, friction)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +176,12 @@ class Filler:
     options: FeedforwardOptions
     limits: EffortLimits
     motion: MotionLimits
+    command: EffortCommand
 
-    def torques(self, q: Array, dq: Array, ddq: Array) -> Array:
-        """Return the torques, shape (N, n), of a motion, shape (N, n) each."""
+    def torques(self, q: Array, dq: Array, ddq: Array, command: EffortCommand | None = None) -> Array:
+        """Return the motors' torques, shape (N, n), of a motion, shape (N, n) each, or what is commanded for them."""
         rows = zip(q, dq, ddq, strict=True)
-        return np.array([complete_torque(self.model, self.options, *row) for row in rows])
+        return np.array([complete_torque(self.model, self.options, *row, command=command) for row in rows])
 
     def check(self, points: Reference, start: Array | None = None) -> None:
         """Refuse a trajectory that is to be followed if it passes a limit of the motion or of the effort."""
@@ -189,5 +219,5 @@ class Filler:
                 dq[end] = points.dq[end]
                 if points.ddq is not None:
                     ddq[end] = points.ddq[end]
-        tau = self.torques(q, dq, ddq)
-        return reference(points.joint_names, t, q, dq, ddq, limit_along(self.limits, t, tau)), tau
+        tau, command = self.torques(q, dq, ddq), self.torques(q, dq, ddq, self.command)
+        return reference(points.joint_names, t, q, dq, ddq, limit_along(self.limits, t, command)), tau

@@ -14,6 +14,7 @@ from ros2_dynid.control.feedforward import FeedforwardOptions, Filler, TorqueCoe
 from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.control.torque_limiter import LimitedTorque
+from ros2_dynid.model.added_effort import added_effort
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -23,6 +24,7 @@ class FeedforwardState(Enum):
     STOPPED = "stopped"
     NO_MODEL = "no model yet"
     NO_LIMITS = "effort limits are not known"
+    UNDECLARED = "what the robot adds to an effort is not declared"
     WAITING = "waiting for a reference"
     FOLLOWING = "following a trajectory"
     STREAMING = "following streamed points"
@@ -55,7 +57,9 @@ class FeedforwardSettings:
     N, and a second], one a joint or one, 0 for the robot's own or the derived; command_names: the order of
     effort_commands, empty for the robot's; point_rate: of trajectories passed on [Hz]; temperature_stale: temperatures
     older than this are not used [s]; near: how far a reference may begin from where the robot is [rad or m]; lead:
-    expected time from sending a stop to the controller's first step along it [s].
+    expected time from sending a stop to the controller's first step along it [s];
+    robot_adds: what the robot adds to a commanded effort, one text a joint or one, empty for what the model says;
+    check_rest: compare it with efforts measured at rest before the first torque.
     """
 
     options: FeedforwardOptions = DEFAULT_OPTIONS
@@ -70,6 +74,13 @@ class FeedforwardSettings:
     temperature_stale: float = 60.0
     near: float = 0.1
     lead: float = 0.01
+    robot_adds: tuple[str, ...] = ()
+    check_rest: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a declaration that says nothing."""
+        for text in filter(None, self.robot_adds):
+            added_effort(text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +140,16 @@ class StopFeedforward:
 
 
 class MeasuredState(NamedTuple):
-    """The robot is here: q, dq, shape (n,), of the joints named; stamp [ns], 0 where the driver gives none."""
+    """The robot is here: q, dq, shape (n,), of the joints named; stamp [ns], 0 where the driver gives none.
+
+    tau: efforts measured, shape (n,), None or NaN where they are not.
+    """
 
     joint_names: tuple[str, ...]
     q: Array
     dq: Array
     stamp: int = 0
+    tau: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.control.drive_temperatures import FrictionTemperatures
+from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.feedforward import FeedforwardModel, Filler, TorqueCoefficients, complete_torque, split_torque
 from ros2_dynid.control.feedforward_events import (
     SENDING,
@@ -46,12 +47,14 @@ from ros2_dynid.control.joint_trust import JointTrust
 from ros2_dynid.control.motion_gate import ApprovedStop, StreamGate, check_start, check_way
 from ros2_dynid.control.motion_limits import MotionLimits, fastest_joint, known_limits
 from ros2_dynid.control.reference import Reference
+from ros2_dynid.control.rest_efforts import RestEfforts, judge_rest
 from ros2_dynid.control.stop import braking
 from ros2_dynid.control.torque_limiter import LONGEST_STEP, EffortLimits, TorqueLimiter, effort_limits, known_efforts
 from ros2_dynid.control.torque_ramp import TorqueRamp
 from ros2_dynid.control.transitions import Table, check_transition
 from ros2_dynid.dynamics.warm_friction import at_temperature
 from ros2_dynid.errors import DynidError, InputError
+from ros2_dynid.model.added_effort import CHOICES, added_by_joint, declare_added_effort
 from ros2_dynid.model.joint_order import joint_order
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.model.same_robot import check_same_robot
@@ -67,16 +70,12 @@ NOTHING = FeedforwardOutcome()
 
 A, I, R = "accepted", "ignored", "refused"
 _ALL = tuple(FeedforwardState)
-_NEEDS_ALL = {
-    FeedforwardState.STOPPED: R,
-    FeedforwardState.NO_MODEL: R,
-    FeedforwardState.NO_LIMITS: R,
-    FeedforwardState.ENDING: R,
-}
+_NEEDS_MODEL = {FeedforwardState.NO_MODEL: R, FeedforwardState.NO_LIMITS: R, FeedforwardState.UNDECLARED: R}
+_NEEDS_ALL = {**_NEEDS_MODEL, FeedforwardState.STOPPED: R, FeedforwardState.ENDING: R}
 
 LEGAL: dict[type[FeedforwardEvent], dict[FeedforwardState, str]] = {
     NewModel: dict.fromkeys(_ALL, A),
-    NewPayload: {**dict.fromkeys(_ALL, A), FeedforwardState.NO_MODEL: R, FeedforwardState.NO_LIMITS: R},
+    NewPayload: {**dict.fromkeys(_ALL, A), **_NEEDS_MODEL},
     NewDescription: dict.fromkeys(_ALL, A),
     NewReference: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
     StreamedPoint: {**dict.fromkeys(_ALL, A), **_NEEDS_ALL},
@@ -89,9 +88,10 @@ LEGAL: dict[type[FeedforwardEvent], dict[FeedforwardState, str]] = {
         FeedforwardState.STOPPED: I,
         FeedforwardState.NO_MODEL: I,
         FeedforwardState.NO_LIMITS: I,
+        FeedforwardState.UNDECLARED: I,
     },
     Background: dict.fromkeys(_ALL, A),
-    AskFiller: {**dict.fromkeys(_ALL, A), FeedforwardState.NO_MODEL: R, FeedforwardState.NO_LIMITS: R},
+    AskFiller: {**dict.fromkeys(_ALL, A), **_NEEDS_MODEL},
     OptionsChanged: dict.fromkeys(_ALL, A),
     OutputChanged: dict.fromkeys(_ALL, A),
     ActivateFeedforward: {**dict.fromkeys(_ALL, I), FeedforwardState.STOPPED: A, FeedforwardState.ENDING: R},
@@ -155,6 +155,10 @@ REFUSALS = {
         "the effort limits are not known",
         "publish robot_description, or set the parameter robot or effort_limits",
     ),
+    FeedforwardState.UNDECLARED: (
+        "what the robot itself adds to a commanded effort is not declared",
+        f"set robot_adds to {CHOICES}, or drives: in the robot file",
+    ),
     FeedforwardState.ENDING: ("the feedforward is ending", "wait until it has stopped"),
 }
 
@@ -184,6 +188,9 @@ class FeedforwardMachine:
         self._stream_gate: StreamGate | None = None
         self._passed_on: tuple[Reference, float] | None = None  # the last trajectory that was passed on, and its begin
         self._halted = False  # by a stop, until it is activated again
+        self._command: EffortCommand | None = None  # None while it is not declared what the robot adds
+        self._rest_efforts = RestEfforts()
+        self._rest_judged, self._contradiction = False, ""
         self._poses = np.empty((0, 0))
         self._trust = JointTrust()
         self._fresh = False
@@ -306,6 +313,7 @@ class FeedforwardMachine:
         if not np.isfinite(event.chi).all():
             raise InputError("the model holds a parameter that is not finite", "identify again", event.source)
         limiter = self._new_limiter(robot, self._settings)
+        self._check_declaration(robot, limiter)
         load = None if self._retired else self._load
         model = self._checked_model(robot, event.chi, load, now, "the model", "load this robot's model", event.source)
         if self._trust.measured is not None and self._trust.measured.joint_names != robot.active_names:
@@ -319,6 +327,7 @@ class FeedforwardMachine:
             self._keep_limits(robot)
         self._take_limiter(limiter)
         self._motion = self._known_motion(robot)
+        self._rest_judged, self._contradiction = False, ""
         self._poses = reachable_poses(self._described or robot)
         self._coefficients = None
         self._output.change_over()
@@ -331,7 +340,8 @@ class FeedforwardMachine:
     ) -> FeedforwardModel:
         """Return the model with the load, or refuse it where the robot could not hold it."""
         bare = FeedforwardModel(robot, chi)
-        model = bare if load is None else FeedforwardModel(robot, chi + load_parameters(robot, load, len(chi)))
+        loaded = chi if load is None else chi + load_parameters(robot, load, len(chi))
+        model = bare if load is None else FeedforwardModel(robot, loaded, bare)
         names = robot.active_names
         own = known_efforts(names, (0.0,), self._limits_of(robot))
         given = known_efforts(names, self._settings.efforts, None)
@@ -460,7 +470,7 @@ class FeedforwardMachine:
         self._news += [News(text, warning=True) for text in self._temperatures.untold(self._names)]
 
     def _drop_model(self) -> None:
-        self._model = self._robot = self._motion = self._load = self.carried = None
+        self._model = self._robot = self._motion = self._command = self._load = self.carried = None
         self._output.use(None)
         self._temperatures.drop()
         self._retired = ""
@@ -470,6 +480,8 @@ class FeedforwardMachine:
         """Forget where the robot was, and where it was to go."""
         self._pending = self._place = self._passed_on = None
         self._trust.forget()
+        self._rest_efforts.forget()
+        self._rest_judged, self._contradiction = False, ""
 
     def _new_limiter(self, robot: Robot, settings: FeedforwardSettings) -> TorqueLimiter | None:
         """Return the limiter for torques of this robot, or None while effort limits are not known."""
@@ -488,6 +500,43 @@ class FeedforwardMachine:
         """Use another limiter; while torques are sent the one there is stays, if the new limits are not known."""
         if limiter is not None or self._state not in SENDING:
             self._output.use(limiter)
+            self._command = self._new_command(self._robot, limiter)
+
+    def _new_command(self, robot: Robot | None, limiter: TorqueLimiter | None) -> EffortCommand | None:
+        """Return what turns torques into commands: by the parameter, else the model, else the description."""
+        for one in (robot, self._described):
+            if robot is not None and one is not None and limiter is not None and one.active_names == robot.active_names:
+                adds = added_by_joint(declare_added_effort(one, self._settings.robot_adds))
+                if adds is not None:
+                    return EffortCommand(adds, limiter.limits.effort)
+        return None
+
+    def _check_declaration(self, robot: Robot, limiter: TorqueLimiter | None) -> None:
+        """Refuse a model that declares something else than the commands that are being sent hold."""
+        if self._state not in SENDING or self._command is None or limiter is None:
+            return
+        new, old = self._new_command(robot, limiter), self._command.adds
+        if new is None:
+            raise InputError(*REFUSALS[FeedforwardState.UNDECLARED])
+        if not all(np.array_equal(getattr(new.adds, key), getattr(old, key)) for key in vars(old)):
+            raise InputError("the model declares that the robot adds something else to an effort", "deactivate first")
+
+    def _judge_rest(self) -> None:
+        """Compare what is declared with efforts measured at rest, once, before the first torque."""
+        measured = self._rest_efforts.measured
+        if self._rest_judged or not self._settings.check_rest or measured is None:
+            return
+        if self._model is None or self._command is None or self._state in SENDING:
+            return
+        self._rest_judged = True
+        command, smoothing = self._command, self._settings.options.smoothing
+        found = judge_rest(self._model, command.adds, command.effort, smoothing, measured)
+        self._contradiction = found.contradiction
+        if found.contradiction or found.warning:
+            self._news.append(News(found.contradiction or found.warning, warning=True))
+        if found.contradiction and self._state is FeedforwardState.WAITING:
+            self._enter(FeedforwardState.UNDECLARED)
+            self._due = np.inf
 
     # --- settings, beginning and end
 
@@ -698,12 +747,15 @@ class FeedforwardMachine:
         except InputError as error_found:
             self._say(f"no stop keeps the limits: {error_found.what}", warning=True)
         self._passed_on = None
+        if self._command is None:  # undeclared meanwhile: a stop without efforts is still a stop
+            return brake.points
         return self._filler().filled_stop(brake.points)
 
     def _usable(self) -> TorqueLimiter:
         if self._retired:
             raise InputError(self._retired, "deactivate, and load the model of this robot")
-        if self._output.limiter is None:
+        self._judge_rest()
+        if self._output.limiter is None or self._waiting_state() is not FeedforwardState.WAITING:
             raise InputError(*self._refusal())
         return self._output.limiter
 
@@ -718,6 +770,10 @@ class FeedforwardMachine:
                 raise InputError(f"{values.size} {what} for {len(self._names)} joints", "give one for each joint")
         if wrong := self._trust.take(event, now, self._described or self._robot):
             self._say(wrong, warning=True)
+        if self._trust.measured is event and not self._rest_judged and self._state not in SENDING:
+            self._rest_efforts.take(event.q, event.dq, event.tau, now)
+            if not self._rest_efforts.pending(now):
+                self._judge_rest()
         return NOTHING
 
     def _is_fresh(self, now: float) -> bool:
@@ -752,7 +808,7 @@ class FeedforwardMachine:
                 return NOTHING
             self._go_over(FeedforwardState.FADING, now)
         if self._state is FeedforwardState.WAITING:
-            if not (self._settings.hold and self._is_fresh(now)):
+            if not (self._settings.hold and self._is_fresh(now)) or self._rest_efforts.pending(now):
                 self._due = self._waiting_due(now)
                 return NOTHING
             self._enter(FeedforwardState.HOLDING)
@@ -809,9 +865,9 @@ class FeedforwardMachine:
         before, self._place = self._place, (now, q)
         found = self._coefficients
         if options.split and not options.gravity_only and found is not None and now - found[0] <= self._settings.stale:
-            tau = split_torque(model, options, found[1], dq, ddq, measured)
+            tau = split_torque(model, options, found[1], dq, ddq, measured, self._command)
         else:
-            tau = complete_torque(model, options, q, dq, ddq, measured)
+            tau = complete_torque(model, options, q, dq, ddq, measured, self._command)
         try:
             return self._let_out(tau, now)
         except InputError:
@@ -826,10 +882,10 @@ class FeedforwardMachine:
 
     def _rest(self, now: float) -> FeedforwardOutcome:
         """Return the torque against gravity where the robot is; nothing if that was never known."""
-        place = self._where(now)
-        if place is None or self._model is None:
+        place, command = self._where(now), self._command
+        if place is None or self._model is None or command is None:
             return NOTHING
-        return self._let_out(self._model.gravity(place), now)
+        return self._let_out(command.of(self._model, self._model.gravity(place), place), now)
 
     def _let_out(self, target: Array, now: float) -> FeedforwardOutcome:
         """Send the torque that the robot needs, shape (n,): every torque that is streamed leaves here."""
@@ -849,24 +905,24 @@ class FeedforwardMachine:
         if state is not self._state:
             self._state, self._row = state, self._rows[state]
             self._said.clear()
-            if state not in (FeedforwardState.NO_LIMITS, FeedforwardState.STOPPED):
+            if state not in (FeedforwardState.NO_LIMITS, FeedforwardState.UNDECLARED, FeedforwardState.STOPPED):
                 self._say(state.value)
         self.tell()
 
     def _settle(self, now: float) -> None:
         """Go to the state that model and limits allow, unless torques are being sent."""
         state = self._state
-        if state in (FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS, FeedforwardState.WAITING):
+        if state in _NEEDS_MODEL or state is FeedforwardState.WAITING:
             self._enter(self._waiting_state())
-            if self._state is FeedforwardState.NO_LIMITS:
-                self._say("; ".join(REFUSALS[FeedforwardState.NO_LIMITS]), warning=True)
+            if self._state in (FeedforwardState.NO_LIMITS, FeedforwardState.UNDECLARED) and not self._contradiction:
+                self._say("; ".join(REFUSALS[self._state]), warning=True)
         if self._state is FeedforwardState.STOPPED:
             self._due = np.inf
         elif self._state is FeedforwardState.WAITING:
             self._due = self._waiting_due(now) if self._stream else np.inf
             if self._stream and self._settings.hold:
                 self._due = now
-        elif self._state in (FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS):
+        elif self._state in _NEEDS_MODEL:
             self._due = np.inf
         elif self._state is not FeedforwardState.STREAMING:
             self._due = now
@@ -875,18 +931,25 @@ class FeedforwardMachine:
     def _waiting_state(self) -> FeedforwardState:
         if self._model is None:
             return FeedforwardState.NO_MODEL
-        return FeedforwardState.NO_LIMITS if self._output.limiter is None else FeedforwardState.WAITING
+        if self._output.limiter is None:
+            return FeedforwardState.NO_LIMITS
+        declared = self._command is not None and not self._contradiction
+        return FeedforwardState.WAITING if declared else FeedforwardState.UNDECLARED
 
     def _refusal(self) -> tuple[str, str]:
         missing = self._waiting_state()
+        if missing is FeedforwardState.UNDECLARED and self._contradiction:
+            what, _, hint = self._contradiction.partition("; ")
+            return what, hint
         if self._state is FeedforwardState.STOPPED and missing is not FeedforwardState.WAITING:
             return REFUSALS[missing]
         return REFUSALS[self._state]
 
     def _filler(self) -> Filler:
         assert self._model is not None and self._output.limiter is not None
-        assert self._motion is not None
-        return Filler(self._model, self._settings.options, self._output.limiter.limits, self._motion)
+        assert self._motion is not None and self._command is not None
+        limits = self._output.limiter.limits
+        return Filler(self._model, self._settings.options, limits, self._motion, self._command)
 
     def _on_filler(self, event: AskFiller, now: float) -> FeedforwardOutcome:
         self._usable()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.added_effort import AddedEffort
 from ros2_dynid.model.forces import Force
 from ros2_dynid.model.friction_kinds import FrictionTerm
 
@@ -42,7 +43,7 @@ class Joint:
     The transform from frame a(j) (`parent`) to frame j is Rot(z,gamma) Trans(z,b) Rot(x,alpha) Trans(x,d) Rot(z,theta)
     Trans(z,r), with theta + q for a revolute joint (sigma 0) and r + q for a prismatic one (sigma 1). Angles in rad,
     lengths in m. felt: drive parameters that the joint's effort includes (effort_sensors.py): all at the motor, none at
-    the link.
+    the link. adds: what the robot adds to a commanded effort (added_effort.py); None: not declared.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Joint:
     symbols: Mapping[str, str] = field(default_factory=dict)
     """The geometry's own symbols, for readable expressions: {"d": "D3", "r": "R3"}."""
     felt: tuple[str, ...] = DRIVE
+    adds: AddedEffort | None = None
 
 
 @dataclass(frozen=True)

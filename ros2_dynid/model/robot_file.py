@@ -13,6 +13,7 @@ import numpy as np
 
 from ros2_dynid.codec import Plain
 from ros2_dynid.errors import InputError, suggest
+from ros2_dynid.model.added_effort import CHOICES, AddedEffort, added_effort, with_added_effort
 from ros2_dynid.model.effort_sensors import felt_parts, sensor_name, with_sensors
 from ros2_dynid.model.forces import COEFFICIENTS, SYMBOLS, Force, ForceKind, Pivot
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
@@ -39,7 +40,7 @@ TYPES = {"revolute": REVOLUTE, "continuous": REVOLUTE, "prismatic": PRISMATIC}
 LIMITS = ("lower", "upper", "velocity", "acceleration", "effort")
 ROBOT_KEYS = (
     *("name", "urdf", "base_link", "tip_link", "hold", "joint_limits", "angle_unit", "gravity"),
-    *("base", "tools", "joints", "coupling", "passive", "forces", "parameters", "friction", "notes"),
+    *("base", "tools", "joints", "drives", "coupling", "passive", "forces", "parameters", "friction", "notes"),
 )
 TERM_NUMBERS = ("coefficient", "std", "speed", "speed_std", "exponent", "exponent_std", "reference")
 URDF_KEYS = ("base_link", "tip_link", "hold", "joint_limits")
@@ -66,7 +67,7 @@ def robot_from_dict(
             if key in top and key != "joint_limits":
                 raise InputError(f"{key} without urdf", "name a URDF, or remove it", source)
         robot = _table(top, source, name, snap)
-    robot = _with_names(robot, top, source)
+    robot = _with_drives(_with_names(robot, top, source), top, source)
     robot, coefficients = _with_forces(robot, top, source)
     parameters = dict(robot.parameters) | coefficients | _parameters(robot, top, source)
     try:
@@ -171,6 +172,41 @@ def _with_names(robot: Robot, top: Mapping[object, object], source: str) -> Robo
         return replace(robot, coupling=tuple(coupling), passive=tuple(passive[number] for number in sorted(passive)))
     except InputError as error:
         raise InputError(error.what, error.hint, source) from None
+
+
+def _with_drives(robot: Robot, top: Mapping[object, object], source: str) -> Robot:
+    """Return the robot with what it adds to a commanded effort: {adds: nothing, joints: {NAME: {adds: {...}}}}."""
+    drives = as_mapping(top.get("drives", {}), "drives", source)
+    check_keys(drives, ("adds", "joints"), "drives", source)
+    adds: dict[str, AddedEffort] = {}
+    if "adds" in drives:
+        adds = dict.fromkeys(robot.active_names, _adds(drives["adds"], "drives", source))
+    for joint, entry in as_mapping(drives.get("joints", {}), "drives, joints", source).items():
+        where = f"drives, joint {joint!r}"
+        name = robot.joints[_joint_number(joint, robot.joints, "drives", source) - 1].name
+        if name not in robot.active_names:
+            raise InputError(f"{where} is passive: it has no drive", "leave it out", source)
+        entry = as_mapping(entry, where, source)
+        check_keys(entry, ("adds",), where, source)
+        adds[name] = _adds(entry.get("adds"), where, source)
+    return with_added_effort(robot, adds) if adds else robot
+
+
+def _adds(entry: object, where: str, source: str) -> AddedEffort:
+    """Return what a joint's drive adds: a text, or {gravity: true, payload: true, friction: 0.8}."""
+    try:
+        if isinstance(entry, str):
+            return added_effort(entry)
+        if not isinstance(entry, Mapping):
+            raise InputError(f"what the robot adds is {entry!r}", f"choose {CHOICES}")
+        check_keys(entry, ("gravity", "payload", "friction"), f"{where}, adds", source)
+        gravity = entry.get("gravity", False)
+        payload = entry.get("payload", gravity)
+        if not isinstance(gravity, bool) or not isinstance(payload, bool):
+            raise InputError("gravity or payload is neither true nor false", "write true or false")
+        return AddedEffort(gravity, payload, as_number(entry.get("friction", 0.0), f"{where}, friction", source))
+    except InputError as error:
+        raise InputError(error.what if error.source else f"{where}: {error.what}", error.hint, source) from None
 
 
 def _parameters(robot: Robot, top: Mapping[object, object], source: str) -> dict[str, float]:
@@ -312,7 +348,7 @@ def _joint(entry: object, before: list[Joint], unit: str, rounded: list[str] | N
         geometry[key] = angle
     limits = _limits(entry.get("limits", {}), Limits(), name, source)
     symbols, felt = _symbols(entry, name, source), _felt(entry, name, source)
-    return Joint(name, parent, int(sigma), limits=limits, symbols=symbols, felt=felt, **geometry)
+    return Joint(name, parent, int(sigma), limits=limits, symbols=symbols, felt=felt, adds=None, **geometry)
 
 
 def _felt(entry: Mapping[object, object], name: str, source: str) -> tuple[str, ...]:
@@ -386,6 +422,8 @@ def robot_to_dict(robot: Robot) -> dict[str, Plain]:
         data["tools"] = {
             link: {"joint": number, "transform": pose.tolist()} for link, (number, pose) in robot.tools.items()
         }
+    if any(joint.adds is not None for joint in robot.joints):
+        data["drives"] = _drives_to_dict(robot)
     if robot.coupling:
         data["coupling"] = [
             {
@@ -409,6 +447,18 @@ def robot_to_dict(robot: Robot) -> dict[str, Plain]:
     if robot.notes:
         data["notes"] = list(robot.notes)
     return data
+
+
+def _drives_to_dict(robot: Robot) -> dict[str, Plain]:
+    """Return what the robot adds: once if it is the same at all active joints."""
+    adds = {joint.name: joint.adds for joint in robot.joints if joint.adds is not None}
+    data: dict[str, Plain] = {
+        name: {"gravity": one.gravity, "payload": one.payload, "friction": float(one.friction)}
+        for name, one in adds.items()
+    }
+    if len(set(adds.values())) == 1 and set(adds) == set(robot.active_names):
+        return {"adds": next(iter(data.values()))}
+    return {"joints": {name: {"adds": one} for name, one in data.items()}}
 
 
 def _term_to_dict(robot: Robot, term: FrictionTerm) -> dict[str, Plain]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ros2_dynid.control.reference import Reference
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.added_effort import AddedByJoint
 from ros2_dynid.model.parameters import IA, JOINT, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.controller import TrajectoryController, pd_gains
@@ -26,14 +27,18 @@ class Plant:
         imperfections: Imperfections,
         start: Array,
         stiffness: float,
+        adds: AddedByJoint | None = None,
     ) -> None:
         """Build the robot of true_parameters(robot, seed, spread) at `start`, shape (n,), held by PD control.
 
-        The gains, for `stiffness` [Hz], come from the a priori parameters, as an engineer would choose them.
+        The gains, for `stiffness` [Hz], come from the a priori parameters, as an engineer would choose them. adds: what
+        the robot adds to every torque that is asked for, its controller's included.
         """
         chi = true_parameters(robot, seed, spread)
         self.robot, self.period = robot, period
-        self.sim = SimulatedRobot(robot, chi, period=period, imperfections=imperfections, start=start, seed=seed)
+        self.sim = SimulatedRobot(
+            robot, chi, period=period, imperfections=imperfections, start=start, seed=seed, adds=adds
+        )
         self.measured = self.sim.measure()
         prior = standard_vector(robot) if robot.parameters else chi
         rotors = np.zeros(len(chi), dtype=bool)

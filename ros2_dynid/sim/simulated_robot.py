@@ -15,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from ros2_dynid.control.effort_command import added_torque
+from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.dynamics.elastic import elastic_torque
 from ros2_dynid.dynamics.friction_terms import active_terms, carried_torque, column_at_rest
 from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.errors import InputError, MissingPackageError
+from ros2_dynid.model.added_effort import AddedByJoint
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, link_slice
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.mjcf import joint_name, link_name, mjcf
@@ -28,6 +31,8 @@ BRAKE_TIME_CONSTANT = 0.01
 """Time constant of the brakes [s]."""
 MAX_STEP = 1e-3
 """Longest integration step of MuJoCo [s]."""
+OWN_SMOOTHING = 0.05
+"""Speed over which the friction changes sign that a robot adds itself [rad/s or m/s]: it must not drive a joint."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +82,12 @@ class SimulatedRobot:
         imperfections: Imperfections = INDUSTRIAL_ARM,
         start: Array | None = None,
         seed: int = 0,
+        adds: AddedByJoint | None = None,
     ) -> None:
-        """Build the MuJoCo model at rest at the positions `start`, shape (n,); seed: of the torque noise."""
+        """Build the MuJoCo model at rest at the positions `start`, shape (n,); seed: of the torque noise.
+
+        adds: what the robot adds to commanded torques, from what it truly weighs; its efforts are measured without it.
+        """
         try:
             import mujoco
         except ModuleNotFoundError:
@@ -108,6 +117,8 @@ class SimulatedRobot:
         self._commands: deque[Array] = deque([np.zeros(robot.n)] * imperfections.latency)
         self._last = self._read_encoders()
         self._speed = np.zeros(robot.n)
+        self._adds = None if adds is None or adds.nothing else adds
+        self._own = self._bare = None if self._adds is None else FeedforwardModel(robot, chi)
         self._press: tuple[int, Array, Array] | None = None
         self.stopped = False
         self.steps = 0
@@ -132,10 +143,11 @@ class SimulatedRobot:
         if self.stopped:
             return self._step_braked()
         data = self._data
+        motor = np.clip(applied + self._added(), -self.effort_limit, self.effort_limit)
         for _ in range(self._substeps):
             dq = data.qvel[self._dofs]
             sign = np.tanh(dq / self._v0)
-            remaining = applied - (self._Fv * dq + self._Fc * sign + self._off)
+            remaining = motor - (self._Fv * dq + self._Fc * sign + self._off)
             carried = (
                 carried_torque(self.robot, remaining, dq, sign, self.temperature) if self.robot.friction else remaining
             )
@@ -147,6 +159,14 @@ class SimulatedRobot:
                 self._press_on(*self._press)
             self._mujoco.mj_step(self._model, data)
         return self._measure_after(applied)
+
+    def _added(self) -> Array:
+        """Return what the robot adds to the command by itself, shape (n,)."""
+        if self._adds is None or self._own is None:
+            return np.zeros(self.robot.n)
+        q, dq = self.positions, np.array(self._data.qvel[self._dofs])
+        friction = self._own.friction(dq, OWN_SMOOTHING, self._own.gravity(q))
+        return added_torque(self._own, self._adds, q, friction)
 
     def attach(self, mass: float, com: Array, inertia: Array, joint: int | None = None) -> None:
         """Fix a payload to the link of `joint` (default: the last), in that joint's frame; mass 0 takes it off.
@@ -160,6 +180,8 @@ class SimulatedRobot:
         J = inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
         load[link_slice(number - 1)] = (J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2], *(mass * com), mass)
         loaded = self._build(self._chi + load)
+        if self._bare is not None:
+            self._own = FeedforwardModel(self.robot, self._chi + load, self._bare)
         state = (self._data.qpos.copy(), self._data.qvel.copy(), self._data.time)
         self._model, self._data = loaded, self._mujoco.MjData(loaded)
         self._data.qpos[:], self._data.qvel[:], self._data.time = state

@@ -45,9 +45,10 @@ public:
   {
     try {
       const Parameters p = listener_->get_params();
-      const Model model = checked_model(p.model, p.joints, get_robot_description());
+      Model model = checked_model(p.model, p.joints, get_robot_description());
       names_ = model.active_names();
       places_ = places(model, p.joints);
+      declare_added_effort(model, p.robot_adds, places_);
       n_ = names_.size();
       EffortBounds bounds;
       bounds.limits = or_limits(per_joint(p.effort_limits, places_, "effort_limits"), model, &Limits::effort);

@@ -41,10 +41,11 @@ public:
   {
     try {
       const Parameters p = listener_->get_params();
-      const Model model = checked_model(p.model, p.joints, get_robot_description());
+      Model model = checked_model(p.model, p.joints, get_robot_description());
       names_ = model.active_names();
       n_ = names_.size();
       const auto order = places(model, p.joints);
+      declare_added_effort(model, p.robot_adds, order);
       EffortBounds bounds;
       bounds.limits = or_limits(per_joint(p.effort_limits, order, "effort_limits"), model, &Limits::effort);
       HandGuidingOptions options;

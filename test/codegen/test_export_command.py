@@ -63,6 +63,17 @@ def test_an_identified_model_with_essential_parameters(tmp_path, capsys):
     assert code == 0
     assert list(result["parameters"]) == [base.leaders[0], base.leaders[7]]
     assert "2026-01-02" in (tmp_path / "out" / "puma560.h").read_text()
+    for wrong, said in (
+        (("--gravity", "0,0,9.81"), "identified with gravity"),
+        (("--hold", "x=0.1"), "--hold is given"),
+        (("--tip-link", "x"), "--tip-link is given"),
+    ):
+        code, error = export(capsys, tmp_path / "model.yaml", "--to", "runtime", "-o", tmp_path / "other", *wrong)
+        assert code == 2 and said in error and error.count("\n") == 1 and not (tmp_path / "other").exists()
+    same = ",".join(map(repr, model.robot.gravity.tolist()))
+    assert (
+        export(capsys, tmp_path / "model.yaml", "--to", "runtime", "-o", tmp_path / "same", f"--gravity={same}")[0] == 0
+    )
     code, error = export(capsys, tmp_path / "model.yaml", "--to", "urdf", "-o", tmp_path / "out")
     assert code == 2 and "--urdf" in error
 

@@ -9,6 +9,7 @@ import pinocchio as pin
 import pytest
 
 from oracle import PIN_COLUMNS, pin_model
+from ros2_dynid.control.effort_command import EffortCommand
 from ros2_dynid.control.feedforward import FeedforwardModel, FeedforwardOptions, Filler, complete_torque, split_torque
 from ros2_dynid.control.held_load import Load, check_holdable, checked_load, load_parameters, reachable_poses
 from ros2_dynid.control.motion_limits import known_limits
@@ -20,6 +21,7 @@ from ros2_dynid.dynamics.friction import without_friction
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.added_effort import added_by_joint
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
@@ -32,6 +34,7 @@ MODEL = FeedforwardModel(ROBOT, CHI)
 MEASURED = np.array([0.2, -0.8, 0.4])
 WIDE = EffortLimits(NAMES, np.full(3, 1e4), np.full(3, 1e9))
 FREE = known_limits(replace(ROBOT, joints=tuple(replace(joint, limits=Limits()) for joint in ROBOT.joints)))
+PLAIN = EffortCommand(added_by_joint(ROBOT), WIDE.effort)
 
 
 def expected(chi, q, dq, ddq):
@@ -93,7 +96,7 @@ def test_gravity_at_the_measured_position_replaces_that_of_the_reference():
 
 def test_efforts_of_a_whole_trajectory():
     way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 1.0, points=5)
-    filler = Filler(MODEL, FeedforwardOptions(), WIDE, FREE)
+    filler = Filler(MODEL, FeedforwardOptions(), WIDE, FREE, PLAIN)
     dense = filler.filled(way, 100.0)
     assert len(dense.t) > 100 and dense.t[-1] == way.t[-1]
     for k in (0, len(dense.t) // 2, -1):
@@ -103,28 +106,28 @@ def test_efforts_of_a_whole_trajectory():
     with pytest.raises(InputError, match="takes 5e\\+08 s"):
         filler.filled(long, 100.0)
     # split is for streamed torques: a trajectory has the complete torque of its own positions
-    split = Filler(MODEL, FeedforwardOptions(split=True), WIDE, FREE).filled(way, 100.0)
+    split = Filler(MODEL, FeedforwardOptions(split=True), WIDE, FREE, PLAIN).filled(way, 100.0)
     assert np.allclose(split.tau, dense.tau)
 
 
 def test_filled_efforts_pass_the_limiter_in_the_order_of_their_names():
     way = quintic(NAMES, np.array([0.0, -1.0, 0.0]), np.array([0.5, -0.5, 0.5]), 0.5, points=60)
-    whole = Filler(MODEL, FeedforwardOptions(), WIDE, FREE).filled(way).tau
+    whole = Filler(MODEL, FeedforwardOptions(), WIDE, FREE, PLAIN).filled(way).tau
     low = 0.3 * np.abs(whole).max(axis=0)
-    weak = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, low, np.full(3, 1e9)), FREE)
+    weak = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, low, np.full(3, 1e9)), FREE, PLAIN)
     with pytest.raises(InputError, match="the effort of joint 'waist' would pass its limit by"):
         weak.filled(way)
     assert np.allclose(weak.filled_stop(way).tau, np.clip(whole, -low, low)), "a stop gets what there is"
     slow = np.array([1.0, 20.0, 10.0])
-    bounded = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, np.full(3, 1e4), slow), FREE).filled(way)
+    bounded = Filler(MODEL, FeedforwardOptions(), EffortLimits(NAMES, np.full(3, 1e4), slow), FREE, PLAIN).filled(way)
     steps = np.abs(np.diff(bounded.tau, axis=0))
     allowed = slow * np.diff(bounded.t)[:, None] + 1e-9
     assert np.all(steps <= allowed) and np.any(steps > 0.99 * allowed)
-    turned = Filler(MODEL, FeedforwardOptions(), WIDE, FREE).filled(way.ordered(tuple(reversed(NAMES))))
+    turned = Filler(MODEL, FeedforwardOptions(), WIDE, FREE, PLAIN).filled(way.ordered(tuple(reversed(NAMES))))
     assert turned.joint_names == NAMES and np.allclose(turned.tau, whole)
     wild = reference(NAMES, np.array([0.0, 1.0, 2.0]), np.zeros((3, 3)), np.array([[0.0], [1e200], [0.0]]) * np.ones(3))
     with pytest.raises(InputError, match="not finite"):
-        Filler(MODEL, FeedforwardOptions(), WIDE, FREE).filled(wild)
+        Filler(MODEL, FeedforwardOptions(), WIDE, FREE, PLAIN).filled(wild)
 
 
 @pytest.mark.parametrize("name", ["tx40", "tx40_iam6", "hitachi_hpr"])
@@ -360,7 +363,7 @@ def test_poses_reach_the_limits_half_a_turn_or_a_metre():
 
 def test_times_of_a_filled_trajectory():
     """Its own points stay, those of the rate come between, and none are closer than a microsecond."""
-    filler = Filler(MODEL, FeedforwardOptions(), WIDE, FREE)
+    filler = Filler(MODEL, FeedforwardOptions(), WIDE, FREE, PLAIN)
     t = np.array([0.05, 0.0514, 0.1300005, 0.4])
     q = np.linspace(0.0, 0.2, 4)[:, None] * np.ones(3)
     dq = np.array([0.1, 0.1, 0.1, 0.0])[:, None] * np.ones(3)
@@ -391,7 +394,7 @@ def test_a_filled_trajectory_has_a_hundred_thousand_points_at_most():
     q = np.zeros((3, 3))
     for seconds, refused in ((999.0, False), (1001.0, True)):
         way = reference(NAMES, np.array([3.0, 8.0, 3.0 + seconds]), q, q)
-        filler = Filler(MODEL, FeedforwardOptions(gravity_only=True), WIDE, FREE)
+        filler = Filler(MODEL, FeedforwardOptions(gravity_only=True), WIDE, FREE, PLAIN)
         if refused:
             with pytest.raises(InputError, match=f"takes {seconds:g} s"):
                 filler.filled(way, 100.0)

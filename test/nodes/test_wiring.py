@@ -105,13 +105,13 @@ TIMERS = {"recorder": [0.25], "identification": [0.2], "feedforward": [1.0], "si
 ROBOT_PARAMETERS = {"robot", "base_link", "tip_link"}
 SETTLED = {
     "excitation": {"folder", "action", "controller_manager"},
-    "feedforward": {"model"},
+    "feedforward": {"model", "robot_adds"},
     "identification": {"model", "models_folder", "recordings_folder"},
     "panel": {"host", "port", "token"},
     "payload_bridge": {"bridges_file", "driver", "driver_service"},
     "recorder": {"buffer_seconds", "expected_rate", "folder"},
     "sim_robot": {
-        "cold", "latency", "publish_clock", "rate", "resolution", "seed", "spread", "start", "stiffness",
+        "cold", "latency", "publish_clock", "rate", "resolution", "robot_adds", "seed", "spread", "start", "stiffness",
         "torque_noise", "warm", "warming_seconds",
     },
 }  # fmt: skip

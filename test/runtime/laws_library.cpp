@@ -47,6 +47,7 @@ struct ElasticElement
   std::vector<std::uint32_t> pivot_joints;
   std::vector<Vector3> pivots;
 };
+struct AddedEffortMessage { std::string joint; bool gravity, payload; double friction; };
 struct TorqueError { std::string joint; double rms; };
 struct BaseParameters
 {
@@ -59,8 +60,13 @@ struct BaseParameters
   std::vector<BaseParameter> parameters;
   std::vector<Term> friction;
   std::vector<ElasticElement> elastic_elements;
+  std::vector<AddedEffortMessage> added_efforts;
   std::vector<TorqueError> fit;
 };
+struct Stamp { std::int32_t sec = 0; std::uint32_t nanosec = 0; };
+struct Header { Stamp stamp; };
+struct Point { std::vector<double> positions, velocities, accelerations; };
+struct JointTrajectory { Header header; std::vector<std::string> joint_names; std::vector<Point> points; };
 struct Inertia { double m = 0; Vector3 com; double ixx = 0, ixy = 0, ixz = 0, iyy = 0, iyz = 0, izz = 0; };
 struct SetPayload { std::string link; Inertia payload; };
 
@@ -113,6 +119,9 @@ BaseParameters message_of(const Model & model, const std::string & leaders, cons
       }
     }
     out.elastic_elements.push_back(force);
+  }
+  for (const auto & j : model.joints) {
+    if (j.adds.known) out.added_efforts.push_back({j.name, j.adds.gravity, j.adds.payload, j.adds.friction});
   }
   std::istringstream names(leaders);
   for (std::string name; names >> name; ++values) out.parameters.push_back({name, *values});
@@ -205,11 +214,83 @@ bool guide_update(HandGuidingLaw * law, const double * q, const double * dq, dou
 int guide_mode(HandGuidingLaw * law) { return static_cast<int>(law->mode()); }
 const double * guide_command(HandGuidingLaw * law) { return law->command(); }
 bool guide_friction(HandGuidingLaw * law, double fraction) { Counted c; return law->set_friction(fraction); }
+bool guide_payload(HandGuidingLaw * law, unsigned joint, double mass, double x, double y, double z)
+{
+  Counted c;
+  return law->set_payload({joint, mass, {x, y, z}, {}});
+}
+void guide_end(HandGuidingLaw * law) { Counted c; law->end(); }
 bool guide_parameters(HandGuidingLaw * law, const char * path)
 {
   const Model model = load_model(path);
   Counted c;
   return law->set_parameters(model);
+}
+
+unsigned long follow_refused(FeedforwardLaw * law, unsigned fault)
+{
+  return static_cast<unsigned long>(law->refused().of(static_cast<ReferenceFault>(fault)));
+}
+
+/// Declare what the robot of a file adds: texts separated by blanks, "-": none; places: one of each joint. Writes known, gravity,
+/// payload and friction of each joint to `out`; with `message`, as a BaseParameters message carries them.
+bool declared(const char * path, const char * texts, const double * places, bool message, double * out)
+{
+  try {
+    Model model = load_model(path);
+    std::vector<std::string> list;
+    std::vector<std::size_t> order;
+    std::istringstream words(texts);
+    for (std::string word; words >> word;) list.push_back(word == "-" ? "" : word);
+    for (std::size_t a = 0; a < model.active().size(); ++a) order.push_back(static_cast<std::size_t>(places[a]));
+    declare_added_effort(model, list, order);
+    if (message) {
+      const double none = 0.0;
+      model = model_of(message_of(model, "Ia1", &none));
+    }
+    for (const std::size_t j : model.active()) {
+      const AddedEffort & adds = model.joints[j - 1].adds;
+      for (const double x : {double(adds.known), double(adds.gravity), double(adds.payload), adds.friction}) *out++ = x;
+    }
+    return true;
+  } catch (const std::exception & error) {
+    problem = error.what();
+    return false;
+  }
+}
+
+ReferenceReader * reader_new(const char * names, double longest_age)
+{
+  std::istringstream words(names);
+  std::vector<std::string> list;
+  for (std::string word; words >> word;) list.push_back(word);
+  return new ReferenceReader(list, longest_age);
+}
+void reader_delete(ReferenceReader * reader) { delete reader; }
+RefusedReferences * refused_new() { return new RefusedReferences; }
+void refused_delete(RefusedReferences * refused) { delete refused; }
+/// What was refused since the last call; `why` has it.
+void refused_news(RefusedReferences * refused) { problem = refused->news(); }
+/// A message of `points` points with lists of these sizes, taken from `values`; writes the values in the model's order to `out`.
+bool reader_take(ReferenceReader * reader, RefusedReferences * refused, const char * names, unsigned points, const double * sizes,
+  const double * values, double stamp, double now, double * out)
+{
+  JointTrajectory message;
+  std::istringstream words(names);
+  for (std::string word; words >> word;) message.joint_names.push_back(word);
+  message.header.stamp.sec = static_cast<std::int32_t>(stamp);
+  message.header.stamp.nanosec = static_cast<std::uint32_t>(1e9 * (stamp - message.header.stamp.sec));
+  Point point;
+  std::vector<double> * lists[] = {&point.positions, &point.velocities, &point.accelerations};
+  for (std::size_t k = 0; k < 3; ++k) {
+    const auto size = static_cast<std::size_t>(sizes[k]);
+    *lists[k] = list(values, size);
+    values += size;
+  }
+  message.points.assign(points, point);
+  const bool taken = reader->take(message, now, *refused);
+  std::copy(reader->values().begin(), reader->values().end(), out);
+  return taken;
 }
 
 /// Torque of the model of a BaseParameters message: the robot of the file with these leaders.

@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+import zlib
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from oracle import random_robot
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.codegen.runtime_export import runtime_bytes
+from ros2_dynid.control.effort_command import added_torque
+from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.friction import frictionless
@@ -20,9 +23,11 @@ from ros2_dynid.dynamics.inertia_matrix import gravity_torque
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.warm_friction import at_temperature
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.added_effort import added_by_joint, added_effort, declare_added_effort
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import OFF, Fc, by_joint, standard_names
+from ros2_dynid.model.parameters import OFF, Fc, by_joint, standard_names, standard_vector
 from ros2_dynid.sim.simulated_robot import Imperfections, SimulatedRobot
 from ros2_dynid.sim.truth import true_parameters
 from runtime_robots import with_forces, with_terms
@@ -31,6 +36,7 @@ HERE = Path(__file__).parent
 STRICT = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 HOLD, FOLLOW, BLIND = range(3)
 GUIDE, BRAKE = range(2)
+POINTS, JOINTS, SIZES, STALE, ORDER, NOT_FINITE, POSITION, VELOCITY = range(8)
 DT, TIMEOUT, RAMP, SMOOTHING = 1e-3, 0.05, 0.1, 0.02
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -52,11 +58,14 @@ def laws(tmp_path_factory):
     for kind in ("follow", "guide"):
         getattr(library, f"{kind}_new").restype = ctypes.c_void_p
         getattr(library, f"{kind}_command").restype = ctypes.POINTER(ctypes.c_double)
+    for name in ("reader_new", "refused_new"):
+        getattr(library, name).restype = ctypes.c_void_p
+    library.follow_refused.restype = ctypes.c_ulong
     for name in ("start", "reference", "reference_of", "update", "gains", "parameters", "payload"):
         getattr(library, f"follow_{name}").restype = ctypes.c_bool
-    for name in ("guide_start", "guide_update", "guide_friction", "guide_parameters"):
+    for name in ("guide_start", "guide_update", "guide_friction", "guide_parameters", "guide_payload"):
         getattr(library, name).restype = ctypes.c_bool
-    for name in ("message_torque", "warm_torque", "same_robot", "payload_torque", "holds"):
+    for name in ("message_torque", "warm_torque", "same_robot", "payload_torque", "holds", "declared", "reader_take"):
         getattr(library, name).restype = ctypes.c_bool
     yield library
     assert library.allocations() == 0  # whatever the tests of this file did
@@ -194,7 +203,9 @@ def test_a_reference_that_stops_or_is_not_finite_ends_in_gravity_and_damping(law
         if end != "stops":
             bad = q_r.copy()
             bad[2] = {"nan": np.nan, "infinite": np.inf, "huge": 1e307}[end]
-            assert law.reference(bad, dq_r, np.full(6, 1e307) if end == "huge" else ddq_r) == (end == "huge")
+            assert law.reference(
+                q_r if end == "huge" else bad, dq_r, np.full(6, 1.7e308) if end == "huge" else ddq_r
+            ) == (end == "huge")
         assert law.step(q, dq)
         late = 0 if end == "huge" else round(TIMEOUT / DT)
         if k + 1 != late:
@@ -202,6 +213,48 @@ def test_a_reference_that_stops_or_is_not_finite_ends_in_gravity_and_damping(law
         if k + 1 < late:
             assert np.allclose(law.torque, following)
     assert np.allclose(law.torque, held(q) - 8 * dq, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("joint", range(6))
+@pytest.mark.parametrize("beyond", ["lower", "upper", "forwards", "backwards"])
+def test_a_reference_beyond_a_limit_of_any_joint_stops_the_arm_at_once(laws, model, joint, beyond):
+    robot, _, _ = arm()
+    limits = robot.joints[joint].limits
+    q, dq = np.full(6, 0.1), np.full(6, 0.05)
+    law = follower(laws, model)
+    assert law.start(q)
+    settle(law, q, dq, reference=(q, dq, dq))
+    bad_q, bad_dq = q.copy(), dq.copy()
+    if beyond in ("lower", "upper"):
+        bad_q[joint] = getattr(limits, beyond) + (0.002 if beyond == "upper" else -0.002)
+        fault, other = POSITION, VELOCITY
+    else:
+        bad_dq[joint] = 1.03 * limits.velocity * (1 if beyond == "forwards" else -1)
+        fault, other = VELOCITY, POSITION
+    assert not law.reference(bad_q, bad_dq, dq)
+    assert law.refused(fault) == 1 and law.refused(other) == law.refused(NOT_FINITE) == 0
+    before = law.torque
+    assert law.step(q, dq) and law.mode() == HOLD
+    assert np.all(np.abs(law.torque - before) <= 20 * arm()[2] * DT * (1 + 1e-9))
+    settle(law, q, dq)
+    assert np.allclose(law.torque, held(q) - 8 * dq, rtol=1e-9, atol=1e-9)
+    bad_q[joint] = q[joint] if beyond not in ("lower", "upper") else getattr(limits, beyond)  # up to the limit itself
+    bad_dq[joint] = np.sign(bad_dq[joint]) * min(abs(bad_dq[joint]), limits.velocity)
+    assert law.reference(bad_q, bad_dq, dq)
+
+
+def test_references_that_are_not_finite_are_counted_at_every_input(laws, model):
+    law = follower(laws, model)
+    assert law.start(np.zeros(6))
+    count = 0
+    for k in range(3):
+        for joint in range(6):
+            for wrong in (np.nan, np.inf, -np.inf):
+                values = np.zeros((3, 6))
+                values[k, joint] = wrong
+                assert not law.reference(*values)
+                count += 1
+    assert law.refused(NOT_FINITE) == count and law.refused(POSITION) == law.refused(VELOCITY) == 0
 
 
 def test_an_update_that_is_late_by_50_ms(laws, model):
@@ -592,3 +645,171 @@ def test_the_pose_of_a_link(laws, model):
     expected = frames(robot, Q0[None])[0, joint - 1] @ T
     assert np.allclose(out[:9].reshape(3, 3), expected[:3, :3], atol=1e-14)
     assert np.allclose(out[9:], expected[:3, 3], atol=1e-14)
+
+
+# --- what the robot adds itself
+
+
+ADDS = ("nothing", "gravity", "arm-gravity", "gravity+friction:0.8", "friction:0.3", "arm-gravity+friction:1")
+
+
+def adding(tmp_path, robot, chi, texts, name="adding.dynid"):
+    path = tmp_path / name
+    path.write_bytes(runtime_bytes(declare_added_effort(robot, texts), chi))
+    return path
+
+
+def laws_robots():
+    rng = np.random.default_rng(11)
+    return {
+        "demo6": load_robot("demo6"),
+        "sprung": with_forces(with_terms(load_robot("demo6"), rng)),
+        "coupled": load_robot("tx40"),
+        "loop": load_robot("hitachi_hpr"),
+    }
+
+
+@pytest.mark.parametrize("name", list(laws_robots()))
+def test_both_laws_leave_out_what_the_robot_adds_as_in_python(laws, tmp_path, name):
+    rng = np.random.default_rng(12)
+    robot = laws_robots()[name]
+    n = len(robot.active)
+    chi = true_parameters(robot, 3) if not robot.passive else standard_vector(robot)
+    load = Load(0.8, np.array((0.02, -0.03, 0.1)), np.zeros((3, 3)), robot.active[-1])
+    loaded = chi + load_parameters(robot, load, len(chi))
+    model = FeedforwardModel(robot, loaded, FeedforwardModel(robot, chi))
+    limits = [robot.joints[j - 1].limits for j in robot.active]
+    middle = np.array([(one.lower + one.upper) / 2 if np.isfinite(one.lower + one.upper) else 0.0 for one in limits])
+    kp, kd, damping, wide = (np.full(n, x) for x in (30.0, 3.0, 8.0, 1e7))
+    for _ in range(6):
+        texts = [ADDS[k] for k in rng.integers(0, len(ADDS), n)]
+        path = adding(tmp_path, robot, chi, texts)
+        adds = added_by_joint(declare_added_effort(robot, texts))
+        q, q_r = middle + 0.1 * rng.uniform(-1, 1, (2, n))
+        dq, dq_r, ddq_r = 0.3 * rng.uniform(-1, 1, (3, n))
+        numbers = [ctypes.c_double(x) for x in (0.0, 2 * DT, SMOOTHING, TIMEOUT)]
+        lists = np.concatenate((kp, kd, damping, wide, 1e9 * wide))
+        follow = Law(laws, "follow", laws.follow_new(str(path).encode(), doubles(lists), *numbers), n)
+        assert follow.payload(load.joint, *map(ctypes.c_double, (load.mass, *load.com)))
+        still = model.gravity(q) + model.offset - added_torque(model, adds, q, model.offset)
+        assert follow.start(q)
+        assert np.allclose(follow.torque, still, rtol=1e-9, atol=1e-9)
+        assert follow.reference(q_r, dq_r, ddq_r) and follow.step(q, dq)
+        rigid = model.rigid(q_r, dq_r, ddq_r)
+        friction = model.friction(dq_r, SMOOTHING, rigid)
+        left = rigid + friction - added_torque(model, adds, q_r, friction)
+        assert np.allclose(follow.torque, left + kp * (q_r - q) + kd * (dq_r - dq), rtol=1e-9, atol=1e-8)
+        follow.end(q)
+        assert np.allclose(follow.torque, still, rtol=1e-9, atol=1e-9)
+
+        columns = (np.full(n, 10.0), middle - 3, middle + 3, np.full(n, 0.1), damping, wide, 1e9 * wide)
+        options = map(ctypes.c_double, (0.6, 0.0, 2 * DT))
+        guiding = Law(laws, "guide", laws.guide_new(str(path).encode(), doubles(np.concatenate(columns)), *options), n)
+        assert guiding.payload(load.joint, *map(ctypes.c_double, (load.mass, *load.com)))
+        assert guiding.start(q)
+        assert np.allclose(guiding.torque, still, rtol=1e-9, atol=1e-9)
+        assert guiding.step(q, dq)
+        friction = model.friction(dq, 0.05, model.gravity(q))
+        total = model.gravity(q) + model.offset + 0.6 * (friction - model.offset) - damping * dq
+        assert np.allclose(guiding.torque, total - added_torque(model, adds, q, friction), rtol=1e-9, atol=1e-8)
+        guiding.end()
+        assert np.allclose(guiding.torque, still, rtol=1e-9, atol=1e-9)
+
+
+def test_an_arm_that_adds_gravity_is_guided_and_followed_without_it(laws, tmp_path):
+    """The simulated arm holds itself: guided, it stays where it is let go; left, it has a command of nearly nothing."""
+    robot, chi, effort = arm()
+    adds = added_by_joint(declare_added_effort(robot, ["gravity+friction:0.5"]))
+    path = adding(tmp_path, robot, chi, ["gravity+friction:0.5"])
+    plant = SimulatedRobot(robot, chi, start=Q0, imperfections=Imperfections(torque_noise=0.0), adds=adds)
+    for law in (guide(laws, path), follower(laws, path)):
+        assert law.start(Q0)
+        assert np.allclose(law.torque, 0.0, atol=1e-9)
+        measured = plant.measure()
+        for _ in range(800):
+            assert law.step(measured.q, measured.dq)
+            measured = plant.step(law.torque)
+            assert np.all(np.abs(law.torque) < 0.02 * effort)
+        assert np.abs(plant.positions - Q0).max() < 2e-3
+
+
+def test_the_declaration_is_read_from_texts_files_and_messages(laws, tmp_path):
+    robot, chi, _ = arm()
+    silent = replace(robot, joints=tuple(replace(joint, adds=None) for joint in robot.joints))
+    for name, one in (("silent", silent), ("plain", robot), ("lifted", declare_added_effort(robot, ["gravity"]))):
+        (tmp_path / name).write_bytes(runtime_bytes(one, chi))
+    out = np.zeros((6, 4))
+
+    def ask(name, texts, places=tuple(range(6)), message=False):
+        path = str(tmp_path / name).encode()
+        return laws.declared(path, texts.encode(), doubles(places), message, doubles(out))
+
+    assert not ask("silent", "") and b"`robot_adds` to nothing, gravity, arm-gravity" in laws.why()
+    with pytest.raises(AssertionError):
+        follower(laws, tmp_path / "silent")
+    assert b"robot_adds" in laws.why()
+    with pytest.raises(AssertionError):
+        guide(laws, tmp_path / "silent")
+    for message in (False, True):
+        assert ask("plain", "-", message=message) and np.array_equal(out, np.tile((1.0, 0, 0, 0), (6, 1)))
+        assert ask("lifted", "", message=message) and np.array_equal(out, np.tile((1.0, 1, 1, 0), (6, 1)))
+        assert ask("silent", " ".join(ADDS), tuple(range(6))[::-1], message)
+        expected = [added_effort(text) for text in reversed(ADDS)]
+        assert np.allclose(out, [(1.0, one.gravity, one.payload, one.friction) for one in expected])
+    for wrong in ("everything", "gravity+", "gravityfriction:0.5", "friction:", "friction:1.1", "friction:-0.1",
+                  "friction:0.5+gravity", "gravity+friction:x", "gravity+friction:0.5x", "arm-gravity+gravity",
+                  "nothing+gravity", "+friction:0.5", "gravity nothing"):  # fmt: skip
+        assert not ask("silent", wrong), wrong
+        with pytest.raises(InputError):
+            added_effort(wrong)
+    damaged = bytearray((tmp_path / "lifted").read_bytes())
+    damaged[-8:] = np.array(1.5).tobytes()
+    damaged[12:16] = zlib.crc32(damaged[20:]).to_bytes(4, "little")
+    (tmp_path / "damaged").write_bytes(damaged)
+    assert not ask("damaged", "") and b"share of friction" in laws.why()
+
+
+# --- streamed references
+
+
+def test_streamed_references_are_put_into_order_and_what_is_wrong_is_counted(laws):
+    names, n = ("a", "b", "c"), 3
+    reader = ctypes.c_void_p(laws.reader_new(b"a b c", ctypes.c_double(0.05)))
+    refused = ctypes.c_void_p(laws.refused_new())
+    out = np.zeros(9)
+    values = np.arange(1.0, 10.0)
+
+    def take(order=names, points=1, sizes=(n, n, n), numbers=values, stamp=0.0, now=100.0):
+        arguments = (" ".join(order).encode(), points, doubles(sizes), doubles(numbers))
+        return laws.reader_take(reader, refused, *arguments, ctypes.c_double(stamp), ctypes.c_double(now), doubles(out))
+
+    def news():
+        laws.refused_news(refused)
+        return laws.why().decode()
+
+    assert take() and np.array_equal(out, values)
+    assert take(("c", "a", "b")) and np.array_equal(out, (2, 3, 1, 5, 6, 4, 8, 9, 7))
+    assert news() == ""
+    for wrong, text in (
+        ({"points": 0}, "without exactly one point"),
+        ({"points": 2}, "without exactly one point"),
+        ({"order": ("a", "b")}, "of other joints"),
+        ({"order": ("a", "b", "x")}, "of other joints"),
+        ({"order": ("a", "b", "b")}, "of other joints"),
+        ({"order": ()}, "of other joints"),
+        ({"sizes": (3, 3, 0)}, "without one position"),
+        ({"sizes": (2, 3, 3)}, "without one position"),
+        *(({"numbers": np.where(np.arange(9) == k, np.nan, values)}, "not finite") for k in range(9)),
+        ({"stamp": 99.9}, "too old or ahead"),
+        ({"stamp": 100.1}, "too old or ahead"),
+    ):
+        assert not take(**wrong), wrong
+        assert news().startswith(f"references refused: 1 {text}"), wrong
+    before = out.copy()
+    assert take(stamp=99.99) and take(stamp=99.995)
+    assert not take(stamp=99.995) and not take(stamp=99.99, numbers=2 * values)  # again, and late
+    assert news() == "references refused: 2 not newer than the one before" and news() == ""
+    assert np.array_equal(out, values) and len(before) == 9
+    assert take() and take(stamp=99.996)  # without a stamp there is no order
+    laws.reader_delete(reader)
+    laws.refused_delete(refused)

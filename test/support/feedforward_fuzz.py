@@ -48,6 +48,8 @@ WARM = replace(BARE, friction=(FrictionTerm(2, FrictionKind.TEMPERATURE, -0.2, r
 """The same with friction that changes with the temperature."""
 LONGER = replace(ROBOT, joints=(*ROBOT.joints[:2], replace(ROBOT.joints[2], d=ROBOT.joints[2].d + 0.1)))
 """Another robot with the same joint names."""
+SILENT = replace(ROBOT, joints=tuple(replace(joint, adds=None) for joint in ROBOT.joints))
+"""The same robot, which does not declare what it adds to an effort."""
 
 
 class Fuzz:
@@ -55,7 +57,8 @@ class Fuzz:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.machine = FeedforwardMachine(FeedforwardSettings(), stream=True)
+        self.adds = (("nothing",), ("gravity+friction:0.5",), (), ())[seed % 4]
+        self.machine = FeedforwardMachine(FeedforwardSettings(robot_adds=self.adds), stream=True)
         self.now = 100.0
         self.last: np.ndarray | None = None
         self.last_time = 0.0
@@ -116,6 +119,8 @@ class Fuzz:
             return NewModel(LONGER, CHI, "longer")
         if kind < 0.25:
             return NewModel(BARE, 1e4 * CHI, "absurd")
+        if kind < 0.3:
+            return NewModel(SILENT, CHI, "silent")
         return NewModel(
             BARE if kind < 0.4 else WARM if kind < 0.6 else ROBOT, CHI * self.rng.uniform(0.5, 1.3), "base_parameters"
         )
@@ -144,6 +149,7 @@ class Fuzz:
             efforts=tuple(rng.choice([0.0, 60.0, 100.0], 3)) if rng.random() < 0.8 else (1.0, 2.0),
             rates=(0.0,) if rng.random() < 0.7 else tuple(rng.choice([1.0, 300.0, 2000.0], 3)),
             command_names=() if rng.random() < 0.5 else (NAMES[2], NAMES[0], NAMES[1]),
+            robot_adds=self.adds,
         )
         return OptionsChanged(settings, try_only=bool(rng.random() < 0.3))
 
@@ -165,7 +171,7 @@ class Fuzz:
             (0.935, self.payload),
             (0.95, self.options),
             (0.957, lambda: OutputChanged(bool(self.rng.random() < 0.7))),
-            (0.96, lambda: NewDescription([ROBOT, ROBOT, ROBOT, BARE, OTHER, LONGER][self.rng.integers(6)])),
+            (0.96, lambda: NewDescription([ROBOT, SILENT, ROBOT, SILENT, BARE, OTHER, LONGER][self.rng.integers(7)])),
             (0.965, DeactivateFeedforward),
             (0.975, AskFiller),
             (0.98, self.temperature),
@@ -199,6 +205,7 @@ class Fuzz:
         self._check_halted(event, before, outcome)
         if machine.state in SENDING:
             assert machine.limits is not None, "nothing is sent without limits"
+            assert machine._command is not None, "nothing is sent while it is not declared what the robot adds"
         ended = sending and machine.state not in SENDING
         if ended:
             self._check_ending(event, *known)
@@ -206,13 +213,15 @@ class Fuzz:
             FeedforwardState.STOPPED,
             FeedforwardState.NO_MODEL,
             FeedforwardState.NO_LIMITS,
+            FeedforwardState.UNDECLARED,
         ) and not isinstance(event, ActivateFeedforward):
             assert outcome.torque is None
         machine.news()
 
     def _check_trajectory(self, event, made, limits) -> None:
         """Check that what is passed on has efforts within the limits, and keeps those of the robot's motion."""
-        assert np.all(np.abs(made.tau) <= limits.effort + 1e-9)
+        stop = isinstance(event, StopFeedforward)  # without efforts once nothing is declared any more
+        assert (stop and made.tau is None) or np.all(np.abs(made.tau) <= limits.effort + 1e-9)
         assert made.joint_names == limits.joint_names and not made.dq[-1].any()
         if made.joint_names == NAMES and not isinstance(event, StopFeedforward) and self.described:
             q, dq, ddq = made.within(np.linspace(0.0, 1.0, 7))
@@ -246,7 +255,10 @@ class Fuzz:
         self.last, self.last_time = tau, self.now
 
     def _check_ending(self, event, limits, robot, chi, load, place) -> None:
-        """Check that what is left behind is gravity, of the model and load in use, where the robot was last known."""
+        """Check that what is left behind is gravity, of the model and load in use, where the robot was last known.
+
+        A robot that adds gravity itself is left with nothing.
+        """
         if isinstance(event, StreamedPoint | NewReference):  # its very first torque was not finite: nothing was sent
             return
         self.endings += 1
@@ -254,6 +266,8 @@ class Fuzz:
         places = [*self.positions, *([place[1]] if place is not None else [])]
         places = [q for q in places if len(q) == len(limits.effort)]
         found = [np.clip(model.gravity(q), -limits.effort, limits.effort) for q in places]
+        if self.adds == ("gravity+friction:0.5",):
+            found = [np.zeros(len(limits.effort))]
         assert any(np.allclose(tau, self.last, atol=1e-6) for tau in found), (found, self.last, event)
         self.last = None
 
@@ -261,8 +275,9 @@ class Fuzz:
 def fuzz(seed: int, steps: int) -> Fuzz:
     """Fire `steps` random events at a machine with a model, active; of every fourth the limits are not known yet."""
     made = Fuzz(seed)
-    described = (NewDescription(ROBOT),) if made.described else ()
-    for event in (*described, NewModel(BARE, CHI, "base_parameters"), ActivateFeedforward()):
+    robot, model = (SILENT, SILENT) if seed % 4 == 2 else (ROBOT, BARE)
+    described = (NewDescription(robot),) if made.described else ()
+    for event in (*described, NewModel(model, CHI, "base_parameters"), ActivateFeedforward()):
         assert not made.machine.handle(event, made.now).refused
     for _ in range(steps):
         made.step()

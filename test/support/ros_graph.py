@@ -51,7 +51,8 @@ class Graph:
         }  # fmt: skip
 
     def start(self, node: str, *, name: str | None = None, remap: tuple[str, ...] = (), **parameters: Any) -> Any:
-        options = {"robot": self.robot_path, **self._folders.get(node, {}), **parameters}
+        declared = {"robot_adds": ["nothing"]} if node == "feedforward" else {}  # a URDF cannot say it
+        options = {"robot": self.robot_path, **declared, **self._folders.get(node, {}), **parameters}
         arguments = [text for key, value in options.items() if value is not None for text in ("-p", f"{key}:={value}")]
         remaps = [text for rule in remap for text in ("-r", rule)]
         return self._processes.start(name or node, [f"ros2_dynid.nodes.{node}", "--ros-args", *arguments, *remaps])

@@ -16,12 +16,13 @@ from ros2_dynid.identification import model_file
 from ros2_dynid.identification.error_bars import bars_of
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.torque_std import TorqueScatter
-from ros2_dynid.model import forces, friction_kinds
+from ros2_dynid.model import added_effort, forces, friction_kinds
 from ros2_dynid.model.forces import SYMBOLS
 from ros2_dynid.model.parameters import standard_names, unit_of
 from ros2_dynid.model.robot import Coupling, Joint, Passive, Robot
 from ros2_dynid.model.same_robot import GEOMETRY
 from ros2_dynid.msg import (
+    AddedEffort,
     BaseParameter,
     BaseParameters,
     ElasticElement,
@@ -78,6 +79,11 @@ def model_message(model: IdentifiedModel, stamp: Time, base_link: str) -> BasePa
         for k, (name, leader) in enumerate(zip(model.names, model.leaders, strict=True))
     ]
     message.friction, message.elastic_elements = _friction_messages(robot), _elastic_messages(robot)
+    message.added_efforts = [
+        AddedEffort(joint=j.name, gravity=j.adds.gravity, payload=j.adds.payload, friction=float(j.adds.friction))
+        for j in robot.joints
+        if j.adds is not None
+    ]
     if np.all(np.isfinite(model.covariance)):
         message.covariance = model.covariance.ravel().tolist()
     message.method = str(model.obtained.get("method", ""))
@@ -111,6 +117,10 @@ def model_of_message(message: BaseParameters) -> tuple[Robot, np.ndarray]:
         friction=_friction_of(message),
         forces=_forces_of(message),
     )
+    adds = {
+        one.joint: added_effort.AddedEffort(one.gravity, one.payload, one.friction) for one in message.added_efforts
+    }
+    robot = added_effort.with_added_effort(robot, adds)
     place = {name: k for k, name in enumerate(standard_names(robot))}
     chi = np.zeros(len(place))
     if not robot.forces and any(parameter.leader.startswith(SYMBOLS) for parameter in message.parameters):

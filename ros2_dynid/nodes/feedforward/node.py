@@ -45,6 +45,7 @@ from ros2_dynid.nodes.feedforward.services import FeedforwardServices, use_model
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
 
 STOPPED = frozenset({FeedforwardState.STOPPED})
+UNREADY = (FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS, FeedforwardState.UNDECLARED)
 THREADS = 2
 """Of the executor: a stop is answered while a model is built."""
 NOT_ENDING = frozenset(FeedforwardState) - {FeedforwardState.ENDING}
@@ -133,9 +134,7 @@ class FeedforwardNode(ManagedNode):
     def status(self) -> NodeStatus:
         """Tell what it does."""
         status = self.machine.status
-        doubtful = (
-            status.state in (FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS) or status.remark or status.held_back
-        )
+        doubtful = status.state in UNREADY or status.remark or status.held_back
         values = {
             "robot": status.robot,
             "output": self.value("output"),
@@ -194,6 +193,8 @@ class FeedforwardNode(ManagedNode):
             temperature_stale=value("temperature_stale_seconds"),
             near=value("start_tolerance"),
             lead=value("stop_lead"),
+            robot_adds=tuple(value("robot_adds")),
+            check_rest=value("check_rest_efforts"),
         )
 
     def _feeling(self, changes: Mapping[str, Value]) -> Feeling:

@@ -239,7 +239,7 @@ class FeedforwardOwner:
             state = self._states.take(data)
             if state is None:  # of other joints, which another driver publishes
                 continue
-            newest = MeasuredState(state.joint_names, state.q, state.dq, state.stamp)
+            newest = MeasuredState(state.joint_names, state.q, state.dq, state.stamp, state.tau)
             if not plotted:
                 self._handled(newest)
             if felt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ros2_dynid.model.added_effort import CHOICES
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
 TRAJECTORY, EFFORT = "trajectory", "effort"
@@ -13,6 +14,17 @@ PARAMETERS = (
         TRAJECTORY,
         "trajectory: effort in joint_trajectory; effort: torques streamed at `rate`",
         choices=(TRAJECTORY, EFFORT),
+    ),
+    Described(
+        "robot_adds",
+        [""],
+        f"what the robot adds to a commanded effort, one a joint or one: {CHOICES}; empty: as the model declares",
+        settable=Settable.UNCONFIGURED,
+    ),
+    Described(
+        "check_rest_efforts",
+        True,
+        "compare robot_adds with the efforts measured at rest before the first torque; false: efforts are no torques",
     ),
     Described(
         "hold_gravity_on_activate",

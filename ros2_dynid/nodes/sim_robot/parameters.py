@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ros2_dynid.model.added_effort import CHOICES
 from ros2_dynid.nodes.common.parameters import Described, Settable
 
 PARAMETERS = (
@@ -29,6 +30,12 @@ PARAMETERS = (
         settable=Settable.UNCONFIGURED,
     ),
     Described("latency", 1, "control periods between command and torque", 0, 50, settable=Settable.UNCONFIGURED),
+    Described(
+        "robot_adds",
+        ["nothing"],
+        f"what the robot adds to commanded efforts, one a joint or one: {CHOICES}; efforts are measured without it",
+        settable=Settable.UNCONFIGURED,
+    ),
     Described(
         "cold", 25.0, "temperature of the drives at the start [deg C]", -60.0, 200.0, settable=Settable.UNCONFIGURED
     ),

@@ -1,0 +1,120 @@
+"""Efforts measured at rest against gravity: do they contradict what the robot is said to add to a command?
+
+Motors that hold an arm give Q(q) and the offsets, but for what friction holds. An arm that rests with none of it in its
+motors holds itself, or is held by brakes: to command gravity there would apply it twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.control.feedforward import FeedforwardModel
+from ros2_dynid.model.added_effort import AddedByJoint
+from ros2_dynid.model.robot import Array
+
+
+@dataclass(frozen=True)
+class RestCheck:
+    """Thresholds of the comparison.
+
+    seconds: of rest whose efforts are averaged, so that noise and the end of a motion are gone [s]; speed, distance:
+    a joint that is faster or has gone further moves [rad/s or m/s, rad or m]; share: friction may hold this much of
+    gravity, so joints where it could hold more do not count, nor do efforts between it and the rest; least: gravity
+    counts above this share of the effort limit, where errors of the model and of the sensors are small against it;
+    dry_speed: dry friction is that at this multiple of the speed over which it changes sign.
+    """
+
+    seconds: float = 0.1
+    speed: float = 0.02
+    distance: float = 0.01
+    share: float = 0.25
+    least: float = 0.05
+    dry_speed: float = 3.0
+
+
+USUAL = RestCheck()
+
+
+class RestEfforts:
+    """Averages efforts while the robot rests."""
+
+    def __init__(self, check: RestCheck = USUAL) -> None:
+        """Begin without any."""
+        self._check = check
+        self._begin = 0.0
+        self._count = 0
+        self._place = self._sum = np.empty(0)
+
+    def forget(self) -> None:
+        """Forget what was measured."""
+        self._count = 0
+
+    def take(self, q: Array, dq: Array, tau: Array | None, now: float) -> None:
+        """Take a joint state, shape (n,) each, at `now` [s]; one in motion or without efforts begins anew."""
+        check = self._check
+        if tau is None or not np.isfinite(tau).all() or not np.all(np.abs(dq) < check.speed):
+            self._count = 0
+            return
+        if not self._count or len(q) != len(self._place) or np.abs(q - self._place).max() > check.distance:
+            self._begin, self._place, self._sum, self._count = now, q, np.zeros(len(q)), 0
+        self._sum = self._sum + tau
+        self._count += 1
+
+    @property
+    def measured(self) -> tuple[Array, Array] | None:
+        """Where the robot rests, and its mean efforts there, shape (n,) each; None in motion or if they are all 0.
+
+        A driver that measures no effort may fill in zeros.
+        """
+        if not self._count or not self._sum.any():
+            return None
+        return self._place, self._sum / self._count
+
+    def pending(self, now: float) -> bool:
+        """Return whether efforts come that have not been averaged for long enough."""
+        return self.measured is not None and now - self._begin < self._check.seconds
+
+
+@dataclass(frozen=True)
+class RestFinding:
+    """What efforts at rest say: what contradicts the declaration, or is worth a warning; "": nothing."""
+
+    contradiction: str = ""
+    warning: str = ""
+
+
+def judge_rest(
+    model: FeedforwardModel,
+    adds: AddedByJoint,
+    effort: Array,
+    smoothing: float,
+    measured: tuple[Array, Array],
+    check: RestCheck = USUAL,
+) -> RestFinding:
+    """Compare efforts measured at rest, (q, tau), with gravity; effort: limits, shape (n,) [N.m, N].
+
+    Certain is only that motors without gravity in them do not hold the arm. Efforts that hold it may be measured by
+    robots of either kind.
+    """
+    q, tau = measured
+    Q = model.gravity(q)
+    v = np.full(len(q), check.dry_speed * smoothing)
+    dry = np.maximum(*(np.abs(model.friction(sign * v, smoothing, Q) - model.offset) for sign in (1.0, -1.0)))
+    held = np.abs(Q + model.offset)
+    telling = (held > dry / check.share) & (held > check.least * effort)
+    empty, full = np.abs(tau) < check.share * held, tau * np.sign(Q + model.offset) > (1 - check.share) * held
+    names = model.robot.active_names
+    for sought, kind in ((telling & ~adds.gravity, empty), (telling & adds.gravity, full)):
+        if not sought.any() or not kind[sought].all():
+            continue
+        k = int(np.argmax(np.where(sought, held, -1.0)))
+        seen = f"{names[k]!r} rests with an effort of {tau[k]:.3g} where gravity is {Q[k]:.3g}"
+        if kind is empty:
+            return RestFinding(
+                f"{seen}: the robot seems to hold itself; set robot_adds to gravity, release its brakes, or set "
+                "check_rest_efforts to false if its efforts are no torques"
+            )
+        return RestFinding(warning=f"{seen}: if the robot does not add gravity itself, it will fall; check robot_adds")
+    return RestFinding()

@@ -1,0 +1,107 @@
+"""What a robot itself adds to a commanded effort: nothing, what holds it still, a share of its friction.
+
+nothing                       the motors give the effort that is commanded
+gravity                       the robot adds what holds it still: weights, springs and offsets, its payload's too
+arm-gravity                   the same without the payload, which it does not know
+gravity+friction:0.8          and 0.8 of the friction of a moving joint; friction:0.8 alone is possible, too
+
+What we command is the model's torque minus that, so a declaration that is wrong applies gravity twice, or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.errors import InputError
+
+if TYPE_CHECKING:
+    from ros2_dynid.model.robot import Robot
+
+GRAMMAR = re.compile(r"nothing|(?P<gravity>gravity|arm-gravity)?((^|(?<=y)\+)friction:(?P<share>[0-9.e-]+))?")
+CHOICES = "nothing, gravity, arm-gravity or gravity+friction:SHARE with SHARE between 0 and 1"
+
+
+@dataclass(frozen=True)
+class AddedEffort:
+    """What the robot adds at one joint: gravity, that of its payload, too, and a share of friction from 0 to 1."""
+
+    gravity: bool = False
+    payload: bool = False
+    friction: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what no robot adds."""
+        if not 0.0 <= self.friction <= 1.0:
+            raise InputError(f"the share of friction that the robot adds is {self.friction:g}", "give one from 0 to 1")
+        if self.payload and not self.gravity:
+            raise InputError("the robot adds its payload's gravity without its own", "declare gravity, too")
+
+    def __str__(self) -> str:
+        """Return it as it is declared."""
+        parts = ["gravity" if self.payload else "arm-gravity"] if self.gravity else []
+        parts += [f"friction:{self.friction!r}"] if self.friction else []
+        return "+".join(parts) or "nothing"
+
+
+def added_effort(text: str) -> AddedEffort:
+    """Return what a text such as gravity+friction:0.8 declares."""
+    declared = GRAMMAR.fullmatch(text)
+    try:
+        share = float(declared["share"] or 0.0) if text and declared else np.nan
+    except ValueError:
+        share = np.nan
+    if declared is None or not 0.0 <= share <= 1.0:
+        raise InputError(f"what the robot adds to an effort is {text!r}", f"choose {CHOICES}")
+    return AddedEffort(declared["gravity"] is not None, declared["gravity"] == "gravity", share)
+
+
+def with_added_effort(robot: Robot, adds: Mapping[str, AddedEffort]) -> Robot:
+    """Return the robot with the declarations of active joints, by name; the others keep theirs."""
+    joints = tuple(replace(j, adds=adds[j.name]) if j.name in adds else j for j in robot.joints)
+    return replace(robot, joints=joints)
+
+
+def declare_added_effort(robot: Robot, texts: Sequence[str]) -> Robot:
+    """Return the robot as declared by one text for all active joints or one for each; by none or "", as it is."""
+    given = [text for text in texts if text]
+    if not given:
+        return robot
+    names = robot.active_names
+    if len(given) != len(texts) or len(texts) not in (1, len(names)):
+        what = f"what the robot adds is declared for {len(given)} of {len(names)} joints"
+        raise InputError(what, "declare it for each joint, or once for all")
+    declared = [added_effort(text) for text in (given if len(given) == len(names) else given * len(names))]
+    return with_added_effort(robot, dict(zip(names, declared, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class AddedByJoint:
+    """What the robot adds, by active joint, shape (n,): whether gravity, whether the payload's, and which friction."""
+
+    gravity: NDArray[np.bool_]
+    payload: NDArray[np.bool_]
+    friction: NDArray[np.float64]
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the motors give what is commanded."""
+        return not (self.gravity.any() or self.friction.any())
+
+
+def added_by_joint(robot: Robot) -> AddedByJoint | None:
+    """Return what the robot adds at its active joints, or None while one of them does not declare it."""
+    adds = [robot.joints[j - 1].adds for j in robot.active]
+    known = [one for one in adds if one is not None]
+    if len(known) != len(adds):
+        return None
+    return AddedByJoint(
+        np.array([one.gravity for one in known]),
+        np.array([one.payload for one in known]),
+        np.array([one.friction for one in known]),
+    )

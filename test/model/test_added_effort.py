@@ -1,0 +1,69 @@
+"""What a robot adds to a commanded effort: its texts, robot files, there and back."""
+
+import pytest
+
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.added_effort import AddedEffort, added_by_joint, added_effort, declare_added_effort
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.robot_file import robot_from_dict, robot_to_dict
+
+TEXTS = ("nothing", "gravity", "arm-gravity", "friction:0.5", "gravity+friction:0.8", "arm-gravity+friction:1.0")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_declaration_reads_as_it_is_written(text):
+    assert str(added_effort(text)) == text
+    assert added_effort("gravity+friction:1e-3") == AddedEffort(True, True, 1e-3)
+
+
+def file_of(drives, passive=False):
+    joints = [{"name": name} for name in "abc"]
+    return {"joints": joints, "drives": drives} | ({"passive": {"c": {"b": 1}}} if passive else {})
+
+
+def test_a_robot_file_declares_it_once_and_by_joint_and_gives_it_back():
+    drives = {"adds": {"gravity": True, "friction": 0.8}, "joints": {"b": {"adds": "nothing"}}}
+    robot = robot_from_dict(file_of(drives), "file")
+    lifted = AddedEffort(True, True, 0.8)
+    assert [joint.adds for joint in robot.joints] == [lifted, AddedEffort(), lifted]
+    assert robot_from_dict(robot_to_dict(robot), "again").joints == robot.joints
+    loop = robot_from_dict(file_of({"adds": {"gravity": True, "payload": False}}, passive=True), "loop")
+    assert [joint.adds for joint in loop.joints] == [AddedEffort(True), AddedEffort(True), None]
+    assert added_by_joint(loop).gravity.tolist() == [True, True]
+    assert robot_from_dict(robot_to_dict(loop), "again").joints == loop.joints
+    silent = robot_from_dict(file_of({"joints": {"a": {"adds": "gravity"}}}), "file")
+    assert added_by_joint(silent) is None and "drives" in robot_to_dict(silent)
+    assert "drives" not in robot_to_dict(robot_from_dict(file_of({}), "file"))
+    assert all(added_by_joint(load_robot(name)).nothing for name in ("demo3", "demo6", "hitachi_hpr", "tx40"))
+
+
+@pytest.mark.parametrize(
+    ("drives", "said"),
+    [
+        ({"adds": "everything"}, "choose nothing, gravity"),
+        ({"adds": 1}, "choose nothing, gravity"),
+        ({"adds": {"weight": True}}, "weight"),
+        ({"adds": {"gravity": 1}}, "true or false"),
+        ({"adds": {"gravity": False, "payload": True}}, "without its own"),
+        ({"adds": {"gravity": True, "friction": 1.2}}, "from 0 to 1"),
+        ({"adds": {"gravity": True, "friction": "much"}}, "friction"),
+        ({"joints": {"x": {"adds": "nothing"}}}, "unknown joint 'x'"),
+        ({"joints": {"c": {"adds": "nothing"}}}, "is passive"),
+        ({"joints": {"a": {}}}, "choose nothing, gravity"),
+        ({"takes": "nothing"}, "takes"),
+    ],
+)
+def test_what_no_robot_adds_is_refused_in_one_line(drives, said):
+    with pytest.raises(InputError) as error:
+        robot_from_dict(file_of(drives, passive=True), "arm.yaml")
+    assert said in str(error.value) and str(error.value).startswith("arm.yaml: ") and "\n" not in str(error.value)
+
+
+def test_texts_are_one_for_each_joint_or_one():
+    robot = load_robot("demo3")
+    assert declare_added_effort(robot, [""]) is robot and declare_added_effort(robot, []) is robot
+    assert [str(j.adds) for j in declare_added_effort(robot, ["gravity"]).joints] == ["gravity"] * 3
+    assert [str(j.adds) for j in declare_added_effort(robot, TEXTS[:3]).joints] == list(TEXTS[:3])
+    for wrong in (["gravity", "nothing"], ["gravity", "", "nothing"]):
+        with pytest.raises(InputError, match="for each joint, or once"):
+            declare_added_effort(robot, wrong)
