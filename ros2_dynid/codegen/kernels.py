@@ -182,8 +182,8 @@ def _head(n: int, sizes: Mapping[str, int]) -> list[str]:
 
 def _angles(graph: Graph, outputs: Sequence[Expr]) -> list[int]:
     """Return the nodes of which sine or cosine is needed."""
-    found = [graph.keys[node][1] for node in graph.needed(outputs) if graph.keys[node][0] in (SIN, COS)]
-    return list(dict.fromkeys(found))  # type: ignore[arg-type]
+    angle_nodes = [graph.keys[node][1] for node in graph.needed(outputs) if graph.keys[node][0] in (SIN, COS)]
+    return list(dict.fromkeys(angle_nodes))  # type: ignore[arg-type]
 
 
 def _known_angles(graph: Graph, angles: Sequence[int], suffix: str) -> dict[int, str]:
