@@ -100,15 +100,19 @@ LEGAL: dict[type[FeedforwardEvent], dict[FeedforwardState, str]] = {
 """What becomes of an event in a state. An accepted one may still be refused for what it holds."""
 
 Ways = dict[FeedforwardState, frozenset[FeedforwardState]]
-_WITHOUT_TORQUE = frozenset((FeedforwardState.NO_MODEL, FeedforwardState.NO_LIMITS, FeedforwardState.WAITING))
+_WITHOUT_TORQUE = frozenset((*_NEEDS_MODEL, FeedforwardState.WAITING))
 _FOLLOWED = (FeedforwardState.FOLLOWING, FeedforwardState.STREAMING)
 _STAY: Ways = {state: frozenset((state,)) for state in _ALL}
+_JUDGE: Ways = {  # efforts measured at rest may contradict what is declared
+    **_STAY,
+    FeedforwardState.WAITING: frozenset((FeedforwardState.WAITING, FeedforwardState.UNDECLARED)),
+}
 _SETTLE: Ways = {**_STAY, **dict.fromkeys(_WITHOUT_TORQUE, _WITHOUT_TORQUE)}
 _END: Ways = {**_STAY, **{state: frozenset((FeedforwardState.FADING,)) for state in _FOLLOWED}}
 _TAKE: Ways = {
     **_STAY,
     **{
-        state: frozenset((state, FeedforwardState.WAITING, *SENDING)) - {FeedforwardState.ENDING}
+        state: _JUDGE[state] | {FeedforwardState.WAITING, *SENDING} - {FeedforwardState.ENDING}
         for state in (FeedforwardState.WAITING, *SENDING)
         if state is not FeedforwardState.ENDING
     },
@@ -116,7 +120,7 @@ _TAKE: Ways = {
 
 TRANSITIONS: Table[FeedforwardState] = {
     NewModel: _SETTLE,
-    NewPayload: _STAY,
+    NewPayload: _JUDGE,
     NewDescription: {
         **_SETTLE,
         **{state: frozenset((state, FeedforwardState.FADING)) for state in SENDING - {FeedforwardState.ENDING}},
@@ -125,14 +129,14 @@ TRANSITIONS: Table[FeedforwardState] = {
     StreamedPoint: _TAKE,
     UnreadableReference: _END,
     StopFeedforward: _END,
-    MeasuredState: _STAY,
+    MeasuredState: _JUDGE,
     MeasuredTemperature: _STAY,
     FeedforwardTick: {
         **_TAKE,
         FeedforwardState.ENDING: frozenset((FeedforwardState.ENDING, FeedforwardState.STOPPED, *_WITHOUT_TORQUE)),
     },
     Background: _STAY,
-    AskFiller: _STAY,
+    AskFiller: _JUDGE,
     OptionsChanged: _SETTLE,
     OutputChanged: {
         **_SETTLE,

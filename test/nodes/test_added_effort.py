@@ -41,7 +41,7 @@ def test_the_arm_is_held_and_fed_forward_without_a_jerk(tmp_path, adds):
         client.wait(lambda: len(commands) > 50, 20.0, "the first torques")
         seen, until = [], time.monotonic() + 1.5
         while time.monotonic() < until:
-            seen.append((client._live.q.copy(), client._live.dq.copy()))
+            seen.append((client.measured.q, client.measured.dq))
             time.sleep(0.002)
         q, dq = (np.array([row[k] for row in seen]) for k in (0, 1))
         assert np.abs(q - START).max() < 0.05 and np.abs(dq).max() < 0.2, "it stays where it is"
@@ -57,7 +57,7 @@ def test_the_arm_is_held_and_fed_forward_without_a_jerk(tmp_path, adds):
         client.wait(lambda: bool(passed), 10.0, "the trajectory")
         efforts = reference_of(passed[0], made.robot).tau
         assert np.abs(efforts[:3]).max() < 3.0 if adds != "nothing" else np.abs(efforts[:3]).max() > 10.0
-        client.wait(lambda: bool(np.all(np.abs(client._live.q - here - 0.4) < 0.05)), 10.0, f"the goal {here + 0.4}")
+        client.wait(lambda: bool(np.all(np.abs(client.measured.q - here - 0.4) < 0.05)), 10.0, f"the goal {here + 0.4}")
         client.call(ChangeState, "feedforward/change_state", transition=Transition(id=Transition.TRANSITION_DEACTIVATE))
 
 
