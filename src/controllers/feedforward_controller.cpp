@@ -1,5 +1,6 @@
 // tau = model(reference) + Kp e + Kd de, behind joint_trajectory_controller or a topic. The law is in feedforward_law.hpp.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -85,6 +86,7 @@ public:
     streamed_taken_ = 0;
     subscription_ = get_node()->create_subscription<Point>(
       "~/reference", rclcpp::SystemDefaultsQoS(), [this](const Point & point) { take_point(point); });
+    refused_timer_ = get_node()->create_wall_timer(std::chrono::seconds(1), [this] { tell_refused(); });
     on_set_ = get_node()->add_on_set_parameters_callback(
       [this, live = live_](const std::vector<rclcpp::Parameter> & changed) { return check_change(changed, *live); });
     post_set_ = get_node()->add_post_set_parameters_callback(
@@ -94,6 +96,7 @@ public:
 
   CallbackReturn on_cleanup(const rclcpp_lifecycle::State &) override
   {
+    refused_timer_.reset();
     subscription_.reset();
     on_set_.reset();
     post_set_.reset();
@@ -167,7 +170,10 @@ protected:
         const auto value = interfaces[k]->get_optional();
         reference_[k] = value.has_value() && interfaces[k]->set_value(unknown) ? *value : unknown;
       }
-      law_->set_reference(&reference_[0], &reference_[n_], &reference_[2 * n_], lead_ >= 0.0 ? lead_ : period_);
+      const auto is_written = [](double value) { return !std::isnan(value); };
+      if (std::any_of(reference_.begin(), reference_.end(), is_written)) {
+        law_->set_reference(&reference_[0], &reference_[n_], &reference_[2 * n_], lead_ >= 0.0 ? lead_ : period_);
+      }
     }
     const bool well = law_->update(q_.data(), dq_.data(), period.seconds());
     live_->seen(q_.data());
@@ -239,11 +245,21 @@ private:
   {
     const std::vector<double> * lists[] = {&point.positions, &point.velocities, &point.accelerations};
     for (std::size_t k = 0; k < 3; ++k) {
-      if (lists[k]->size() != n_) return;
+      if (lists[k]->size() != n_) {
+        law_->refused().count(ReferenceFault::sizes);
+        return;
+      }
       for (std::size_t a = 0; a < n_; ++a) streamed_.values[k * n_ + a] = (*lists[k])[places_[a]];
     }
     ++streamed_.number;
     stream_.writeFromNonRT(streamed_);
+  }
+
+  /// In a timer, outside the control loop: say which references were refused in the last second.
+  void tell_refused()
+  {
+    const std::string news = law_->refused().news();
+    if (!news.empty()) RCLCPP_WARN(get_node()->get_logger(), "%s", news.c_str());
   }
 
   void take_news()
@@ -288,6 +304,7 @@ private:
   std::uint64_t streamed_taken_ = 0;
   std::vector<double> q_, dq_, reference_;
   rclcpp::Subscription<Point>::SharedPtr subscription_;
+  rclcpp::TimerBase::SharedPtr refused_timer_;
   rclcpp::node_interfaces::OnSetParametersCallbackHandle::SharedPtr on_set_;
   rclcpp::node_interfaces::PostSetParametersCallbackHandle::SharedPtr post_set_;
 };

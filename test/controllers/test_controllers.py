@@ -21,6 +21,7 @@ from ros2_dynid.codegen.runtime_export import ErrorBars, runtime_bytes
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.model.added_effort import declare_added_effort
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import OFF, Fc, Fv, by_joint, standard_names
 from ros2_dynid.sim.mjcf import mjcf
@@ -60,7 +61,7 @@ if missing() and os.environ.get("DYNID_REQUIRE_CONTROLLERS"):  # where they are 
 @cache
 def arm():
     """Return the arm, its true parameters, and those of the model: identified ones are off by about a hundredth."""
-    robot = load_robot(URDF)
+    robot = declare_added_effort(load_robot(URDF), ["nothing"])
     chi = true_parameters(robot, 3)
     return robot, chi, chi * (1 + 0.01 * np.random.default_rng(0).uniform(-1, 1, len(chi)))
 
