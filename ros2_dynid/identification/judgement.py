@@ -164,8 +164,8 @@ def held_friction_remarks(problem: Problem, free: Estimate, found: Estimate) -> 
     held = [name for name, before, after in zip(names, pushing, found.value, strict=False) if before and after == 0.0]
     if not held:
         return []
-    text = f"{', '.join(held)} would be friction that pushes and are held at zero: check whether the effort is "
-    return [Remark(Level.NOTE, text + "filtered or late")]
+    text = f"friction that would push is held at zero ({', '.join(held)}): check whether the effort is filtered or late"
+    return [Remark(Level.NOTE, text)]
 
 
 def verdict_of(
