@@ -49,6 +49,7 @@ def test_the_arm_is_held_and_fed_forward_without_a_jerk(tmp_path, adds):
         assert held.max() < 1.0 if adds != "nothing" else held.max() > 10.0
         # in trajectories, too: the robot's own controller tracks them as well as it does without gravity
         client.set("feedforward", output="trajectory")
+        time.sleep(1.0)  # the last torques have come: one that a busy robot takes later would end the trajectory
         passed = []
         client.create_subscription(JointTrajectory, "joint_trajectory", passed.append, COMMANDS)
         here = client.position()
