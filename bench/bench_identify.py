@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 from ros2_dynid.codegen.backend import fast_regressor  # noqa: E402
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
-from ros2_dynid.identification.estimators.fit import identify_arrays  # noqa: E402
+from ros2_dynid.identification.estimators.estimator import identify_arrays  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.parameters import standard_vector  # noqa: E402
 from timing import interleaved  # noqa: E402

@@ -27,10 +27,11 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction import AUTO, PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions
+from ros2_dynid.identification.result import Identification
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Coupling, Robot
-from ros2_dynid.pipeline import Identified, identify
+from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
 
@@ -158,7 +159,7 @@ def _efforts(path: Path, robot: Robot) -> Array:
 
 def tried(
     one: Set, folder: Path, friction: str, preparation: PreparationOptions | None = None
-) -> tuple[Identified, HeldOut]:
+) -> tuple[Identification, HeldOut]:
     """Identify from the fitted part and return the outcome with the held-out errors."""
     chosen = preparation or PreparationOptions()
     options = IdentifyOptions(preparation=chosen, friction=friction, checks=preparation is None)
@@ -221,7 +222,7 @@ def picture(one: Set, held_out: HeldOut, path: Path) -> None:
 class Outcome:
     """One friction law: the identification at default cut-offs, its held-out errors, and the best cut-off by hand."""
 
-    found: Identified
+    found: Identification
     held_out: HeldOut
     by_hand: dict[float, float]
 

@@ -25,10 +25,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "test" / "support")]
 from closed_loop import closed_loop, controller_of  # noqa: E402
 from ros2_dynid.base_parameters import base_parameters  # noqa: E402
 from ros2_dynid.identification.choices import Method  # noqa: E402
-from ros2_dynid.identification.estimators.fit import Problem, fitter, inform  # noqa: E402
+from ros2_dynid.identification.estimators.estimator import build_estimator  # noqa: E402
 from ros2_dynid.identification.preparation import PreparationOptions  # noqa: E402
 from ros2_dynid.identification.preparation.prepare import prepare  # noqa: E402
-from ros2_dynid.identification.validation.method_choice import method_choice  # noqa: E402
+from ros2_dynid.identification.problem import Problem  # noqa: E402
+from ros2_dynid.identification.regression.build_information import build_information  # noqa: E402
+from ros2_dynid.identification.validation.estimator_advice import advise_estimator  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.robot import Array  # noqa: E402
 from ros2_dynid.sim.truth import true_parameters  # noqa: E402
@@ -68,15 +70,15 @@ def main() -> None:
             if not args.reference and not args.controller:
                 samples = replace(samples, q_r=None)
             prepared = prepare(robot, samples, options)
-            information = inform(robot, base, [prepared])
+            information = build_information(robot, base, [prepared])
             problem = Problem(robot, base, (prepared,), information, np.zeros(len(base) + 1), controller=controller)
-            estimate = fitter(Method.WLS, problem)(None)
-            named.append(method_choice(problem, estimate).method)
+            estimate = build_estimator(Method.WLS, problem)(None)
+            named.append(advise_estimator(problem, estimate).method)
             estimates = {Method.WLS: estimate}
             for name, (values, stds) in found.items():
                 method = named[-1] if name == "recommended" else Method(name)
                 if method not in estimates:
-                    estimates[method] = fitter(method, problem)(None)
+                    estimates[method] = build_estimator(method, problem)(None)
                 estimate = estimates[method]
                 values.append(estimate.base - truth)
                 stds.append(estimate.base_std)

@@ -25,11 +25,12 @@ from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.result import Identification
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import JOINT, Fc, Fv
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.pipeline import Identified, identify
+from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters
 
@@ -39,7 +40,7 @@ ROUNDING = 1e-6
 METHODS = (Method.WLS, Method.WLS, Method.WLS, Method.OLS, Method.IRLS, Method.SEQUENTIAL, Method.RECURSIVE, Method.TLS)
 
 
-def law_terms(found: Identified, k: int) -> list[tuple[str, float, FrictionTerm | None]]:
+def law_terms(found: Identification, k: int) -> list[tuple[str, float, FrictionTerm | None]]:
     """Return the terms of active joint k that are served: name, coefficient and term, None for Fv and Fc."""
     robot, chi = found.model.robot, found.model.chi
     joint = robot.active[k]
@@ -48,7 +49,7 @@ def law_terms(found: Identified, k: int) -> list[tuple[str, float, FrictionTerm 
     return plain + [(term.name, term.coefficient, term) for term in robot.friction if term.joint == joint]
 
 
-def braking(found: Identified, k: int, v: Array, load: float) -> Array:
+def braking(found: Identification, k: int, v: Array, load: float) -> Array:
     """Return what each term of joint k brakes with, shape (terms, N), at signed speeds v (N,)."""
     rows = []
     for name, coefficient, term in law_terms(found, k):
@@ -72,7 +73,7 @@ class Figures:
     growth: float
 
 
-def figures(found: Identified, k: int) -> Figures:
+def figures(found: Identification, k: int) -> Figures:
     """Return the figures of the law of joint k that is served."""
     robot, data = found.model.robot, found.torques["fit"]
     fastest = found.model.recorded_speeds[robot.active_names[k]]
@@ -134,7 +135,7 @@ def random_plant(seed: int) -> tuple[Robot, Samples, IdentifyOptions]:
     return robot, Samples(t, robot.active_names, q, tau=tau, source=f"plant {seed}"), options
 
 
-def faults(found: Identified) -> list[str]:
+def faults(found: Identification) -> list[str]:
     """Return what is wrong with the laws that are served, in words."""
     wrong = []
     for k, name in enumerate(found.model.robot.active_names):

@@ -24,12 +24,16 @@ sys.path[:0] = [str(ROOT)]
 
 from ros2_dynid.base_parameters import base_parameters  # noqa: E402
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
+from ros2_dynid.identification.candidates import ESSENTIAL, impose_consistency  # noqa: E402
 from ros2_dynid.identification.choices import Method  # noqa: E402
-from ros2_dynid.identification.estimators.fit import Problem, fitter, inform  # noqa: E402
+from ros2_dynid.identification.estimators.estimator import build_estimator  # noqa: E402
+from ros2_dynid.identification.model_file import CONSISTENT  # noqa: E402
 from ros2_dynid.identification.online import OnlineEstimator  # noqa: E402
-from ros2_dynid.identification.physical import essential, made_consistent  # noqa: E402
-from ros2_dynid.identification.physical.parameter_sets import CONSISTENT, ESSENTIAL, imposed_on  # noqa: E402
+from ros2_dynid.identification.physical.consistency import made_consistent  # noqa: E402
+from ros2_dynid.identification.physical.essential import essential  # noqa: E402
 from ros2_dynid.identification.preparation.prepare import prepare  # noqa: E402
+from ros2_dynid.identification.problem import Problem  # noqa: E402
+from ros2_dynid.identification.regression.build_information import build_information  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.recording.samples import Samples  # noqa: E402
 from ros2_dynid.sim.controller import pd_gains  # noqa: E402
@@ -134,11 +138,11 @@ def online(robot: Any, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 def estimate(name: str, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Return values and standard deviations of one of METHODS; NaN for parameters that are not essential."""
     if name not in (ESSENTIAL, CONSISTENT):
-        found = fitter(Method(name), problem)(None)
+        found = build_estimator(Method(name), problem)(None)
         return found.base, found.base_std
-    found = fitter(Method.WLS, problem)(None)
+    found = build_estimator(Method.WLS, problem)(None)
     if name == CONSISTENT:
-        return imposed_on(problem, problem.information, found).value, found.base_std
+        return impose_consistency(problem, problem.information, found).value, found.base_std
     chosen = essential(problem.information, found)
     left_out = np.setdiff1d(np.arange(len(problem.base)), chosen.kept)
     value = chosen.estimate.base.copy()
@@ -183,7 +187,7 @@ def study(
 def problem_of(robot: Any, base: Any, samples: Samples) -> Problem:
     """Return what a recording says, with plain friction."""
     prepared = prepare(robot, samples)
-    return Problem(robot, base, (prepared,), inform(robot, base, [prepared]), np.zeros(len(base) + 1))
+    return Problem(robot, base, (prepared,), build_information(robot, base, [prepared]), np.zeros(len(base) + 1))
 
 
 def main() -> None:

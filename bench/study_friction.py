@@ -30,15 +30,17 @@ sys.path[:0] = [str(ROOT), str(ROOT / "test" / "support")]
 from ros2_dynid.dynamics.friction import frictionless  # noqa: E402
 from ros2_dynid.dynamics.friction_terms import term_column  # noqa: E402
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
-from ros2_dynid.identification.estimators import fitter  # noqa: E402
-from ros2_dynid.identification.estimators.fit import Problem  # noqa: E402
-from ros2_dynid.identification.estimators.identified_terms import identified_terms  # noqa: E402
+from ros2_dynid.identification.estimators.estimator import build_estimator  # noqa: E402
 from ros2_dynid.identification.options import IdentifyOptions  # noqa: E402
 from ros2_dynid.identification.preparation.prepared import Filter  # noqa: E402
+from ros2_dynid.identification.problem import (  # noqa: E402
+    Problem,
+    build_problem,
+)
+from ros2_dynid.identification.regression.identified_terms import identified_terms  # noqa: E402
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.robot import Array, Robot  # noqa: E402
-from ros2_dynid.pipeline import read_problem  # noqa: E402
 from ros2_dynid.recording.samples import Samples  # noqa: E402
 from ros2_dynid.sim.truth import true_parameters  # noqa: E402
 from sticking import sticking  # noqa: E402
@@ -183,12 +185,12 @@ def run(name: str, law: str, seed: int, *, noise: float = EFFORT_NOISE, seconds:
 
 def problem_of(robot: Robot, samples: Samples) -> Problem:
     """Return what one recording says, with the friction law that is found in it."""
-    return read_problem(replace(robot, friction=()), [samples], IdentifyOptions(), lambda what, done: None)
+    return build_problem(replace(robot, friction=()), [samples], IdentifyOptions(), lambda what, done: None)
 
 
 def scored(plant: Robot, terms: Sequence[FrictionTerm], seen: Sequence[bool], problem: Problem) -> Score:
     """Return the score of what was found beside the true terms."""
-    found = fitter(IdentifyOptions().method, problem)(None)
+    found = build_estimator(IdentifyOptions().method, problem)(None)
     estimated = identified_terms(problem.terms, found)
     right, ratios, wrong = [], [], []
     for joint in plant.active:

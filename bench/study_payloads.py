@@ -15,13 +15,16 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from ros2_dynid.identification.loads import Payload  # noqa: E402
-from ros2_dynid.identification.loads.payload_fit import physical  # noqa: E402
+from ros2_dynid.identification.loads.from_recordings import identify_payload, identify_payload_on_model  # noqa: E402
+from ros2_dynid.identification.loads.payload_fit import (  # noqa: E402
+    Payload,
+    physical,
+)
 from ros2_dynid.identification.options import IdentifyOptions  # noqa: E402
 from ros2_dynid.model.load import load_robot  # noqa: E402
 from ros2_dynid.model.parameters import link_slice  # noqa: E402
 from ros2_dynid.model.robot import Array  # noqa: E402
-from ros2_dynid.pipeline import identify, identify_payload, identify_payload_on_model  # noqa: E402
+from ros2_dynid.pipeline import identify  # noqa: E402
 from ros2_dynid.sim.truth import true_parameters  # noqa: E402
 from study_error_bars import recorded, simulate  # noqa: E402
 

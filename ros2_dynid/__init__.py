@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ros2_dynid.api import (
         BaseParameters,
         DynidError,
-        Identified,
+        Identification,
         IdentifiedModel,
         IdentifyOptions,
         Payload,
@@ -52,7 +52,7 @@ __path__ = extend_path(__path__, __name__)
 __all__ = [
     "BaseParameters",
     "DynidError",
-    "Identified",
+    "Identification",
     "IdentifiedModel",
     "IdentifyOptions",
     "Payload",

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros2_dynid import pipeline
 from ros2_dynid.base_parameters.compute import base_parameters as compute_base_parameters
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import InverseDynamics, fast_inverse_dynamics, torque_function
@@ -22,13 +21,15 @@ from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.excitation.plan import Plan, PlanOptions
 from ros2_dynid.excitation.plan import plan as plan_excitation
 from ros2_dynid.excitation.trajectory import Trajectory, load_trajectory, save_trajectory
-from ros2_dynid.identification.loads import Payload
+from ros2_dynid.identification.loads import from_recordings
+from ros2_dynid.identification.loads.payload_fit import Payload
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.result import Identification
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import Array, Robot
-from ros2_dynid.pipeline import Identified, identify
+from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.read import load_samples as read_recording
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples as write_recording
@@ -37,7 +38,7 @@ from ros2_dynid.usecases.export import export_mjcf, export_urdf
 __all__ = [
     "BaseParameters",
     "DynidError",
-    "Identified",
+    "Identification",
     "IdentifiedModel",
     "IdentifyOptions",
     "Payload",
@@ -103,10 +104,10 @@ def identify_payload(
     if isinstance(model, Robot):
         if not empty:
             raise InputError("no recordings without the load", "give them, or the model of the robot without it")
-        return pipeline.identify_payload(model, empty, loaded, link=link, options=options)
+        return from_recordings.identify_payload(model, empty, loaded, link=link, options=options)
     if empty:
         raise InputError("a model and recordings without the load are given", "give one of them")
-    return pipeline.identify_payload_on_model(model, loaded, link=link, options=options)
+    return from_recordings.identify_payload_on_model(model, loaded, link=link, options=options)
 
 
 def _robot_and_parameters(model: IdentifiedModel | Robot) -> tuple[Robot, Array]:

@@ -23,11 +23,11 @@ from ros2_dynid.excitation.descent import TimeBudget
 from ros2_dynid.excitation.points import EnergyModel, Substitution, optimise_points
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.sequential import start, update
 from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import impose
+from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Joint, Limits, Robot
 from ros2_dynid.pipeline import identify

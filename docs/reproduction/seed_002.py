@@ -20,7 +20,7 @@ from paper_tables import Paper, Search, arguments
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators import fitter
+from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import (
@@ -31,11 +31,12 @@ from ros2_dynid.identification.physical.consistency import (
 )
 from ros2_dynid.identification.physical.essential import essential
 from ros2_dynid.identification.physical.standard import closest, essential_change, full_map, on_leaders, with_drives
+from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of
 from ros2_dynid.model.robot import Coupling, Robot
-from ros2_dynid.pipeline import identify, read_problem
+from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import Reporter
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.recording.samples import Samples
@@ -241,9 +242,9 @@ def near_print(robot: Robot, samples: Samples) -> Search:
     Rotors and friction of the reference are those of a first identification, as in the paper (section V.B). The
     printed inertias are taken as they are: they lack masses, so that they cannot be made consistent.
     """
-    problem = read_problem(robot, [samples], PAPERS, Reporter(None, None))
+    problem = build_problem(robot, [samples], PAPERS, Reporter(None, None))
     base, information = problem.base, problem.information
-    full = fitter(Method.WLS, problem)(None)
+    full = build_estimator(Method.WLS, problem)(None)
     kept = essential(information, full).kept
     known = standard_vector(robot, printed()[0])
     reference = with_drives(robot, closest(robot, base, full.base, known, "euclidean"), known)

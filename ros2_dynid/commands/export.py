@@ -197,7 +197,7 @@ def _parameters(
 def _runtime(args: argparse.Namespace, robot: Robot, model: IdentifiedModel | None) -> RuntimeOutcome:
     from ros2_dynid.codegen.runtime_export import runtime_bytes
     from ros2_dynid.codegen.text import identifier
-    from ros2_dynid.identification.error_bars import error_bars
+    from ros2_dynid.identification.torque_std import error_bars
     from ros2_dynid.model.parameters import standard_vector
     from ros2_dynid.usecases.export import write_files
 

@@ -1,6 +1,6 @@
 """A run over a fleet: find the recordings, map them, reduce each robot, compare the robots, write the page.
 
-In the output folder: outcomes/ (what the map found, by hash), robots/ID/ (model and report of each robot), fleet.json
+In the output folder: prepared/ (recordings prepared, by hash), robots/ID/ (model and report of each robot), fleet.json
 and index.html. All but the last two are kept from run to run: only what is new or changed is computed.
 """
 
@@ -21,9 +21,8 @@ from ros2_dynid.fleet.fingerprint import fingerprint
 from ros2_dynid.fleet.fleet_file import Member, load_fleet
 from ros2_dynid.fleet.forking import begin_to_start
 from ros2_dynid.fleet.lock import locked
-from ros2_dynid.fleet.map_recording import Failed, identities, map_several, reason
+from ros2_dynid.fleet.map_recording import Failed, Source, identities, map_several, reason
 from ros2_dynid.fleet.page import fleet_page
-from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.recordings import Found, Identity, find, is_url, stamp_of
 from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
 from ros2_dynid.fleet.robot_folder import RobotResult, put, store_robot, stored_robot
@@ -35,7 +34,7 @@ from ros2_dynid.progress import Progress, Reporter
 from ros2_dynid.report.build import MODEL, PAGE
 from ros2_dynid.version import __version__
 
-OUTCOMES, ROBOTS, RESULT, INDEX, STAMPS = "outcomes", "robots", "fleet.json", "index.html", "stamps.json"
+PREPARED, ROBOTS, RESULT, INDEX, STAMPS = "prepared", "robots", "fleet.json", "index.html", "stamps.json"
 BATCH, BATCH_BYTES = 50, 100_000_000
 """Recordings that are hashed in one task, and their size [bytes]."""
 TOGETHER, TOGETHER_BYTES = 24, 12_000_000
@@ -111,7 +110,7 @@ def _run(
     known, unread, hashing = _identities(found, output / STAMPS, hands, report)
     for robot, one in found.items():
         failed += [FailedRecording(robot, p, unread[p]) for p in (*one.recordings, *one.validate) if p in unread]
-    store = Store(output.resolve() / OUTCOMES)  # workers may be elsewhere
+    store = Store(output.resolve() / PREPARED)  # workers may be elsewhere
     sources, keys = _sources(members, found, known)
     work = _Tasks(members, found, known, sources, keys, store, output, command, hands)
     for done in hands.run(work.next_task):
@@ -241,7 +240,7 @@ def _sources(
             if place in known:
                 key = fingerprint(how, known[place].content)
                 content, reading = known[place].content, options.reading
-                source = Source(place, content, member.robot, options.preparation, reading, robot_print=robot_print)
+                source = Source(place, content, member.robot, options.preparation, reading)
                 own.setdefault(key, (source, key))
                 keys.setdefault(key, source)
         sources[member.id] = list(own.values())
@@ -283,20 +282,16 @@ class _Tasks:
         missing = {key for key in keys if store.load(key) is None}
         unread = {robot: [key for _, key in pairs if key in missing] for robot, pairs in sources.items()}
         self._unread = deque(in_turn(unread, sizes))
-        self._shares: dict[str, float] = {}
         self._waiting: dict[str, set[str]] = {}
         self._users: dict[str, list[str]] = {}
         self._ready: deque[str] = deque()
         self._total = len(missing), len(sources)
         for robot, pairs in sources.items():
-            total = max(sum(sizes[key] for _, key in pairs), 1)
             for _, key in pairs:
-                self._shares[key] = max(self._shares.get(key, 0.0), sizes[key] / total)
                 self._users.setdefault(key, []).append(robot)
             self._waiting[robot] = set(unread[robot])
             if not self._waiting[robot]:
                 self._ready.append(robot)
-        self._left = len(sources)
 
     @property
     def results(self) -> dict[str, RobotResult]:
@@ -316,16 +311,13 @@ class _Tasks:
         """Return a robot whose recordings are all mapped, or the next recording; None if what is left waits."""
         while self._ready:
             robot = self._ready.popleft()
-            self._left -= 1
             job = self._job(robot)
             if job is not None:
-                # The last robots, fewer than workers, share their questions about recordings.
-                return Task(reduce_robot, (job,), robot, asks=self._left < self._hands)
+                return Task(reduce_robot, (job,), robot)
         if self._unread:
             keys = self._next_keys()
             files = tuple(map(self._store.path, keys)) if self._share_files else None
-            given = tuple((self._keys[key], self._shares[key]) for key in keys)
-            return Task(map_several, (given, files), " ".join(keys))
+            return Task(map_several, (tuple(self._keys[key] for key in keys), files), " ".join(keys))
         return None
 
     def _next_keys(self) -> list[str]:
@@ -361,7 +353,7 @@ class _Tasks:
             member.robot,
             options,
             tuple(source for source, _ in pairs),
-            tuple(self._outcome(*pair) for pair in pairs),
+            tuple(self._stored(*pair) for pair in pairs),
             validation,
             f"{ROBOTS}/{robot}",
             self._command,
@@ -369,13 +361,13 @@ class _Tasks:
             folder if self._share_files else None,
         )
 
-    def _outcome(self, source: Source, key: str) -> bytes | Path:
-        """Return a stored outcome, or its file if workers reach it."""
+    def _stored(self, source: Source, key: str) -> bytes | Path:
+        """Return a recording as the map stored it, or its file if workers reach it."""
         if self._share_files:
             return self._store.path(key)
         data = self._store.load(key)
         if data is None:
-            raise InputError("its outcome is gone from the output folder", "repeat the command", source.place)
+            raise InputError("what the map stored of it is gone", "repeat the command", source.place)
         return data
 
     def take(self, done: Done) -> tuple[str, float]:

@@ -1,8 +1,8 @@
-"""Outcomes on disk: frozen dataclasses of a known list, arrays in one block, nothing that runs when it is read.
+"""Results of stages on disk: frozen dataclasses of a known list, arrays in one block, nothing that runs when read.
 
 A file holds a tree in JSON, the numbers that it refers to, and a checksum. Workers pack and unpack, so that whoever
-stores and forwards an outcome only moves bytes. It is written beside its place and renamed; one that is damaged, of
-another version or foreign counts as missing, so that its outcome is computed again.
+stores and forwards a result only moves bytes. It is written beside its place and renamed; one that is damaged, of
+another version or foreign counts as missing, so that it is computed again. Arrays of a file are memory-mapped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.codec import Plain
 
-FORMAT = 3
+FORMAT = 4
 """Version of the files; part of every key, so that older ones are left alone."""
 ENDING = ".fleet"
 MAGIC = b"dynid%3d" % FORMAT
@@ -33,12 +33,12 @@ HEADER = struct.Struct("<8sIQQQ")
 T = TypeVar("T")
 
 
-class Damaged(Exception):  # noqa: N818  never shown: the outcome is computed again
-    """A stored outcome that cannot be used."""
+class Damaged(Exception):  # noqa: N818  never shown: the result is computed again
+    """A stored result that cannot be used."""
 
 
 class Store:
-    """A folder of packed outcomes by key."""
+    """A folder of packed results by key."""
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, made when it is first written to."""
@@ -49,11 +49,11 @@ class Store:
         return self.folder / key[:2] / f"{key}{ENDING}"
 
     def save(self, key: str, data: bytes) -> None:
-        """Write a packed outcome."""
+        """Write a packed result."""
         write_whole(self.path(key), data)
 
     def load(self, key: str) -> bytes | None:
-        """Return a packed outcome, None if there is none that is whole."""
+        """Return a packed result, None if there is none that is whole."""
         return read_whole(self.path(key))
 
 
@@ -63,7 +63,7 @@ def write_whole(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         with temporary.open("xb") as file:
-            # Not synced: after a power cut the checksum tells, and the outcome is computed again.
+            # Not synced: after a power cut the checksum tells, and the result is computed again.
             file.write(data)
         temporary.replace(path)
     except BaseException:
@@ -80,7 +80,7 @@ def read_whole(path: Path) -> bytes | None:
     return data if _is_whole(data) else None
 
 
-def _is_whole(data: bytes) -> bool:
+def _is_whole(data: bytes | memoryview) -> bool:
     if len(data) < HEADER.size:
         return False
     magic, checksum, *sizes = HEADER.unpack_from(data)
@@ -93,6 +93,7 @@ def packed(value: object) -> bytes:
     """Return a value of known dataclasses as bytes."""
     packer = _Packer()
     tree = json.dumps(packer.pack(value)).encode()
+    tree += b" " * (-(HEADER.size + len(tree)) % 8)  # numbers begin at a multiple of their size
     floats, integers = (
         np.concatenate([np.empty(0, kind), *parts])
         for kind, parts in (("<f8", packer.floats), ("<i8", packer.integers))
@@ -101,16 +102,23 @@ def packed(value: object) -> bytes:
     return HEADER.pack(MAGIC, zlib.crc32(body), len(tree), len(floats), len(integers)) + body
 
 
-def unpacked(data: bytes, kind: type[T], kinds: tuple[type, ...]) -> T | None:
-    """Return what was packed if it is a `kind`, None for anything else; kinds: dataclasses and enums that may occur."""
-    if not _is_whole(data):
-        return None
-    _, _, length, count, _ = HEADER.unpack_from(data)
-    after = HEADER.size + length
-    floats = np.frombuffer(data[after : after + 8 * count], "<f8").copy()
-    integers = np.frombuffer(data[after + 8 * count :], "<i8").copy()
+def unpacked(data: bytes | Path, kind: type[T], kinds: tuple[type, ...]) -> T | None:
+    """Return what was packed if it is a `kind`, None for anything else; kinds: dataclasses and enums that may occur.
+
+    data: the bytes, or the file that holds them, whose arrays are then mapped into memory.
+    """
     try:
-        tree = json.loads(data[HEADER.size : after])
+        whole = np.memmap(data, np.uint8, "r") if isinstance(data, Path) else np.frombuffer(data, np.uint8)
+    except (OSError, ValueError):  # there is none, or it is empty
+        return None
+    if not _is_whole(whole.data):
+        return None
+    _, _, length, count, _ = HEADER.unpack_from(whole.data)
+    after = HEADER.size + length
+    floats = np.frombuffer(whole.data, "<f8", count, after)
+    integers = np.frombuffer(whole.data, "<i8", offset=after + 8 * count)
+    try:
+        tree = json.loads(whole[HEADER.size : after].tobytes())
         value = _Unpacker({one.__name__: one for one in kinds}, floats, integers).unpack(tree)
     except (ValueError, KeyError, TypeError, IndexError, Damaged, RecursionError):
         return None

@@ -8,14 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 from uuid import uuid4
 
 from ros2_dynid.errors import DynidError, InputError, Option, Text
-from ros2_dynid.fleet.distant import here
 from ros2_dynid.fleet.map_recording import Failed
 from ros2_dynid.identification.preparation.rows import most_threads
 
@@ -41,15 +40,11 @@ SETTINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A function to be called on arguments; subject: what the task is about, for whoever gets the result.
-
-    asks: the function takes one more argument, by which it maps questions over all workers.
-    """
+    """A function to be called on arguments; subject: what the task is about, for whoever gets the result."""
 
     function: Callable[..., object]
     arguments: tuple[object, ...]
     subject: str
-    asks: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +83,7 @@ class ThisProcess:
         """Call the functions."""
         while (task := next_task()) is not None:
             began = time.process_time()
-            more = (here,) if task.asks else ()
-            result = task.function(*task.arguments, *more)
+            result = task.function(*task.arguments)
             yield Done(task, result, time.process_time() - began)
 
 
@@ -111,10 +105,9 @@ class DaskWorkers:
 
         def hand_out() -> None:
             while len(given) < AHEAD * self.count and (task := next_task()) is not None:
-                function = _asking if task.asks else _timed
                 # By their names Dask knows how long tasks of a kind take, and shows them.
                 key = f"{task.function.__name__}-{uuid4().hex}"
-                future = self._client.submit(function, task.function, task.arguments, key=key, pure=False)
+                future = self._client.submit(_timed, task.function, task.arguments, key=key, pure=False)
                 given[future] = task
                 done.add(future)
 
@@ -152,26 +145,6 @@ def _timed(function: Callable[..., object], arguments: tuple[object, ...]) -> tu
         return function(*arguments), time.thread_time() - began
     finally:
         most_threads.reset(before)
-
-
-def _asking(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[object, float]:
-    """Call a function on a worker that asks the whole cluster about recordings; the time is that of all."""
-    from distributed import worker_client
-
-    elsewhere = 0.0
-    with ExitStack() as stack:
-        client: Client | None = None
-
-        def ask(question: Callable[..., object], about: Sequence[object]) -> list[object]:
-            nonlocal client, elsewhere
-            if client is None:
-                client = stack.enter_context(worker_client())
-            found = client.gather(client.map(_timed, [question] * len(about), [(one,) for one in about], pure=False))
-            elsewhere += sum(seconds for _, seconds in found)
-            return [result for result, _ in found]
-
-        result, seconds = _timed(function, (*arguments, ask))
-    return result, seconds + elsewhere
 
 
 def lost() -> InputError:

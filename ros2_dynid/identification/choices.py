@@ -47,3 +47,9 @@ class VelocitySource(str, Enum):
     def __str__(self) -> str:
         """Return the name that callers use."""
         return self.value
+
+
+DISTANCES = ("scaled", "euclidean")
+"""How a change of standard parameters is measured: in each link's own units, or in SI units as seed 002 prints it."""
+RELATIVE_STD = 0.1
+"""Base parameters with a larger relative standard deviation are candidates to leave the essential ones."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.choices import DISTANCES, RELATIVE_STD, Method
 from ros2_dynid.identification.friction.laws import AUTO, check_law
-from ros2_dynid.identification.physical.essential import RELATIVE_STD
-from ros2_dynid.identification.physical.standard import DISTANCES
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
 from ros2_dynid.model.effort_sensors import LINK, check_sensors, felt_parts
 from ros2_dynid.model.robot import DRIVE

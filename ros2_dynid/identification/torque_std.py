@@ -9,6 +9,7 @@ a parameter which the data did not determine has an infinite standard deviation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,15 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
+from ros2_dynid.codegen.runtime_export import ErrorBars
 from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_terms import active_terms, term_column
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.model.friction_kinds import law_columns
 from ros2_dynid.model.parameters import group_of, standard_names
-from ros2_dynid.model.robot import Array
+from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 
 CONFIDENCE = 0.95
 LEFT_OUT = 1.25
@@ -142,3 +144,36 @@ def _term_rows(model: IdentifiedModel, q: Array, dq: Array, ddq: Array) -> Array
     for k, (place, term) in enumerate(columns):
         W[k, place] = term_column(term, dq[:, place], np.sign(dq[:, place]), carried[:, place])
     return W
+
+
+SAMPLES = 500
+"""Random motions that stand for all the robot can do."""
+WIDE = 1.0
+"""Speed [rad/s or m/s] and acceleration taken where the robot has no limit of its own."""
+
+
+def error_bars(model: IdentifiedModel) -> ErrorBars:
+    """Return residual level and largest torque standard deviation of each active joint, shape (n,) [N.m or N].
+
+    The largest is that over random motions within the robot's limits; NaN where the file does not tell the residual
+    level, or where the torque depends on a parameter that the data did not determine.
+    """
+    return bars_of(model.robot, model.leaders, spread_of(model))
+
+
+def bars_of(robot: Robot, leaders: Sequence[str], spread: TorqueScatter) -> ErrorBars:
+    """Return the same of base parameters by their leaders, with the spread of their torques."""
+    rng = np.random.default_rng(0)
+    n = len(robot.active)
+    q, dq, ddq = (rng.uniform(-1.0, 1.0, (SAMPLES, n)) for _ in range(3))
+    for k, number in enumerate(robot.active):
+        joint = robot.joints[number - 1]
+        limits, reach = joint.limits, 1.0 if joint.sigma == PRISMATIC else np.pi
+        lower, upper = max(limits.lower, -reach), min(limits.upper, reach)
+        q[:, k] = (lower + upper) / 2 + q[:, k] * (upper - lower) / 2
+        dq[:, k] *= limits.velocity if np.isfinite(limits.velocity) else WIDE
+        ddq[:, k] *= limits.acceleration if np.isfinite(limits.acceleration) else WIDE
+    place = {name: k for k, name in enumerate(standard_names(robot))}
+    Y = np.asarray(fast_regressor(robot, q, dq, ddq))[:, :, [place[name] for name in leaders]]
+    std, sigma = spread.std(np.ascontiguousarray(Y.transpose(2, 1, 0))).max(axis=1), spread.sigma
+    return ErrorBars(np.where(sigma > 0.0, sigma, np.nan), np.where(np.isfinite(std), std, np.nan))

@@ -12,7 +12,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
-from ros2_dynid.identification.read_problem import read_problem
+from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.validation.diagnosis import Finding, diagnose
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
 from ros2_dynid.model.robot import Robot
@@ -63,7 +63,7 @@ def check_recording(samples: Samples, robot: Robot, preparation: PreparationOpti
         return found  # identification would not come so far
     options = IdentifyOptions(preparation=replace(preparation, gains={}), friction=PLAIN)  # as the diagnosis looks
     try:
-        problem = read_problem(robot, [ordered(samples)], options, lambda *_: None)
+        problem = build_problem(robot, [ordered(samples)], options, lambda *_: None)
     except InputError as error:
         return with_problems(found, [RecordingProblem("unusable", RED, error.what, error.hint)])
     diagnosis = diagnose(problem, friction=options.friction)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ros2_dynid import pipeline
+from ros2_dynid.identification.loads.from_recordings import identify_gains
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.robot import Array
 from ros2_dynid.progress import Progress
@@ -48,7 +48,7 @@ def gains(
 ) -> GainsOutcome:
     """Identify the drive gains of all joints."""
     robot = request.robot.load()
-    found = pipeline.identify_gains(
+    found = identify_gains(
         robot,
         request.empty,
         request.loaded,

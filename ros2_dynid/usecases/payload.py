@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ros2_dynid import pipeline
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.loads import Payload
+from ros2_dynid.identification.loads.from_recordings import identify_payload_on_model, identify_payloads
+from ros2_dynid.identification.loads.payload_fit import Payload
 from ros2_dynid.identification.model_file import is_model_file, load_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.model.robot import Array
@@ -144,7 +144,7 @@ def _found(
             raise InputError("a model and recordings without the load are given", "give one of them")
         model = load_model(request.robot.path)
         alone = {
-            name: pipeline.identify_payload_on_model(
+            name: identify_payload_on_model(
                 model,
                 recordings,
                 link=request.link,
@@ -159,7 +159,7 @@ def _found(
     if not request.empty:
         raise InputError("there is no recording without the load", "give one, or the model of the robot without it")
     robot = request.robot.load()
-    found = pipeline.identify_payloads(
+    found = identify_payloads(
         robot,
         request.empty,
         loaded,

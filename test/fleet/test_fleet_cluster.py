@@ -48,7 +48,7 @@ def started(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
 
 def wait_for_an_outcome(run: subprocess.Popen[str], out: Path) -> None:
     end = time.monotonic() + 120
-    while not list(out.glob("outcomes/*/*.fleet")):
+    while not list(out.glob("prepared/*/*.fleet")):
         assert run.poll() is None and time.monotonic() < end
         time.sleep(0.01)
 
@@ -84,7 +84,7 @@ def test_a_killed_command_leaves_no_process_and_is_taken_up_again(site, tmp_path
     children = psutil.Process(begun.pid).children(recursive=True)
     os.kill(begun.pid, signal.SIGKILL)
     begun.communicate()
-    kept = len(list(out.glob("outcomes/*/*.fleet")))
+    kept = len(list(out.glob("prepared/*/*.fleet")))
     _, alive = psutil.wait_procs(children, timeout=60)
     assert children and not alive, "its workers end with it"
     again = run_fleet(file, out, count=0)

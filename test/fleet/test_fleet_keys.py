@@ -10,7 +10,6 @@ import pytest
 
 from ros2_dynid.fleet import run
 from ros2_dynid.fleet.fleet_file import Member
-from ros2_dynid.fleet.parts import Source
 from ros2_dynid.fleet.recordings import Identity
 from ros2_dynid.fleet.robot_folder import RobotResult, store_robot
 from ros2_dynid.fleet.store import Store, packed
@@ -115,20 +114,6 @@ def test_recordings_to_validate_on_are_in_the_order_of_their_content(done):
         assert [(source.place, source.content) for source in job.validation] == [("c", "one"), ("b", "two")]
         assert all(source.options is changed.options.preparation for source in job.validation)
         assert all(source.reading is changed.options.reading for source in job.validation)
-
-
-def test_a_recording_of_no_size_has_a_share_and_one_of_two_robots_the_larger(tmp_path):
-    known = {name: Identity(name, size, "") for name, size in (("a", 6), ("b", 2), ("c", 1), ("z", 0))}
-    source = {name: Source(name, name, ROBOT, PreparationOptions(), Reading()) for name in known}
-    pairs = {"one": "ab", "two": "bc", "three": "z"}
-    sources = {robot: [(source[name], name) for name in names] for robot, names in pairs.items()}
-    members, places = [member(name) for name in pairs], {name: found() for name in pairs}
-    workers = SimpleNamespace(count=1, dashboard="", share_files=False)
-    for order in (sources, dict(reversed(list(sources.items())))):
-        tasks = run._Tasks(members, places, known, order, source, Store(tmp_path), tmp_path, "", workers)
-        given = [tasks.next_task().arguments[0] for _ in known]
-        shares = {one.place: share for ((one, share),) in given}
-        assert shares == pytest.approx({"a": 6 / 8, "b": 2 / 3, "c": 1 / 3, "z": 0.0})
 
 
 def test_robots_that_differ_in_more_than_their_parameters_are_of_another_kind():

@@ -25,14 +25,17 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError, InputError
-from ros2_dynid.fleet import parts
-from ros2_dynid.fleet import reduce_robot as reduction
 from ros2_dynid.fleet import run as run_module
-from ros2_dynid.fleet.distant import Recordings
 from ros2_dynid.fleet.fleet_file import load_fleet
 from ros2_dynid.fleet.lock import LOCK
-from ros2_dynid.fleet.map_recording import KINDS, Failed, Outcome, map_packed, map_recording
-from ros2_dynid.fleet.parts import Source
+from ros2_dynid.fleet.map_recording import (
+    STORED_KINDS,
+    Failed,
+    MappedRecording,
+    Source,
+    StoredRecording,
+    map_recording,
+)
 from ros2_dynid.fleet.recordings import identity
 from ros2_dynid.fleet.reduce_robot import Reduced, RobotJob, reduce_robot
 from ros2_dynid.fleet.robot_folder import stored_robot
@@ -40,17 +43,14 @@ from ros2_dynid.fleet.run import run_fleet
 from ros2_dynid.fleet.store import Store, packed, unpacked
 from ros2_dynid.fleet.trends import friction_of, frictions_of
 from ros2_dynid.fleet.workers import workers
-from ros2_dynid.identification import read_problem
-from ros2_dynid.identification.estimators import Information, inform, wls
-from ros2_dynid.identification.estimators.standstill import with_standstill
+from ros2_dynid.identification import recordings as recordings_stage
 from ros2_dynid.identification.model_file import load_model
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.preparation.rows import row_count
-from ros2_dynid.identification.read_problem import all_prepared
-from ros2_dynid.identification.validation.row_evidence import picture_stride
-from ros2_dynid.identification.validation.sampled_motion import motion_stride, sample_count
-from ros2_dynid.identification.validation.verdict import Level, Remark
-from ros2_dynid.model.parameters import by_joint, standard_names, standard_vector
+from ros2_dynid.identification.recordings import prepare_recordings
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.model.parameters import by_joint, standard_names
 from ros2_dynid.notes import remark
 from ros2_dynid.recording import remote_file
 from ros2_dynid.recording.read import iter_samples, load_samples
@@ -118,10 +118,8 @@ def test_efforts_of_motors_and_torques_at_the_links_are_fitted_together_as_ident
     file = write_fleet(tmp_path, "defaults: {robot: demo3, options: {friction: viscous+coulomb}}\nfolders: b\n")
     options = IdentifyOptions(friction="viscous+coulomb")
     for piece in (200_000, 500):  # whole, and in parts
-        monkeypatch.setattr(read_problem, "PIECE", piece)
+        monkeypatch.setattr(recordings_stage, "PIECE_SAMPLES", piece)
         monkeypatch.setitem(iter_samples.__kwdefaults__, "chunk", min(piece, 250))
-        parts._kept.clear()
-        assert map_recording(source(bags[0], options)).long == (piece == 500)
         theirs = pipeline.identify(ROBOT, bags, options=options)
         assert len(theirs.outcome.second) == 2
         run = run_fleet(file, tmp_path / f"out{piece}", count=0)
@@ -142,7 +140,7 @@ def test_a_second_run_computes_only_what_is_new(site, tmp_path):
     assert (again.work.mapped, again.work.reduced) == (0, 0)
     assert again.work.after == again.work.seconds, "no recording was mapped: all of it is what comes after"
     assert (tmp_path / "copy/out/fleet.json").read_bytes() == before
-    stored = sorted((tmp_path / "copy/out/outcomes").rglob("*.fleet"))
+    stored = sorted((tmp_path / "copy/out/prepared").rglob("*.fleet"))
     record(tmp_path / "copy/bags/cell2/night5.mcap", 2, 5)
     more = run_fleet(file, tmp_path / "copy/out", count=0)
     assert (more.work.mapped, more.work.reduced) == (1, 1)
@@ -185,7 +183,7 @@ def test_what_a_run_tells_while_it_goes_on_and_at_its_end(tmp_path):
         (tmp_path / f"bags/{robot}/gone.mcap").symlink_to(tmp_path / "nowhere")
     options = "options: {friction: viscous+coulomb}"
     text = f"defaults: {{robot: demo3, {options}, kind: arm}}\nfolders: bags\n"
-    begun = tmp_path / "out/outcomes/ab/.abc.fleet.0123"
+    begun = tmp_path / "out/prepared/ab/.abc.fleet.0123"
     begun.parent.mkdir(parents=True)
     begun.touch()
     told, began, used = [], time.monotonic(), time.process_time()
@@ -271,61 +269,10 @@ def source(place: Path | str, options: IdentifyOptions | None = None) -> Source:
     return Source(str(place), identity(str(place)).content, ROBOT, options.preparation, options.reading)
 
 
-def test_a_long_recording_is_read_in_parts_and_gives_the_same(tmp_path, monkeypatch):
-    bag = record(tmp_path / "long.mcap", 4, 0, seconds=40.0)
-    monkeypatch.setattr(read_problem, "PIECE", 3000)
-    monkeypatch.setitem(iter_samples.__kwdefaults__, "chunk", 1000)
-    one = source(bag)
-    outcome = map_recording(one)
-    assert isinstance(outcome, Outcome) and outcome.long
-    assert not parts._kept.get(one.key)  # its samples are never together
-    (whole,) = all_prepared(ROBOT, [bag], IdentifyOptions(), lambda stage, done: None, (0.0, 0.0))
-    base = base_parameters(ROBOT, method="closed-form")
-    theirs, ours = inform(ROBOT, base, [whole]), with_standstill(outcome.information)
-    for a, b in zip(ours.blocks, theirs.blocks, strict=True):
-        assert all(np.array_equal(x, y) for x, y in zip(a.R, b.R, strict=True))
-    known = {one.place: replace(one, long=True, twice=outcome.twice)}
-    distant = Recordings(known, {one.place: outcome}).distant([one.place])
-    ours, same = (pipeline.identify(ROBOT, given) for given in (distant, [bag]))
-    np.testing.assert_allclose(ours.model.value, same.model.value, rtol=1e-9, atol=1e-12)
-    assert ours.outcome.fit["all"].rms == pytest.approx(same.outcome.fit["all"].rms, rel=1e-9)
-
-
-def test_a_robot_is_identified_without_reading_its_recordings_again(tmp_path):
-    bags = [record(tmp_path / f"n{k}.mcap", 6, k, seconds=12.0 - 3.0 * k) for k in range(3)]
-    options = IdentifyOptions(friction="viscous+coulomb")
-    outcomes = {str(bag): map_recording(source(bag, options), 0.4) for bag in bags}
-    assert outcomes[str(bags[0])].rows.pictured.stride == 1  # few rows: all are kept
-    assert source(bags[0], options).key in parts._kept, "short recordings are kept for the next question"
-    thin = {str(bag): map_recording(source(bag, options), 0.01) for bag in bags}
-    assert thin[str(bags[0])].rows.pictured.stride > 1 and thin[str(bags[0])].motion.stride > 1
-    least = map_recording(source(bags[0], options), 0.0)
-    assert least.rows.pictured.stride == picture_stride([row_count(least.outline)], 1)
-    assert least.motion.stride == motion_stride(sample_count(least.outline), 1)
-    sources = {str(bag): source(bag, options) for bag in bags}
-    asked = []
-
-    def ask(function, arguments):
-        asked.extend(arguments)
-        return [function(argument) for argument in arguments]
-
-    ours = pipeline.identify(ROBOT, Recordings(sources, outcomes, ask).distant(list(sources)), options=options)
-    assert not asked
-    again = pipeline.identify(ROBOT, Recordings(sources, thin, ask).distant(list(sources)), options=options)
-    assert asked  # too little was kept: the samples are looked at again
-    theirs = pipeline.identify(ROBOT, bags, options=options)
-    for one in (ours, again):
-        np.testing.assert_allclose(one.model.value, theirs.model.value, rtol=1e-9, atol=1e-12)
-        assert one.outcome.verdict == theirs.outcome.verdict
-        for name in ("t", "q", "tau", "predicted", "prior"):
-            mine, other = (getattr(found.torques["fit"], name) for found in (one, theirs))
-            np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
-
-
 def job_of(bags: list[Path], options: IdentifyOptions) -> RobotJob:
     sources = tuple(source(bag, options) for bag in bags)
-    outcomes = tuple(map_packed(one, 0.5) for one in sources)
-    return RobotJob("arm", ROBOT, options, sources, outcomes, (), "robots/arm", "dynid fleet x")
+    stored = tuple(packed(map_recording(one)) for one in sources)
+    return RobotJob("arm", ROBOT, options, sources, stored, (), "robots/arm", "dynid fleet x")
 
 
 def test_a_robot_with_what_each_recording_says_in_figures(tmp_path):
@@ -337,8 +284,8 @@ def test_a_robot_with_what_each_recording_says_in_figures(tmp_path):
     result = found.result
     assert [row.place for row in result.rows] == [str(bag) for bag in bags], "in order of time"
     base = base_parameters(ROBOT, method="closed-form")
-    prepared = all_prepared(ROBOT, bags, options, lambda stage, done: None, (0.0, 0.0))
-    every = wls(inform(ROBOT, base, prepared))
+    prepared = prepare_recordings(ROBOT, bags, options, lambda stage, done: None)
+    every = wls(build_information(ROBOT, base, prepared))
     np.testing.assert_allclose(result.value, every.base, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(result.covariance, every.base_covariance, rtol=1e-6, atol=1e-12)
     assert result.identified.all() and result.names == tuple(base.names) and result.joints == tuple(ROBOT.active_names)
@@ -347,7 +294,7 @@ def test_a_robot_with_what_each_recording_says_in_figures(tmp_path):
     true = dict(zip(standard_names(ROBOT), chi, strict=True))
     top = np.median([p.top_speed for p in prepared], axis=0)
     for row, p, k in zip(result.rows, prepared, range(3), strict=True):
-        own = inform(ROBOT, base, [p])
+        own = build_information(ROBOT, base, [p])
         alone = wls(own)
         for error, value in ((row.together, every.value), (row.alone, alone.value)):
             left = [own.triangle(j)[:, -1] - own.triangle(j)[:, :-1] @ value[c] for j, c in enumerate(own.columns)]
@@ -375,8 +322,8 @@ def test_friction_of_all_recordings_at_once_is_that_of_each_by_itself(tmp_path):
     """Joint by joint, without weights, as where all joints of one recording are weighted and fitted together."""
     bags = [record(tmp_path / f"n{k}.mcap", 7, k, seconds=6.0 + k) for k in range(3)]
     base = base_parameters(ROBOT, method="closed-form")
-    prepared = all_prepared(ROBOT, bags, IdentifyOptions(), lambda stage, done: None, (0.0, 0.0))
-    information = inform(ROBOT, base, prepared)
+    prepared = prepare_recordings(ROBOT, bags, IdentifyOptions(), lambda stage, done: None)
+    information = build_information(ROBOT, base, prepared)
     found, top = wls(information), np.array([1.0, 2.0, 3.0])
     points = frictions_of(ROBOT, base, information, found, top)
     assert len(points) == len(information.recordings) == 3
@@ -409,13 +356,13 @@ def test_recordings_of_one_time_are_in_the_order_of_their_content_and_the_result
     wanted = [one.place for one in sorted(job.sources, key=lambda one: one.content)]
     notes = tuple(remark(f"note {k}") for k in range(7))
     full = []
-    for data in job.outcomes:
-        outcome = unpacked(data, Outcome, KINDS)
-        full.append(packed(replace(outcome, outline=replace(outcome.outline, notes=notes))))
+    for data in job.stored:
+        mapped = unpacked(data, MappedRecording, STORED_KINDS)
+        full.append(packed(replace(mapped, prepared=replace(mapped.prepared, notes=notes))))
     target = tmp_path / "out"
     models = []
     for order in (slice(None), slice(None, None, -1)):
-        given = replace(job, sources=job.sources[order], outcomes=tuple(full)[order], key="k", target=target)
+        given = replace(job, sources=job.sources[order], stored=tuple(full)[order], key="k", target=target)
         found = reduce_robot(given)
         assert [row.place for row in found.result.rows] == wanted
         assert found.result.rows[0].notes == tuple(f"note {k}" for k in range(5)), "a few say enough"
@@ -440,59 +387,10 @@ def test_rows_at_rest_count_for_the_plain_estimate_too(tmp_path):
     save_samples(Samples(t, ROBOT.active_names, q, tau=tau, start_ns=1), tmp_path / "rest.mcap")
     options = IdentifyOptions(friction="viscous+coulomb")
     job = job_of([tmp_path / "rest.mcap"], options)
-    assert unpacked(job.outcomes[0], Outcome, KINDS).information.still
     found = reduce_robot(job).result
-    prepared = all_prepared(ROBOT, [tmp_path / "rest.mcap"], options, lambda stage, done: None, (0.0, 0.0))
-    every = wls(inform(ROBOT, base_parameters(ROBOT, method="closed-form"), prepared))
+    prepared = prepare_recordings(ROBOT, [tmp_path / "rest.mcap"], options, lambda stage, done: None)
+    every = wls(build_information(ROBOT, base_parameters(ROBOT, method="closed-form"), prepared))
     np.testing.assert_allclose(found.value, every.base, rtol=1e-9, atol=1e-12)
-
-
-def test_a_robot_is_as_good_as_the_most_serious_remark_on_its_model(tmp_path, monkeypatch):
-    job = job_of([record(tmp_path / "n.mcap", 7, 0, seconds=6.0)], IdentifyOptions(friction="viscous+coulomb"))
-    outcome = unpacked(job.outcomes[0], Outcome, KINDS)
-    job = replace(job, outcomes=(packed(replace(outcome, long=True, twice=True)),))
-    identify, asked, weighted, once = pipeline.identify, [], [], []
-
-    def remarked(robot, recordings, **options):
-        asked.append(recordings[0].place._sources[recordings[0].name])
-        found = once[0] if once else identify(robot, recordings, **options)
-        once.append(found)
-        return replace(found, outcome=replace(found.outcome, verdict=tuple(Remark(Level(one), one) for one in levels)))
-
-    def watched(information, prior):
-        weighted.append((information.layout, prior))
-        return wls(information, prior)
-
-    monkeypatch.setattr(pipeline, "identify", remarked)
-    monkeypatch.setattr(reduction, "wls", watched)
-    monkeypatch.setattr(pipeline, "write_files", lambda folder, **files: None)
-    for levels, level in (
-        (("good", "note", "warning"), "warning"), (("warning", "problem", "note"), "problem"),
-        (("good", "note"), "note"), ((), "good"),
-    ):  # fmt: skip
-        found = reduce_robot(job).result
-        assert found.level == level and found.verdict == tuple(f"{one}: {one}" for one in levels)
-    assert asked[0].long and asked[0].twice, "what is known of a recording is not found out again"
-    base = base_parameters(ROBOT, method="closed-form")
-    layout, prior = weighted[0]
-    np.testing.assert_array_equal(prior, layout.vector(base.values(ROBOT, standard_vector(ROBOT))))
-
-
-def test_robots_that_cannot_be_identified_say_why(tmp_path):
-    bag = record(tmp_path / "n.mcap", 7, 0)
-    job = job_of([bag], IdentifyOptions(friction="viscous+coulomb"))
-    foreign = reduce_robot(replace(job, outcomes=(packed(1),)))
-    assert isinstance(foreign, Failed) and "foreign" in foreign.what and foreign.source == str(bag)
-    outcome = unpacked(job.outcomes[0], Outcome, KINDS)
-    few = replace(outcome.information, blocks=outcome.information.blocks[:1], still=())
-    blocks = tuple(replace(block, rows=np.array([1, 1, 1])) for block in few.blocks)
-    empty = packed(replace(outcome, information=replace(few, blocks=blocks)))
-    short = reduce_robot(replace(job, outcomes=(empty,)))
-    assert isinstance(short, Reduced) and "rows for" in short.result.problem and short.result.level == "bad"
-    assert not short.files and not short.result.identified.any() and short.result.rows == ()
-    odd = reduce_robot(replace(job, options=IdentifyOptions(friction="knee=load")))
-    assert isinstance(odd, Reduced) and "knee" in odd.result.problem and not odd.files
-    assert odd.result.level == "bad" and odd.result.identified.any() and len(odd.result.rows) == 1
 
 
 def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path, monkeypatch):
@@ -505,9 +403,8 @@ def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path, monkeypatch):
         system.pipe_file(f"/plant/{file.name}", file.read_bytes())
     for file in (bag, table):
         here, there = map_recording(source(file)), map_recording(source(f"memory://plant/{file.name}"))
-        assert isinstance(here, Outcome) and isinstance(there, Outcome)
-        for a, b in zip(here.information.blocks, there.information.blocks, strict=True):
-            assert all(np.array_equal(x, y) for x, y in zip(a.R, b.R, strict=True))
+        for name in ("t", "q", "dq", "ddq", "tau"):
+            np.testing.assert_array_equal(getattr(here.prepared, name), getattr(there.prepared, name))
     file = write_fleet(tmp_path, "robots: [{id: arm, robot: demo3, recordings: ['memory://plant/*.mcap']}]\n")
     run = run_fleet(file, tmp_path / "out", count=0)
     assert run.fleet.robots["arm"].recordings == 1 and not run.fleet.failed
@@ -522,26 +419,10 @@ def test_recordings_at_urls_are_read_in_ranges_or_copied(tmp_path, monkeypatch):
             return whole[start:end]
 
         monkeypatch.setattr(system, "cat_file", fails)
-        parts._kept.clear()
         found = map_recording(source("memory://plant/a.mcap"))
         assert isinstance(found, Failed) and "reset by peer" in found.what
     monkeypatch.undo()
-    assert isinstance(map_recording(source("memory://plant/a.mcap")), Outcome)
-
-
-def test_outcomes_are_the_same_after_a_trip_through_the_store(site, tmp_path):
-    bag = sorted((site[0].parent / "bags/cell1").glob("*.mcap"))[0]
-    outcome = map_recording(source(bag))
-    store = Store(tmp_path)
-    store.save("ab", packed(outcome))
-    back = unpacked(store.load("ab"), Outcome, KINDS)
-    assert back is not None and back.start_ns == outcome.start_ns
-    assert back.outline.filter == outcome.outline.filter and back.outline.segments == outcome.outline.segments
-    assert back.alone == outcome.alone and np.array_equal(back.motion.tau, outcome.motion.tau)
-    assert np.array_equal(back.rows.pictured.W[2], outcome.rows.pictured.W[2])
-    assert np.array_equal(back.rows.successive.C[0], outcome.rows.successive.C[0])
-    for a, b in zip(back.information.blocks, outcome.information.blocks, strict=True):
-        assert all(np.array_equal(x, y) for x, y in zip(a.R, b.R, strict=True))
+    assert isinstance(map_recording(source("memory://plant/a.mcap")), MappedRecording)
 
 
 @pytest.mark.parametrize(
@@ -560,3 +441,44 @@ def test_outcomes_are_the_same_after_a_trip_through_the_store(site, tmp_path):
 def test_wrong_fleet_files_are_refused(tmp_path, text, line):
     with pytest.raises(InputError, match=line):
         load_fleet(write_fleet(tmp_path, text))
+
+
+def test_robots_that_cannot_be_identified_say_why(tmp_path):
+    bag = record(tmp_path / "n.mcap", 7, 0)
+    job = job_of([bag], IdentifyOptions(friction="viscous+coulomb"))
+    foreign = reduce_robot(replace(job, stored=(packed(1),)))
+    assert isinstance(foreign, Failed) and "damaged" in foreign.what and foreign.source == str(bag)
+    odd = reduce_robot(replace(job, options=IdentifyOptions(friction="knee=load")))
+    assert isinstance(odd, Reduced) and "knee" in odd.result.problem and not odd.files
+    assert odd.result.level == "bad" and not odd.result.identified.any() and odd.result.rows == ()
+    turned = record(tmp_path / "turned.npz", 7, 1)
+    samples = load_samples(turned, ROBOT)
+    save_samples(replace(samples, tau=-samples.tau), tmp_path / "reversed.npz")
+    refused = reduce_robot(job_of([tmp_path / "reversed.npz"], IdentifyOptions(friction="viscous+coulomb")))
+    assert "wrong sign" in refused.result.problem and not refused.files
+    assert refused.result.identified.any() and len(refused.result.rows) == 1, "its recordings are compared all the same"
+
+
+def test_a_stored_recording_is_mapped_into_memory_and_the_same(site, tmp_path):
+    bag = sorted((site[0].parent / "bags/cell1").glob("*.mcap"))[0]
+    mapped = map_recording(source(bag))
+    store = Store(tmp_path)
+    store.save("ab", packed(mapped))
+    back = unpacked(store.path("ab"), MappedRecording, STORED_KINDS)
+    assert back.start_ns == mapped.start_ns and back.prepared.filter == mapped.prepared.filter
+    assert back.prepared.segments == mapped.prepared.segments and back.prepared.notes == mapped.prepared.notes
+    for name in ("t", "q", "dq", "ddq", "tau", "sign", "bridged", "kernel", "top_speed"):
+        np.testing.assert_array_equal(getattr(back.prepared, name), getattr(mapped.prepared, name))
+    assert not back.prepared.q.flags.owndata and not back.prepared.q.flags.writeable
+
+
+def test_a_stored_recording_asked_for_in_another_way_is_prepared_anew(tmp_path):
+    bag = record(tmp_path / "n.mcap", 7, 0)
+    one = source(bag)
+    stored = StoredRecording(one, map_recording(one))
+    options, reading = one.options, one.reading
+    assert stored.prepare(ROBOT, options, reading) is stored.mapped.prepared
+    lower = stored.prepare(ROBOT, replace(options, row_cutoff=3.0), reading)
+    assert lower.filter.row_cutoff == 3.0
+    like = stored.prepare(ROBOT, options, reading, lower.filter)
+    assert like.filter.row_cutoff == 3.0, "with the filters of other recordings"

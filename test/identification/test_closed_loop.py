@@ -11,10 +11,12 @@ from closed_loop import closed_loop
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
+from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.instruments import instrument_motion, motion_band, noise_share
 from ros2_dynid.identification.preparation import PreparationOptions, prepare
-from ros2_dynid.identification.validation.method_choice import method_choice
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.validation.estimator_advice import advise_estimator
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.sim.truth import true_parameters
 
@@ -32,11 +34,11 @@ def run(request):
 def problem_of(robot, samples, row_cutoff):
     base = base_parameters(robot, method="closed-form")
     prepared = prepare(robot, samples, PreparationOptions(row_cutoff=row_cutoff))
-    return Problem(robot, base, (prepared,), inform(robot, base, [prepared]), np.zeros(len(base) + 1))
+    return Problem(robot, base, (prepared,), build_information(robot, base, [prepared]), np.zeros(len(base) + 1))
 
 
 def deviations(problem, chi, method):
-    found = fitter(method, problem)(None)
+    found = build_estimator(method, problem)(None)
     return found, np.abs(found.base - problem.base.values(problem.robot, chi)) / found.base_std
 
 
@@ -48,7 +50,7 @@ def test_instruments_are_not_biased_where_least_squares_is(run, reference):
     _, unbiased = deviations(problem, chi, Method.IV)
     assert biased.max() > 6.0, "the case is one that matters"
     assert np.mean(unbiased < 3.0) >= 0.95
-    choice = method_choice(problem, found)
+    choice = advise_estimator(problem, found)
     assert choice.method is Method.IV and "biases wls" in choice.reason
 
 
@@ -57,7 +59,7 @@ def test_default_cut_offs_keep_the_noise_out(run):
     problem = problem_of(robot, replace(samples, q_r=None), None)
     found, z = deviations(problem, chi, Method.WLS)
     assert np.mean(z < 3.0) >= 0.95
-    assert method_choice(problem, found).method is Method.WLS
+    assert advise_estimator(problem, found).method is Method.WLS
 
 
 def test_without_noise_there_is_nothing_to_correct(run):
@@ -66,17 +68,17 @@ def test_without_noise_there_is_nothing_to_correct(run):
     rng = np.random.default_rng(0)
     quiet = replace(samples, q=samples.q_r + 1e-7 * rng.standard_normal(samples.q.shape), q_r=None)
     problem = problem_of(robot, quiet, None)
-    fit = fitter(Method.IV, problem)
+    fit = build_estimator(Method.IV, problem)
     found = fit(None)
-    assert method_choice(problem, found).method is Method.WLS
-    choice = method_choice(problem, found, fit)
+    assert advise_estimator(problem, found).method is Method.WLS
+    choice = advise_estimator(problem, found, fit)
     assert choice.method is Method.WLS and choice.reason is None, "and predict as well here"
 
     def poor(chosen):
         one = fit(chosen)
         return replace(one, value=1.2 * one.value)
 
-    choice = method_choice(problem, found, poor)
+    choice = advise_estimator(problem, found, poor)
     assert choice.method is Method.WLS and "biases nothing" in choice.reason and "iv uses less" in choice.reason
 
 
@@ -108,4 +110,4 @@ def test_noise_in_the_band_of_the_motion_is_refused(run):
     noisy = replace(samples, q=samples.q[0] + fast + 1e-3 * rng.standard_normal(samples.q.shape), q_r=None)
     problem = problem_of(robot, noisy, 60.0)
     with pytest.raises(InputError, match="no instrument is without it"):
-        fitter(Method.IV, problem)
+        build_estimator(Method.IV, problem)

@@ -10,8 +10,10 @@ import pytest
 
 from recordings import DATA, simulated, simulated_truth, study, tx40
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
+from ros2_dynid.identification.problem import build_problem
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation import effort_scale
 from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
 from ros2_dynid.identification.validation.effort_evidence import EffortEvidence
@@ -19,7 +21,6 @@ from ros2_dynid.identification.validation.effort_scale import Factor, refuse_con
 from ros2_dynid.identification.validation.mounting import Mounting
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.robot import with_gravity
-from ros2_dynid.pipeline import IdentifyOptions, read_problem
 from ros2_dynid.recording.read import load_samples
 from ros2_dynid.usecases.check import check_recording
 
@@ -39,7 +40,7 @@ def recording(name):
 
 def findings(robot, samples, friction="auto", **options):
     chosen = IdentifyOptions(preparation=PreparationOptions(**options), friction=friction)
-    return diagnose(read_problem(robot, [samples], chosen, lambda *_: None), friction=friction).findings
+    return diagnose(build_problem(robot, [samples], chosen, lambda *_: None), friction=friction).findings
 
 
 ROBOTS = ["demo6", "tx40", "ur10", "panda30"]
@@ -219,7 +220,7 @@ def test_scaled_information_is_that_of_scaled_efforts_and_two_wrong_joints_are_f
     robot, samples = simulated_truth()[0], simulated()
     gains = np.array([1.0, -1.0, 1.0, 5.0, 1.0, 1.0])
     good, spoiled = (
-        read_problem(robot, [s], IdentifyOptions(friction="viscous+coulomb"), lambda *_: None)
+        build_problem(robot, [s], IdentifyOptions(friction="viscous+coulomb"), lambda *_: None)
         for s in (samples, replace(samples, tau=samples.tau * gains))
     )
     again = scaled(good.information, gains)
@@ -265,7 +266,7 @@ def test_the_joint_that_is_wrong_is_blamed_not_those_that_it_makes_look_wrong(mo
 def test_a_recording_that_contradicts_the_others_is_named():
     """Another load on one of three recordings; with the same load, or noise alone, nothing is said."""
     robot, samples = simulated_truth()[0], simulated()
-    one = read_problem(robot, [samples], IdentifyOptions(friction="viscous+coulomb"), lambda *_: None).information
+    one = build_problem(robot, [samples], IdentifyOptions(friction="viscous+coulomb"), lambda *_: None).information
     few = one.take(range(0, len(one.blocks), 2))
 
     def together(*gains):

@@ -12,14 +12,14 @@ from recordings import DATA, study
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.dissipative_fit import constrain, dissipative_estimate
-from ros2_dynid.identification.estimators.fit import inform
-from ros2_dynid.identification.estimators.least_squares import ols, wls
-from ros2_dynid.identification.estimators.prior import Prior
 from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows, speed_limits
 from ros2_dynid.identification.online import OnlineEstimator
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.dissipative_fit import constrain, dissipative_estimate
+from ros2_dynid.identification.regression.least_squares import ols, wls
+from ros2_dynid.identification.regression.prior import Prior
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -84,7 +84,9 @@ def rows_of(friction, seed=0, count=600):
     chi = standard_vector(ROBOT).copy()
     chi[14 + 11], chi[14 + 12] = friction
     tau = inverse_dynamics(ROBOT, chi, q, dq, ddq)
-    return inform(ROBOT, BASE, [as_prepared(ROBOT, q, dq, ddq, tau + 0.05 * rng.normal(size=tau.shape))], delay=False)
+    return build_information(
+        ROBOT, BASE, [as_prepared(ROBOT, q, dq, ddq, tau + 0.05 * rng.normal(size=tau.shape))], delay=False
+    )
 
 
 def plain_rows():

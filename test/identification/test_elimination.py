@@ -7,11 +7,11 @@ import pytest
 import scipy.stats
 
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import finish, solve, weighted_triangle, wls
-from ros2_dynid.identification.physical import essential as essential_of
 from ros2_dynid.identification.physical.essential import _eliminated, _inflation, _refit
+from ros2_dynid.identification.physical.essential import essential as essential_of
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.least_squares import finish, solve, weighted_triangle, wls
 
 BLOCKS, ROWS = 20, 12
 LAYOUT = ColumnLayout(8, 1, 0, 1)

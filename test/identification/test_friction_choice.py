@@ -11,20 +11,12 @@ import pytest
 import scipy.stats
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators import friction_law, friction_selection
-from ros2_dynid.identification.estimators.carried_torque import with_carried
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.fit import inform
-from ros2_dynid.identification.estimators.friction_law import with_law
-from ros2_dynid.identification.estimators.friction_selection import Trial, select_terms
-from ros2_dynid.identification.estimators.identified_terms import friction_covariance, identified_terms
-from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.decisions import friction_law, friction_selection
+from ros2_dynid.identification.decisions.friction_law import with_law
+from ros2_dynid.identification.decisions.friction_selection import Trial, select_terms
 from ros2_dynid.identification.friction.laws import (
     candidates,
     check_law,
@@ -35,6 +27,12 @@ from ros2_dynid.identification.friction.laws import (
 from ros2_dynid.identification.friction.shapes import STEP, change_shape
 from ros2_dynid.identification.friction.thresholds import DEFAULTS
 from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.identified_terms import friction_covariance, identified_terms
+from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
@@ -686,26 +684,6 @@ def test_columns_of_a_load_stay_where_terms_leave():
     np.testing.assert_allclose(found.triangle(0).T @ found.triangle(0), kept.T @ kept, atol=1e-9)
 
 
-def test_the_same_torque_is_carried():
-    rng = np.random.default_rng(0)
-    base = base_parameters(ROBOT)
-    prepared = as_prepared(ROBOT, *rng.uniform(-1.0, 1.0, (4, 60, 3)))
-    value = base.values(ROBOT, standard_vector(ROBOT))
-    carrying = with_carried(ROBOT, base, value, prepared)
-    chi = np.zeros(len(standard_vector(ROBOT)))
-    chi[base.columns(ROBOT)] = value
-    torque = inverse_dynamics(*frictionless(ROBOT, chi), prepared.q, prepared.dq, prepared.ddq)
-    np.testing.assert_allclose(carrying.carried, torque, atol=1e-9)
-    same = [friction_law._same(ROBOT, base, scale * value, carrying, (carrying,)) for scale in (1.0, 1.015, 0.985)]
-    assert same == [True] * 3
-    assert not friction_law._same(ROBOT, base, 1.03 * value, carrying, (carrying,))
-    one = carrying.carried.copy()
-    one[:, 2] *= 1.1
-    other = replace(carrying, carried=one)
-    assert not friction_law._same(ROBOT, base, value, other, (other,)), "every joint counts"
-    assert not friction_law._same(ROBOT, base, value, other, (carrying, other))
-
-
 def with_terms(*terms):
     return replace(ROBOT, friction=terms)
 
@@ -727,7 +705,9 @@ BASE = base_parameters(ROBOT)
 
 def law_of(true, friction, method=Method.WLS, **more):
     prepared = [exact_motion(with_terms(*true))]
-    return with_law(ROBOT, BASE, prepared, inform(ROBOT, BASE, prepared, delay=False), friction, method, **more)
+    return with_law(
+        ROBOT, BASE, prepared, build_information(ROBOT, BASE, prepared, delay=False), friction, method, **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -776,34 +756,12 @@ def traced(monkeypatch, name):
     return calls
 
 
-@pytest.mark.parametrize(("rows", "every"), [(180 * 400, 3), (119 * 400 + 1, 2), (119 * 400, 1)])
-def test_terms_are_chosen_from_a_part_of_the_rows_and_fitted_to_all(monkeypatch, rows, every):
-    """Of every sixty chunks of 400 rows; here they are but three, whatever is said of them."""
-    monkeypatch.setattr(friction_law, "row_count", lambda prepared: rows)
-    informs, chosen = traced(monkeypatch, "inform"), traced(monkeypatch, "select_terms")
-    law = law_of([FrictionTerm(2, LOAD, 0.3)], "auto")
-    parts = [more.get("every", 1) for _, more, _ in informs]
-    assert parts[:2] == [every, every] and set(parts[2:]) <= {1} and (every == 1 or len(parts) > 2)
-    assert list(law.information.rows) == [900] * 3 and [term.kind for term in law.terms] == [LOAD]
-    first, second = (more["terms"] for _, more, _ in informs[:2])
-    assert [(term.joint, term.kind) for term in first] == [(j, LOAD) for j in (1, 2, 3)]
-    (((tried, terms, sigma), asked, _),) = chosen
-    assert (
-        tried is informs[1][2]
-        and second[: len(terms)] == terms
-        and asked == {"force": False, "independent": 1.0, "thresholds": DEFAULTS}
-    )
-    np.testing.assert_allclose(1.0 / sigma, friction_law.weighted(informs[0][2])[1], rtol=1e-9)
-    memories = {id(more["memory"]) for _, more, _ in informs}
-    assert len(memories) == 1, "rows are made once"
-
-
 def test_the_slowest_filter_of_several_recordings_decides(monkeypatch):
     parts = [exact_motion(ROBOT, seed, 400) for seed in (1, 2)]
     parts = [replace(p, filter=replace(p.filter, slow=slow, row_cutoff=cutoff, row_rate=50.0))
              for p, slow, cutoff in zip(parts, (0.03, 0.01), (20.0, 5.0), strict=True)]  # fmt: skip
     near, chosen = traced(monkeypatch, "near_standstill"), traced(monkeypatch, "select_terms")
-    information = inform(ROBOT, BASE, parts, delay=False)
+    information = build_information(ROBOT, BASE, parts, delay=False)
     for order in (parts, parts[::-1]):
         near.clear(), chosen.clear()
         with_law(ROBOT, BASE, order, information, "auto", Method.WLS)
@@ -825,7 +783,7 @@ def test_speeds_and_temperatures_of_all_recordings_say_what_may_be_tried(monkeyp
         for p, low, speed in zip([exact_motion(ROBOT, k, 300) for k in (1, 2)], (20.0, 24.0), (0.5, 1.0), strict=True)
     ]  # fmt: skip
     asked = traced(monkeypatch, "candidates" if law == "auto" else "given_terms")
-    with_law(ROBOT, BASE, parts, inform(ROBOT, BASE, parts, delay=False), law, Method.WLS)
+    with_law(ROBOT, BASE, parts, build_information(ROBOT, BASE, parts, delay=False), law, Method.WLS)
     ((args, _, terms),) = asked
     np.testing.assert_array_equal(args[-1], [[20.0] * 3, [25.0] * 3])
     np.testing.assert_array_equal(args[-2], np.maximum(*(p.top_speed for p in parts)))
@@ -837,7 +795,7 @@ def test_a_law_of_which_nothing_is_left_is_plain_friction_with_what_was_tried(mo
     monkeypatch.setattr(friction_law, "_significant", lambda law, *_: (law, ()))
     chosen = traced(monkeypatch, "select_terms")
     prepared = [exact_motion(with_terms(FrictionTerm(2, LOAD, 0.3)))]
-    information = inform(ROBOT, BASE, prepared, delay=False)
+    information = build_information(ROBOT, BASE, prepared, delay=False)
     none = with_law(ROBOT, BASE, prepared, information, "auto", Method.WLS)
     assert none.terms == () and none.information is information and none.prepared == tuple(prepared)
     trials = chosen[0][2].trials
@@ -845,38 +803,6 @@ def test_a_law_of_which_nothing_is_left_is_plain_friction_with_what_was_tried(mo
     monkeypatch.setattr(friction_law, "_of_possible_sign", lambda *_: ((), np.empty(0)))
     none = with_law(ROBOT, BASE, prepared, information, "load", Method.WLS)
     assert none.terms == () and none.information is information and not any(trial.chosen for trial in none.tried)
-
-
-def test_the_torque_carried_is_that_of_the_law_that_was_found(monkeypatch):
-    """Rounds go on until neither shapes nor torques carried change, three at most."""
-    loaded = f"{ROBOT.active_names[1]}=load"
-    law = law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
-    estimate = wls(law.information)
-    wanted = with_carried(ROBOT, BASE, estimate.base, law.prepared[0]).carried
-    size = np.sqrt(np.mean(wanted**2, axis=0))
-    assert np.all(np.sqrt(np.mean((law.prepared[0].carried - wanted) ** 2, axis=0)) < 0.02 * size)
-    informs, shapes = traced(monkeypatch, "inform"), traced(monkeypatch, "_with_shapes")
-    monkeypatch.setattr(friction_law, "_same", lambda *_, **__: False)
-    law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
-    assert len(informs) == 2 + 3
-    assert len(shapes) == 3 and len({id(args[4]) for args, _, _ in shapes}) == 1, "a shape that is fixed stays so"
-    informs.clear()
-    compared = []
-    monkeypatch.setattr(friction_law, "_same", lambda *args, **_: compared.append(args) or len(compared) == 3)
-    law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
-    for (_, _, carries, _, _), (args, _, _) in zip(compared, informs[1:], strict=True):
-        last = args[2][0]  # what the last fit was made with
-        np.testing.assert_allclose(with_carried(ROBOT, BASE, carries, last).carried, last.carried, atol=1e-9)
-    informs.clear()
-    monkeypatch.setattr(friction_law, "_same", lambda *_, **__: True)
-    law_of([FrictionTerm(2, LOAD, 0.3)], loaded)
-    assert len(informs) == 2
-    informs.clear()
-    true = FrictionTerm(3, STRIBECK, 2.0, speed=0.25)
-    law = law_of([true], f"{ROBOT.active_names[2]}=stribeck")
-    assert len(informs) >= 2, "a shape that changes is fitted again, whatever is carried"
-    (found,) = identified_terms(law.terms, wls(law.information))
-    assert found.speed == pytest.approx(0.25, rel=0.01)
 
 
 def test_plain_friction_stays_plain_and_the_energy_model_has_no_terms():

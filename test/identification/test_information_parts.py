@@ -11,9 +11,20 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout, Triangle
 from ros2_dynid.identification.estimators.energy_rows import energy_rows
-from ros2_dynid.identification.estimators.information import (
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.filters import lowpass_kernel
+from ros2_dynid.identification.preparation.rows import (
+    Rows,
+    felt_by,
+    row_chunks,
+    row_count,
+    row_filter,
+    row_times,
+    windows,
+)
+from ros2_dynid.identification.regression.column_layout import ColumnLayout, Triangle
+from ros2_dynid.identification.regression.information import (
     Block,
     Information,
     _stretches,
@@ -26,18 +37,6 @@ from ros2_dynid.identification.estimators.information import (
     gather,
     phase_of,
     restrict,
-)
-from ros2_dynid.identification.estimators.least_squares import wls
-from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.filters import lowpass_kernel
-from ros2_dynid.identification.preparation.rows import (
-    Rows,
-    felt_by,
-    row_chunks,
-    row_count,
-    row_filter,
-    row_times,
-    windows,
 )
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
@@ -416,24 +415,6 @@ def test_columns_of_friction_terms_without_a_filter_are_those_of_each_sample():
     np.testing.assert_allclose(W[-2, 1], np.abs(dq[:, 1]))
     np.testing.assert_allclose(W[-1, 2], np.abs(carried[:, 2]) * np.sign(dq[:, 2]))
     assert not W[-2, [0, 2]].any() and not W[-1, :2].any()
-
-
-def test_what_is_known_of_some_information_is_not_computed_again():
-    """Together, some joints and each recording: the moments of the blocks, and one object when asked again."""
-    rows = rows_of()
-    first, second = (gather([rows], FELT, 130, n_blocks=4) for _ in range(2))
-    both = combine([first, second])
-    assert combine([first, second]) is both and combine([second, first]) is not both and combine([first]) is not both
-    assert list(both.recordings) == [0, 1] and both.recordings is both.recordings
-    for number, part in both.recordings.items():
-        assert [block.recording for block in part.blocks] == [number] * 4
-        for j in range(2):
-            np.testing.assert_allclose(part.triangle(j).T @ part.triangle(j), first.triangle(j).T @ first.triangle(j))
-    some = both.of_joints([1])
-    assert some.n == 1 and some.triangle(0) is both.triangle(1) and np.array_equal(some.rows, both.rows[[1]])
-    assert all(a.R[0] is b.R[1] for a, b in zip(some.blocks, both.blocks, strict=True))
-    found = wls(both)
-    assert wls(both) is found and wls(both, np.ones(both.size)) is not found and wls(both, bars=False) is not found
 
 
 @pytest.mark.parametrize(

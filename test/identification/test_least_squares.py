@@ -9,9 +9,13 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
-from ros2_dynid.identification.estimators.information import coarser, combine, gather
-from ros2_dynid.identification.estimators.least_squares import (
+from ros2_dynid.identification.estimators.recursive import recursive
+from ros2_dynid.identification.estimators.sequential import sequential, start, update
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count
+from ros2_dynid.identification.regression.covariance import block_moments, jackknife
+from ros2_dynid.identification.regression.information import coarser, combine, gather
+from ros2_dynid.identification.regression.least_squares import (
     joint_errors,
     joint_torques,
     ols,
@@ -19,10 +23,6 @@ from ros2_dynid.identification.estimators.least_squares import (
     weighted_triangle,
     wls,
 )
-from ros2_dynid.identification.estimators.recursive import recursive
-from ros2_dynid.identification.estimators.sequential import sequential, start, update
-from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.rows import felt_by, row_chunks, row_count
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 
@@ -96,7 +96,7 @@ def test_sequential_ends_at_the_batch_answer():
     info = information(*arrays(noise=0.3))
     found = sequential(info)
     weights = 1.0 / np.array(found.sigma)
-    from ros2_dynid.identification.estimators.least_squares import own_errors
+    from ros2_dynid.identification.regression.least_squares import own_errors
 
     weights = 1.0 / own_errors(info)
     batch = solve(weighted_triangle(info, weights).R)
@@ -193,7 +193,7 @@ def test_blocks_taken_from_blocks_taken_have_the_r_factor_of_their_rows():
 
 def test_without_error_bars_the_values_are_the_same():
     info = information(*arrays(noise=0.5))
-    with_bars, without = wls(info), wls(info, bars=False)
+    with_bars, without = wls(info), wls(info, error_bars=False)
     assert np.array_equal(with_bars.value, without.value) and np.array_equal(with_bars.sigma, without.sigma)
     assert np.isnan(without.covariance).all()
 

@@ -11,16 +11,17 @@ import pytest
 from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.information import gather
+from ros2_dynid.identification.loads.from_recordings import identify_payload, identify_payload_on_model
 from ros2_dynid.identification.loads.joint_agreement import _between
 from ros2_dynid.identification.loads.payload_fit import widened
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.preparation.repetition import period_of
 from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.information import gather
 from ros2_dynid.model.pseudo_inertia import pseudo_inertia
-from ros2_dynid.pipeline import identify, identify_payload, identify_payload_on_model
+from ros2_dynid.pipeline import identify
 
 MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
 J = INERTIA + MASS * (COM @ COM * np.eye(3) - np.outer(COM, COM))

@@ -14,18 +14,18 @@ from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction import PLAIN
-from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
-from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import link_slice
-from ros2_dynid.model.pseudo_inertia import pseudo_inertia
-from ros2_dynid.pipeline import (
-    identify,
+from ros2_dynid.identification.loads.from_recordings import (
     identify_gains,
     identify_payload,
     identify_payload_on_model,
     identify_payloads,
 )
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import link_slice
+from ros2_dynid.model.pseudo_inertia import pseudo_inertia
+from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.recording.save import save_samples
 from ros2_dynid.sim.truth import true_parameters

@@ -12,12 +12,6 @@ from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.fit import Problem, inform
-from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.loads import loaded_friction, payload_fit, quick_load, tool_fit
 from ros2_dynid.identification.loads.drive_gains import _measured_load, _one_joint, drive_gains
@@ -34,6 +28,13 @@ from ros2_dynid.identification.loads.loaded_friction import (
 from ros2_dynid.identification.model_file import model_of
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation.filters import HIGHEST, lowpass_kernel
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.covariance import block_moments, jackknife
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, link_slice
@@ -95,7 +96,7 @@ def late(seed, load, seconds):
 
 
 def problem(prepared, delay=False, terms=()):
-    information = inform(ROBOT, BASE, [prepared], delay=delay, terms=terms)
+    information = build_information(ROBOT, BASE, [prepared], delay=delay, terms=terms)
     return Problem(ROBOT, BASE, (prepared,), information, np.zeros(information.size), tuple(terms))
 
 
@@ -158,7 +159,7 @@ def stored(law=True):
     """Return a model of the robot without a load, with the covariance of base parameters and terms."""
     terms = LAW if law else ()
     empty = replace(moved(0, law=law), carried=carried(moved(0)))
-    found = wls(inform(ROBOT, BASE, [empty], delay=False, terms=terms))
+    found = wls(build_information(ROBOT, BASE, [empty], delay=False, terms=terms))
     b = len(BASE)
     robot = replace(
         ROBOT, friction=tuple(replace(t, coefficient=c) for t, c in zip(terms, found.friction, strict=True))
@@ -187,7 +188,7 @@ def test_bars_of_the_law_are_among_those_of_a_load_on_a_model():
     """Identities: terms that are taken off give the same load; an error of base and law moves it as its bars say."""
     model = stored()
     loaded = replace(moved(1, ten(), law=True), carried=carried(moved(1), ten()))
-    columns = inform(ROBOT, BASE, [loaded], delay=False, terms=LAW)
+    columns = build_information(ROBOT, BASE, [loaded], delay=False, terms=LAW)
     coefficients = np.array([term.coefficient for term in model.robot.friction])
     found = identify_load_on_model(model, BASE, columns, free=True)
     bare = identify_load_on_model(
@@ -269,7 +270,7 @@ def six_rows(seed, load, link, gains=1.0):
     motion = rng.uniform(-2.0, 2.0, (3, 400, 6))
     tau = inverse_dynamics(SIX, chi, *motion)
     tau = tau + 0.005 * tau.std(axis=0) * rng.normal(size=tau.shape)
-    return inform(SIX, SIX_BASE, [as_prepared(SIX, *motion, tau / gains)], delay=False).take(range(10))
+    return build_information(SIX, SIX_BASE, [as_prepared(SIX, *motion, tau / gains)], delay=False).take(range(10))
 
 
 @pytest.mark.parametrize("load", [None, ten()])
@@ -349,7 +350,7 @@ def test_contradicting_joints_of_a_robot_with_passive_ones_have_their_own_names(
         loaded[link_slice(robot.n - 1)] += load
         tau = inverse_dynamics(robot, loaded, *motion)
         tau = tau + 0.02 * tau.std(axis=0) * rng.normal(size=tau.shape)
-        parts.append(inform(robot, base, [as_prepared(robot, *motion, tau / gains)], delay=False))
+        parts.append(build_information(robot, base, [as_prepared(robot, *motion, tau / gains)], delay=False))
     found = payload_fit.identify_load(robot, base, *parts, free=True)
     assert found.contradicting == (robot.joints[2].name,) and len(found.joint_mass) == 5
     assert found.joint == 7 and found.mass == pytest.approx(MASS, rel=0.02)

@@ -8,13 +8,15 @@ import pytest
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
-from ros2_dynid.identification.estimators.information import BLOCKS, gather, phase_of
-from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.preparation import as_prepared, prepare
 from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.information import BLOCKS, gather, phase_of
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters
@@ -111,8 +113,8 @@ def test_errors_of_the_motion_count_once_however_often_it_repeats(method):
         tau = inverse_dynamics(robot, chi, q, dq, ddq) + wrong + 0.02 * rng.standard_normal(q.shape)
         samples = Samples(t, robot.active_names, q + 1e-6 * rng.standard_normal(q.shape), tau=tau)
         prepared = prepare(robot, samples)
-        problem = Problem(robot, base, (prepared,), inform(robot, base, [prepared]), np.zeros(len(base) + 1))
-        found = fitter(method, problem)(None)
+        problem = Problem(robot, base, (prepared,), build_information(robot, base, [prepared]), np.zeros(len(base) + 1))
+        found = build_estimator(method, problem)(None)
         z.append((found.base - truth) / found.base_std)
     assert np.sqrt(np.mean(np.square(z))) < 1.5
     assert np.mean(np.abs(z) < 3.0) >= 0.95

@@ -11,12 +11,12 @@ from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification import online
-from ros2_dynid.identification.estimators.information import Block, Information
 from ros2_dynid.identification.model_file import TorqueError, model_of
 from ros2_dynid.identification.online import OnlineEstimator
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.torque_std import torque_std
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot

@@ -10,10 +10,15 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import sequential
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Block, Information, block_folds
-from ros2_dynid.identification.estimators.least_squares import (
+from ros2_dynid.identification.loads.joint_agreement import _between
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.preparation.even_grid import _even_times, gap_edges, period_of
+from ros2_dynid.identification.preparation.prepare import joined_prepared
+from ros2_dynid.identification.preparation.prepared import shift_effort
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Block, Information, block_folds
+from ros2_dynid.identification.regression.least_squares import (
     check_rows,
     error_levels,
     own_errors,
@@ -21,11 +26,6 @@ from ros2_dynid.identification.estimators.least_squares import (
     upper_solved,
     wls,
 )
-from ros2_dynid.identification.loads.joint_agreement import _between
-from ros2_dynid.identification.preparation import as_prepared
-from ros2_dynid.identification.preparation.clock import _even_times, gap_edges, period_of
-from ros2_dynid.identification.preparation.effort_delay import effort_later
-from ros2_dynid.identification.preparation.pieces import joined_prepared
 from ros2_dynid.identification.validation.torque_errors import Whiteness, error_table, folds
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.notes import remark
@@ -82,8 +82,8 @@ def prepared(count=60, start=0.0, seed=0):
 def test_a_late_effort_is_taken_later_in_every_stretch(samples):
     whole = replace(prepared(), segments=(slice(0, 25), slice(25, 27), slice(27, 60)))
     rate = whole.filter.inner_rate
-    assert effort_later(whole, 0.4 / rate) is whole
-    found = effort_later(whole, samples / rate)
+    assert shift_effort(whole, 0.4 / rate) is whole
+    found = shift_effort(whole, samples / rate)
     size = abs(samples)
     rows = np.concatenate([np.arange(a, b - size) for a, b in ((0, 25), (27, 60))])
     motion, effort = (rows, rows + size) if samples > 0 else (rows + size, rows)
@@ -92,10 +92,10 @@ def test_a_late_effort_is_taken_later_in_every_stretch(samples):
     np.testing.assert_array_equal(found.tau, whole.tau[effort])
     assert found.segments == (slice(0, 25 - size), slice(25 - size, 25 - size + 33 - size)), "2 samples are too short"
     assert found.filter.delay == pytest.approx(samples / rate)
-    again = effort_later(found, 1 / rate)
+    again = shift_effort(found, 1 / rate)
     assert again.filter.delay == pytest.approx((samples + 1) / rate)
     with pytest.raises(InputError, match=r"longer than the effort's delay of .*record longer"):
-        effort_later(whole, 40 / rate)
+        shift_effort(whole, 40 / rate)
 
 
 def test_pieces_are_joined_in_their_order():

@@ -10,10 +10,9 @@ import pytest
 from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.fit import inform
-from ros2_dynid.identification.estimators.least_squares import joint_errors, ols, weighted_triangle, wls
 from ros2_dynid.identification.loads.drive_gains import drive_gains
 from ros2_dynid.identification.loads.payload_fit import identify_load
+from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import (
     cholesky_pivots,
     consistent_links,
@@ -28,10 +27,13 @@ from ros2_dynid.identification.physical.essential import essential, restrict, si
 from ros2_dynid.identification.physical.standard import closest, full_map, on_leaders
 from ros2_dynid.identification.preparation.prepare import prepare
 from ros2_dynid.identification.preparation.rows import row_chunks
+from ros2_dynid.identification.problem import build_problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.least_squares import joint_errors, ols, weighted_triangle, wls
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.pseudo_inertia import central_inertia, links_of, pseudo_inertia
-from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
+from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import Reporter
 
 MASS, COM, INERTIA = 1.5, np.array([0.03, -0.02, 0.12]), np.diag([0.004, 0.005, 0.003])
@@ -47,7 +49,7 @@ def case():
     robot, chi = simulated_truth()
     base = base_parameters(robot, method="closed-form")
     prepared = prepare(robot, simulated())
-    return robot, chi, base, prepared, inform(robot, base, [prepared])
+    return robot, chi, base, prepared, build_information(robot, base, [prepared])
 
 
 def test_elimination_keeps_the_error_and_what_matters(case):
@@ -75,7 +77,7 @@ def test_elimination_stops_before_held_out_torques_suffer():
     robot = load_robot(DATA / "kr300" / "robot.yaml")
     options = IdentifyOptions(essential=True)
     recordings = [DATA / "kr300" / f"{part}.npz" for part in "ab"]
-    problem = read_problem(robot, recordings, options, Reporter(None, None))
+    problem = build_problem(robot, recordings, options, Reporter(None, None))
     full = wls(problem.information)
     alone, stopped = (essential(problem.information, full, folds=folds) for folds in (0, 5))
     assert len(stopped.kept) > len(alone.kept)
@@ -192,7 +194,9 @@ def test_programme_gives_links_that_exist_and_hardly_loses_fit(case):
 
 def test_load_is_found_with_its_error_bars(case):
     robot, _, base, _, empty = case
-    loaded = inform(robot, base, [prepare(robot, simulated(seed=5, seed_motion=104, load=load_parameters()))])
+    loaded = build_information(
+        robot, base, [prepare(robot, simulated(seed=5, seed_motion=104, load=load_parameters()))]
+    )
     found = identify_load(robot, base, empty, loaded)
     assert abs(found.mass - MASS) < 4 * found.mass_std and found.mass_std < 0.02
     assert np.all(np.abs(found.com - COM) < 4 * found.com_std) and np.max(found.com_std) < 2e-3
@@ -207,7 +211,7 @@ def test_load_is_found_with_its_error_bars(case):
 
 def test_no_load_is_not_significant(case):
     robot, _, base, _, empty = case
-    other = inform(robot, base, [prepare(robot, simulated(seed=6, seed_motion=104))])
+    other = build_information(robot, base, [prepare(robot, simulated(seed=6, seed_motion=104))])
     found = identify_load(robot, base, empty, other)
     assert abs(found.mass) < 4 * found.mass_std
 
@@ -216,7 +220,9 @@ def test_gains_from_a_known_mass(case):
     robot, _, base, *_ = case
     gains = np.array([3.0, 4.0, 2.0, 1.5, 0.7, 0.5])
     recordings = (simulated(), simulated(seed=5, seed_motion=104, load=load_parameters()))
-    empty, loaded = (inform(robot, base, [prepare(robot, replace(s, tau=s.tau / gains))]) for s in recordings)
+    empty, loaded = (
+        build_information(robot, base, [prepare(robot, replace(s, tau=s.tau / gains))]) for s in recordings
+    )
     found = drive_gains(robot, base, empty, loaded, MASS)
     assert np.all(np.abs(found.value - gains) < 4.5 * found.std)
     assert np.all(found.std < 0.06 * gains)

@@ -13,10 +13,12 @@ from recordings import TX40, simulated, simulated_truth, tx40
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import load_model
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.identification.torque_data import load_torque_data
 from ros2_dynid.identification.validation.diagnosis import diagnose, refuse
 from ros2_dynid.identification.validation.effort_scale import factors
-from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
+from ros2_dynid.pipeline import identify
 from ros2_dynid.progress import Cancelled
 from ros2_dynid.recording.samples import cut
 
@@ -111,7 +113,7 @@ def test_efforts_of_wrong_sign_or_unit_name_the_joint(factors, message, tmp_path
 def test_a_short_stretch_of_good_data_is_not_accused(begin, seconds):
     """Here the other joints do not tell about this one, or there are hardly more rows than parameters."""
     robot, samples = tx40()
-    problem = read_problem(robot, [cut(samples, begin, begin + seconds)], IdentifyOptions(), lambda *_: None)
+    problem = build_problem(robot, [cut(samples, begin, begin + seconds)], IdentifyOptions(), lambda *_: None)
     assert not any(factor.wrong for factor in factors(problem.information))
     assert diagnose(problem).findings == ()
 
@@ -120,7 +122,7 @@ def test_a_short_stretch_of_reversed_effort_is_accused():
     robot, samples = tx40()
     short = cut(samples, 3.5, 6.0)
     short = replace(short, tau=short.tau * np.array([1.0, 1, -1, 1, 1, 1]))
-    problem = read_problem(robot, [short], IdentifyOptions(), lambda *_: None)
+    problem = build_problem(robot, [short], IdentifyOptions(), lambda *_: None)
     with pytest.raises(InputError, match=r"joint_3 has the wrong sign"):
         refuse(diagnose(problem).findings, "tx40")
 

@@ -14,10 +14,20 @@ from ros2_dynid.identification.choices import Method, VelocitySource
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation import rows as rows_module
-from ros2_dynid.identification.preparation.bursts import bursts, smoothed_over
-from ros2_dynid.identification.preparation.clock import _even_times, _noise_ratio, _resampled, clock_of, period_of
 from ros2_dynid.identification.preparation.cutoffs import Spectrum, propose, spectrum
-from ros2_dynid.identification.preparation.even_grid import FirstPiece, Stretch, even_grid, later_effort
+from ros2_dynid.identification.preparation.even_grid import (
+    FirstPiece,
+    Stretch,
+    _even_times,
+    _noise_ratio,
+    _resampled,
+    bursts,
+    clock_of,
+    even_grid,
+    later_effort,
+    period_of,
+    smoothed_over,
+)
 from ros2_dynid.identification.preparation.filters import (
     HIGHEST,
     filtered,
@@ -34,6 +44,7 @@ from ros2_dynid.identification.preparation.rows import (
     row_chunks,
     row_count,
     row_times,
+    tabulate_rows,
     windows,
 )
 from ros2_dynid.identification.preparation.usable import check_signals, finite
@@ -553,9 +564,9 @@ def test_rows_made_by_several_threads_come_in_order(monkeypatch):
     for one, other in zip(alone, together, strict=True):
         for name in ("t", "W", "tau", "keep", "still"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    few = list(row_chunks(ROBOT, p, columns, delay=True, terms=terms, n_rows=3, every=3, first=1))
+    few = list(row_chunks(ROBOT, p, columns, delay=True, terms=terms, n_rows=3, every=3))
     assert len(started) == 1, "a third of them is not worth it"
-    assert [chunk.t[0] for chunk in few] == [chunk.t[0] for chunk in alone[1::3]]
+    assert [chunk.t[0] for chunk in few] == [chunk.t[0] for chunk in alone[::3]]
     token = most_threads.set(1)
     try:
         list(row_chunks(ROBOT, p, columns, n_rows=3))
@@ -588,8 +599,8 @@ def test_friction_is_zero_in_the_rows_of_a_joint_that_rests():
     columns = base_parameters(ROBOT).columns(ROBOT)
     names = [standard_names(ROBOT)[column] for column in columns]
     cubic = FrictionTerm(2, FrictionKind.CUBIC)
-    for memory in (None, rows_module.RowMemory()):
-        chunks = list(row_chunks(ROBOT, p, columns, terms=(cubic, FrictionTerm(3, FrictionKind.ROOT)), memory=memory))
+    for plain in (None, tabulate_rows(ROBOT, [p], columns, delay=False).of(0)):
+        chunks = list(row_chunks(ROBOT, p, columns, terms=(cubic, FrictionTerm(3, FrictionKind.ROOT)), plain=plain))
         time = np.concatenate([c.t for c in chunks])
         Wk, still = (np.concatenate([getattr(c, name) for c in chunks], axis=-1) for name in ("W", "still"))
         deep = (time > 4.7) & (time < 7.3)
@@ -608,17 +619,6 @@ def test_windows_cover_every_row_once():
     assert at.tolist() == wanted
     for window in windows(p, 7):
         assert window.inputs.start == window.at[0] - K and window.inputs.stop == window.at[-1] + K + 1
-
-
-@pytest.mark.parametrize("room", [0, 1, 5])
-def test_memory_of_rows_is_filled_up_to_its_room(room):
-    p = filtered_recording()
-    columns = base_parameters(ROBOT).columns(ROBOT)
-    chunks = list(row_chunks(ROBOT, p, columns, n_rows=7))
-    memory = rows_module.RowMemory()
-    memory._room = room * chunks[0].W.nbytes
-    list(row_chunks(ROBOT, p, columns, n_rows=7, memory=memory))
-    assert len(memory._kept) == room + (chunks[-1].W.nbytes <= memory._room if room == 0 else 0)
 
 
 # --- motions that repeat

@@ -10,14 +10,17 @@ import pytest
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import VelocitySource
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs
-from ros2_dynid.identification.preparation.derivatives import velocity_sources
-from ros2_dynid.identification.preparation.effort_streams import effort_streams, swapped
-from ros2_dynid.identification.preparation.even_grid import Stretch, _with_fresh_efforts, even_grid, later_effort
-from ros2_dynid.identification.preparation.prepare import _commands
-from ros2_dynid.identification.preparation.quantum import quantum_of
-from ros2_dynid.identification.preparation.repeats import repeated
-from ros2_dynid.identification.preparation.spline import spline_at
-from ros2_dynid.identification.preparation.usable import check_signals, finite
+from ros2_dynid.identification.preparation.even_grid import (
+    Stretch,
+    _with_fresh_efforts,
+    even_grid,
+    later_effort,
+    quantum_of,
+    repeated,
+    spline_at,
+)
+from ros2_dynid.identification.preparation.prepare import _commands, velocity_sources
+from ros2_dynid.identification.preparation.usable import check_signals, effort_streams, finite, swapped
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import error_levels, joint_errors, own_errors, weighted
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation.filters import lowpass_kernel
 from ros2_dynid.identification.preparation.rows import fast_and_still, row_chunks, row_filter, windows
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, own_errors, weighted
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.recording.samples import Samples

@@ -14,14 +14,17 @@ from recordings import simulated, simulated_truth
 from ros2_dynid.cli import main
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.candidates import impose_consistency
+from ros2_dynid.identification.choice import select_served_set
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators import fitter
-from ros2_dynid.identification.judgement import essential_remarks, impossible_remarks, served_set
+from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, save_model
+from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.physical.consistency import fully_consistent_links, smallest_joint_inertia
-from ros2_dynid.identification.physical.parameter_sets import imposed_on
+from ros2_dynid.identification.problem import build_problem
+from ros2_dynid.identification.validation.verdict import remark_on_essential, remark_on_impossible
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem, robot_or_model
+from ros2_dynid.pipeline import identify, robot_or_model
 from ros2_dynid.progress import Reporter
 
 pytest.importorskip("clarabel")
@@ -93,11 +96,11 @@ def test_bodies_that_can_exist_are_served_where_the_best_fit_has_none(monkeypatc
 def test_an_estimate_that_bodies_can_have_stays_whatever_least_squares_says():
     """Instrumental variables are not undone by the rows that they do not trust."""
     robot, chi = simulated_truth()
-    problem = read_problem(robot, [cut_and_noisy()], IdentifyOptions(friction="viscous+coulomb"), Reporter())
-    found = fitter(Method.WLS, problem)(None)
+    problem = build_problem(robot, [cut_and_noisy()], IdentifyOptions(friction="viscous+coulomb"), Reporter())
+    found = build_estimator(Method.WLS, problem)(None)
     truth = found.with_base(problem.base.values(robot, chi))
-    kept = imposed_on(problem, problem.information, replace(truth, method=Method.IV))
-    moved = imposed_on(problem, problem.information, truth)
+    kept = impose_consistency(problem, problem.information, replace(truth, method=Method.IV))
+    moved = impose_consistency(problem, problem.information, truth)
     far = [np.max(np.abs(x.value - truth.base) / found.base_std) for x in (kept, moved)]
     assert far[0] < 0.1 and far[1] > 1.0, "wls is what its rows say"
 
@@ -154,20 +157,22 @@ def test_bodies_that_do_not_fit_are_not_served_unasked():
     base = SetErrors(errors(0.046), errors(0.057))
     fitting, odd = (SetErrors(errors(0.05), errors(x)) for x in (0.059, 0.18))
     untested = {"base": SetErrors(errors(0.046), {}), "consistent": SetErrors(errors(0.15), {})}
-    assert served_set({"base": base}, asked=False) == "base"
-    assert served_set({"base": base, "consistent": fitting}, asked=False) == "consistent"
-    assert served_set({"base": base, "consistent": odd}, asked=False) == "base"
-    assert served_set({"base": base, "essential": base, "consistent": odd}, asked=False) == "essential"
-    assert served_set({"base": base, "consistent": odd}, asked=True) == "consistent"
-    assert served_set(untested, asked=False) == "base" and served_set(untested, asked=True) == "consistent"
-    (said,) = impossible_remarks({"base": base, "consistent": odd}, "base")
+    assert select_served_set({"base": base}, asked=False) == "base"
+    assert select_served_set({"base": base, "consistent": fitting}, asked=False) == "consistent"
+    assert select_served_set({"base": base, "consistent": odd}, asked=False) == "base"
+    assert select_served_set({"base": base, "essential": base, "consistent": odd}, asked=False) == "essential"
+    assert select_served_set({"base": base, "consistent": odd}, asked=True) == "consistent"
+    assert (
+        select_served_set(untested, asked=False) == "base" and select_served_set(untested, asked=True) == "consistent"
+    )
+    (said,) = remark_on_impossible({"base": base, "consistent": odd}, "base")
     assert said.level == "warning" and "18.0 % instead of 5.7 %" in str(said.text)
 
 
 def test_essential_parameters_that_predict_worse_are_said_to():
 
     def remarks(few):
-        return essential_remarks(
+        return remark_on_essential(
             {
                 "base": SetErrors(errors(0.02), errors(0.023)),
                 "essential": SetErrors(errors(0.02), errors(few)),
@@ -177,6 +182,6 @@ def test_essential_parameters_that_predict_worse_are_said_to():
     (said,) = remarks(0.198)
     assert said.level == "warning" and "19.8 %" in said.text and "2.3 %" in said.text
     assert remarks(0.0235) == [] and remarks(0.02) == []
-    assert essential_remarks({"base": SetErrors(errors(0.02), errors(0.023))}) == []
+    assert remark_on_essential({"base": SetErrors(errors(0.02), errors(0.023))}) == []
     untested = {"base": SetErrors(errors(0.02), {}), "essential": SetErrors(errors(0.3), {})}
-    assert essential_remarks(untested) == []
+    assert remark_on_essential(untested) == []

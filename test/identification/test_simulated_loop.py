@@ -14,13 +14,15 @@ from ros2_dynid.cli import main
 from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.fit import Problem, fitter, inform
+from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.estimators.simulated_loop import simulated
 from ros2_dynid.identification.preparation import PreparationOptions, prepare
 from ros2_dynid.identification.preparation.filters import finer_kernel, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import as_prepared
 from ros2_dynid.identification.preparation.rows import row_count, row_times
-from ros2_dynid.identification.validation.method_choice import method_choice
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.validation.estimator_advice import advise_estimator
 from ros2_dynid.model.effort_sensors import with_sensors
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
@@ -39,7 +41,7 @@ SIMULATING = [Method.IDIM_IV, Method.DIDIM]
 def problem_of(samples, row_cutoff=None, controller=CONTROLLER):
     base = base_parameters(ROBOT, method="closed-form")
     prepared = prepare(ROBOT, samples, PreparationOptions(row_cutoff=row_cutoff))
-    information = inform(ROBOT, base, [prepared])
+    information = build_information(ROBOT, base, [prepared])
     return Problem(ROBOT, base, (prepared,), information, np.zeros(len(base) + 1), controller=controller)
 
 
@@ -68,7 +70,7 @@ def exact():
 def test_data_without_noise_give_the_parameters(exact, method):
     chi, samples = exact
     problem = problem_of(samples)
-    found = fitter(method, problem)(None)
+    found = build_estimator(method, problem)(None)
     assert found.method is method
     truth = problem.base.values(ROBOT, chi)
     assert np.abs(found.base - truth).max() < 3e-4 * np.abs(truth).max()
@@ -83,21 +85,21 @@ def test_simulated_loops_are_not_biased_where_least_squares_is(noisy, method, kn
     samples = noisy if known == "loop" else replace(noisy, q_r=None, tau_f=None)
     problem = problem_of(samples, 40.0, CONTROLLER if known == "loop" else None)
     truth = problem.base.values(ROBOT, CHI)
-    biased, found = (fitter(m, problem)(None) for m in (Method.WLS, method))
+    biased, found = (build_estimator(m, problem)(None) for m in (Method.WLS, method))
     assert np.abs((biased.base - truth) / biased.base_std).max() > 6.0, "the case is one that matters"
     assert np.mean(np.abs(found.base - truth) < 3.0 * found.base_std) >= 0.95
 
 
 def test_the_method_named_is_the_best_that_can_be_used(run):
     problem = problem_of(run, 40.0)
-    found = fitter(Method.WLS, problem)(None)
-    choice = method_choice(problem, found)
-    best, other = (fitter(m, problem)(None) for m in (choice.method, Method.IV))
+    found = build_estimator(Method.WLS, problem)(None)
+    choice = advise_estimator(problem, found)
+    best, other = (build_estimator(m, problem)(None) for m in (choice.method, Method.IV))
     assert choice.method in SIMULATING and "biases wls" in choice.reason
     well = np.minimum(best.base_std, other.base_std) < 0.05 * np.abs(other.base)
     assert np.median(best.base_std[well] / other.base_std[well]) < 1.0
-    assert method_choice(replace(problem, controller=None), found).method is Method.IV
-    assert method_choice(problem, fitter(Method.DIDIM, problem)(None)).method is Method.DIDIM
+    assert advise_estimator(replace(problem, controller=None), found).method is Method.IV
+    assert advise_estimator(problem, build_estimator(Method.DIDIM, problem)(None)).method is Method.DIDIM
 
 
 def test_a_known_loop_says_more_where_the_robot_lags():
@@ -105,7 +107,7 @@ def test_a_known_loop_says_more_where_the_robot_lags():
     samples = closed_loop(ROBOT, CHI, 1, 5e-4, True, 10.0, share=0.0, stiffness=3.0)
     problem = problem_of(samples, 15.0, controller_of(ROBOT, CHI, 3.0))
     truth = problem.base.values(ROBOT, CHI)
-    plain, instruments, loop = (fitter(m, problem)(None) for m in (Method.IV, *SIMULATING))
+    plain, instruments, loop = (build_estimator(m, problem)(None) for m in (Method.IV, *SIMULATING))
     for found in (instruments, loop):
         assert np.mean(np.abs(found.base - truth) < 3.0 * found.base_std) >= 0.95
     assert np.median(instruments.base_std / plain.base_std) < 1.2
@@ -115,7 +117,7 @@ def test_a_known_loop_says_more_where_the_robot_lags():
 def test_a_fold_is_estimated_from_its_blocks_alone(run):
     problem = problem_of(run)
     for method in SIMULATING:
-        fit = fitter(method, problem)
+        fit = build_estimator(method, problem)
         part = fit(range(20))
         assert part.method is method and np.all(part.base_std > 0)
         assert not np.allclose(part.base, fit(None).base)
@@ -164,16 +166,16 @@ def test_the_finer_kernel_filters_as_the_coarse_one(derivative):
 
 def test_loops_that_are_not_known_are_refused(run):
     with pytest.raises(InputError, match="its controller is not known; give the gains"):
-        fitter(Method.DIDIM, problem_of(run, controller=None))
+        build_estimator(Method.DIDIM, problem_of(run, controller=None))
     with pytest.raises(InputError, match="the recording has no commanded positions"):
-        fitter(Method.DIDIM, problem_of(replace(run, q_r=None)))
+        build_estimator(Method.DIDIM, problem_of(replace(run, q_r=None)))
     problem = problem_of(run)
     warm = (FrictionTerm(1, FrictionKind.TEMPERATURE, 0.1, reference=20.0),)
     with pytest.raises(InputError, match="friction that changes with the temperature"):
-        fitter(Method.DIDIM, replace(problem, terms=warm))
+        build_estimator(Method.DIDIM, replace(problem, terms=warm))
     sensors = with_sensors(ROBOT, dict.fromkeys(ROBOT.active_names, ()))
     with pytest.raises(InputError, match="efforts of torque sensors at the links"):
-        fitter(Method.DIDIM, replace(problem, robot=sensors))
+        build_estimator(Method.DIDIM, replace(problem, robot=sensors))
     arrays = np.random.default_rng(0).normal(size=(4, 400, ROBOT.n))
     prepared = as_prepared(ROBOT, *arrays)
     with pytest.raises(InputError, match="needs positions as recorded"):
@@ -182,13 +184,13 @@ def test_loops_that_are_not_known_are_refused(run):
 
 def test_another_controller_is_refused():
     samples = closed_loop(ROBOT, CHI, 2, 1e-5, True, 8.0, share=0.0)
-    fitter(Method.DIDIM, problem_of(samples))
+    build_estimator(Method.DIDIM, problem_of(samples))
     softer = replace(CONTROLLER, Kp=0.3 * CONTROLLER.Kp, Kd=0.5 * CONTROLLER.Kd)
     with pytest.raises(InputError, match="the controller is another than was given"):
-        fitter(Method.DIDIM, problem_of(samples, controller=softer))
+        build_estimator(Method.DIDIM, problem_of(samples, controller=softer))
     fed = closed_loop(ROBOT, CHI, 2, 1e-5, True, 8.0, share=0.9)
     with pytest.raises(InputError, match=r"record what it adds \(NAME.feedforward\)"):
-        fitter(Method.DIDIM, problem_of(replace(fed, tau_f=None)))
+        build_estimator(Method.DIDIM, problem_of(replace(fed, tau_f=None)))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "npz"])

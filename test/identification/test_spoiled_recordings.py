@@ -14,7 +14,7 @@ from recordings import DATA, simulated, simulated_truth, tx40
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions
-from ros2_dynid.identification.preparation.bursts import bursts as found_bursts
+from ros2_dynid.identification.preparation.even_grid import bursts as found_bursts
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.read import load_samples

@@ -16,16 +16,15 @@ from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification import torque_std as module
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.error_bars import bars_of, error_bars
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.fit import inform
-from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation.prepare import prepare
-from ros2_dynid.identification.torque_std import TorqueScatter, band_level, torque_std
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.torque_std import TorqueScatter, band_level, bars_of, error_bars, torque_std
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.pipeline import identify
 
@@ -41,7 +40,7 @@ def models():
     for seed in range(8):
         samples = simulated()
         noise = 0.5 * np.random.default_rng(seed).standard_normal(samples.tau.shape)
-        estimate = wls(inform(robot, base, [prepare(robot, replace(samples, tau=samples.tau + noise))]))
+        estimate = wls(build_information(robot, base, [prepare(robot, replace(samples, tau=samples.tau + noise))]))
         more = {"obtained": {"sigma": estimate.sigma.tolist()}}
         found.append(model_of(robot, base, estimate.base, estimate.base_std, estimate.base_covariance, **more))
     return found

@@ -14,7 +14,7 @@ from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.friction import PLAIN
 from ros2_dynid.identification.options import IdentifyOptions
-from ros2_dynid.identification.read_problem import read_problem
+from ros2_dynid.identification.problem import build_problem
 from ros2_dynid.model.effort_sensors import declared_sensors
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import by_joint
@@ -78,7 +78,7 @@ def test_both_together_are_better_than_either_and_tell_rotors_apart():
 def test_rows_of_both_are_the_two_models():
     """Without noise the stacked regressor reproduces both streams: an identity for any motion."""
     robot, _ = plant()
-    problem = read_problem(robot, [recorded(2, 0.0, 0.0)], OPTIONS, lambda *_: None)
+    problem = build_problem(robot, [recorded(2, 0.0, 0.0)], OPTIONS, lambda *_: None)
     assert problem.second is not None
     found = problem.second.estimate()
     for j in range(problem.second.information.n):

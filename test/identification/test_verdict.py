@@ -10,14 +10,16 @@ import pytest
 from recordings import DATA, simulated, simulated_truth
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators import wls
-from ros2_dynid.identification.estimators.covariance import block_moments
-from ros2_dynid.identification.validation import HeldOut, Level, ValidatedBy, verdict
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.problem import build_problem
+from ros2_dynid.identification.regression.covariance import block_moments
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.validation.evidence import Evidence, JointEvidence, ParameterEvidence, evidence_of
-from ros2_dynid.identification.validation.torque_errors import torque_errors
+from ros2_dynid.identification.validation.torque_errors import HeldOut, ValidatedBy, torque_errors
+from ros2_dynid.identification.validation.verdict import Level, verdict
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector
-from ros2_dynid.pipeline import IdentifyOptions, identify, read_problem
+from ros2_dynid.pipeline import identify
 from ros2_dynid.recording.samples import Samples
 
 STRONG = JointEvidence("shoulder", torque=50.0, noise=0.5, fit=0.02, held_out=0.03)
@@ -222,7 +224,7 @@ def test_problems_come_first():
 
 def test_evidence_of_a_simulation_has_the_joints_own_numbers():
     robot, _ = simulated_truth()
-    problem = read_problem(robot, [simulated()], IdentifyOptions(), lambda *_: None)
+    problem = build_problem(robot, [simulated()], IdentifyOptions(), lambda *_: None)
     information, value = problem.information, problem.prior
     found = wls(information)
     errors = torque_errors(robot.active_names, information, found.value)

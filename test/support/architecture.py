@@ -66,10 +66,20 @@ INSIDE = {
         ("friction",),
         ("preparation",),
         ("model_file", "torque_data"),
+        ("regression",),
+        ("torque_std",),
+        ("decisions",),
+        ("options",),
+        ("recordings",),
+        ("problem",),
         ("estimators",),
         ("physical",),
         ("loads", "validation"),
-        ("options", "outcome", "online"),
+        ("estimation", "outcome"),
+        ("candidates",),
+        ("scores",),
+        ("choice",),
+        ("result", "online"),
     )
 }
 """The same inside a layer."""

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ros2_dynid import pipeline
 from ros2_dynid.cli import main
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.limits import Caps
@@ -17,8 +16,8 @@ from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.static import approach
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
 from ros2_dynid.identification.friction.laws import PLAIN
-from ros2_dynid.identification.loads import Payload
 from ros2_dynid.identification.loads.drive_gains import Gains
+from ros2_dynid.identification.loads.payload_fit import Payload
 from ros2_dynid.identification.loads.tool_fit import Tool
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions
@@ -85,7 +84,8 @@ def asked(monkeypatch):
             calls[name] = (args, options)
             return answer
 
-        monkeypatch.setattr(pipeline, name, call)
+        module = "gains" if name == "identify_gains" else "payload"
+        monkeypatch.setattr(f"ros2_dynid.usecases.{module}.{name}", call)
 
     spy("identify_payloads", {"": FOUND})
     spy("identify_payload_on_model", FOUND)
@@ -487,7 +487,7 @@ def checked(monkeypatch, problems=(), findings=(), refusal=None, preparation=Non
             raise refusal
         return "problem"
 
-    monkeypatch.setattr("ros2_dynid.usecases.check.read_problem", read)
+    monkeypatch.setattr("ros2_dynid.usecases.check.build_problem", read)
     evidence = tuple(EffortEvidence(0.1 * k, 1.0 * k, np.nan if k == 1 else 0.3 * k) for k in range(3))
 
     def diagnose(problem, friction):
@@ -568,10 +568,10 @@ def test_loads_by_name(asked, monkeypatch, tmp_path):
     odd = tmp_path / "x=y.mcap"
     odd.touch()
     assert not has_names((str(odd),)), "a file that is called so"
-    spied(monkeypatch, "ros2_dynid.pipeline.identify_payloads", {"box": FOUND, "can": replace(FOUND, mass=7.0)})
+    spied(monkeypatch, "ros2_dynid.usecases.payload.identify_payloads", {"box": FOUND, "can": replace(FOUND, mass=7.0)})
     found = payloads(PayloadRequest(DEMO, ("e",), ("box=a", "can=b", "box=c")))
     assert {name: one.mass for name, one in found.loads.items()} == {"box": 1.0, "can": 7.0}
-    calls = spied(monkeypatch, "ros2_dynid.pipeline.identify_payloads", {})
+    calls = spied(monkeypatch, "ros2_dynid.usecases.payload.identify_payloads", {})
     payloads(PayloadRequest(DEMO, ("e",), ("box=a", "can=b", "box=c")))
     assert calls[0][0][2] == {"box": ("a", "c"), "can": ("b",)}
     for wrong in ("=a", "box=", "a"):

@@ -7,19 +7,24 @@ simulated rows: tau measured = W(q_s, dq_s, ddq_s) base. No measured position is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.estimate import Estimate
+from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.estimators.idim_iv import ROUNDS, SETTLED, moved, not_settled
-from ros2_dynid.identification.estimators.information import Information
 from ros2_dynid.identification.estimators.instruments import in_band, motion_band
-from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate
 from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import OnChunk
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import DRIVE, Array, Robot
 
@@ -103,3 +108,27 @@ def refuse_other_motion(prepared: Prepared, simulated: Prepared, names: tuple[st
             Option("method", Method.IDIM_IV.value),
         )
         raise InputError(what, hint, prepared.source)
+
+
+def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
+    """Return DIDIM for a problem; folds use the simulated rows of the whole."""
+    for prepared in problem.prepared:
+        refuse_unknown_loop(problem.robot, prepared, problem.controller, problem.terms)
+    simulation = SimulatedRecordings(problem)
+
+    def rows(number: int) -> Iterator[Rows]:
+        for simulated, measured in zip(simulation.rows(number), problem.rows(number), strict=True):
+            yield replace(simulated, tau=measured.tau)
+
+    def on_simulated_rows(estimate: Estimate) -> Information:
+        simulation.run(estimate)
+        return problem.gather_rows(rows)
+
+    whole, information = didim(first_estimate(problem), on_simulated_rows, problem.prior)
+    for prepared, motion in zip(problem.prepared, simulation.motions, strict=True):
+        refuse_other_motion(prepared, motion, problem.robot.active_names)
+
+    def fit(blocks: Sequence[int] | None) -> Estimate:
+        return whole if blocks is None else output_error(information.take(blocks), problem.prior)
+
+    return fit

@@ -7,6 +7,7 @@ the kernel: each row needs only energies, velocities and torques. One equation a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,9 +16,22 @@ from ros2_dynid.dynamics.energy import energy_regressor
 from ros2_dynid.dynamics.friction import add_friction_columns
 from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_and_still, row_filter, windows
+from ros2_dynid.identification.preparation.rows import ROWS, Rows, fast_and_still, row_count, row_filter, windows
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import OnChunk
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import combine, gather
+from ros2_dynid.identification.regression.least_squares import (
+    check_rows,
+    error_levels,
+    finish,
+    solve,
+    weighted_triangle,
+)
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.model.robot import Array, Robot
 
@@ -55,3 +69,26 @@ def _dissipated(robot: Robot, prepared: Prepared, part: slice) -> Array:
     Y = motion.to_active(Y)
     put_signs(robot, Y, prepared.sign[part])
     return np.asarray(np.einsum("ckt,tk->ct", Y, prepared.dq[part]))
+
+
+def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
+    """Return the fit of the power balance, whose rows have one equation for all joints."""
+    columns, layout = problem.base.columns(problem.robot), problem.information.layout
+    delay, felt = bool(layout.n_delay), np.ones((1, layout.size), dtype=bool)
+    powers = combine(
+        [
+            gather(energy_rows(problem.robot, p, columns, delay=delay), felt, row_count(p), layout, on_chunk=on_chunk)
+            for p in problem.prepared
+        ]
+    )
+
+    def fit(blocks: Sequence[int] | None) -> Estimate:
+        part, unit = powers.take_blocks(blocks), np.ones(1)
+        check_rows(part)
+        # one equation a row: a block holds much of what is known
+        solution = solve(weighted_triangle(part, unit).R, problem.prior)
+        estimate = finish(part, solution, unit, Method.ENERGY, half=True)
+        information = problem.information.take_blocks(blocks)
+        return replace(estimate, sigma=error_levels(information, estimate.value, np.ones(information.n)))
+
+    return fit

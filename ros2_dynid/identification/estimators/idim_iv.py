@@ -6,16 +6,20 @@ its controller allow. Each estimate gives better instruments for the next one, u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.instrumental import CrossMoments, iv
+from ros2_dynid.identification.estimators.estimator import Fit
+from ros2_dynid.identification.estimators.instrumental import CrossMoments, iv, moments_with
+from ros2_dynid.identification.estimators.simulated_loop import SimulatedRecordings, first_estimate
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import OnChunk
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.model.robot import Array
 
 ROUNDS = 10
@@ -55,3 +59,21 @@ def not_settled(method: Method) -> InputError:
     """Return the error for estimates that still move after ROUNDS simulations."""
     what = f"the estimates of {method} still move after {ROUNDS} simulations of the closed loop"
     return InputError(what, Text("excite the robot more, or use ", Option("method", Method.IV.value)))
+
+
+def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
+    """Return IDIM-IV for a problem; folds use the instruments of the whole."""
+    simulation = SimulatedRecordings(problem)
+
+    def instruments(estimate: Estimate) -> CrossMoments:
+        simulation.run(estimate)
+        return moments_with(problem, simulation.instruments)
+
+    whole, moments = idim_iv(problem.information, first_estimate(problem), instruments, problem.prior)
+
+    def fit(blocks: Sequence[int] | None) -> Estimate:
+        if blocks is None:
+            return whole
+        return replace(iv(problem.information, moments, problem.prior, blocks), method=Method.IDIM_IV)
+
+    return fit

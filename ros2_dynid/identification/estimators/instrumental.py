@@ -7,7 +7,7 @@ has the true parameters as its solution whatever the noise of W and tau have in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,11 +15,16 @@ from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError, Option, RankError, Text
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.covariance import Moments, jackknife
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import BLOCKS, Information, phase_of
-from ros2_dynid.identification.estimators.least_squares import TOLERANCE, error_levels, wls
+from ros2_dynid.identification.estimators.estimator import Fit
+from ros2_dynid.identification.estimators.instruments import instrument_motion, refuse_shared_noise
+from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import OnChunk
+from ros2_dynid.identification.regression.covariance import Moments, jackknife
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import BLOCKS, Information, phase_of
+from ros2_dynid.identification.regression.least_squares import TOLERANCE, error_levels, wls
 from ros2_dynid.model.robot import Array
 
 
@@ -126,3 +131,25 @@ def iv(
     sigma = error_levels(part, value, weights)
     cond = float(np.sqrt(s[0] / s[-1]))
     return Estimate(information.layout, value, covariance, excited, sigma, cond, rank, Method.IV, dof)
+
+
+def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
+    """Return instrumental variables for a problem, with the instruments that its recordings have."""
+    for prepared in problem.prepared:
+        refuse_shared_noise(prepared, problem.robot.active_names)
+    motions = [instrument_motion(problem.robot, prepared) for prepared in problem.prepared]
+    moments = moments_with(problem, lambda number: problem.rows_of(motions[number]))
+
+    def fit(blocks: Sequence[int] | None) -> Estimate:
+        return iv(problem.information, moments, problem.prior, blocks)
+
+    return fit
+
+
+def moments_with(problem: Problem, instruments: Callable[[int], Iterable[Rows]]) -> CrossMoments:
+    """Return the moments of all recordings; instruments: from a recording's number to the rows of its instruments."""
+    moments = []
+    for k, prepared in enumerate(problem.prepared):
+        starts = np.array([block.start for block in problem.information.blocks if block.recording == k])
+        moments.append(cross_moments(instruments(k), problem.rows(k), starts, repetition(prepared)))
+    return joined_moments(moments)

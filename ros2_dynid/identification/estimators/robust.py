@@ -5,24 +5,21 @@ A row whose error is beyond HUBER robust standard deviations of its joint gets t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import (
-    check_rows,
-    error_levels,
-    solve,
-    weighted_triangle,
-    wls,
-)
-from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.estimators.estimator import Fit
+from ros2_dynid.identification.preparation.rows import Rows, row_count
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import OnChunk
+from ros2_dynid.identification.regression.covariance import Moments, block_moments, jackknife
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information, block_length
+from ros2_dynid.identification.regression.least_squares import check_rows, error_levels, solve, weighted_triangle, wls
 from ros2_dynid.model.robot import Array
 
 NumberedRows = tuple[NDArray[np.intp], Rows]
@@ -119,3 +116,25 @@ def _robust_scales(chunks: Iterable[NumberedRows], value: Array, n: int, blocks:
             errors[j].append(e[j, rows.keep[j] & counts])
     scales = np.array([_scale(np.concatenate(e)) for e in errors])
     return np.asarray(np.maximum(scales, 1e-12 * np.max(scales, initial=1e-300) + 1e-300))
+
+
+def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
+    """Return robust least squares for a problem: rows are weighted anew within the blocks that are used."""
+
+    def numbered_rows() -> Iterator[NumberedRows]:
+        offset = 0
+        for number, prepared in enumerate(problem.prepared):
+            n_rows = row_count(prepared)
+            length, at = block_length(n_rows), 0
+            for rows in problem.rows(number):
+                yield offset + np.arange(at, at + len(rows.t)) // length, rows
+                at += len(rows.t)
+            offset += -(-n_rows // length)
+
+    def regather(weight: Callable[[Rows], Array]) -> Information:
+        return problem.gather_rows(problem.rows, weight=weight, on_chunk=on_chunk)
+
+    def fit(blocks: Sequence[int] | None) -> Estimate:
+        return irls(*reweighted(problem.information, numbered_rows, regather, problem.prior, blocks), problem.prior)
+
+    return fit

@@ -13,9 +13,9 @@ import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import Solution, check_rows, finish, own_errors, solve
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import Solution, check_rows, finish, own_errors, solve
 from ros2_dynid.model.robot import Array
 
 

@@ -6,18 +6,24 @@ belong to the same times as the recorded ones: they pass the same filter, at a r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics
-from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.identified_terms import identified_terms
+from ros2_dynid.errors import InputError, RankError
+from ros2_dynid.identification.estimators.instrumental import build_fit as build_instrumental_fit
 from ros2_dynid.identification.estimators.instruments import instrument_motion
 from ros2_dynid.identification.preparation.filters import finer_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.identified_terms import identified_terms
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import IA, JOINT, group_of, split_name, standard_names
 from ros2_dynid.model.robot import Array, Robot
@@ -60,8 +66,6 @@ def simulated(robot: Robot, chi: Array, prepared: Prepared, controller: JointCon
     chi: standard parameters, shape (n_standard,); controller: the robot's own. Where it is not known, or the commanded
     motion is not, the loop is one that follows closely.
     """
-    if prepared.elsewhere is not None:
-        raise InputError("samples that are elsewhere cannot be simulated", "identify this recording by itself")
     if prepared.filter.row_cutoff is None or prepared.known is None or prepared.kernel is None:
         raise InputError("a simulated closed loop needs positions as recorded", "give a recording, not filtered arrays")
     m = max(1, int(np.ceil(RATE / prepared.filter.inner_rate)))
@@ -184,3 +188,49 @@ def _unusable(prepared: Prepared, command: Command, motion: TrackedMotion, m: in
         bridged[: int(np.ceil(STARTED * motion.time_constant * command.rate))] = 1.0
         parts.append(bridged)
     return np.concatenate(parts)
+
+
+def first_estimate(problem: Problem) -> Estimate:
+    """Return the first model to simulate: the one of plain instruments, which noise does not bias, if they suffice."""
+    try:
+        return build_instrumental_fit(problem)(None)
+    except RankError:
+        return wls(problem.information, problem.prior)
+
+
+class SimulatedRecordings:
+    """The recordings as the model of an estimate moves in closed loop, and their rows.
+
+    Which rows are too slow is settled by the first simulation: else rows that come and go would keep estimates moving.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self.motions: list[Prepared] = []
+        self._keep: dict[int, list[NDArray[np.bool_]]] = {}
+
+    def run(self, estimate: Estimate) -> None:
+        """Simulate all recordings with the model of an estimate."""
+        problem = self._problem
+        robot, chi = model_of_estimate(problem.robot, problem.base, problem.terms, estimate)
+        self.motions = [simulated(robot, chi, prepared, problem.controller) for prepared in problem.prepared]
+
+    def instruments(self, number: int) -> Iterator[Rows]:
+        """Yield the rows of the simulated motion of recording number `number`, as instruments."""
+        problem = self._problem
+        motion = simulated_instruments(problem.robot, problem.prepared[number], self.motions[number])
+        return self._kept(number, motion)
+
+    def rows(self, number: int) -> Iterator[Rows]:
+        """Yield the rows of its simulated motion."""
+        return self._kept(number, self.motions[number])
+
+    def _kept(self, number: int, motion: Prepared) -> Iterator[Rows]:
+        rows = self._problem.rows_of(motion)
+        if number not in self._keep:
+            chunks = list(rows)
+            self._keep[number] = [chunk.keep for chunk in chunks]
+            yield from chunks
+        else:
+            for chunk, keep in zip(rows, self._keep[number], strict=True):
+                yield replace(chunk, keep=keep)

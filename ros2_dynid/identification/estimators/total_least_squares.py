@@ -8,6 +8,7 @@ tau]^T [W tau], diag(D, rows)).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +16,16 @@ import scipy.linalg
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.covariance import Moments, block_moments, jackknife
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import error_levels, weighted_triangle, wls
+from ros2_dynid.identification.estimators.estimator import Fit
 from ros2_dynid.identification.preparation.filters import filtered, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import OnChunk
+from ros2_dynid.identification.regression.covariance import Moments, block_moments, jackknife
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import error_levels, weighted_triangle, wls
 from ros2_dynid.model.robot import Array
 
 
@@ -84,3 +89,19 @@ def _less_noise(moments: Moments, noise: Array, value: Array) -> Moments:
     """Return the moments with the noise's, shape (b, b), taken off, the same share from each block."""
     share = noise / len(moments.g)
     return Moments(moments.A - share, moments.g + share @ value, moments.recording)
+
+
+def build_fit(problem: Problem, on_chunk: OnChunk | None = None) -> Fit:
+    """Return total least squares for a problem; the noise of W is that of the encoders, added once more."""
+
+    def noise_rows(number: int) -> Iterator[Rows]:
+        noisy = problem.rows_of(disturbed(problem.prepared[number], number))
+        for clean, more in zip(problem.rows(number), noisy, strict=True):
+            yield Rows(clean.t, more.W - clean.W, np.zeros_like(clean.tau), clean.keep)
+
+    information, noise = problem.information, problem.gather_rows(noise_rows, on_chunk=on_chunk)
+
+    def fit(blocks: Sequence[int] | None) -> Estimate:
+        return tls(information.take_blocks(blocks), noise.take_blocks(blocks), problem.prior)
+
+    return fit

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri
 
-from ros2_dynid.identification.estimators.information import Information
+from ros2_dynid.identification.regression.information import Information
 from ros2_dynid.model.robot import Array
 
 SIGNIFICANCE = 0.01

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.carried_torque import with_carried
-from ros2_dynid.identification.estimators.fit import Problem, inform
-from ros2_dynid.identification.estimators.friction_law import with_law
-from ros2_dynid.identification.estimators.information import Information, each_triangle
-from ros2_dynid.identification.estimators.least_squares import wls
+from ros2_dynid.identification.decisions.friction_law import with_law
 from ros2_dynid.identification.friction.laws import PLAIN
 from ros2_dynid.identification.loads.drive_gains import Gains, drive_gains
 from ros2_dynid.identification.loads.from_model import identify_load_on_model
@@ -34,8 +29,12 @@ from ros2_dynid.identification.loads.payload_fit import (
     one_load,
 )
 from ros2_dynid.identification.model_file import IdentifiedModel
-from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.rows import with_carried
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.information import Information, each_triangle
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.friction_kinds import FrictionTerm, law_columns
 from ros2_dynid.model.robot import Array, Robot
 
@@ -144,7 +143,7 @@ def drive_gains_with_law(
     for _ in range(GAIN_ROUNDS if friction != PLAIN else 0):
         known = np.where(np.isfinite(gains.value), gains.value, 1.0)
         parts = [tuple(_scaled(p, known) for p in problem.prepared) for problem in (empty, loaded)]
-        bare, full = (inform(robot, base, part, delay=delay) for part in parts)
+        bare, full = (build_information(robot, base, part, delay=delay) for part in parts)
         law = with_law(robot, base, parts[0], bare, friction, method)
         terms = tuple(term for term in law.terms if not term.of_shape)
         if not terms:
@@ -188,13 +187,9 @@ def _informed(
     delay: bool,
 ) -> Information:
     """Return the information with the columns of the terms, for gears that carry what `value`, shape (b,), asks for."""
-    carrying = [changed(partial(with_carried, robot, base, value), part, same_rows=True) for part in prepared]
-    return inform(robot, base, carrying, delay=delay, terms=terms)
+    carrying = [with_carried(robot, base, value, part) for part in prepared]
+    return build_information(robot, base, carrying, delay=delay, terms=terms)
 
 
 def _scaled(prepared: Prepared, gains: Array) -> Prepared:
-    return changed(partial(_times, gains), prepared, same_rows=True)
-
-
-def _times(gains: Array, prepared: Prepared) -> Prepared:
     return replace(prepared, tau=prepared.tau * gains)

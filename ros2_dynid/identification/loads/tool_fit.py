@@ -16,14 +16,14 @@ from ros2_dynid.dynamics.kinematics import link_motions, placements_of
 from ros2_dynid.dynamics.motion import motion_of
 from ros2_dynid.dynamics.spatial import cross
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Block, Information, block_length, compressed
-from ros2_dynid.identification.estimators.least_squares import wls
 from ros2_dynid.identification.loads.payload_fit import Payload, payload_in
 from ros2_dynid.identification.physical.consistency import closest_body
 from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, lowpass_kernel
 from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Block, Information, block_length, compressed
+from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.model.parameters import LINK
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.recording.wrench import Wrenches

@@ -13,16 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import fdtri
 
-from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import (
-    Information,
-    block_folds,
-    different_motion,
-    restrict,
-)
-from ros2_dynid.identification.estimators.least_squares import (
+from ros2_dynid.identification.choices import RELATIVE_STD, Method
+from ros2_dynid.identification.preparation.rows import Rows
+from ros2_dynid.identification.regression.covariance import block_moments, jackknife
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information, block_folds, different_motion, restrict
+from ros2_dynid.identification.regression.least_squares import (
     Solution,
     error_levels,
     finish,
@@ -30,11 +26,8 @@ from ros2_dynid.identification.estimators.least_squares import (
     solve,
     weighted_triangle,
 )
-from ros2_dynid.identification.preparation.rows import Rows
 from ros2_dynid.model.robot import Array
 
-RELATIVE_STD = 0.1
-"""Parameters with a larger relative standard deviation are candidates to leave."""
 CONFIDENCE = 0.99
 """The error may grow as far as chance makes it with this probability."""
 FOLDS = 5

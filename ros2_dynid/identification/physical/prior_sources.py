@@ -14,13 +14,13 @@ import numpy as np
 from scipy.linalg import null_space
 
 from ros2_dynid.errors import InputError, Option, Text
-from ros2_dynid.identification.estimators.fit import Problem
-from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import joint_torques
-from ros2_dynid.identification.estimators.prior import Prior, embedded, torque_scale
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.physical.consistency import longest, made_consistent
 from ros2_dynid.identification.physical.standard import full_map
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import joint_torques
+from ros2_dynid.identification.regression.prior import Prior, embedded, torque_scale
 from ros2_dynid.model.parameters import LINK, group_of, link_slice, standard_names, standard_vector
 from ros2_dynid.model.pseudo_inertia import links_of, pseudo_inertia
 from ros2_dynid.model.robot import Array, Robot

@@ -14,15 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import solve, weighted_triangle
+from ros2_dynid.identification.choices import DISTANCES
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle
 from ros2_dynid.model.parameters import group_of, link_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 FREE = 1e3
 """How much more freely what CAD does not know (rotors, friction, offsets without a value) may change than links may."""
-DISTANCES = ("scaled", "euclidean")
-"""How a change of standard parameters is measured: in each link's own units, or in SI units as seed 002 prints it."""
 SMALLEST_MASS, SMALLEST_LENGTH = 1e-2, 2e-2
 """Units of links without a useful a priori value [kg, m]."""
 

@@ -3,16 +3,14 @@
 In the order of the work: `usable` (can it be used at all?), `even_grid` (stretches on an even grid, with `repeats`,
 `quantum`, `clock`, `spline`), `cutoffs` (filters that the spectrum proposes), `filters`, `derivatives` (velocities,
 accelerations), `prepare` (all of this for one recording), `pieces` (for one that is larger than memory), `prepared`
-(the result), `effort_delay` (efforts recorded late), `rows` (regressor and torque through the second filter).
+(the result, and efforts recorded late), `rows` (regressor and torque through the second filter).
 `preparation_options` is what a caller may choose.
 """
 
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs, propose, spectrum
-from ros2_dynid.identification.preparation.effort_delay import effort_later
-from ros2_dynid.identification.preparation.pieces import prepare_pieces
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
-from ros2_dynid.identification.preparation.prepare import prepare
-from ros2_dynid.identification.preparation.prepared import Filter, Prepared, as_prepared
+from ros2_dynid.identification.preparation.prepare import prepare, prepare_pieces
+from ros2_dynid.identification.preparation.prepared import Filter, Prepared, as_prepared, shift_effort
 from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, row_times
 
 __all__ = [
@@ -22,12 +20,12 @@ __all__ = [
     "Prepared",
     "Rows",
     "as_prepared",
-    "effort_later",
     "prepare",
     "prepare_pieces",
     "propose",
     "row_chunks",
     "row_count",
     "row_times",
+    "shift_effort",
     "spectrum",
 ]

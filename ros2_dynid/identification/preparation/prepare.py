@@ -7,18 +7,21 @@ same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.errors import InputError
-from ros2_dynid.identification.preparation.cutoffs import propose
-from ros2_dynid.identification.preparation.derivatives import differentiated, filtered_sign, velocity_sources
-from ros2_dynid.identification.preparation.effort_streams import effort_streams, swapped
+from ros2_dynid.errors import InputError, Option, Text
+from ros2_dynid.identification.choices import VelocitySource
+from ros2_dynid.identification.friction.columns import signs
+from ros2_dynid.identification.preparation.cutoffs import Cutoffs, looked_at, propose, spectrum
 from ros2_dynid.identification.preparation.even_grid import Stretch, even_grid, later_effort
 from ros2_dynid.identification.preparation.filters import HIGHEST, filtered, lowpass_kernel, output_index
 from ros2_dynid.identification.preparation.preparation_options import PreparationOptions
-from ros2_dynid.identification.preparation.prepared import Filter, Prepared
-from ros2_dynid.identification.preparation.usable import check_signals, finite
+from ros2_dynid.identification.preparation.prepared import Filter, Prepared, temperature_range
+from ros2_dynid.identification.preparation.usable import check_signals, effort_streams, finite, swapped
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note, remark
 from ros2_dynid.recording.samples import Samples, in_order_of, ordered
@@ -153,3 +156,171 @@ def _bridged(part: Stretch, kernel: Array, step: int) -> Array:
     if not part.bridged.any():
         return np.zeros(len(output_index(len(part.t), len(kernel), step)))
     return filtered(part.bridged.astype(float), share, step)
+
+
+def prepare_pieces(
+    robot: Robot,
+    pieces: Iterable[Samples],
+    options: PreparationOptions | None = None,
+    *,
+    filters: Filter | None = None,
+) -> Prepared:
+    """Return a recording that comes in pieces, one after the other in time, prepared: only one piece is held at a time.
+
+    The first piece that can be used proposes the filters, unless those of another recording are to be used (`filters`).
+    At the seams the filters' transients are lost, as at a gap.
+    A piece alone may stand still or be too short: it is left out with a note, unless none can be used.
+    """
+    refused: list[Note] = []
+    done = list(prepare_each(robot, pieces, options, refused, filters=filters))
+    return joined_prepared(done, tuple(refused))
+
+
+def prepare_each(
+    robot: Robot,
+    pieces: Iterable[Samples],
+    options: PreparationOptions | None,
+    refused: list[Note],
+    *,
+    filters: Filter | None = None,
+) -> Iterator[Prepared]:
+    """Yield the pieces prepared, one at a time; what was left out is appended to `refused`."""
+    like: Prepared | None = None
+    first_error: InputError | None = None
+    for piece in pieces:
+        try:
+            part = prepare(robot, piece, options, like=like, filters=filters)
+        except InputError as error:
+            first_error = first_error or error
+            span = f"{piece.t[0]:.6g} to {piece.t[-1]:.6g} s" if len(piece) else "no samples"
+            refused.append(remark(f"the piece of {span} was left out: {error.what}"))
+            continue
+        like = like or _without_samples(part)
+        yield part
+    if like is None:
+        assert first_error is not None
+        raise first_error
+
+
+def joined_prepared(parts: list[Prepared], notes: tuple[Note, ...] = ()) -> Prepared:
+    """Return parts of one recording, one after the other in time, as one; equal notes are given once."""
+    every = tuple(dict.fromkeys((*(note for part in parts for note in part.notes), *notes)))
+    first = parts[0]
+    if len(parts) == 1:
+        return replace(first, notes=every)
+    starts = np.cumsum([0, *(len(part.t) for part in parts[:-1])])
+    return replace(
+        first,
+        t=np.concatenate([part.t for part in parts]),
+        q=np.concatenate([part.q for part in parts]),
+        dq=np.concatenate([part.dq for part in parts]),
+        ddq=np.concatenate([part.ddq for part in parts]),
+        tau=np.concatenate([part.tau for part in parts]),
+        sign=np.concatenate([part.sign for part in parts]),
+        bridged=np.concatenate([part.bridged for part in parts]),
+        reference=_joined([part.reference for part in parts]),
+        temperature=_joined([part.temperature for part in parts]),
+        commands=_joined([part.commands for part in parts]),
+        second=_joined([part.second for part in parts]),
+        segments=tuple(
+            slice(segment.start + int(start), segment.stop + int(start))
+            for part, start in zip(parts, starts, strict=True)
+            for segment in part.segments
+        ),
+        top_speed=np.max([part.top_speed for part in parts], axis=0),
+        temperatures=temperature_range([part.temperatures for part in parts]),
+        notes=every,
+    )
+
+
+def _without_samples(part: Prepared) -> Prepared:
+    """Return all of a part of a recording but its samples: what later parts are prepared like."""
+    none = np.empty((0, part.q.shape[1]))
+    return replace(
+        part,
+        t=part.t[[0, -1]],
+        q=none,
+        dq=none,
+        ddq=none,
+        tau=none,
+        sign=np.empty((0, part.sign.shape[1])),
+        bridged=np.empty(0),
+        carried=None,
+        reference=None,
+        temperature=None,
+        commands=None,
+        second=None,
+    )
+
+
+def _joined(signals: list[Array | None]) -> Array | None:
+    """Return the signal of all parts, or None if one has none."""
+    known = [signal for signal in signals if signal is not None]
+    return np.concatenate(known) if len(known) == len(signals) else None
+
+
+MEASURED, POSITION = VelocitySource.MEASURED.value, VelocitySource.POSITION.value
+
+
+def differentiated(
+    stretch: Stretch, kernels: list[Array], step: int, sources: tuple[str, ...]
+) -> tuple[Array, Array, Array]:
+    """Return q, dq, ddq of one stretch at every `step`-th sample, the velocity of each joint from the source named."""
+    q, dq, ddq = (filtered(stretch.q, kernel, step) for kernel in kernels)
+    measured = [j for j, source in enumerate(sources) if source == MEASURED]
+    if measured and stretch.dq is not None:
+        dq[:, measured] = filtered(stretch.dq[:, measured], kernels[0], step)
+        ddq[:, measured] = filtered(stretch.dq[:, measured], kernels[1], step)
+    return q, dq, ddq
+
+
+def filtered_sign(robot: Robot, stretch: Stretch, kernels: list[Array], step: int, sources: tuple[str, ...]) -> Array:
+    """Return the signs of the smoothed speeds at the full rate, through the filter of the torque.
+
+    Where the kernel reaches beyond the speeds, which end earlier than the data, the sign is held.
+    """
+    K = len(kernels[0]) // 2
+    speed = filtered(stretch.q, kernels[1], 1)
+    measured = [j for j, source in enumerate(sources) if source == MEASURED]
+    if measured and stretch.dq is not None:
+        speed[:, measured] = filtered(stretch.dq[:, measured], kernels[0], 1)
+    held = np.pad(signs(robot, speed), ((K, K), (0, 0)), mode="edge")
+    return filtered(held, kernels[0], step)
+
+
+def velocity_sources(
+    stretch: Stretch, rate: float, cutoffs: Cutoffs, wanted: VelocitySource, names: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[Note, ...]]:
+    """Return for each joint "position" or "measured", and notes on measured velocities that disagree.
+
+    Measured velocity is better where it has no gain or delay against the positions, and less noise at the cut-off.
+    """
+    n = stretch.q.shape[1]
+    if wanted is VelocitySource.POSITION or stretch.dq is None:
+        if wanted is VelocitySource.MEASURED:
+            raise InputError("the recording has no velocities", Text("use ", Option("velocity", POSITION)))
+        return (POSITION,) * n, ()
+    if wanted is VelocitySource.MEASURED:
+        return (MEASURED,) * n, ()
+    kernels = [lowpass_kernel(cutoffs.row, rate, k) for k in range(3)]
+    step = max(1, int(rate / (4.0 * cutoffs.row)))
+    dq, ddq = (filtered(stretch.q, kernels[k], step) for k in (1, 2))
+    measured = filtered(stretch.dq, kernels[0], step)
+    noise_q, noise_dq = (spectrum(looked_at([x], rate), rate).floor for x in (stretch.q, stretch.dq))
+    omega = 2.0 * np.pi * cutoffs.position
+    sources, notes = [], []
+    for j in range(n):
+        A = np.column_stack((dq[:, j], -ddq[:, j]))
+        (gain, delay), *_ = np.linalg.lstsq(A, measured[:, j], rcond=None)
+        off = float(np.std(measured[:, j] - dq[:, j])) / max(float(np.std(dq[:, j])), 1e-300)
+        if off > 0.2:
+            notes.append(
+                remark(
+                    f"joint {names[j]!r}: the recorded velocity does not fit the position (gain {gain:.2f}, late by "
+                    f"{1e3 * delay / max(abs(gain), 1e-9):.1f} ms): not used"
+                )
+            )
+        agrees = abs(gain - 1.0) < 2e-3 and abs(delay) * 2.0 * np.pi * cutoffs.row < 0.02 and off < 0.01
+        quieter = noise_dq[j] < 0.25 * omega**2 * noise_q[j] / 3.0
+        sources.append(MEASURED if agrees and quieter else POSITION)
+    return tuple(sources), tuple(notes)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.friction.columns import signs
 from ros2_dynid.identification.preparation.cutoffs import Cutoffs
-from ros2_dynid.identification.preparation.elsewhere import Elsewhere
 from ros2_dynid.identification.preparation.even_grid import FirstPiece
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.notes import Note
@@ -45,10 +45,8 @@ class Prepared:
     commands: the same and the efforts that the controller adds to its own, at the recording's rate, which a simulated
     loop needs: those from each inner sample up to the next, shape (N, samples, 2, n).
     temperature: of the drives at the same times, shape (N, n) [deg C], NaN for a joint where it is not known; None: not
-    recorded. temperatures: the lowest and the highest of each joint, shape (2, n), which an outline keeps.
+    recorded. temperatures: the lowest and the highest of each joint, shape (2, n).
     second: efforts of a second sensor (effort_streams.py), shape (N, n), NaN for a joint without; None: not recorded.
-    elsewhere: where the samples are if this is an outline, whose t has the first and the last time and whose other
-    arrays are empty (elsewhere.py); None: they are here.
     """
 
     t: Array
@@ -72,10 +70,20 @@ class Prepared:
     carried: Array | None = None
     reference: Array | None = None
     commands: Array | None = None
-    elsewhere: Elsewhere | None = None
     temperature: Array | None = None
     temperatures: Array | None = None
     second: Array | None = None
+
+
+def temperature_range(ranges: Sequence[Array | None]) -> Array | None:
+    """Return the lowest and the highest temperatures, shape (2, n), of several such ranges; None if one is not known.
+
+    A joint whose temperature is not known in one of them, NaN, stays so.
+    """
+    known = [one for one in ranges if one is not None]
+    if not known or len(known) < len(ranges):
+        return None
+    return np.array((np.min([one[0] for one in known], axis=0), np.max([one[1] for one in known], axis=0)))
 
 
 def as_prepared(
@@ -117,4 +125,45 @@ def as_prepared(
         np.zeros(len(top)),
         settings,
         source,
+    )
+
+
+def shift_effort(prepared: Prepared, delay: float) -> Prepared:
+    """Return the recording with tau(t + delay) in place of tau(t), delay [s] rounded to whole inner samples.
+
+    What is left of the delay is a fraction of a sample, which the delay's column of W takes to first order.
+    """
+    n = round(delay * prepared.filter.inner_rate)
+    if n == 0:
+        return prepared
+    shortest = 1 if prepared.kernel is None else len(prepared.kernel)
+    motion, effort, segments, at = [], [], [], 0
+    for segment in prepared.segments:
+        index = np.arange(segment.start, segment.stop)
+        length = len(index) - abs(n)
+        if length < shortest:
+            continue
+        motion.append(index[max(-n, 0) :][:length])
+        effort.append(index[max(n, 0) :][:length])
+        segments.append(slice(at, at + length))
+        at += length
+    if not segments:
+        what = f"no stretch of the recording is longer than the effort's delay of {delay:.3g} s and the filters"
+        raise InputError(what, "record longer", prepared.source)
+    rows, later = np.concatenate(motion), np.concatenate(effort)
+    return replace(
+        prepared,
+        t=prepared.t[rows],
+        q=prepared.q[rows],
+        dq=prepared.dq[rows],
+        ddq=prepared.ddq[rows],
+        tau=prepared.tau[later],
+        sign=prepared.sign[rows],
+        bridged=np.maximum(prepared.bridged[rows], prepared.bridged[later]),
+        reference=None if prepared.reference is None else prepared.reference[rows],
+        temperature=None if prepared.temperature is None else prepared.temperature[rows],
+        commands=None if prepared.commands is None else prepared.commands[rows],
+        second=None if prepared.second is None else prepared.second[rows],
+        segments=tuple(segments),
+        filter=replace(prepared.filter, delay=prepared.filter.delay + n / prepared.filter.inner_rate),
     )

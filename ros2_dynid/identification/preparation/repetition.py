@@ -23,8 +23,6 @@ LOOKED_AT = 50.0
 
 def repetition(prepared: Prepared) -> float | None:
     """Return the period [s] of the motion, or None if it does not repeat at least FEWEST times."""
-    if prepared.elsewhere is not None:
-        return None
     segment = max(prepared.segments, key=lambda part: part.stop - part.start)
     step = max(1, int(prepared.filter.inner_rate / LOOKED_AT))
     return period_of(prepared.q[segment][::step], prepared.filter.inner_rate / step)

@@ -15,7 +15,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ros2_dynid.codegen.backend import regressor_function
+from ros2_dynid.base_parameters.result import BaseParameters
+from ros2_dynid.codegen.backend import fast_inverse_dynamics, regressor_function
+from ros2_dynid.dynamics.friction import frictionless
 from ros2_dynid.dynamics.friction_terms import active_terms, column_and_shape, term_column
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction.columns import put_signs
@@ -43,6 +45,8 @@ STILL_SHARE = 0.8
 """Share of a row's filter from which on the joint stands still for it."""
 BRIDGED_SHARE = 0.05
 """Share of a row's filter that may lie in bridged gaps."""
+KEPT_BYTES = 64_000_000
+"""Rows that are kept while friction laws are tried; those of a longer recording are computed again."""
 
 
 _felt: WeakKeyDictionary[Robot, dict[tuple[int, ...], NDArray[np.bool_]]] = WeakKeyDictionary()
@@ -155,60 +159,51 @@ def row_chunks(
     n_rows: int | None = None,
     terms: Sequence[FrictionTerm] = (),
     every: int = 1,
-    first: int = 0,
-    memory: RowMemory | None = None,
+    plain: Sequence[Rows] | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows chunk by chunk: the regressor's `columns` and the torque, filtered and decimated alike.
 
     With `delay`, W gets one more column, -dtau/dt, whose parameter is how late the effort was recorded [s]: to first
     order W base = tau(t + delay) = tau + delay dtau/dt. Without a filter there is no slope, and the column is zero.
     terms: friction terms, whose columns come between those of the regressor and of the delay. every: 2 leaves every
-    second chunk out, and so on; first: chunks left out before that. memory: what other terms were tried with.
+    second chunk out, and so on. plain: all chunks without terms, if they are known already.
     """
     n_rows = n_rows or rows_of_a_chunk(prepared)
     robot = replace(robot, friction=()) if robot.friction else robot  # which are not in the regressor
-    making = _RowMaker(robot, prepared, tuple(columns), delay, tuple(terms), memory)
-    chosen = itertools.islice(windows(prepared, n_rows), first, None, every)
-    if len(prepared.t) // every < WORTH_THREADS or most_threads.get() < 2:
-        yield from map(making.rows, chosen)
+    maker = _RowMaker(robot, prepared, tuple(columns), delay, tuple(terms))
+    chosen = itertools.islice(windows(prepared, n_rows), 0, None, every)
+    if plain is not None:
+        yield from map(maker.with_terms, chosen, plain[::every])
+    elif len(prepared.t) // every < WORTH_THREADS or most_threads.get() < 2:
+        yield from map(maker.rows, chosen)
     else:
-        yield from in_threads(making.rows, chosen)
+        yield from in_threads(maker.rows, chosen)
 
 
-class RowMemory:
-    """Rows of the same recordings and columns but for friction terms, which change while laws are tried.
+@dataclass(frozen=True, eq=False)
+class PlainRows:
+    """Rows of recordings without friction terms, by chunk: laws that are tried share them.
 
-    What depends on a law is added to them anew. Kept up to LARGEST [bytes]: a long recording is computed again.
+    chunks[k]: of recording number k, None where they are too many to be kept.
     """
 
-    LARGEST = 64_000_000
+    chunks: tuple[tuple[Rows, ...] | None, ...]
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, ...], tuple[_Made, Rows]] = {}
-        self._room = self.LARGEST
-
-    def rows(self, prepared: Prepared, window: Window) -> Rows | None:
-        """Return the rows of a window without terms, if they were kept: they are not to be changed."""
-        found = self._kept.get(_key(prepared, window))
-        return None if found is None else found[1]
-
-    def keep(self, prepared: Prepared, window: Window, rows: Rows) -> None:
-        """Keep the rows of a window without terms, if there is room."""
-        if rows.W.nbytes <= self._room:
-            self._room -= rows.W.nbytes
-            self._kept[_key(prepared, window)] = _made(prepared), rows
+    def of(self, recording: int) -> tuple[Rows, ...] | None:
+        """Return the chunks of a recording by its number, None where they are to be computed."""
+        return self.chunks[recording]
 
 
-_Made = tuple[Array | None, ...]
-
-
-def _made(prepared: Prepared) -> _Made:
-    """Return what the rows are made of; while it is held, nothing else has the identity of one of these arrays."""
-    return prepared.q, prepared.dq, prepared.ddq, prepared.tau, prepared.sign, prepared.kernel, prepared.slope_kernel
-
-
-def _key(prepared: Prepared, window: Window) -> tuple[int, ...]:
-    return *map(id, _made(prepared)), window.inputs.start, window.inputs.stop
+def tabulate_rows(
+    robot: Robot, prepared: Sequence[Prepared], columns: Sequence[int], *, delay: bool, most_bytes: int = KEPT_BYTES
+) -> PlainRows:
+    """Return the rows of recordings without friction terms, as many recordings as `most_bytes` hold."""
+    width, room, kept = 8 * (len(columns) + delay) * len(robot.active), most_bytes, []
+    for one in prepared:
+        size = width * row_count(one)
+        kept.append(tuple(row_chunks(robot, one, columns, delay=delay)) if size <= room else None)
+        room -= size if size <= room else 0
+    return PlainRows(tuple(kept))
 
 
 class _RowMaker:
@@ -221,10 +216,9 @@ class _RowMaker:
         columns: tuple[int, ...],
         delay: bool,
         terms: tuple[FrictionTerm, ...],
-        memory: RowMemory | None = None,
     ) -> None:
         self._robot, self._prepared, self._columns, self._delay = robot, prepared, columns, delay
-        self._terms, self._memory = terms, memory
+        self._terms = terms
         names = standard_names(robot)
         coulomb = [k for k, column in enumerate(columns) if names[column].startswith("Fc")]
         self._coulomb = np.array(coulomb, dtype=np.intp)
@@ -246,28 +240,23 @@ class _RowMaker:
 
     def rows(self, window: Window) -> Rows:
         """Return the rows of a window."""
-        memory = self._memory
-        rows = None if memory is None else memory.rows(self._prepared, window)
-        if rows is None:
-            rows = self._without_terms(window)
-            if memory is not None:
-                memory.keep(self._prepared, window, rows)
-        return self._with_terms(window, rows) if self._terms or memory is not None else rows
+        return self.with_terms(window, self._without_terms(window))
 
-    def _with_terms(self, window: Window, rows: Rows) -> Rows:
+    def with_terms(self, window: Window, rows: Rows) -> Rows:
         """Return rows, which stay as they are, with the columns of the friction terms."""
+        if not self._terms:
+            return rows
         robot, passed, b, f = self._robot, self._filter, len(self._columns), len(self._terms)
         _, n, m = rows.W.shape
         W = np.zeros((b + f + self._delay, n, m))
         W[:b], W[b + f :] = rows.W[:b], rows.W[b:]
-        if f:
-            columns = self._columns_of(window.inputs)
-            columns = columns if passed is None else passed(columns, m)
-            for i, (k, _) in enumerate(active_terms(robot, self._terms)):
-                W[b + i, k] = columns[i]
-            if rows.still is not None:
-                W[b : b + f, rows.still] = 0.0
-        return replace(rows, W=W, tau=rows.tau.copy())
+        columns = self._columns_of(window.inputs)
+        columns = columns if passed is None else passed(columns, m)
+        for i, (k, _) in enumerate(active_terms(robot, self._terms)):
+            W[b + i, k] = columns[i]
+        if rows.still is not None:
+            W[b : b + f, rows.still] = 0.0
+        return replace(rows, W=W)
 
     def _without_terms(self, window: Window) -> Rows:
         robot, prepared, passed = self._robot, self._prepared, self._filter
@@ -410,3 +399,11 @@ def fast_and_still(
     if not resting.any():
         return np.asarray(keep), np.zeros_like(keep)
     return np.asarray(keep), np.asarray(whole & (share(resting.astype(float), m) > STILL_SHARE * share.total))
+
+
+def with_carried(robot: Robot, base: BaseParameters, value: Array, prepared: Prepared) -> Prepared:
+    """Return the recording with the torque without friction of base parameters `value`, shape (b,)."""
+    chi = np.zeros(len(standard_names(robot)))
+    chi[base.columns(robot)] = value
+    carried = fast_inverse_dynamics(*frictionless(robot, chi), prepared.q, prepared.dq, prepared.ddq)
+    return replace(prepared, carried=carried)

@@ -9,24 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from ros2_dynid.blas import small_matrices
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.estimators.fit import Problem, inform
-from ros2_dynid.identification.estimators.friction_law import with_law
-from ros2_dynid.identification.estimators.information import Information, coarser
-from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
+from ros2_dynid.identification.decisions.friction_law import with_law
 from ros2_dynid.identification.friction.laws import AUTO
-from ros2_dynid.identification.preparation.elsewhere import changed
 from ros2_dynid.identification.preparation.prepared import Prepared
-from ros2_dynid.identification.validation.effort_evidence import CLEAR, STRONG, EffortEvidence, effort_evidence
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.information import Information, coarser
+from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
+from ros2_dynid.identification.validation.effort_evidence import (
+    CLEAR,
+    STRONG,
+    EffortEvidence,
+    SampledMotion,
+    effort_evidence,
+    sampled_motion,
+)
 from ros2_dynid.identification.validation.effort_scale import Factor, against_prior, relative_gains, scaled
 from ros2_dynid.identification.validation.mounting import mounting
-from ros2_dynid.identification.validation.sampled_motion import SampledMotion, sampled_motion
 from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.model.robot import REVOLUTE, Array, Robot
 
@@ -136,8 +141,8 @@ def _degrees(problem: Problem, motion: SampledMotion) -> Finding | None:
     if not np.any(turns & far):
         return None
     size = np.where(turns, DEGREES, 1.0)
-    prepared = [changed(partial(_in_radians, size=size), p) for p in problem.prepared]
-    there = inform(robot, problem.base, prepared)
+    prepared = [_in_radians(p, size) for p in problem.prepared]
+    there = build_information(robot, problem.base, prepared)
     before, after = (_own_error(information) for information in (problem.information, there))
     if after > 0.5 * before:
         return None

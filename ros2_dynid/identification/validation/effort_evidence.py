@@ -10,13 +10,14 @@ zero or poor; friction and inertia do, which do not depend on these, but only if
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ros2_dynid.codegen.backend import fast_regressor
 from ros2_dynid.dynamics.inertia_matrix import gravity_torque
-from ros2_dynid.identification.validation.sampled_motion import SampledMotion
+from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 
@@ -148,3 +149,35 @@ def _beyond(columns: Array, others: Array) -> Array:
     scaled = others / np.maximum(np.linalg.norm(others, axis=0), 1e-300)
     rest: Array = columns - scaled @ np.linalg.lstsq(scaled, columns, rcond=1e-9)[0]
     return rest
+
+
+MOST = 1500
+"""Samples: some twenty for each of the standard parameters of a six-axis arm."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampledMotion:
+    """Smooth motion and torque, shape (N, n) each [rad or m, N.m or N]."""
+
+    q: Array
+    dq: Array
+    ddq: Array
+    tau: Array
+
+
+def sampled_motion(prepared: Sequence[Prepared], most: int = MOST) -> SampledMotion:
+    """Return `most` samples, up to twice as many, evenly spread over the recordings' segments; all if they are few."""
+    count = sum(segment.stop - segment.start for part in prepared for segment in part.segments)
+    stride = 1 << max(0, (count // most).bit_length() - 1)
+    samples = [sample for part in prepared for sample in _every(part, stride)]
+    q, dq, ddq, tau = (np.concatenate(column) for column in zip(*samples, strict=True))
+    return SampledMotion(q, dq, ddq, tau)
+
+
+def _every(prepared: Prepared, stride: int) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Yield every stride-th sample of a recording's segments."""
+    seen = 0
+    for segment in prepared.segments:
+        some = slice(segment.start + -seen % stride, segment.stop, stride)
+        yield prepared.q[some], prepared.dq[some], prepared.ddq[some], prepared.tau[some]
+        seen += segment.stop - segment.start

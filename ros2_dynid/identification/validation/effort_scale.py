@@ -16,11 +16,11 @@ from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.column_layout import ColumnLayout
-from ros2_dynid.identification.estimators.covariance import block_moments, jackknife
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Block, Information
-from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques, solve, weighted, wls
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.covariance import block_moments, jackknife
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques, solve, weighted, wls
 from ros2_dynid.model.parameters import group_of
 from ros2_dynid.model.robot import Array, Robot
 

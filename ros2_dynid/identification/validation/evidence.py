@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information
-from ros2_dynid.identification.estimators.least_squares import joint_torques, own_errors
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information
+from ros2_dynid.identification.regression.least_squares import joint_torques, own_errors
 from ros2_dynid.identification.validation.torque_errors import Errors, HeldOut, LeftOut, ValidatedBy, Whiteness
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import group_of, split_name

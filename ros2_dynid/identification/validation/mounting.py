@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.identification.validation.sampled_motion import SampledMotion
+from ros2_dynid.identification.validation.effort_evidence import SampledMotion
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot
 

@@ -1,4 +1,4 @@
-"""Which torque the efforts are, found by comparison: does data left out need rotor inertia and friction of the drive?
+"""Which torque the efforts are, by comparison: does data left out need rotor inertia and friction of the drive?
 
 A joint's effort at the motor holds Ia ddq + Fv dq + Fc sign(dq), one at the link nothing or a part of it. The laws
 (), (Fc), (Fv, Fc), (Ia, Fv, Fc) are compared by the error of stretches left out; the smallest law counts whose error is
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.fit import Problem
-from ros2_dynid.identification.estimators.information import Information, block_folds
-from ros2_dynid.identification.estimators.least_squares import solve, weighted_triangle
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information, block_folds
+from ros2_dynid.identification.regression.least_squares import solve, weighted_triangle
 from ros2_dynid.model.robot import DRIVE, Array
 
 FOLDS = 5
@@ -24,7 +24,7 @@ SURE = 5.0
 """A part that is this many standard deviations from zero needs no comparison."""
 SHOWN = 0.05
 """Share of a joint's torque that viscous friction would make at the motor: real drives have 0.1 to 0.6 of it. If two
-standard deviations of what was found are below, a drive's friction would have shown."""
+standard deviations of what was estimated are below, a drive's friction would have shown."""
 LIKELY = 2.0
 """A part must be this many standard deviations above zero to be looked for."""
 LAWS = ((), ("Fc",), ("Fv", "Fc"), DRIVE)
@@ -51,7 +51,7 @@ class SensorSide:
         return self.clear and self.felt != DRIVE
 
 
-def found_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, ...]]:
+def link_side_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, ...]]:
     """Return what the efforts of joints hold that are not measured at the motor, by name.
 
     Robots have the same sensors at all joints: if some are certainly at the link and none is certainly at the motor,
@@ -65,7 +65,7 @@ def found_sensors(sides: Mapping[str, SensorSide]) -> dict[str, tuple[str, ...]]
     return {name: ("Fc",) if with_fc or "Fc" in side.felt else () for name, side in asked.items()}
 
 
-def sensor_sides(problem: Problem, found: Estimate) -> dict[str, SensorSide]:
+def compare_sensor_sides(problem: Problem, estimate: Estimate) -> dict[str, SensorSide]:
     """Return what the effort of each active joint holds, of joints that are not declared to be at the link."""
     robot, information = problem.robot, problem.information
     folds: list[_Fold] | None = None
@@ -75,15 +75,15 @@ def sensor_sides(problem: Problem, found: Estimate) -> dict[str, SensorSide]:
             continue
         leaders = problem.base.leaders
         places = {part: leaders.index(f"{part}{j}") for part in DRIVE if f"{part}{j}" in leaders}
-        share = _share(information, found, k, places.get("Fv"))
+        share = _share(information, estimate, k, places.get("Fv"))
         first = information.layout.friction.start
         terms = [first + i for i, term in enumerate(problem.terms) if term.joint == j]
-        z = {part: _deviations(found, place) for part, place in places.items()}
-        surely = any(_deviations(found, place) > SURE for place in terms) or z.get("Fv", 0.0) > SURE
+        z = {part: _deviations(estimate, place) for part, place in places.items()}
+        surely = any(_deviations(estimate, place) > SURE for place in terms) or z.get("Fv", 0.0) > SURE
         if surely or not {"Fv", "Fc"} <= set(places):
             sides[name] = SensorSide(DRIVE, surely, share)
             continue
-        folds = _folds(information, found) if folds is None else folds
+        folds = _folds(information, estimate) if folds is None else folds
         # a part with a negative value, or one that may well be zero, is not there
         laws = [law for law in LAWS if all(z.get(part, np.inf) > LIKELY for part in law)]
         laws = [law for law in laws if "Fc" in law or z["Fc"] <= SURE] or [LAWS[-1]]
@@ -92,18 +92,18 @@ def sensor_sides(problem: Problem, found: Estimate) -> dict[str, SensorSide]:
     return sides
 
 
-def _deviations(found: Estimate, place: int) -> float:
+def _deviations(estimate: Estimate, place: int) -> float:
     """Return how many standard deviations a value is above zero."""
-    return float(found.value[place] / max(float(found.std[place]), 1e-300))
+    return float(estimate.value[place] / max(float(estimate.std[place]), 1e-300))
 
 
-def _share(information: Information, found: Estimate, joint: int, place: int | None) -> float:
+def _share(information: Information, estimate: Estimate, joint: int, place: int | None) -> float:
     """Return the share of a joint's torque that its viscous friction makes, two standard deviations added."""
-    if place is None or not np.isfinite(found.base_std[place]):
+    if place is None or not np.isfinite(estimate.base_std[place]):
         return np.inf
     R, columns = information.triangle(joint), information.columns[joint]
     column = R[:, int(np.flatnonzero(columns == place)[0])]
-    largest = abs(found.base[place]) + 2.0 * found.base_std[place]
+    largest = abs(estimate.base[place]) + 2.0 * estimate.base_std[place]
     return float(largest * np.linalg.norm(column) / max(float(np.linalg.norm(R[:, -1])), 1e-300))
 
 
@@ -117,12 +117,12 @@ class _Fold:
     def error(self, dropped: Sequence[int]) -> float:
         """Return the squared error of the rows left out, by the fit to the others without these columns."""
         kept = [k for k in range(self.others.shape[1] - 1) if k not in dropped]
-        found = solve(self.others[:, [*kept, -1]])
-        return float(np.sum((self.tested[:, -1] - self.tested[:, kept] @ found.value) ** 2))
+        estimate = solve(self.others[:, [*kept, -1]])
+        return float(np.sum((self.tested[:, -1] - self.tested[:, kept] @ estimate.value) ** 2))
 
 
-def _folds(information: Information, found: Estimate) -> list[_Fold]:
-    weights, every = 1.0 / found.sigma, range(len(information.blocks))
+def _folds(information: Information, estimate: Estimate) -> list[_Fold]:
+    weights, every = 1.0 / estimate.sigma, range(len(information.blocks))
     return [
         _Fold(
             weighted_triangle(information.take(fold), weights).R,

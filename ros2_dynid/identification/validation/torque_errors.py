@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.errors import InputError
-from ros2_dynid.identification.estimators.estimate import Estimate
-from ros2_dynid.identification.estimators.information import Information, block_folds
-from ros2_dynid.identification.estimators.least_squares import joint_errors, joint_torques
 from ros2_dynid.identification.model_file import TorqueError
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.information import Information, block_folds
+from ros2_dynid.identification.regression.least_squares import joint_errors, joint_torques
 from ros2_dynid.model.robot import Array
 
 Errors = Mapping[str, TorqueError]

@@ -5,13 +5,19 @@ It is a function of the evidence alone, and judges by held-out errors where ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
+from ros2_dynid.errors import Option, Text
+from ros2_dynid.identification.model_file import BASE, CONSISTENT, SetErrors
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.prior import PriorFit
 from ros2_dynid.identification.validation.evidence import Evidence, JointEvidence, ParameterEvidence
+from ros2_dynid.identification.validation.sensor_side import SensorSide, link_side_sensors
+from ros2_dynid.model.effort_sensors import sensor_name
 
 WELL, FAIRLY = 0.05, 0.10
 """Relative standard deviations below which a parameter is well, or fairly, known."""
@@ -27,6 +33,13 @@ NOISY = 2.0
 OVERFIT, BADLY_OVERFIT = 2.0, 3.0
 """Held-out over fitted error from which a model does not generalise, if the error is not small anyway."""
 POOR_CONDITION = 300.0
+AS_WELL = 1.05
+"""Held-out error over that of another parameter set up to which one predicts as well: that is its scatter."""
+PUSHING = 3.0
+"""Friction that is below zero by so many standard deviations is no chance."""
+COVERED = 0.9
+"""Share of held-out rows inside the 95 % band of the torque below which the error bars do not hold."""
+ESSENTIAL = "essential"
 
 
 class Level(str, Enum):
@@ -184,3 +197,83 @@ def _size(x: float) -> str:
 def _listed(names: Sequence[str], most: int = 8) -> str:
     shown = ", ".join(names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def remark_on_prior(prior_fit: PriorFit | None, names: Sequence[str]) -> list[Remark]:
+    """Say how much of the model is not the data's; names: of the base parameters."""
+    if prior_fit is None or not prior_fit.used:
+        return []
+    weight, shares = prior_fit.weight, prior_fit.share[prior_fit.estimate.layout.base]
+    most = [name for name, share in zip(names, shares, strict=True) if share > 0.5]
+    text = (
+        f"{100 * prior_fit.base_share:.0f} % of what is said about the base parameters comes from "
+        f"{prior_fit.prior.source}, which lowers the held-out error by {100 * weight.gain:.0f} +- "
+        f"{100 * weight.scatter:.0f} %; mostly from there: {', '.join(most) or 'none'}"
+    )
+    return [Remark(Level.NOTE, text)]
+
+
+def remark_on_essential(sets: Mapping[str, SetErrors]) -> list[Remark]:
+    """Say so where the essential parameters alone predict held-out data worse than all of them."""
+    if ESSENTIAL not in sets or not sets[ESSENTIAL].validation:
+        return []
+    every, few = (sets[name].validation["all"].relative for name in (BASE, ESSENTIAL))
+    if few <= AS_WELL * every:
+        return []
+    text = f"the essential parameters alone have {100 * few:.1f} % on held-out data, all of them {100 * every:.1f} %"
+    return [Remark(Level.WARNING, Text(text, ": too few are left; identify without ", Option("essential", True)))]
+
+
+def remark_on_held_friction(names: Sequence[str], free: Estimate, estimate: Estimate) -> list[Remark]:
+    """Say which coefficients of friction only brake because the fit holds them at zero.
+
+    names: of base parameters and friction terms; free: the fit without that.
+    """
+    pushing = free.value < -PUSHING * free.std
+    pairs = zip(names, pushing, estimate.value, strict=False)
+    held = [name for name, before, after in pairs if before and after == 0.0]
+    if not held:
+        return []
+    text = f"friction that would push is held at zero ({', '.join(held)}): check whether the effort is filtered or late"
+    return [Remark(Level.NOTE, text)]
+
+
+def remark_on_impossible(sets: Mapping[str, SetErrors], served: str) -> list[Remark]:
+    """Say so where base parameters would have motions of negative kinetic energy; served: the set that is the model."""
+    text = "the inertia matrix of the base parameters is not positive definite at some positions"
+    if served == CONSISTENT:
+        return [Remark(Level.NOTE, Text(text, ": the closest parameters of possible bodies are served instead"))]
+    why = ", and a controller that inverts it fails there: "
+    if CONSISTENT not in sets:
+        return [Remark(Level.WARNING, Text(text, why, "serve possible bodies, ", Option("consistent", True)))]
+    other, best = (100.0 * (sets[name].validation or sets[name].fit)["all"].relative for name in (CONSISTENT, served))
+    hint = (
+        f"no possible bodies predict as well ({other:.1f} % instead of {best:.1f} %); springs or a counterbalance that "
+    )
+    return [Remark(Level.WARNING, Text(text, why, hint, "the robot file lacks may be the cause"))]
+
+
+def remark_on_sensors(sides: Mapping[str, SensorSide]) -> list[Remark]:
+    """Say so where efforts that count as the motors' look like those of torque sensors at the links."""
+    sensors = {name: sensor_name(felt) for name, felt in link_side_sensors(sides).items()}
+    if not sensors:
+        return []
+    alike = len(sensors) == len(sides) and len(set(sensors.values())) == 1
+    named = next(iter(sensors.values())) if alike else ",".join(f"{name}={one}" for name, one in sensors.items())
+    who = "the efforts" if len(sensors) == len(sides) else f"the efforts of {', '.join(sensors)}"
+    text = f"{who} look like those of torque sensors at the links: held-out data need no viscous friction and no rotor"
+    hint = Text(text, " inertia there; if that is so, declare it: ", Option("sensor", named))
+    return [Remark(Level.NOTE, hint)]
+
+
+def remark_on_coverage(coverage: Mapping[str, float]) -> list[Remark]:
+    """Say whether the 95 % band of the prediction holds on data that were not used."""
+    if "all" not in coverage:
+        return []
+    share = coverage["all"]
+    text = f"the 95 % band of the torque holds {100 * share:.0f} % of the held-out rows"
+    if share >= COVERED:
+        return [Remark(Level.GOOD, text)]
+    low = [name for name, one in coverage.items() if one < COVERED and name != "all"]
+    text += f", too few at {', '.join(low)}: the error bars do not hold there; record longer, and more varied motion"
+    return [Remark(Level.WARNING, text)]

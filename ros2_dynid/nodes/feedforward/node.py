@@ -28,8 +28,8 @@ from ros2_dynid.control.feedforward_events import (
     OutputChanged,
 )
 from ros2_dynid.control.feedforward_machine import LONGEST_ENDING, FeedforwardMachine
-from ros2_dynid.identification.error_bars import error_bars
 from ros2_dynid.identification.model_file import load_model
+from ros2_dynid.identification.torque_std import error_bars
 from ros2_dynid.model.robot import Robot
 from ros2_dynid.nodes.common.fast import NotForExecutors
 from ros2_dynid.nodes.common.lifecycle_node import OK, WARN, ManagedNode, NodeStatus

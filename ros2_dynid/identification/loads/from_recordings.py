@@ -1,0 +1,137 @@
+"""Loads and drive gains from recordings: the same stages as an identification, up to the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ros2_dynid.blas import small_matrices
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.friction.laws import PLAIN
+from ros2_dynid.identification.loads.drive_gains import Gains
+from ros2_dynid.identification.loads.from_model import identify_load_on_model
+from ros2_dynid.identification.loads.loaded_friction import (
+    drive_gains_with_law,
+    identify_load_on_model_with_law,
+    identify_loads_with_law,
+    law_of,
+)
+from ros2_dynid.identification.loads.payload_fit import Payload, identify_loads
+from ros2_dynid.identification.model_file import IdentifiedModel
+from ros2_dynid.identification.options import SENSORS, IdentifyOptions
+from ros2_dynid.identification.problem import build_problem
+from ros2_dynid.identification.recordings import Recording
+from ros2_dynid.model.effort_sensors import declared_sensors
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.progress import Progress, Reporter
+
+
+@small_matrices
+def identify_payload(
+    robot: Robot,
+    empty: Sequence[Recording],
+    loaded: Sequence[Recording],
+    *,
+    link: str | None = None,
+    free: bool = False,
+    options: IdentifyOptions | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Payload:
+    """Identify a load on the robot's last link from recordings without and with it.
+
+    The load is given in the frame of `link` (default: the first that the last joint carries, or the joint's frame); its
+    ten parameters are those of a body that exists unless `free`.
+    """
+    loads = identify_payloads(
+        robot, empty, {"": loaded}, link=link, free=free, options=options, progress=progress, cancelled=cancelled
+    )
+    return loads[""]
+
+
+@small_matrices
+def identify_payloads(
+    robot: Robot,
+    empty: Sequence[Recording],
+    loaded: Mapping[str, Sequence[Recording]],
+    *,
+    link: str | None = None,
+    free: bool = False,
+    options: IdentifyOptions | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> dict[str, Payload]:
+    """Identify several loads by name, each from recordings of its own, in one fit; else as identify_payload."""
+    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    robot = _declare_sensors(robot, options)
+    without = build_problem(robot, empty, options, report)
+    plain = replace(options, friction=PLAIN)
+    with_load = [build_problem(robot, recordings, plain, report) for recordings in loaded.values()]
+    report("estimating", 0.9)
+    link = _load_link(robot, link)
+    terms = law_of(without)
+    if terms:
+        loads = identify_loads_with_law(without, with_load, terms, link=link, free=free)
+    else:
+        rows = [part.information for part in with_load]
+        loads = identify_loads(robot, without.base, without.information, rows, link=link, free=free)
+    return dict(zip(loaded, loads, strict=True))
+
+
+@small_matrices
+def identify_payload_on_model(
+    model: IdentifiedModel,
+    loaded: Sequence[Recording],
+    *,
+    link: str | None = None,
+    free: bool = False,
+    options: IdentifyOptions | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Payload:
+    """Identify a load from recordings with it and the model of the robot without it; else as identify_payload."""
+    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    if options.sensor not in SENSORS:
+        raise InputError("sensors are declared beside a model", "the model has its own: leave them out")
+    problem = build_problem(model.robot, loaded, replace(options, friction=PLAIN), report)
+    report("estimating", 0.9)
+    link = _load_link(model.robot, link)
+    if model.robot.friction:
+        return identify_load_on_model_with_law(model, problem, link=link, free=free)
+    return identify_load_on_model(model, problem.base, problem.information, link=link, free=free)
+
+
+@small_matrices
+def identify_gains(
+    robot: Robot,
+    empty: Sequence[Recording],
+    loaded: Sequence[Recording],
+    mass: float,
+    *,
+    load: Array | None = None,
+    options: IdentifyOptions | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Gains:
+    """Identify the drive gains from recordings without and with a load of known mass [kg].
+
+    load: its ten parameters in the last joint's frame, shape (10,), if known: then all joints are fitted at once.
+    """
+    options, report = options or IdentifyOptions(), Reporter(progress, cancelled)
+    plain, robot = replace(options, friction=PLAIN), _declare_sensors(robot, options)
+    without, with_load = (build_problem(robot, part, plain, report) for part in (empty, loaded))
+    report("estimating", 0.9)
+    return drive_gains_with_law(without, with_load, options.friction, options.method, mass, load)
+
+
+def _declare_sensors(robot: Robot, options: IdentifyOptions) -> Robot:
+    """Return the robot with the sensors declared; beside a load they are not looked for."""
+    if options.sensor == "found":
+        hint = "declare them, or identify the robot without the load first and give its model"
+        raise InputError("torque sensors are not looked for beside a load", hint)
+    return robot if options.sensor in SENSORS else declared_sensors(robot, options.sensor)
+
+
+def _load_link(robot: Robot, link: str | None) -> str | None:
+    carried = [name for name, (number, _) in robot.tools.items() if number == robot.n]
+    return link if link is not None or not carried else carried[0]

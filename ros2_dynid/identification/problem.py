@@ -1,0 +1,176 @@
+"""Stage 2, Prepared -> Problem: the information in the rows of recordings, with the decisions that the data make.
+
+In this order: the cut-off of the rows, the delay of the efforts, the friction law, a second sensor's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from ros2_dynid.base_parameters import BaseParameters, base_parameters
+from ros2_dynid.blas import small_matrices
+from ros2_dynid.identification.decisions.effort_delay import EffortDelayDecision, shift_late_efforts
+from ros2_dynid.identification.decisions.friction_law import with_law
+from ros2_dynid.identification.decisions.friction_selection import Trial
+from ros2_dynid.identification.decisions.row_cutoff import RowCutoffDecision, select_row_cutoff
+from ros2_dynid.identification.friction.dissipation import RecordedRange, dissipation_rows
+from ros2_dynid.identification.friction.laws import PLAIN, top_speeds
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.preparation.prepared import Prepared, temperature_range
+from ros2_dynid.identification.preparation.repetition import repetition
+from ros2_dynid.identification.preparation.rows import Rows, row_chunks, row_count, tabulate_rows
+from ros2_dynid.identification.recordings import Recording, prepare_recordings
+from ros2_dynid.identification.regression.build_information import BuildInformation, OnChunk, build_information
+from ros2_dynid.identification.regression.information import Information, combine, different_motion, gather, restrict
+from ros2_dynid.identification.regression.two_sensors import TwoSensors, two_sensors
+from ros2_dynid.model.effort_sensors import felt_parts
+from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.model.robot import Array, Robot
+from ros2_dynid.notes import remark
+from ros2_dynid.progress import Progress
+from ros2_dynid.sim.controller_file import load_controller
+from ros2_dynid.sim.tracking_loop import JointController
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be identified: prepared recordings of a robot, the information in their rows, and a priori values.
+
+    prior: a value for each column of the information's layout: base parameters and delay of the effort. terms:
+    friction terms whose columns follow the base's; tried: how they were chosen. controller: the robot's own, None if it
+    is not known. second: the rows of two efforts of the joints, if there are two. row_cutoff, effort_delay: what was
+    decided about the filters and the efforts, with the evidence.
+    """
+
+    robot: Robot
+    base: BaseParameters
+    prepared: tuple[Prepared, ...]
+    information: Information
+    prior: Array
+    terms: tuple[FrictionTerm, ...] = ()
+    tried: tuple[Trial, ...] = ()
+    controller: JointController | None = None
+    second: TwoSensors | None = None
+    row_cutoff: RowCutoffDecision | None = None
+    effort_delay: EffortDelayDecision = field(default_factory=EffortDelayDecision)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a motion repeats itself, so that blocks of time hold what others hold too."""
+        return bool(self.information.phases)
+
+    @cached_property
+    def friction_rows(self) -> Array:
+        """Rows g of which friction that brakes makes g . value >= 0 (friction/dissipation.py), shape (m, size)."""
+        recorded = RecordedRange(
+            top_speeds([p.top_speed for p in self.prepared]), temperature_range([p.temperatures for p in self.prepared])
+        )
+        return dissipation_rows(self.robot, self.base.leaders, self.terms, recorded, self.information.size)
+
+    def with_different_blocks(self) -> Problem:
+        """Return the same in blocks to leave out in turn, none of which has the motion of another."""
+        return replace(self, information=different_motion(self.information)) if self.repeats else self
+
+    def plain(self) -> Problem:
+        """Return the same without friction terms: their columns are left out."""
+        layout = self.information.layout
+        if not self.terms:
+            return self
+        kept = [k for k in range(layout.size) if not layout.friction.start <= k < layout.friction.stop]
+        information = restrict(self.information, kept, replace(layout, n_friction=0))
+        return replace(self, information=information, prior=self.prior[kept], terms=(), second=None)
+
+    def rows(self, number: int) -> Iterator[Rows]:
+        """Yield the rows of recording number `number`, with the delay's column if the delay is estimated."""
+        return self.rows_of(self.prepared[number])
+
+    def rows_of(self, prepared: Prepared) -> Iterator[Rows]:
+        """Yield the rows of another motion, with the same columns."""
+        delay = bool(self.information.layout.n_delay)
+        return row_chunks(self.robot, prepared, self.base.columns(self.robot), delay=delay, terms=self.terms)
+
+    def gather_rows(
+        self,
+        rows: Callable[[int], Iterable[Rows]],
+        *,
+        weight: Callable[[Rows], Array] | None = None,
+        on_chunk: OnChunk | None = None,
+    ) -> Information:
+        """Return the information of all recordings from other rows, by number, in the same blocks."""
+        information = self.information
+        felt = np.zeros((information.n, information.size), dtype=bool)
+        for j, columns in enumerate(information.columns):
+            felt[j, columns] = True
+        return combine(
+            [
+                gather(
+                    rows(k),
+                    felt,
+                    row_count(p),
+                    information.layout,
+                    weight=weight,
+                    on_chunk=on_chunk,
+                    period=repetition(p),
+                )
+                for k, p in enumerate(self.prepared)
+            ]
+        )
+
+
+@small_matrices
+def build_problem(robot: Robot, recordings: Sequence[Recording], options: IdentifyOptions, report: Progress) -> Problem:
+    """Prepare the recordings, gather what their rows say, and let the data decide filters, delay and friction law."""
+    base, delay = base_parameters(robot, method="closed-form"), options.preparation.delay is None
+
+    def build(prepared: Sequence[Prepared]) -> Information:
+        return build_information(robot, base, prepared, partial(_tell_rows, report), delay=delay)
+
+    prepared = prepare_recordings(robot, recordings, options, report)
+    information = build(prepared)
+    cutoff = _decide_cutoff(prepared, information, build, options)
+    if cutoff is not None and cutoff.cutoff is not None:
+        lower = replace(options, preparation=replace(options.preparation, row_cutoff=cutoff.cutoff))
+        prepared = _with_cutoff_note(prepare_recordings(robot, recordings, lower, report), cutoff.cutoff)
+        information = build(prepared)
+    prepared, information, late = shift_late_efforts(prepared, information, build)
+    plain = tabulate_rows(robot, prepared, base.columns(robot), delay=delay) if options.friction != PLAIN else None
+    law = with_law(robot, base, prepared, information, options.friction, options.method, plain)
+    layout = law.information.layout
+    sensor = felt_parts(options.torque_sensor)
+    return Problem(
+        robot,
+        base,
+        law.prepared,
+        law.information,
+        prior=layout.vector(base.values(robot, standard_vector(robot))),
+        terms=law.terms,
+        tried=law.tried,
+        controller=None if options.controller is None else load_controller(options.controller, robot.active_names),
+        second=two_sensors(robot, base, law.prepared, layout, law.terms, sensor),
+        row_cutoff=cutoff,
+        effort_delay=late,
+    )
+
+
+def _decide_cutoff(
+    prepared: Sequence[Prepared], information: Information, build: BuildInformation, options: IdentifyOptions
+) -> RowCutoffDecision | None:
+    """Return what the data say about the cut-off, None where the caller has chosen one."""
+    chosen = options.preparation
+    if chosen.row_cutoff is not None or chosen.position_cutoff is not None:
+        return None
+    return select_row_cutoff(prepared, information, build)
+
+
+def _with_cutoff_note(prepared: Sequence[Prepared], cutoff: float) -> tuple[Prepared, ...]:
+    note = remark(f"the cut-off proposed lets too much noise in: rows are filtered at {cutoff:g} Hz instead")
+    return tuple(replace(part, notes=(*part.notes, note)) for part in prepared)
+
+
+def _tell_rows(report: Progress, done: float) -> None:
+    report("regressor", 0.35 + 0.35 * done)

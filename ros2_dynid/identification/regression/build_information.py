@@ -1,0 +1,134 @@
+"""Prepared recordings become the information in their rows: R factors of [W tau] for each joint and block of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.base_parameters import BaseParameters
+from ros2_dynid.dynamics.friction_terms import active_terms
+from ros2_dynid.identification.preparation.prepared import Prepared
+from ros2_dynid.identification.preparation.repetition import repetition
+from ros2_dynid.identification.preparation.rows import PlainRows, felt_by, row_chunks, row_count
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.identification.regression.information import Block, Information, combine, compressed, gather
+from ros2_dynid.identification.regression.least_squares import error_levels, joint_errors, weighted
+from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.robot import Array, Robot
+
+OnChunk = Callable[[float], None]
+"""Called with the fraction of the rows done; may raise to stop."""
+BuildInformation = Callable[[Sequence[Prepared]], Information]
+"""From prepared recordings to the information in their rows."""
+
+
+def build_information(
+    robot: Robot,
+    base: BaseParameters,
+    prepared: Sequence[Prepared],
+    on_chunk: OnChunk | None = None,
+    *,
+    delay: bool = True,
+    terms: Sequence[FrictionTerm] = (),
+    every: int = 1,
+    plain_rows: PlainRows | None = None,
+) -> Information:
+    """Return what prepared recordings say about base parameters, friction terms and, with `delay`, the effort's delay.
+
+    every: 2 takes every second chunk of rows only, and so on. plain_rows: of the same recordings without terms.
+    """
+    layout = ColumnLayout(len(base), n_delay=int(delay), n_friction=len(terms))
+    columns = base.columns(robot)
+    felt = np.ones((len(robot.active), layout.size), dtype=bool)
+    felt[:, layout.base] = felt_by(robot, columns)
+    felt[:, layout.friction] = np.array([[k == j for j, _ in active_terms(robot, terms)] for k in range(len(felt))])
+    parts = []
+    for k, one in enumerate(prepared):
+        plain = None if plain_rows is None else plain_rows.of(k)
+        chunks = row_chunks(robot, one, columns, delay=delay, terms=terms, every=every, plain=plain)
+        period = repetition(one) if every == 1 else None
+        count = -(-row_count(one) // every)
+        parts.append(gather(chunks, felt, count, layout, on_chunk=_within(on_chunk, k, len(prepared)), period=period))
+    return with_standstill(combine(parts))
+
+
+def _within(on_chunk: OnChunk | None, k: int, count: int) -> OnChunk | None:
+    return None if on_chunk is None else lambda fraction: on_chunk((k + fraction) / count)
+
+
+FIRST = 0.1
+"""Weight of rows at rest before their error is known: where there are others, these decide."""
+ROUNDS = 3
+ITERATIONS = 5
+"""Of the joints' weights in each round."""
+
+
+def with_standstill(information: Information) -> Information:
+    """Return the information with the rows at rest among the others, each joint's with the weight of their error.
+
+    The error of rows at rest is judged by parameters that all rows lead to, and cannot make them count for more than
+    rows of the joint's motion. Rows at rest that are no more than the parameters their joint feels have no error that
+    could be told, and are left out, unless there are as few in motion.
+    """
+    if not information.still:
+        return information
+    count = len(information.blocks)
+    moving = replace(information, still=())
+    resting = replace(moving, blocks=information.still[:count], phases=())
+    felt = np.array([len(columns) for columns in information.columns])
+    few = moving.rows <= felt
+    told = (resting.rows > felt) | few
+    if not told.any():
+        return moving
+    rows = np.maximum(resting.rows, 1)
+    weight = np.where(told, FIRST, 0.0)
+    for _ in range(ROUNDS):
+        every = _together(moving, resting, weight)
+        if np.any(every.rows == 0) or int(every.rows.sum()) <= every.size:
+            break  # too few rows in any case: whoever fits says so
+        found, weights = weighted(every, iterations=ITERATIONS)
+        level = error_levels(moving, found.value, weights)
+        at_rest = joint_errors(resting, found.value) / np.sqrt(rows)
+        weight = np.where(few, 1.0, told * np.minimum(level / np.maximum(at_rest, 1e-300), 1.0))
+    return _joined(information, weight)
+
+
+def _together(moving: Information, resting: Information, weight: Array) -> Information:
+    """Return all rows, those at rest times each joint's weight, shape (n,), in one block: weights need no more."""
+    every = _both(_whole(moving), _whole(resting), weight)
+    return Information((every,), moving.columns, moving.layout)
+
+
+def _whole(part: Information) -> Block:
+    R = tuple(map(part.triangle, range(part.n)))
+    return Block(R, part.rows, part.blocks[0].start, part.blocks[-1].end)
+
+
+def _joined(information: Information, weight: Array) -> Information:
+    """Return blocks and phases with the rows at rest, times each joint's weight, shape (n,)."""
+    every = (*information.blocks, *information.phases)
+    joined = tuple(_both(a, b, weight) for a, b in zip(every, information.still, strict=True))
+    count = len(information.blocks)
+    moved = np.sum([block.rows for block in information.blocks], axis=0) > 0
+    motion = every if moved.all() else tuple(_where_moved(a, b, moved) for a, b in zip(every, joined, strict=True))
+    return Information(joined[:count], information.columns, information.layout, joined[count:], motion=motion)
+
+
+def _where_moved(moving: Block, both: Block, moved: NDArray[np.bool_]) -> Block:
+    """Return the rows in motion; of a joint that never moves, shape (n,) of `moved`, those at rest are all there is."""
+    R = tuple(a if some else b for a, b, some in zip(moving.R, both.R, moved, strict=True))
+    return replace(moving, R=R, rows=np.where(moved, moving.rows, both.rows))
+
+
+def _both(moving: Block, resting: Block, weight: Array) -> Block:
+    if not any(map(len, resting.R)):  # as in most blocks
+        return moving
+    R = tuple(
+        compressed(np.vstack((a, w * b))) if len(b) and w > 0.0 else a
+        for a, b, w in zip(moving.R, resting.R, weight, strict=True)
+    )
+    rows = np.where(weight > 0.0, resting.rows, 0)
+    return replace(moving, R=R, rows=moving.rows + rows, resting=int(rows.sum()))

@@ -1,0 +1,100 @@
+"""An estimate: base parameters, delay of the effort and load by name, with covariance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.regression.column_layout import ColumnLayout
+from ros2_dynid.model.robot import Array
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What was estimated, one value for each column of W: value, covariance, in the order of the layout.
+
+    identified: False where the data do not determine a value. sigma: standard deviation of each joint's error [N.m or
+    N]; cond: condition number of the weighted W with columns scaled to unit norm; rank: its numerical rank; dof:
+    degrees of freedom of the error bars.
+    """
+
+    layout: ColumnLayout
+    value: Array
+    covariance: Array
+    identified: Mask
+    sigma: Array
+    cond: float
+    rank: int
+    method: Method
+    dof: float = np.inf
+
+    def with_base(self, base: Array) -> Estimate:
+        """Return the same with other values of the base parameters, shape (b,)."""
+        value = self.value.copy()
+        value[self.layout.base] = base
+        return replace(self, value=value)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations, infinite where a value is not identified."""
+        return np.where(self.identified, np.sqrt(np.maximum(np.diag(self.covariance), 0.0)), np.inf)
+
+    @property
+    def base(self) -> Array:
+        """Values of the base parameters, shape (b,)."""
+        return self.value[self.layout.base]
+
+    @property
+    def base_std(self) -> Array:
+        """Their standard deviations."""
+        return self.std[self.layout.base]
+
+    @property
+    def base_covariance(self) -> Array:
+        """Their covariance, shape (b, b)."""
+        return self.covariance[self.layout.base, self.layout.base]
+
+    @property
+    def base_identified(self) -> Mask:
+        """Which of them the data determine."""
+        return self.identified[self.layout.base]
+
+    @property
+    def friction(self) -> Array:
+        """Coefficients of the friction terms, shape (f,)."""
+        return self.value[self.layout.friction]
+
+    @property
+    def friction_std(self) -> Array:
+        """Their standard deviations."""
+        return self.std[self.layout.friction]
+
+    @property
+    def delay(self) -> float:
+        """How late the effort was recorded [s]; 0 if it was not estimated."""
+        return float(self.value[self.layout.delay].sum())
+
+    @property
+    def delay_std(self) -> float:
+        """Standard deviation of the delay [s]."""
+        return float(self.std[self.layout.delay].sum())
+
+    @property
+    def load(self) -> Array:
+        """Parameters of the load, shape (10,), or (0,) if there is none."""
+        return self.value[self.layout.load]
+
+    @property
+    def load_covariance(self) -> Array:
+        """Their covariance."""
+        return self.covariance[self.layout.load, self.layout.load]
+
+    @property
+    def load_identified(self) -> Mask:
+        """Which of them the data determine."""
+        return self.identified[self.layout.load]

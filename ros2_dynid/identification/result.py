@@ -1,0 +1,334 @@
+"""Stage 7, Choice -> Identification: the model to write, and the outcome as data, with how both were obtained."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+import numpy as np
+
+from ros2_dynid.codec import Plain, encode
+from ros2_dynid.dynamics.friction import frictionless
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.identification.candidates import Candidates
+from ros2_dynid.identification.choice import Choice
+from ros2_dynid.identification.decisions.friction_selection import Trial
+from ros2_dynid.identification.estimation import Estimation
+from ros2_dynid.identification.model_file import BASE, CONSISTENT, IdentifiedModel, TorqueError, model_of
+from ros2_dynid.identification.options import IdentifyOptions
+from ros2_dynid.identification.outcome import (
+    Delay,
+    Elimination,
+    EliminationStep,
+    FrictionRow,
+    FrictionTrial,
+    IdentifyOutcome,
+    PriorUse,
+    SecondSensor,
+    SensorRow,
+)
+from ros2_dynid.identification.physical.essential import Essential, largest_rows, share_of_largest
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.estimate import Estimate
+from ros2_dynid.identification.regression.identified_terms import friction_covariance, identified_terms
+from ros2_dynid.identification.regression.least_squares import weighted_triangle
+from ros2_dynid.identification.regression.prior import PriorFit
+from ros2_dynid.identification.regression.two_sensors import drive_values, second_errors
+from ros2_dynid.identification.scores import Scores
+from ros2_dynid.identification.torque_data import TorqueData
+from ros2_dynid.identification.validation.sensor_side import SensorSide, link_side_sensors
+from ros2_dynid.model.effort_sensors import sensor_name
+from ros2_dynid.model.parameters import standard_names
+from ros2_dynid.model.robot import DRIVE, Robot
+from ros2_dynid.version import __version__
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """All stages of an identification: the model, the outcome as data, and the torques of the report by name.
+
+    torques: "fit", and "validation" where there were recordings to validate on.
+    """
+
+    model: IdentifiedModel
+    outcome: IdentifyOutcome
+    torques: Mapping[str, TorqueData]
+    problem: Problem
+
+    @property
+    def summary(self) -> dict[str, Plain]:
+        """The outcome as plain data: what the command line prints as JSON."""
+        data = encode(self.outcome)
+        assert isinstance(data, dict)
+        return data
+
+
+def assemble_identification(
+    problem: Problem,
+    estimation: Estimation,
+    candidates: Candidates,
+    scores: Scores,
+    choice: Choice,
+    options: IdentifyOptions,
+    command: str,
+) -> Identification:
+    """Return the model and the outcome of the parameter set chosen; command: what to type to repeat it."""
+    model = _build_model(problem, candidates, scores, choice, options, command)
+    outcome = _build_outcome(problem, estimation, candidates, scores, choice, model, options)
+    torques = {"fit": choice.fitted.data}
+    if scores.comparisons is not None:
+        torques["validation"] = scores.comparisons[choice.served].data
+    return Identification(model, outcome, torques, problem)
+
+
+def _build_model(
+    problem: Problem,
+    candidates: Candidates,
+    scores: Scores,
+    choice: Choice,
+    options: IdentifyOptions,
+    command: str,
+) -> IdentifiedModel:
+    estimate, selection, physical = candidates.estimate, candidates.selection, candidates.physical
+    terms = identified_terms(problem.terms, estimate)
+    return model_of(
+        replace(problem.robot, friction=terms),
+        problem.base,
+        estimate.base,
+        estimate.base_std,
+        estimate.base_covariance,
+        essential=None if selection is None else tuple(problem.base.names[k] for k in selection.kept),
+        standard=physical.standard,
+        consistent=physical.consistent,
+        fit=choice.errors.fit,
+        validation=choice.validation.errors,
+        obtained=_provenance(problem, candidates, scores, choice, options, command),
+        serve=CONSISTENT if choice.served == CONSISTENT else BASE,
+        sets=scores.sets,
+        friction_covariance=friction_covariance(problem.terms, estimate) if terms else None,
+    )
+
+
+def _build_outcome(
+    problem: Problem,
+    estimation: Estimation,
+    candidates: Candidates,
+    scores: Scores,
+    choice: Choice,
+    model: IdentifiedModel,
+    options: IdentifyOptions,
+) -> IdentifyOutcome:
+    estimate, selection = candidates.estimate, candidates.selection
+    return IdentifyOutcome(
+        base=model.table(),
+        essential=model.essential or (),
+        standard=model.standard or {},
+        consistent=model.consistent or {},
+        fit=choice.errors.fit,
+        validation=choice.validation.errors,
+        validated_by=choice.validation.by,
+        folds=choice.validation.folds,
+        cond=estimate.cond if np.isfinite(estimate.cond) else None,
+        rows=int(problem.information.rows.sum()),
+        method=options.method,
+        filter=problem.prepared[0].filter,
+        delay=total_delay(problem, estimate),
+        verdict=choice.remarks,
+        notes=_notes(problem),
+        seconds=0.0,
+        elimination=None if selection is None else _elimination(problem, selection),
+        consistency=candidates.physical.consistency,
+        serve=model.serve,
+        sets=scores.sets,
+        band_coverage={} if scores.comparisons is None else scores.comparisons[choice.served].coverage,
+        friction=_friction_rows(model.robot),
+        friction_tried=_friction_trials(problem.robot, problem.tried),
+        prior=None if candidates.prior_fit is None else _prior_use(problem, candidates.prior_fit),
+        sensors=_sensor_rows(problem.robot, estimation.sensor_sides),
+        second=_second_sensors(problem),
+        recommended=estimation.advice.method,
+    )
+
+
+def _provenance(
+    problem: Problem,
+    candidates: Candidates,
+    scores: Scores,
+    choice: Choice,
+    options: IdentifyOptions,
+    command: str,
+) -> dict[str, Plain]:
+    """Return how the model was obtained, for the model file."""
+    prepared, estimate, validation = problem.prepared, candidates.estimate, choice.validation
+    trials = _friction_trials(problem.robot, problem.tried)
+    obtained: dict[str, Plain] = {
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "method": estimate.method.value,
+        "options": encode(options),
+        "data": [
+            {"source": p.source, "seconds": float(p.t[-1] - p.t[0]), "rate": p.filter.rate, "segments": len(p.segments)}
+            for p in prepared
+        ],
+        "filter": encode(prepared[0].filter),
+        "rows": int(problem.information.rows.sum()),
+        "cond": encode(estimate.cond),
+        "singular_values": _singular_values(problem, estimate),
+        "rank": estimate.rank,
+        "sigma": encode(estimate.sigma),
+        "delay": encode(total_delay(problem, estimate)),
+        "validated_by": {
+            "data": validation.by.value,
+            "folds": validation.folds,
+            "left_out": validation.left_out.value,
+        },
+        "verdict": [encode(remark) for remark in choice.remarks],
+        "notes": list(_notes(problem)),
+        "versions": {"ros2_dynid": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        **({"command": command} if command else {}),
+        "band_sigma": encode(scores.band_level),
+    }
+    if np.isfinite(estimate.dof):
+        obtained["dof"] = estimate.dof
+    if candidates.prior_fit is not None:
+        obtained["prior"] = encode(_prior_use(problem, candidates.prior_fit))
+    if trials:
+        obtained["friction_tried"] = encode(trials)
+    obtained["used"] = _speeds_and_loads(problem, choice)
+    return obtained
+
+
+def _friction_rows(robot: Robot) -> tuple[FrictionRow, ...]:
+    """Return the friction terms of the identified robot, with units and error bars."""
+    return tuple(
+        FrictionRow(
+            name=term.name,
+            joint=robot.joints[term.joint - 1].name,
+            term=str(term.kind),
+            value=term.coefficient,
+            std=term.std,
+            unit=term.kind.units[robot.joints[term.joint - 1].sigma],
+            speed=term.speed or None,
+            speed_std=term.speed_std,
+            exponent=term.exponent or None,
+            exponent_std=term.exponent_std,
+            reference=term.reference if term.kind.thermal else None,
+        )
+        for term in robot.friction
+    )
+
+
+def _friction_trials(robot: Robot, tried: Sequence[Trial]) -> tuple[FrictionTrial, ...]:
+    """Return the laws that were tried, joint by joint."""
+    return tuple(
+        FrictionTrial(
+            name="+".join(term.name for term in trial.terms),
+            joint=robot.joints[trial.joint - 1].name,
+            term="+".join(str(term.kind) for term in trial.terms),
+            gain=trial.gain,
+            scatter=trial.scatter,
+            chosen=trial.chosen,
+            speed=max(term.speed for term in trial.terms) or None,
+        )
+        for trial in tried
+    )
+
+
+def _prior_use(problem: Problem, prior_fit: PriorFit) -> PriorUse:
+    """Return where the prior came from, its weight, and how much of each base parameter it made."""
+    shares = prior_fit.share[problem.information.layout.base]
+    return PriorUse(
+        source=prior_fit.prior.source,
+        weight=prior_fit.weight.weight,
+        gain=prior_fit.weight.gain,
+        scatter=prior_fit.weight.scatter,
+        share=prior_fit.base_share,
+        parameters=dict(zip(problem.base.names, shares.tolist(), strict=True)),
+    )
+
+
+def _sensor_rows(robot: Robot, sides: Mapping[str, SensorSide]) -> dict[str, SensorRow]:
+    """Return which torque the effort of each joint is, as it was used and as it was found."""
+    rows, sensors = {}, link_side_sensors(sides)
+    for j, name in zip(robot.active, robot.active_names, strict=True):
+        used, side = sensor_name(robot.joints[j - 1].felt), sides.get(name)
+        if side is None:
+            rows[name] = SensorRow(used)
+            continue
+        share = side.share if np.isfinite(side.share) else None
+        rows[name] = SensorRow(used, sensor_name(sensors.get(name, DRIVE)), side.clear, share)
+    return rows
+
+
+def _second_sensors(problem: Problem) -> dict[str, SecondSensor]:
+    """Return what the second efforts were, by joint; empty without them."""
+    two = problem.second
+    if two is None:
+        return {}
+    estimate, rows = two.estimate(), {}
+    bias = estimate.layout.sensor.stop - len(two.joints)
+    for k, (joint, (error, torque, count)) in enumerate(zip(two.joints, second_errors(two, estimate), strict=True)):
+        drive = drive_values(two, estimate, joint)
+        std = float(estimate.std[bias + k])
+        rows[problem.robot.active_names[joint]] = SecondSensor(
+            sensor=sensor_name(two.robot.joints[two.robot.active[joint] - 1].felt),
+            fit=TorqueError(error / max(count, 1) ** 0.5, error / max(torque, 1e-300)),
+            bias=float(estimate.value[bias + k]),
+            bias_std=std if np.isfinite(std) else None,
+            drive={part: value for part, (value, _) in drive.items()},
+            drive_std={part: spread for part, (_, spread) in drive.items()},
+        )
+    return rows
+
+
+def _speeds_and_loads(problem: Problem, choice: Choice) -> dict[str, Plain]:
+    """Return, by joint, the top speed [rad/s or m/s] and the mean torque that its gear carried [N.m or N]."""
+    robot, data = problem.robot, choice.fitted.data
+    chi = np.zeros(len(standard_names(robot)))
+    chi[problem.base.columns(robot)] = choice.value[problem.information.layout.base]
+    load = np.mean(np.abs(inverse_dynamics(*frictionless(robot, chi), data.q, data.dq, data.ddq)), axis=0)
+    top = np.max(np.abs(data.dq), axis=0)
+    rows = zip(robot.active_names, top.tolist(), load.tolist(), strict=True)
+    return {name: {"speed": speed, "load": torque} for name, speed, torque in rows}
+
+
+def _elimination(problem: Problem, selection: Essential) -> Elimination:
+    """Return the steps of the elimination, and the largest share of a joint's torque that each parameter makes."""
+    names, estimate = problem.base.names, selection.estimate
+    largest = [largest_rows(problem.rows(k)) for k in range(len(problem.prepared))]
+    W, tau = (np.max(part, axis=0) for part in zip(*(one for one in largest if one is not None), strict=True))
+    share = share_of_largest(W, tau, estimate.value)
+    steps = tuple(
+        EliminationStep(
+            parameter=names[step.parameter],
+            relative_std=step.relative_std if np.isfinite(step.relative_std) else None,
+            statistic=step.statistic,
+            limit=step.limit,
+            dropped=step.dropped,
+            growth=step.growth,
+            allowed=step.allowed,
+        )
+        for step in selection.steps
+    )
+    return Elimination(steps, dict(zip(names, share[estimate.layout.base].tolist(), strict=True)))
+
+
+def total_delay(problem: Problem, estimate: Estimate) -> Delay:
+    """Return how late the effort was in all: what it was moved by, and what was estimated of the rest."""
+    estimated = bool(estimate.layout.n_delay) and np.isfinite(estimate.delay_std)
+    return Delay(problem.prepared[0].filter.delay + estimate.delay, estimate.delay_std if estimated else None)
+
+
+def _notes(problem: Problem) -> tuple[str, ...]:
+    """Return what was done to the recordings."""
+    return tuple(note.text for prepared in problem.prepared for note in prepared.notes)
+
+
+def _singular_values(problem: Problem, estimate: Estimate) -> list[float]:
+    """Return the singular values of the weighted W with columns scaled to unit norm; the effort's delay is left out."""
+    known = estimate.sigma.shape == (problem.information.n,) and bool(np.all(estimate.sigma > 0.0))
+    weights = 1.0 / estimate.sigma if known else np.ones(problem.information.n)
+    W = weighted_triangle(problem.information, weights).base
+    norms = np.linalg.norm(W, axis=0)
+    return [float(s) for s in np.linalg.svd(W / np.where(norms > 0.0, norms, 1.0), compute_uv=False)]

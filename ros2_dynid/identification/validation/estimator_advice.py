@@ -1,0 +1,130 @@
+"""Which estimator suits the data: is least squares biased by the noise of the encoders?
+
+Where the noise is strong enough to matter at all, an estimate that it does not bias is put beside the other
+(Hausman): they differ by more than chance only if the latter is biased. Of the estimators without bias that one counts
+which has the smallest error bars: instrumental variables, and where the robot's controller is known those that simulate
+its closed loop. Where there is no such noise they have nothing to correct, and only use less of what the data say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ros2_dynid.errors import InputError, Option, RankError, Text
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators.estimator import Fit, build_estimator
+from ros2_dynid.identification.estimators.instruments import NOISY, noise_share
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.estimate import Estimate, Mask
+from ros2_dynid.identification.validation.torque_errors import held_out_in_folds
+
+FAR = 3.0
+"""Standard deviations of the estimate without bias by which a parameter must differ from it."""
+UNBIASED = (Method.IV, Method.IDIM_IV, Method.DIDIM)
+"""Estimators that noise of the encoders does not bias, in or outside the loop, the cheapest first."""
+WORSE = 1.05
+"""Held-out error over that of least squares from which on an estimator without bias predicts worse."""
+WELL = 0.05
+"""Relative standard deviation, as either estimate states it, below which a parameter is well excited: others say
+nothing about bias."""
+
+
+@dataclass(frozen=True)
+class EstimatorAdvice:
+    """The estimator that suits the data, and why if it is another one than was used.
+
+    noise: power of the encoders' noise over that of the motion in the accelerations of the rows, worst joint; None
+    where it is not known.
+    """
+
+    method: Method
+    noise: float | None = None
+    reason: str | None = None
+
+
+def advise_estimator(problem: Problem, estimate: Estimate, fit: Fit | None = None) -> EstimatorAdvice:
+    """Return which estimator suits the data of an estimate; fit: the estimator that made it."""
+    noise = _noise(problem)
+    if noise is not None and noise < NOISY and estimate.method in UNBIASED:
+        return _nothing_to_correct(problem, estimate, fit, noise)
+    if noise is None or noise < NOISY or estimate.method in UNBIASED:
+        return EstimatorAdvice(estimate.method, noise)
+    percent = f"{100 * noise:.0f}" if noise >= 1.0 else f"{100 * noise:.2g}"
+    share = f"encoder noise makes {percent} % of the power of a joint's accelerations"
+    try:
+        unbiased = _best(problem)
+    except RankError:
+        return EstimatorAdvice(estimate.method, noise)
+    except InputError as error:
+        # the refusal's own hint is a method without instruments, which this one already is
+        hint = "; record the commanded positions too, or faster motion"
+        return EstimatorAdvice(
+            estimate.method, noise, Text(f"{share}: the parameters may be biased; ", error.what, hint)
+        )
+    std = unbiased.base_std
+    well = _well(estimate, unbiased)
+    z = np.where(well, (estimate.base - unbiased.base) / std, 0.0)
+    worst = int(np.argmax(np.abs(z)))
+    if abs(z[worst]) <= FAR:
+        return EstimatorAdvice(estimate.method, noise)
+    reason = Text(
+        f"{share}, which biases {estimate.method}: {problem.base.names[worst]} is off by {abs(z[worst]):.1f} standard "
+        "deviations; use ",
+        Option("method", unbiased.method.value),
+    )
+    return EstimatorAdvice(unbiased.method, noise, reason)
+
+
+def _nothing_to_correct(problem: Problem, estimate: Estimate, fit: Fit | None, noise: float) -> EstimatorAdvice:
+    """Return least squares where the encoders' noise biases nothing, and why, if it predicts better.
+
+    Only there is it fair to compare errors on stretches left out: with noise, least squares predicts the noisy best.
+    """
+    if fit is None:
+        return EstimatorAdvice(Method.WLS, noise)
+    names, plain = problem.robot.active_names, build_estimator(Method.WLS, problem, error_bars=False)
+    ours, theirs = (held_out_in_folds(names, problem.information, None, one).errors for one in (fit, plain))
+    if not ours or not theirs or ours["all"].relative <= WORSE * theirs["all"].relative:
+        return EstimatorAdvice(Method.WLS, noise)
+    reason = Text(
+        f"the encoders' noise biases nothing here, and {estimate.method} uses less of the data: stretches left out "
+        f"have {100 * ours['all'].relative:.1f} %, least squares {100 * theirs['all'].relative:.1f} %; use ",
+        Option("method", Method.WLS.value),
+    )
+    return EstimatorAdvice(Method.WLS, noise, reason)
+
+
+def _best(problem: Problem) -> Estimate:
+    """Return the estimate without bias that has the smallest error bars, over the parameters that are well excited.
+
+    A closed loop is simulated only where that of the robot is known: else its instruments say what those of iv do.
+    """
+    best = build_estimator(Method.IV, problem)(None)
+    if problem.controller is None or any(prepared.reference is None for prepared in problem.prepared):
+        return best
+    for method in UNBIASED[1:]:
+        try:
+            other = build_estimator(method, problem)(None)
+        except (InputError, RankError):  # it says itself, where it is asked for, why it cannot be used here
+            continue
+        well = _well(best, other)
+        if well.any() and np.median(np.log(other.base_std[well] / best.base_std[well])) < 0.0:
+            best = other
+    return best
+
+
+def _well(estimate: Estimate, unbiased: Estimate) -> Mask:
+    """Return which base parameters are well excited, as either estimate says: noise may widen one of them."""
+    std = np.minimum(estimate.base_std, unbiased.base_std)
+    return np.asarray((std < WELL * np.abs(unbiased.base)) & estimate.base_identified & unbiased.base_identified)
+
+
+def _noise(problem: Problem) -> float | None:
+    shares = [
+        float(np.max(noise_share(prepared, prepared.filter.row_cutoff)))
+        for prepared in problem.prepared
+        if prepared.known is not None and prepared.filter.row_cutoff is not None
+    ]
+    return max(shares, default=None)
