@@ -1,0 +1,32 @@
+"""The table of decisions in docs/identification.md has the thresholds of the code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ros2_dynid.identification.decisions.effort_delay import EffortDelayThresholds
+from ros2_dynid.identification.decisions.row_cutoff import RowCutoffThresholds
+from ros2_dynid.identification.friction.thresholds import FrictionThresholds
+from ros2_dynid.identification.regression.prior import PriorThresholds
+
+PAGE = Path(__file__).parents[2] / "docs" / "identification.md"
+
+
+@pytest.mark.parametrize(
+    "thresholds", [RowCutoffThresholds(), EffortDelayThresholds(), FrictionThresholds(), PriorThresholds()]
+)
+def test_thresholds_on_the_page_are_those_of_the_code(thresholds):
+    name = type(thresholds).__name__
+    row = re.search(rf"`{name}`: ([^|]*)\|", PAGE.read_text())
+    assert row, f"{name} is not in the table"
+    told = dict(re.findall(r"(\w+) (\([^)]*\)|[\d.e+-]+)", row.group(1)))
+    for field in fields(thresholds):
+        if field.name == "weights":  # a ladder, told in words
+            continue
+        value = getattr(thresholds, field.name)
+        text = f"({', '.join(f'{x:g}' for x in value)})" if isinstance(value, tuple) else f"{value:g}"
+        assert told.get(field.name) == text, field.name
