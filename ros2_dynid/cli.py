@@ -116,15 +116,15 @@ def command_names() -> list[str]:
     return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
-def build_parser() -> _Parser:
-    """Return the parser of the whole command line."""
+def build_parser(names: Sequence[str] | None = None) -> _Parser:
+    """Return the parser of the whole command line, or of these commands alone."""
     parser = _Parser(
         prog="dynid",
         description="Identify the dynamic model of a robot: URDF in, base parameters with error bars out.",
     )
     parser.add_argument("--version", action="version", version=f"dynid {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, required=True)
-    for name in command_names():
+    for name in command_names() if names is None else names:
         module = importlib.import_module(f"ros2_dynid.commands.{name}")
         before = set(subparsers.choices)
         module.add_parser(subparsers)
@@ -159,7 +159,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     try:
-        args = build_parser().parse_args(argv)
+        named = argv[0] if argv and argv[0] in command_names() else None
+        args = build_parser(None if named is None else [named]).parse_args(argv)
     except _UsageError as error:
         return _refused(str(error), as_json="--json" in argv)
     try:

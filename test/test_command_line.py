@@ -148,7 +148,7 @@ def test_an_interrupt_is_one_that_a_command_can_clean_up_after(monkeypatch):
 def test_blas_is_told_before_a_command_runs(monkeypatch):
     calls = []
     monkeypatch.setattr(cli, "one_blas_thread", lambda: calls.append("told"))
-    monkeypatch.setattr(cli, "build_parser", Mock(side_effect=lambda: calls.append("parsed") or 1 / 0))
+    monkeypatch.setattr(cli, "build_parser", Mock(side_effect=lambda names: calls.append("parsed") or 1 / 0))
     with pytest.raises(ZeroDivisionError):
         main(["mdh", "demo3"])
     assert calls == ["told", "parsed"]

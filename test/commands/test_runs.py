@@ -59,7 +59,7 @@ def test_the_help_page_follows_the_pipeline_and_names_every_command():
 def test_what_a_command_ends_with(monkeypatch, capsys):
     module = SimpleNamespace(show=lambda outcome, console: print("shown"))
     args = SimpleNamespace(module=module, json=False, no_color=True, command="x")
-    monkeypatch.setattr(cli, "build_parser", lambda: SimpleNamespace(parse_args=lambda argv: args))
+    monkeypatch.setattr(cli, "build_parser", lambda names: SimpleNamespace(parse_args=lambda argv: args))
     finished = []
     for outcome, code in ((SimpleNamespace(), 0), (SimpleNamespace(exit_code=1), 1)):
         module.run = lambda args, outcome=outcome: outcome
