@@ -1,0 +1,168 @@
+"""What is told about an estimate: every field from a value of its own, both sides of every threshold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.model_file import TorqueError
+from ros2_dynid.identification.outcome import Delay, EliminationStep, IdentifyOutcome, SensorRow
+from ros2_dynid.identification.physical.essential import Step
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.least_squares import wls
+from ros2_dynid.identification.validation import evidence
+from ros2_dynid.identification.validation.comparison import compare_torques, fitted_torques
+from ros2_dynid.identification.validation.sensor_side import SensorSide
+from ros2_dynid.identification.validation.torque_errors import HeldOut, LeftOut, ValidatedBy, Whiteness, torque_errors
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.notes import remark
+from ros2_dynid.sim.truth import true_parameters
+
+ROBOT = load_robot("demo3")
+RNG = np.random.default_rng
+
+
+def problem_of(counts=(300, 200), *, delay=False, noise=0.05):
+    """Return two recordings of demo3 at random motion, as they are, and the true parameters."""
+    chi, base, parts = true_parameters(ROBOT, 3), base_parameters(ROBOT), []
+    for k, count in enumerate(counts):
+        rng = RNG(k)
+        q, dq, ddq = rng.uniform(-2.0, 2.0, (3, count, ROBOT.n)) * np.array([1.0, 0.5, 2.0])
+        tau = inverse_dynamics(ROBOT, chi, q, dq, ddq) + noise * np.array([1.0, 2.0, 0.3]) * rng.normal(size=q.shape)
+        t = 5.0 * k + 1.0 + np.arange(count) / 100.0
+        notes = (remark(f"note {k}"), remark(f"more {k}"))
+        parts.append(replace(as_prepared(ROBOT, q, dq, ddq, tau, t, source=f"run{k}"), notes=notes))
+    information = build_information(ROBOT, base, parts, delay=delay)
+    prior = information.layout.vector(base.values(ROBOT, standard_vector(ROBOT)))
+    return Problem(ROBOT, base, tuple(parts), information, prior), chi
+
+
+# --- friction
+
+
+# --- the prior
+
+
+# --- sensors
+
+
+# --- the model file
+
+
+# --- judgement
+
+
+@pytest.mark.parametrize(
+    ("held_out", "words"),
+    [
+        (HeldOut({}, ValidatedBy.RECORDINGS), "held-out recordings"),
+        (HeldOut({}, ValidatedBy.CROSS_VALIDATION, 4), "4 stretches left out in turn"),
+        (HeldOut({}, ValidatedBy.CROSS_VALIDATION, 3, LeftOut.SAME_MOTION), "3 stretches left out in turn"),
+        (
+            HeldOut({}, ValidatedBy.CROSS_VALIDATION, 6, LeftOut.PARTS_OF_PERIOD),
+            "6 parts of the motion, which repeats itself, left out in turn",
+        ),
+    ],
+)
+def test_what_was_tested_on_in_words(held_out, words):
+    assert evidence.tested_on(held_out) == words
+
+
+def test_evidence_has_every_number_of_its_own():
+    problem, _ = problem_of(delay=True)
+    information = problem.information
+    found = replace(wls(information), cond=77.0)
+    names = ROBOT.active_names
+    fit = torque_errors(names, information, found.value)
+    other = {name: TorqueError(1.0, 0.1 + 0.1 * k) for k, name in enumerate((*names, "all"))}
+    white = {names[0]: Whiteness(0.5, 0.001), names[1]: Whiteness(0.1, 0.5)}
+    seen = evidence.evidence_of(
+        ROBOT,
+        problem.base,
+        information,
+        found,
+        fit,
+        HeldOut(other, ValidatedBy.CROSS_VALIDATION, 5, LeftOut.SAME_MOTION),
+        prior_error=0.33,
+        whiteness=white,
+        seconds=12.0,
+        terms=(FrictionTerm(2, FrictionKind.LOAD),),
+    )
+    assert [joint.coloured for joint in seen.joints] == [True, False, False]
+    assert [joint.held_out for joint in seen.joints] == pytest.approx([0.1, 0.2, 0.3])
+    assert [joint.fit for joint in seen.joints] == [fit[name].relative for name in names]
+    assert (seen.held_out, seen.fit) == (pytest.approx(0.4), fit["all"].relative) and seen.same_motion
+    assert (seen.cond, seen.prior_error, seen.seconds) == (77.0, 0.33, 12.0)
+    assert (seen.delay, seen.delay_std) == (found.delay, found.delay_std)
+    for k, parameter in enumerate(seen.parameters):
+        assert parameter.shared == (parameter.name in ("Fv2", "Fc2"))
+        assert (parameter.value, parameter.std) == (found.base[k], found.base_std[k])
+    bare = evidence.evidence_of(ROBOT, problem.base, information, found, fit, HeldOut())
+    assert bare.held_out is None and not bare.same_motion and not any(joint.coloured for joint in bare.joints)
+    lost = found.identified.copy()
+    lost[1] = False
+    unknown = evidence.evidence_of(ROBOT, problem.base, information, replace(found, identified=lost), fit, HeldOut())
+    assert unknown.parameters[1].std is None and unknown.parameters[0].std is not None
+
+
+# --- row by row
+
+
+def test_fitted_torques_and_their_whiteness():
+    problem, _ = problem_of((300, 200))
+    found = wls(problem.information)
+    warm = tuple(replace(p, temperature=p.q + 40.0) for p in problem.prepared)
+    told = fitted_torques(replace(problem, prepared=warm), found.value, limit=130)
+    some = [np.arange(0, 300, 4), np.arange(0, 200, 4)]
+    for field in ("q", "dq", "ddq", "tau", "temperature"):
+        rows = np.concatenate([getattr(p, field)[at] for p, at in zip(warm, some, strict=True)])
+        np.testing.assert_array_equal(getattr(told.data, field), rows)
+    Y = regressor(ROBOT, told.data.q, told.data.dq, told.data.ddq)[:, :, problem.base.columns(ROBOT)]
+    np.testing.assert_allclose(told.data.predicted, Y @ found.value)
+    np.testing.assert_allclose(told.data.prior, Y @ problem.prior)
+    times = [0.04 * np.arange(75), 2.99 + 0.04 * np.arange(50)]
+    np.testing.assert_allclose(told.data.t, np.concatenate(times), atol=1e-9)
+    assert list(told.white) == list(ROBOT.active_names) and not any(one.coloured for one in told.white.values())
+    first = problem.prepared[0]
+    slow = replace(first, tau=first.tau + 5.0 * np.sin(first.t)[:, None])
+    coloured = fitted_torques(replace(problem, prepared=(slow, warm[1])), found.value)
+    assert all(one.coloured for one in coloured.white.values())
+    other = fitted_torques(replace(problem, prepared=(warm[1], slow)), found.value)
+    assert not any(one.coloured for one in other.white.values()), "the first recording is judged"
+
+
+def test_what_is_not_said_has_its_default():
+    """Of results that a caller makes without every field."""
+    outcome = IdentifyOutcome(
+        (), (), {}, {}, {}, {}, None, 0, Method.WLS, None, Delay(0.0, None), (), (), 1.0
+    )  # fmt: skip
+    assert (outcome.validated_by, outcome.folds, outcome.serve) == (ValidatedBy.NOTHING, 0, "base")
+    assert (outcome.elimination, outcome.consistency, outcome.prior, outcome.recommended) == (None,) * 4
+    step = EliminationStep("a", None, 1.0, 2.0, True)
+    assert (step.growth, step.allowed) == (0.0, 0.0) and SensorRow("motor") == SensorRow("motor", None, True, None)
+    tried = Step(1, 0.5, 1.0, 2.0, True)
+    assert (tried.growth, tried.allowed) == (0.0, 0.0)
+    side = SensorSide((), True, 0.1)
+    assert (side.growth, side.scatter) == (0.0, 0.0)
+    seen = evidence.Evidence((), (), 0.1)
+    assert (seen.cond, seen.delay, seen.delay_std, seen.seconds) == (1.0, 0.0, np.inf, np.inf)
+    assert (HeldOut().folds, HeldOut().by) == (0, ValidatedBy.NOTHING)
+
+
+def test_no_more_rows_than_pictures_show_are_kept():
+    """4000 of a recording; with one more, every second."""
+    for count in (4000, 4001):
+        problem, _ = problem_of((count,))
+        compared = compare_torques(ROBOT, problem.base, problem.prepared, problem.prior, problem.prior)
+        for kept in (compared.data.t, fitted_torques(problem, problem.prior).data.t):
+            assert len(kept) == (4000 if count == 4000 else 2001)

@@ -1,0 +1,236 @@
+"""From rows to estimators: parts of recordings, several of them, and what each method takes from which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.choices import Method
+from ros2_dynid.identification.estimators import simulated_loop
+from ros2_dynid.identification.estimators.energy_rows import energy_rows
+from ros2_dynid.identification.estimators.estimator import build_estimator
+from ros2_dynid.identification.estimators.instruments import in_band, motion_band
+from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
+from ros2_dynid.identification.preparation.rows import row_count
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.regression.covariance import block_moments, jackknife
+from ros2_dynid.identification.regression.information import gather
+from ros2_dynid.identification.regression.least_squares import error_levels
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.recording.samples import Samples
+from ros2_dynid.sim.truth import true_parameters
+
+ROBOT = load_robot("demo3")
+BASE = base_parameters(ROBOT)
+CHI = true_parameters(ROBOT, 2)
+COLUMNS = BASE.columns(ROBOT)
+
+
+@cache
+def recorded(seed=0, seconds=6.0, noise=1e-4, reference=True, late=0.0):
+    """Return a prepared recording at 20 and 4 Hz."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, seconds, 0.005)
+    amplitude, phase = rng.uniform(0.1, 0.4, (3, 5)), rng.uniform(0.0, 6.3, (3, 5))
+    w = 2.0 * np.pi * np.array([0.15, 0.3, 0.5, 0.7, 0.9])
+
+    def at(time):
+        angle = np.multiply.outer(time, w)[:, None] + phase
+        return [np.sum(amplitude * w**k * np.sin(angle + k * np.pi / 2), axis=2) for k in range(3)]
+
+    tau = inverse_dynamics(ROBOT, CHI, *at(t - late))
+    tau = tau + 0.02 * tau.std(axis=0) * rng.normal(size=tau.shape)
+    q = at(t)[0]
+    samples = Samples(t, ROBOT.active_names, q + noise * rng.normal(size=q.shape), tau=tau,
+                      q_r=q if reference else None, source=f"run{seed}")  # fmt: skip
+    return prepare(ROBOT, samples, PreparationOptions(position_cutoff=20.0, row_cutoff=4.0))
+
+
+def problem_of(*prepared, delay=False, **more):
+    information = build_information(ROBOT, BASE, prepared, delay=delay)
+    return Problem(ROBOT, BASE, tuple(prepared), information, np.zeros(information.size), **more)
+
+
+def exact(count, seed=0, rate=1.0):
+    """Return motion as it is, every sample a row."""
+    rng = np.random.default_rng(seed)
+    q, dq, ddq = rng.uniform(-1.5, 1.5, (3, count, 3))
+    tau = inverse_dynamics(ROBOT, CHI, q, dq, ddq) + 0.1 * rng.normal(size=q.shape)
+    return as_prepared(ROBOT, q, dq, ddq, tau, np.arange(count) / rate)
+
+
+# --- rows that come in parts
+
+
+# --- several recordings
+
+
+def repeating(seconds=9.0, seed=0, period=3.0):
+    t = np.arange(0.0, seconds, 0.02)
+    w = 2.0 * np.pi / period * np.array([1.0, 2.0, 3.0])
+    rng = np.random.default_rng(seed)
+    phase = rng.uniform(0.0, 6.0, 3)
+    q, dq, ddq = (w**k * np.sin(np.outer(t, w) + phase + k * np.pi / 2) for k in range(3))
+    tau = inverse_dynamics(ROBOT, CHI, q, dq, ddq)
+    return as_prepared(ROBOT, q, dq, ddq, tau + 0.3 * rng.normal(size=tau.shape), t)
+
+
+def test_rows_gathered_again_are_in_the_same_blocks_and_phases():
+    problem = problem_of(repeating(), exact(90, 1, 50.0))
+    again, done = problem.gather_rows(problem.rows), []
+    for name in ("blocks", "phases"):
+        ours, theirs = getattr(problem.information, name), getattr(again, name)
+        assert len(ours) == len(theirs) > 30
+        for a, b in zip(ours, theirs, strict=True):
+            assert (a.start, a.end, a.recording, a.rows.tolist()) == (b.start, b.end, b.recording, b.rows.tolist())
+            np.testing.assert_allclose(a.R[1].T @ a.R[1], b.R[1].T @ b.R[1], atol=1e-9)
+    half = problem.gather_rows(problem.rows, weight=lambda rows: np.full(rows.tau.shape, 0.5), on_chunk=done.append)
+    np.testing.assert_allclose(half.phases[3].R[2].T @ half.phases[3].R[2],
+                               0.25 * again.phases[3].R[2].T @ again.phases[3].R[2], atol=1e-9)  # fmt: skip
+    assert done and done[-1] == pytest.approx(1.0)
+
+
+def test_motion_that_repeats_is_left_out_by_phase():
+    problem = problem_of(repeating())
+    tested = problem.with_different_blocks()
+    assert tested.information.blocks == problem.information.phases and tested.prepared == problem.prepared
+
+
+def test_progress_is_that_of_all_recordings():
+    done = []
+    build_information(ROBOT, BASE, [exact(500), exact(90, 1)], done.append, delay=False)
+    assert done == pytest.approx([0.4, 0.5, 1.0]), "chunks of 400 rows"
+
+
+@pytest.mark.parametrize("bars", [True, False])
+def test_error_bars_are_left_out_where_nobody_asks_for_them(bars):
+    found = build_estimator(Method.WLS, problem_of(exact(90)), error_bars=bars)(None)
+    assert np.isfinite(found.covariance).all() == np.isfinite(found.dof) == bars
+
+
+def test_a_plain_problem_has_one_sensor():
+    terms = (FrictionTerm(2, FrictionKind.CUBIC),)
+    prepared = (exact(90),)
+    information = build_information(ROBOT, BASE, prepared, delay=False, terms=terms)
+    problem = Problem(ROBOT, BASE, prepared, information, np.zeros(information.size), terms, second="both")
+    assert problem.plain().second is None
+    assert replace(problem, terms=()).plain().second == "both", "nothing is left out there"
+
+
+def test_noise_that_instruments_share_is_looked_for_in_every_recording():
+    quiet = recorded(0, reference=False)
+    loud = replace(quiet.known.spectrum, floor=np.full(3, 1.0))
+    spoilt = replace(quiet, known=replace(quiet.known, spectrum=loud), source="loud")
+    build_estimator(Method.IV, problem_of(quiet))
+    for method in (Method.IV, Method.IDIM_IV):
+        with pytest.raises(InputError, match=r"loud: joint .*no instrument is without it"):
+            build_estimator(method, problem_of(quiet, spoilt))
+
+
+@pytest.mark.parametrize("method", [Method.IRLS, Method.TLS, Method.ENERGY])
+def test_methods_that_go_through_the_rows_again_tell_how_far_they_are_and_can_be_stopped(method):
+    problem, done = problem_of(recorded(0), recorded(1)), []
+    build_estimator(method, problem, done.append)(None)
+    assert len(done) >= 2 and done.count(pytest.approx(1.0)) >= 2 and min(done) > 0.0
+
+    def stop(fraction):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_estimator(method, problem, stop)(None)
+
+
+# --- the power balance
+
+
+def test_the_power_balance_is_ordinary_least_squares_with_bars_of_half_the_correction():
+    prepared = (recorded(0), recorded(1, 4.5))
+    problem = problem_of(*prepared, delay=True)
+    done = []
+    fit = build_estimator(Method.ENERGY, problem, done.append)
+    assert done and done[-1] == pytest.approx(1.0)
+    some = list(range(5, len(problem.information.blocks) - 4))
+    felt = np.ones((1, problem.information.size), dtype=bool)
+    powers = [
+        gather(energy_rows(ROBOT, p, COLUMNS, delay=True), felt, row_count(p), problem.information.layout)
+        for p in prepared
+    ]
+    for chosen in (None, some):
+        found = fit(chosen)
+        blocks = [block.R[0] for part in powers for block in part.blocks]
+        A = np.vstack([blocks[k] for k in (range(len(blocks)) if chosen is None else chosen)])
+        size = np.linalg.norm(A[:, :-1], axis=0)
+        value = np.linalg.lstsq(A[:, :-1] / size, A[:, -1], rcond=None)[0] / size
+        np.testing.assert_allclose(found.value, value, rtol=1e-4, atol=1e-5 * np.abs(value).max())
+        assert found.method is Method.ENERGY and found.sigma.shape == (3,)
+        information = problem.information if chosen is None else problem.information.take(chosen)
+        np.testing.assert_allclose(found.sigma, error_levels(information, found.value, np.ones(3)), rtol=1e-9)
+    one = powers[0]
+    alone = build_estimator(Method.ENERGY, problem_of(prepared[0], delay=True))(None)
+    moments = block_moments(one, alone.value, np.ones(1))
+    half, dof = jackknife(moments, alone.identified, half=True)
+    np.testing.assert_allclose(alone.covariance, half, rtol=1e-5)
+    assert alone.dof == pytest.approx(dof)
+    with pytest.raises(InputError, match="rows for"):
+        fit([0])
+
+
+def test_what_power_does_not_show_stays_with_the_prior():
+    p = recorded(0)
+    still = replace(p, q=p.q * [1, 1, 0], dq=p.dq * [1, 1, 0], ddq=p.ddq * [1, 1, 0], sign=p.sign * [1, 1, 0])
+    problem = replace(problem_of(p), prepared=(still,))
+    prior = np.arange(1.0, len(BASE) + 1.0)
+    found = build_estimator(Method.ENERGY, replace(problem, prior=prior))(None)
+    k = BASE.leaders.index("Fv3")
+    assert not found.identified[k] and found.value[k] == prior[k]
+
+
+# --- simulated loops, of a robot that moves as it is told to
+
+
+# --- the recording once more, simulated
+
+
+def test_samples_that_were_filtered_by_others_are_not_simulated():
+    p = recorded(0)
+    for bad in (
+        replace(p, known=None), replace(p, kernel=None), replace(p, filter=replace(p.filter, row_cutoff=None)),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="needs positions as recorded"):
+            simulated_loop.simulated(ROBOT, CHI, bad, None)
+
+
+def test_instruments_of_a_simulation_are_its_motion_at_the_recorded_times():
+    p = recorded(0)
+    N, m = len(p.t), 3
+    p = replace(p, segments=(slice(0, 150), slice(160, N)), temperature=p.tau + 5.0)
+    p = replace(p, bridged=np.where(np.isin(np.arange(N), [3, 155, 170]), 0.5, 0.0))
+    rng = np.random.default_rng(0)
+    sizes = [m * 149 + 1, m * (N - 161) + 1]
+    q, tau, carried = np.cumsum(rng.normal(size=(3, sum(sizes), 3)), axis=1) * 0.01
+    t = np.concatenate([np.linspace(p.t[s.start], p.t[s.stop - 1], size)
+                        for s, size in zip(p.segments, sizes, strict=True)])  # fmt: skip
+    parts = (slice(0, sizes[0]), slice(sizes[0], sum(sizes)))
+    motion = replace(p, t=t, q=q, tau=tau, carried=carried, segments=parts, step=m * p.step,
+                     bridged=np.ones(sum(sizes)))  # fmt: skip
+    found = simulated_loop.simulated_instruments(ROBOT, p, motion)
+    at = np.concatenate((np.arange(0, sizes[0], m), np.arange(sizes[0], sum(sizes), m)))
+    own = np.concatenate((np.arange(150), np.arange(160, N)))
+    assert found.segments == (slice(0, 150), slice(150, N - 10)) and found.step == p.step
+    np.testing.assert_allclose(found.t, p.t[own])
+    np.testing.assert_array_equal(found.bridged, p.bridged[own])
+    np.testing.assert_array_equal(found.temperature, p.temperature[own])
+    band = motion_band(p)
+    for part in found.segments:
+        for field, source in (("q", q), ("tau", tau), ("carried", carried)):
+            slow = in_band(source[at][part], band, p.filter.inner_rate)
+            np.testing.assert_allclose(getattr(found, field)[part], slow, atol=1e-9)
+    assert simulated_loop.simulated_instruments(ROBOT, replace(p, temperature=None), motion).temperature is None

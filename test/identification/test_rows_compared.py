@@ -1,0 +1,174 @@
+"""Torques compared row by row: rows left out, stretches, parts of a long recording, temperature, terms and delay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.regressor import regressor
+from ros2_dynid.errors import InputError
+from ros2_dynid.identification.preparation import as_prepared
+from ros2_dynid.identification.problem import Problem
+from ros2_dynid.identification.regression.build_information import build_information
+from ros2_dynid.identification.torque_std import TorqueScatter
+from ros2_dynid.identification.validation.comparison import compare_torques, fitted_torques, lag_of, row_evidence
+from ros2_dynid.identification.validation.effort_evidence import sampled_motion
+from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.sim.truth import true_parameters
+
+ROBOT = load_robot("demo3")
+BASE = base_parameters(ROBOT)
+CHI = true_parameters(ROBOT, 3)
+VALUE = BASE.values(ROBOT, CHI)
+PRIOR = 0.8 * VALUE
+TERMS = (FrictionTerm(2, FrictionKind.CUBIC), FrictionTerm(3, FrictionKind.ASYMMETRIC))
+EVERY = np.ones(len(BASE) + 2, dtype=bool)
+
+
+def recording(seed=0, count=900, slow=0.3, start=5.0):
+    """Return a recording in two stretches with slow rows, a term of friction that no base parameter has, and warmth."""
+    rng = np.random.default_rng(seed)
+    q, dq, ddq = rng.uniform(-2.0, 2.0, (3, count, 3)) * np.array([1.0, 0.5, 2.0])
+    tau = inverse_dynamics(ROBOT, CHI, q, dq, ddq) + np.array([0.5, 1.0, 0.2]) * rng.normal(size=q.shape)
+    tau[:, 1] += 0.7 * dq[:, 1] ** 3
+    whole = as_prepared(ROBOT, q, dq, ddq, tau, start + np.arange(count) / 100.0, slow=slow)
+    slow_rows = np.abs(dq) <= slow * np.abs(dq).max(axis=0)
+    whole.tau[slow_rows] += 50.0  # what nobody is to see
+    return replace(whole, segments=(slice(7, 450), slice(470, count)), temperature=q + 40.0)
+
+
+def rows_of(prepared):
+    """Return the places of the rows, which of them count, and W (N, n, b + 2) with the columns of the terms."""
+    at = np.concatenate([np.arange(s.start, s.stop) for s in prepared.segments])
+    q, dq, ddq = (x[at] for x in (prepared.q, prepared.dq, prepared.ddq))
+    keep = np.abs(dq) > prepared.filter.slow * np.abs(prepared.dq).max(axis=0)
+    W = np.zeros((len(at), 3, len(BASE) + 2))
+    W[:, :, : len(BASE)] = regressor(ROBOT, q, dq, ddq)[:, :, BASE.columns(ROBOT)]
+    W[:, 1, -2], W[:, 2, -1] = dq[:, 1] ** 3, np.abs(dq[:, 2])
+    coulomb = [k for k, leader in enumerate(BASE.leaders) if leader.startswith("Fc")]
+    for k in (*coulomb, len(BASE), len(BASE) + 1):
+        W[:, :, k] *= keep  # friction of a joint that stands still has any size
+    return at, keep, W
+
+
+@pytest.mark.parametrize("delay", [False, True])
+def test_rows_left_out_are_in_no_number_and_blank_in_pictures(delay):
+    """Two recordings of two stretches each: numbers are those of the rows themselves."""
+    recordings = (recording(0), recording(1, 800))
+    recordings = (recordings[0], replace(recordings[1], temperature=None))
+    prepared = recordings
+    value, prior = np.append(VALUE, (0.6, 0.3)), np.append(PRIOR, (0.1, 0.0))
+    S = np.diag(np.linspace(0.0, 2e-4, len(value)))
+    spread = TorqueScatter(S, EVERY, np.array([0.3, 0.6, 0.08]), 12.0)
+    if delay:
+        value, prior = np.append(value, 0.01), np.append(prior, 0.0)
+        spread = TorqueScatter(np.pad(S, (0, 1)), np.append(EVERY, True), spread.sigma, 12.0)
+    found = compare_torques(ROBOT, BASE, prepared, value, prior, limit=400, spread=spread, terms=TERMS)
+    own = [rows_of(one) for one in recordings]
+    keep, W = (np.concatenate([one[k] for one in own]) for k in (1, 2))
+    tau = np.concatenate([one.tau[at] for one, (at, _, _) in zip(recordings, own, strict=True)])
+    assert 0.5 < keep.mean() < 0.9
+    predicted = W @ value[: W.shape[2]]
+    error = tau - predicted
+    std = np.hypot(np.sqrt(np.sum(W @ S * W, axis=2)), spread.sigma)
+    inside = np.abs(error) <= 2.178812829667228 * std  # Student, 12 degrees of freedom
+    for j, name in enumerate(ROBOT.active_names):
+        e, t = error[keep[:, j], j], tau[keep[:, j], j]
+        assert found.errors[name].rms == pytest.approx(np.sqrt(np.mean(e**2)))
+        assert found.errors[name].relative == pytest.approx(np.linalg.norm(e) / np.linalg.norm(t))
+        assert (
+            found.coverage[name] == pytest.approx(inside[keep[:, j], j].mean()) and 0.05 < found.coverage[name] < 0.95
+        )
+        assert found.largest[j] == pytest.approx(np.abs(t).max())
+    assert found.coverage["all"] == pytest.approx(inside[keep].mean())
+    stride = -(-len(tau) // 400)
+    assert stride == 5 and len(tau) % 400
+    some = slice(0, None, stride)
+    np.testing.assert_allclose(found.data.tau, np.where(keep, tau, np.nan)[some])
+    np.testing.assert_allclose(found.data.predicted, predicted[some])
+    np.testing.assert_allclose(found.data.prior, (W @ prior[: W.shape[2]])[some])
+    for name in ("q", "dq", "ddq"):
+        whole = np.concatenate([getattr(one, name)[at] for one, (at, _, _) in zip(recordings, own, strict=True)])
+        np.testing.assert_array_equal(getattr(found.data, name), whole[some])
+    first = len(own[0][0])
+    warmth = np.concatenate((recordings[0].temperature[own[0][0]], np.full((len(tau) - first, 3), np.nan)))
+    np.testing.assert_array_equal(found.data.temperature, warmth[some])
+    t = np.concatenate((recordings[0].t[own[0][0]] - 5.0, recordings[1].t[own[1][0]] - 5.0 + 8.99))
+    np.testing.assert_allclose(found.data.t, t[some])
+
+
+def test_times_of_several_recordings_follow_each_other_and_one_keeps_its_own():
+    recordings = [recording(k, 500, start=s) for k, s in enumerate((5.0, 100.0, -3.0))]
+    recordings = [replace(one, segments=(slice(0, 500),)) for one in recordings]
+    found = compare_torques(ROBOT, BASE, recordings, VALUE, PRIOR)
+    np.testing.assert_allclose(found.data.t, np.concatenate([4.99 * k + np.arange(500) / 100.0 for k in range(3)]))
+    alone = compare_torques(ROBOT, BASE, recordings[1:2], VALUE, PRIOR)
+    np.testing.assert_allclose(alone.data.t, recordings[1].t)
+    assert dict(alone.coverage) == {}, "without a spread there is no band"
+    with pytest.raises(InputError, match="no row"):
+        compare_torques(ROBOT, BASE, [replace(recordings[0], segments=())], VALUE, PRIOR)
+
+
+@pytest.mark.parametrize(("limit", "stride"), [(1500, 1), (1499, 2), (750, 2), (749, 3), (10, 150)])
+def test_no_more_rows_are_pictured_than_allowed(limit, stride):
+    recordings = [replace(recording(k, 500), segments=(slice(0, 500),)) for k in range(3)]
+    found = compare_torques(ROBOT, BASE, recordings, VALUE, PRIOR, limit=limit)
+    q = np.concatenate([one.q for one in recordings])
+    np.testing.assert_array_equal(found.data.q, q[::stride])
+    assert len(found.data.q) <= limit
+
+
+def test_fitted_rows_have_their_terms_and_what_is_left_out_is_blank():
+    whole = recording(0)
+    information = build_information(ROBOT, BASE, [whole], delay=True, terms=TERMS)
+    prior = information.layout.vector(PRIOR)
+    problem = Problem(ROBOT, BASE, (whole,), information, prior, TERMS)
+    value = np.concatenate((VALUE, (0.6, 0.3, 0.01)))
+    found = fitted_torques(problem, value, limit=450)
+    at, keep, W = rows_of(whole)
+    some = slice(0, None, 2)
+    np.testing.assert_allclose(found.data.predicted, (W @ value[:-1])[some])
+    np.testing.assert_allclose(found.data.tau, np.where(keep, whole.tau[at], np.nan)[some])
+    np.testing.assert_array_equal(found.data.temperature, whole.temperature[at][some])
+    np.testing.assert_allclose(found.data.t, whole.t[at][some])
+    for j, name in enumerate(ROBOT.active_names):
+        e = whole.tau[at, j] - W[:, j] @ value[:-1]
+        e = np.where(keep[:, j], e - e[keep[:, j]].mean(), 0.0)
+        rho = [float(e[k:] @ e[:-k]) / float(e @ e) for k in range(1, 5)]
+        assert found.white[name].correlation == pytest.approx(max(rho, key=abs), abs=1e-9)
+
+
+def test_moments_of_successive_rows_are_kept_where_they_are_asked_for():
+    whole = recording(0)
+    information = build_information(ROBOT, BASE, [whole], delay=False)
+    for asked in (True, False):
+        found = row_evidence(ROBOT, BASE, (), False, information.columns, 3, whole, successive=asked)
+        assert (found.successive is not None) == asked and found.pictured.stride == 3
+
+
+@pytest.mark.parametrize(
+    ("rate", "cutoff", "lag"), [(20.0, None, 1), (20.0, 5.0, 4), (20.0, 5.2, 4), (20.0, 7.5, 3), (3.0, 9.0, 1)]
+)
+def test_the_length_of_the_filter_in_rows(rate, cutoff, lag):
+    settings = replace(as_prepared(ROBOT, *np.zeros((4, 3, 3))).filter, row_rate=rate, row_cutoff=cutoff)
+    assert lag_of(settings) == lag
+
+
+def test_samples_are_spread_over_stretches_alone():
+    whole = recording(0, 900)
+    stretches = ((0, 61), (100, 138), (300, 317), (850, 900))
+    few = replace(whole, segments=tuple(slice(*one) for one in stretches))
+    found = sampled_motion([few], most=75)
+    at = np.concatenate([np.arange(*one) for one in stretches])
+    assert len(at) == 166, "not of 900"
+    np.testing.assert_array_equal(found.tau, whole.tau[at][::2])
+    np.testing.assert_array_equal(sampled_motion([few], most=20).tau, whole.tau[at][::8])
+    assert len(sampled_motion([whole]).q) == 873
+
+
+# --- recordings that were not fitted to

@@ -1,0 +1,65 @@
+"""The doors of the pipeline: what is refused, what is read with which robot and options, and what is handed on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ros2_dynid import pipeline
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.load import load_robot
+from ros2_dynid.model.parameters import standard_vector
+from ros2_dynid.recording.samples import Samples
+
+FILES = ("model.yaml", "data.npz", "summary.json", "report.html")
+SOME = Samples(np.zeros(1), ("a",), np.zeros((1, 1)))
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return load_robot("demo6")
+
+
+# --- where a result goes
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_file_of_a_result_replaces_a_recording_or_what_is_to_stay(tmp_path, robot, name):
+    (tmp_path / name).write_text("a recording")
+    for given in ({"recordings": [tmp_path / name]}, {"recordings": ["a"], "validate": [str(tmp_path / name)]}):
+        with pytest.raises(InputError, match="would replace a recording"):
+            pipeline.identify(robot, **given, output=tmp_path, overwrite=True)
+    with pytest.raises(InputError, match="this exists already"):
+        pipeline.identify(robot, ["a"], output=tmp_path)
+    assert pipeline.check_output(tmp_path, ["a", SOME], overwrite=True) == tmp_path / "model.yaml"
+    assert (tmp_path / name).read_text() == "a recording"
+
+
+def test_a_result_may_go_nowhere_but_it_needs_a_recording(tmp_path, robot):
+    assert pipeline.check_output(None, [SOME], overwrite=False) is None
+    assert pipeline.check_output(str(tmp_path / "new"), [SOME], overwrite=False) == tmp_path / "new" / "model.yaml"
+    with pytest.raises(InputError, match="there is no recording"):
+        pipeline.identify(robot, [], output=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+# --- robots
+
+
+def test_a_robot_has_the_gravity_and_the_chain_asked_for(robot):
+    same, chi = pipeline.robot_or_model("demo6")
+    assert np.array_equal(chi, standard_vector(robot)) and np.array_equal(same.gravity, robot.gravity)
+    turned, chi = pipeline.robot_or_model("demo6", gravity=(9.81, 0.0, 0.0))
+    assert not np.array_equal(turned.gravity, robot.gravity) and np.array_equal(chi, standard_vector(turned))
+    urdf, hold = Path(__file__).parents[1] / "config/robots/demo6.urdf", {robot.active_names[-1]: 0.5}
+    held, chi = pipeline.robot_or_model(urdf, hold=hold)
+    expected = load_robot(urdf, hold=hold)
+    assert held.active_names == robot.active_names[:-1] and np.array_equal(chi, standard_vector(expected))
+
+
+# --- loads
+
+
+# --- priors and bodies
