@@ -7,6 +7,7 @@ import numpy as np
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.excitation.quintic import through_points
 from ros2_dynid.excitation.trajectory import Trajectory, save_trajectory
+from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters
 
 
@@ -51,3 +52,20 @@ def slow_motion(seed=0, count=1200, rate=100.0, band=(0.6, 6.0), waves=5):
             dq[:, j] += a * w * np.cos(w * time + phase)
             ddq[:, j] -= a * w**2 * np.sin(w * time + phase)
     return q, dq, ddq
+
+
+def five_waves(robot, chi, seed=0, seconds=12.0, noise=1e-3, late=0.0, step=0.005):
+    """Return samples of a smooth motion of three joints; noise: share of the torques, late: of the efforts [s]."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, seconds, step)
+    amplitude, phase = rng.uniform(0.1, 0.4, (3, 5)), rng.uniform(0.0, 6.3, (3, 5))
+    w = 2.0 * np.pi * np.array([0.1, 0.25, 0.4, 0.6, 0.9])
+
+    def at(time, derivative):
+        x = np.multiply.outer(time, w)[:, None] + phase + derivative * np.pi / 2
+        return np.sum(amplitude * w**derivative * np.sin(x), axis=2)
+
+    tau = inverse_dynamics(robot, chi, *(at(t - late, k) for k in range(3)))
+    tau = tau + noise * tau.std(axis=0) * rng.normal(size=tau.shape)
+    q = at(t, 0) + 1e-6 * rng.normal(size=tau.shape)
+    return Samples(t, robot.active_names, q, tau=tau, source=f"run{seed}")
