@@ -192,6 +192,7 @@ def test_bodies_are_closest_to_the_estimate_of_any_method(method):
     else:
         np.testing.assert_allclose(other.value, 1.02 * best.value, atol=0.02 * np.abs(best.value).max())
     np.testing.assert_allclose(best.value, found.base, atol=4 * found.base_std.max())
+    assert 0.0 <= best.loss < 0.05 and 0.0 <= other.loss < 0.05
     # drawn with a prior that knows better than the data, they are those of the prior
     mean = BASE.values(ROBOT, CHI)
     prior = Prior(mean, 1e12 * np.eye(len(mean)), "truth")

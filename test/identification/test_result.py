@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from motions import recorded_motion
+from ros2_dynid.base_parameters import base_parameters
+from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
@@ -16,6 +18,7 @@ from ros2_dynid.identification.candidates import (
     build_candidate_fits,
     build_candidates,
     choose_prior,
+    has_positive_inertia,
     impose_consistency,
 )
 from ros2_dynid.identification.choice import choose_candidate, judge_estimate
@@ -41,6 +44,7 @@ from ros2_dynid.identification.validation.torque_errors import (
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names
 from ros2_dynid.recording.read import load_samples
+from ros2_dynid.sim.truth import true_parameters
 from ros2_dynid.version import __version__
 
 pytest.importorskip("clarabel")
@@ -104,6 +108,23 @@ def test_candidates_are_the_sets_by_their_definitions(run):
     assert not any(np.allclose(candidates.values[a], candidates.values[b], rtol=1e-6) for a, b in pairs)
 
 
+def test_the_friction_of_every_set_brakes_where_that_of_the_estimate_pushes(halves):
+    speed = np.gradient(halves[0].q[:, 2], halves[0].t)
+    pushed = replace(halves[0], tau=halves[0].tau - np.outer(np.sign(speed), [0.0, 0.0, 20.0]))
+    problem = build_problem(ROBOT, [pushed], OPTIONS, silent)
+    estimation = estimate_parameters(problem, OPTIONS, silent)
+    candidates = build_candidates(problem, estimation, OPTIONS, silent)
+    rows = problem.friction_rows
+    assert np.min(rows @ candidates.unconstrained.value) < -1.0
+    for value in candidates.values.values():
+        assert np.min(rows @ value) > -1e-6
+    few, kept = candidates.values["essential"], list(candidates.selection.kept)
+    assert np.count_nonzero(few[kept]) > len(kept) // 2 and not np.delete(few[: len(problem.base)], kept).any()
+    fits = build_candidate_fits(problem, estimation.fit, candidates, OPTIONS, None)
+    for fit in fits.values():
+        assert np.min(rows @ fit(list(range(20))).value) > -1e-6
+
+
 def test_estimators_of_the_sets_see_the_blocks_that_they_are_given(run):
     problem, estimation, candidates, *_, options = run()
     information, some = problem.information, list(range(20))
@@ -154,6 +175,28 @@ def test_what_a_prior_served_is_consistent_where_the_estimate_is_of_no_robot(run
     fine = estimate.with_base(good * 1.0001)
     assert not np.allclose(bent, bad)
     np.testing.assert_array_equal(served(problem.information, fine, None), fine.value)
+
+
+def test_an_estimate_is_of_no_robot_where_few_positions_show_it():
+    """An inertia that is negative at one position of fifty: enough positions are looked at to see it."""
+    base = base_parameters(ROBOT)
+    value = base.values(ROBOT, true_parameters(ROBOT, 3))
+    q = np.random.default_rng(1).uniform(-np.pi, np.pi, (2000, 3))
+
+    def lighter(less):
+        """Return the parameters with less inertia of the first joint, and the share of positions that show it."""
+        moved, chi = value.copy(), np.zeros(len(standard_names(ROBOT)))
+        moved[base.leaders.index("ZZ1")] -= less
+        chi[base.columns(ROBOT)] = moved
+        return moved, np.mean(np.linalg.eigvalsh(inertia_matrix(ROBOT, chi, q))[:, 0] < 0.0)
+
+    low, high = 0.0, 100.0
+    while high - low > 1e-3:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if lighter(middle)[1] < 0.02 else (low, middle)
+    moved, few = lighter(high)
+    assert 0.01 < few < 0.03 and not has_positive_inertia(ROBOT, base, moved)
+    assert has_positive_inertia(ROBOT, base, value)
 
 
 # --- scores

@@ -78,6 +78,15 @@ def test_nothing_is_said_of_an_estimate_without_bias_or_where_the_noise_is_not_k
     assert (told.method, told.noise, told.reason) == (Method.WLS, None, None)
 
 
+def test_noise_that_instruments_share_is_told_with_what_to_record(noisy):
+    """A motion that drowns in its noise: no instrument is without it."""
+    _, unbiased, samples = noisy
+    fast = 1e-3 * np.sin(2 * np.pi * 30.0 * samples.t)[:, None] * np.ones(ROBOT.n)
+    loud = samples.q[0] + fast + 1e-3 * np.random.default_rng(1).normal(size=samples.q.shape)
+    told = advise_estimator(problem_of(replace(samples, q=loud, q_r=None), 60.0), moved(unbiased, 1, 50.0))
+    assert told.method is Method.WLS and "may be biased" in told.reason and "record the commanded" in told.reason
+
+
 def test_least_squares_is_named_where_it_predicts_better_than_what_corrects_nothing(noisy):
     _, _, samples = noisy
     quiet = replace(samples, q=samples.q_r + 1e-7 * np.random.default_rng(0).normal(size=samples.q.shape), q_r=None)
