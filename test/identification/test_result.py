@@ -298,6 +298,18 @@ def test_the_verdict_hears_of_the_prior_and_the_findings_come_first(run):
     assert any(f"holds {100 * coverage:.0f} %" in text for text in texts)
 
 
+def test_longer_recordings_are_asked_for_where_they_are_short(run):
+    """All recordings together are less than a minute."""
+    problem, _, candidates, _, choice, _ = run()
+    estimate = replace(candidates.estimate, covariance=1e4 * candidates.estimate.covariance)
+    poor, (prepared,) = replace(candidates, estimate=estimate), problem.prepared
+    for factor, pieces, said in ((1.0, 1, True), (10.0, 1, True), (10.0, 2, False), (20.0, 1, False)):
+        parts = (replace(prepared, t=factor * prepared.t),) * pieces
+        told = judge_estimate(replace(problem, prepared=parts), poor, choice)
+        assert any("record longer" in remark.text for remark in told) == said
+    assert 30.0 < 10.0 * (prepared.t[-1] - prepared.t[0]) < 60.0
+
+
 # --- checks
 
 
@@ -405,6 +417,34 @@ def test_a_prior_that_was_used_is_told_with_its_share(run):
     assert use.share == pytest.approx(shares.mean()) and use.source == fit.prior.source
     assert use.parameters == dict(zip(problem.base.names, shares.tolist(), strict=True))
     assert any("of what is said" in remark.text for remark in choice.remarks)
+
+
+def test_friction_terms_are_told_with_their_shapes(halves):
+    """Each row is a term of the model that is written."""
+    names = ROBOT.active_names
+    options = replace(
+        OPTIONS, essential=False, standard=False, consistent=False, cross_validate=0,
+        friction=f"{names[0]}=stribeck,{names[1]}=power,{names[2]}=load",
+    )  # fmt: skip
+    speed = np.gradient(halves[0].q[:, 0], halves[0].t)
+    creep = 20.0 * np.exp(-np.abs(speed) / (0.1 * np.abs(speed).max())) * np.sign(speed)
+    samples = replace(halves[0], tau=halves[0].tau + np.outer(creep, [1.0, 0.0, 0.0]))
+    problem = build_problem(ROBOT, [samples], options, silent)
+    estimation = estimate_parameters(problem, options, silent)
+    candidates = build_candidates(problem, estimation, options, silent)
+    scores = score_candidates(problem, estimation, candidates, (), options, silent)
+    choice = choose_candidate(problem, estimation, candidates, scores, options)
+    result = assemble_identification(problem, estimation, candidates, scores, choice, options, "")
+    rows = {row.term: row for row in result.outcome.friction}
+    assert set(rows) == {"stribeck", "power", "load"}
+    for term in result.model.robot.friction:
+        row = rows[str(term.kind)]
+        assert (row.name, row.joint) == (term.name, ROBOT.joints[term.joint - 1].name)
+        assert (row.value, row.std, row.speed_std) == (term.coefficient, term.std, term.speed_std)
+        assert row.exponent_std == term.exponent_std and row.reference is None
+    assert rows["stribeck"].speed > 0.0 and rows["stribeck"].exponent is None and rows["stribeck"].unit == "N.m"
+    assert rows["power"].exponent > 0.0 and rows["power"].speed is None and rows["power"].unit == "N.m.(s/rad)^p"
+    assert rows["load"].speed is rows["load"].exponent is None and rows["load"].unit == "1"
 
 
 def test_an_estimator_that_needs_rows_is_tested_on_its_own_blocks(run):
