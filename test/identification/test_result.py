@@ -215,6 +215,22 @@ def test_scores_on_recordings_are_those_of_every_set(run, halves):
     assert len({scores.sets[name].validation["all"].relative for name in SETS}) == 3
 
 
+def test_the_choice_does_not_rest_on_recordings_to_validate_on(run, halves):
+    """Sets are compared by stretches left out; where consistent parameters were asked for nothing is compared."""
+    problem, estimation, candidates, scores, _, options = run(essential=False, standard=False)
+    assert scores.compared_sets is scores.sets
+    unasked = replace(options, consistent=False)
+    told = score_candidates(problem, estimation, candidates, halves[1:], unasked, silent)
+    fits = build_candidate_fits(problem, estimation.fit, candidates, unasked, None)
+    for name, own in told.compared_sets.items():
+        wanted = held_out_in_folds(NAMES, problem.information, None, fits[name]).errors["all"].relative
+        assert own.validation["all"].relative == pytest.approx(wanted, rel=1e-6)
+        assert own.validation != told.sets[name].validation == scores.sets[name].validation
+        assert own.fit == told.sets[name].fit
+    without = score_candidates(problem, estimation, candidates, (), unasked, silent)
+    assert without.compared_sets is without.sets
+
+
 def test_without_recordings_folds_are_left_out_as_many_as_asked_for(run):
     problem, estimation, candidates, scores, choice, options = run(validate=False, cross_validate=4)
     fits = build_candidate_fits(problem, estimation.fit, candidates, options, None)
@@ -335,7 +351,8 @@ def test_every_figure_of_the_result_is_of_the_set_that_is_served(run):
     result = assemble_identification(problem, estimation, candidates, scores, choice, options, "dynid identify")
     outcome, model, obtained = result.outcome, result.model, result.model.obtained
     assert outcome.serve == model.serve == choice.served == "consistent"
-    assert list(outcome.sets) == SETS and outcome.fit == scores.sets["consistent"].fit
+    assert list(outcome.sets) == SETS and outcome.fit == model.fit == scores.sets["consistent"].fit
+    assert model.validation == outcome.validation and model.sets == outcome.sets
     assert outcome.validation == scores.comparisons["consistent"].errors
     assert outcome.band_coverage == scores.comparisons["consistent"].coverage
     assert result.torques["fit"] is choice.fitted.data
@@ -349,7 +366,9 @@ def test_every_figure_of_the_result_is_of_the_set_that_is_served(run):
     assert outcome.verdict == choice.remarks and outcome.prior is None and outcome.second == {}
     assert {name: row.used for name, row in outcome.sensors.items()} == dict.fromkeys(NAMES, "motor")
     assert outcome.delay == total_delay(problem, estimate)
-    assert outcome.delay.value == pytest.approx(problem.prepared[0].filter.delay + estimate.delay)
+    late = replace(problem.prepared[0], filter=replace(problem.prepared[0].filter, delay=0.04))
+    moved = total_delay(replace(problem, prepared=(late,)), estimate)
+    assert moved.value == pytest.approx(0.04 + estimate.delay) and moved.std == estimate.delay_std == outcome.delay.std
     # the torques of the model that is written are those of the set
     q, dq, ddq = (getattr(choice.fitted.data, name)[::50] for name in ("q", "dq", "ddq"))
     W = regressor(ROBOT, q, dq, ddq)[:, :, problem.base.columns(ROBOT)]
@@ -383,6 +402,9 @@ def test_speeds_and_loads_are_those_of_each_joint(run):
     for j, name in enumerate(NAMES):
         assert used[name]["speed"] == pytest.approx(np.abs(data.dq[:, j]).max())
         assert used[name]["load"] == pytest.approx(load[j])
+    back = replace(choice, fitted=replace(choice.fitted, data=replace(data, dq=-np.abs(data.dq))))
+    again = assemble_identification(problem, estimation, candidates, scores, back, options, "").model.obtained["used"]
+    assert [again[name]["speed"] for name in NAMES] == [used[name]["speed"] for name in NAMES], "whatever its sign"
 
 
 def test_the_elimination_is_told_with_the_share_of_torque(run):
@@ -445,6 +467,29 @@ def test_friction_terms_are_told_with_their_shapes(halves):
     assert rows["stribeck"].speed > 0.0 and rows["stribeck"].exponent is None and rows["stribeck"].unit == "N.m"
     assert rows["power"].exponent > 0.0 and rows["power"].speed is None and rows["power"].unit == "N.m.(s/rad)^p"
     assert rows["load"].speed is rows["load"].exponent is None and rows["load"].unit == "1"
+
+
+def test_a_second_sensor_has_errors_and_a_bias_of_its_own(halves):
+    """Torques at the links without the friction of the drives, which the two tell apart."""
+    noise = 0.1 * np.random.default_rng(1).normal(size=halves[0].tau.shape)
+    speed = np.gradient(halves[0].q, halves[0].t, axis=0)
+    link = halves[0].tau + noise + 0.5
+    samples = replace(halves[0], tau=halves[0].tau + 4.0 * speed + 3.0 * np.sign(speed), tau_l=link)
+    options = replace(OPTIONS, essential=False, standard=False, consistent=False, cross_validate=0)
+    problem = build_problem(ROBOT, [samples], options, silent)
+    estimation = estimate_parameters(problem, options, silent)
+    candidates = build_candidates(problem, estimation, options, silent)
+    scores = score_candidates(problem, estimation, candidates, (), options, silent)
+    choice = choose_candidate(problem, estimation, candidates, scores, options)
+    second = assemble_identification(problem, estimation, candidates, scores, choice, options, "").outcome.second
+    assert list(second) == list(NAMES)
+    torque = problem.prepared[0].second
+    for j, name in enumerate(NAMES):
+        row = second[name]
+        assert row.sensor == "link" and row.fit.rms / row.fit.relative == pytest.approx(
+            np.sqrt(np.mean(torque[:, j] ** 2)), rel=0.2
+        )
+        assert set(row.drive) == set(row.drive_std) and row.drive["Fv"] > 0.0
 
 
 def test_an_estimator_that_needs_rows_is_tested_on_its_own_blocks(run):
