@@ -108,6 +108,15 @@ def test_the_weight_is_the_largest_within_the_scatter_of_the_smallest_error_on_d
     assert told.scatter == pytest.approx(scatter * np.exp(-gains.mean()), rel=1e-3)
     assert told.weight == (PriorThresholds().weights[best] if good else 0.0)
     assert good == (gains.mean() > scatter and told.gain > 0.1)
+    first = logs[0] - logs[1 + int(np.argmin(logs[1:].mean(axis=1)))]
+    deviations, share = first.mean() / (first.std(ddof=1) / np.sqrt(8)), 1.0 - np.exp(-first.mean())
+    for factor in (0.99, 1.01):  # both the scatter and the share of the gain are asked about
+        for limits in (
+            PriorThresholds(scatters=factor * deviations, least_gain=-9.0),
+            PriorThresholds(scatters=-9.0, least_gain=factor * share),
+        ):
+            used = select_prior_weight(information, found, prior, thresholds=limits).weight > 0.0
+            assert used == (factor < 1.0) or not good
     forced = select_prior_weight(information, found, prior, force=True)
     assert forced.weight == PriorThresholds().weights[best] and forced.gain == told.gain
     few = information.take(range(4))
