@@ -287,7 +287,8 @@ def test_the_demo_starts_its_nodes_in_its_folder_and_tells_all_it_found(staged, 
     assert settings["identification"] == {
         "recordings_folder": str(folder / "recordings"), "models_folder": str(folder / "models"),
     }  # fmt: skip
-    assert settings["feedforward"] == {"priority": "0"} and settings.get("panel", {"port": "0"}) == {"port": "0"}
+    assert settings["feedforward"] == {"priority": "0", "robot_adds": "['nothing']"}
+    assert settings.get("panel", {"port": "0"}) == {"port": "0"}
     (request,) = staged.asked
     assert request == MissionRequest(
         "demo3", 4, 5.0, TrueLoad(2.5), open_loop_seconds={"slow": 3.0, "fast": 1.0}
