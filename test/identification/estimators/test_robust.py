@@ -82,6 +82,21 @@ def test_robust_least_squares_of_two_recordings(order, some):
     assert np.median(np.abs(found.value - truth) / np.abs(plain.value - truth)) < 0.8
 
 
+def test_nothing_is_learnt_from_blocks_that_do_not_count():
+    """Whatever they hold: rows are numbered as the blocks of all recordings, the last of which may be short."""
+    problem = two_recordings((331, 600))
+    first = sum(block.recording == 0 for block in problem.information.blocks)
+    chosen = [*range(first), *range(first, len(problem.information.blocks), 2)]
+    p = problem.prepared[1]
+    starts = np.array([block.start for block in problem.information.blocks if block.recording == 1])
+    odd = (np.searchsorted(starts, p.t, side="right") - 1) % 2 == 1
+    spoilt = (problem.prepared[0], replace(p, tau=np.where(odd[:, None], 1e5 * p.tau, p.tau)))
+    other = replace(problem, prepared=spoilt, information=build_information(ROBOT, BASE, spoilt, delay=False))
+    ours, theirs = (build_estimator(Method.IRLS, one)(chosen) for one in (problem, other))
+    np.testing.assert_allclose(theirs.value, ours.value, rtol=1e-9)
+    np.testing.assert_allclose(theirs.sigma, ours.sigma, rtol=1e-9)
+
+
 def test_rows_are_weighted_anew_until_nothing_moves():
     """By hand: errors by the last values, scales of the blocks that count, the root of the weight for every row."""
     rng, chunks = np.random.default_rng(0), []
