@@ -395,16 +395,7 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         "",
     ]
     tests = len(program.tests)
-    inputs = ["q", "dq", "ddq", *(["wrench"] if program.wrench else []), *(["load"] if program.load else [])]
-    inputs += ["temperature"] if program.thermal else []
-    checked = ["tau"]
-    if "inertia_gravity" in program.functions:
-        checked += ["M", "Q"]
-    if "velocity_torques" in program.functions:
-        checked.append("C")
-    if "friction" in program.functions:
-        inputs.append("carried")
-        checked.append("F")
+    inputs, checked = _check_arrays(program)
     for array in inputs:
         lines += _table(real, f"{array}_in", [test[array] for test in program.tests])
     for array in checked:
@@ -436,24 +427,10 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
     if "F" in checked:
         lines.append(f"        {name}_friction(dq_in[i], carried_in[i], {warmth}{c}F);")
         checks.append(("friction", "F", "F"))
-    if "M" in checked and "C" in checked and not program.wrench:
-        lines += [
-            f"        {name}_background(q_in[i], dq_in[i], {c}M, h);",
-            f"        {name}_synchronous(M, h, ddq_in[i], tau_two_rates);",
-        ]
-        if "F" in checked:
-            lines += [
-                f"        {name}_friction(dq_in[i], tau_two_rates, {warmth}{c}F);",
-                f"        for (k = 0; k < {n['tau']}; ++k)",
-                "            tau_two_rates[k] += F[k];",
-            ]
-        checks.append(("two rates", "tau_two_rates", "tau"))
-    elif "M" in checked and "C" in checked:
-        lines += [
-            f"        {name}_background(q_in[i], dq_in[i], {c}M, h);",
-            f"        {name}_synchronous(M, h, ddq_in[i], tau_two_rates);",
-            "        (void)tau_two_rates;",
-        ]
+    if "M" in checked and "C" in checked:
+        lines += _two_rates_lines(program, c, warmth, with_friction="F" in checked)
+        if not program.wrench:
+            checks.append(("two rates", "tau_two_rates", "tau"))
     for title, array, reference in checks:
         lines += [
             f"        e = error({array}, {reference}_reference[i], {n[reference]});",
@@ -470,6 +447,39 @@ def _main(program: Program, layout: Mapping[str, int]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _check_arrays(program: Program) -> tuple[list[str], list[str]]:
+    """Return the arrays that the functions take, and those that are compared with reference values."""
+    inputs = ["q", "dq", "ddq", *(["wrench"] if program.wrench else []), *(["load"] if program.load else [])]
+    inputs += ["temperature"] if program.thermal else []
+    checked = ["tau"]
+    if "inertia_gravity" in program.functions:
+        checked += ["M", "Q"]
+    if "velocity_torques" in program.functions:
+        checked.append("C")
+    if "friction" in program.functions:
+        inputs.append("carried")
+        checked.append("F")
+    return inputs, checked
+
+
+def _two_rates_lines(program: Program, constants: str, warmth: str, *, with_friction: bool) -> list[str]:
+    """Return the calls of the background and the synchronous task; a wrench is not in their torque."""
+    name = program.name
+    lines = [
+        f"        {name}_background(q_in[i], dq_in[i], {constants}M, h);",
+        f"        {name}_synchronous(M, h, ddq_in[i], tau_two_rates);",
+    ]
+    if program.wrench:
+        return [*lines, "        (void)tau_two_rates;"]
+    if with_friction:
+        lines += [
+            f"        {name}_friction(dq_in[i], tau_two_rates, {warmth}{constants}F);",
+            f"        for (k = 0; k < {sizes(program)['tau']}; ++k)",
+            "            tau_two_rates[k] += F[k];",
+        ]
+    return lines
 
 
 def _table(real: str, name: str, rows: Sequence[Array]) -> list[str]:

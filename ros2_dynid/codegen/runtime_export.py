@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import JOINT, by_joint, force_slice, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
@@ -40,6 +42,31 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
     out = bytearray()
     _text(out, robot.name)
     _numbers(out, *robot.gravity, *robot.base[:3, :3].ravel(), *robot.base[:3, 3])
+    _write_joints(out, robot, chi)
+    _write_couplings(out, robot, chi)
+    _write_loops(out, robot)
+    thermal = [term for term in robot.friction if term.kind.thermal]
+    adds = [robot.joints[j - 1].adds for j in robot.active]
+    version = VERSION
+    if any(one is not None for one in adds):
+        version = WITH_ADDED_EFFORT
+    elif robot.forces or thermal:
+        version = WITH_TEMPERATURE if thermal else WITH_FORCES
+    _write_terms(out, [(term, term.shape) for term in robot.friction if not term.kind.thermal])
+    if version >= WITH_FORCES:
+        _write_elastic_elements(out, robot, chi)
+    if version >= WITH_TEMPERATURE:
+        _write_terms(out, [(term, term.reference) for term in thermal])
+    _write_tools(out, robot)
+    for sigma, std in zip(bars.sigma, bars.torque_std, strict=True):
+        _numbers(out, sigma, std)
+    for one in adds if version >= WITH_ADDED_EFFORT else ():
+        _integers(out, one is not None, one is not None and one.gravity, one is not None and one.payload)
+        _numbers(out, 0.0 if one is None else one.friction)
+    return MAGIC + struct.pack("<III", version, zlib.crc32(out), len(out)) + bytes(out)
+
+
+def _write_joints(out: bytearray, robot: Robot, chi: Array) -> None:
     _integers(out, robot.n)
     for joint, parameters in zip(robot.joints, by_joint(robot, chi), strict=True):
         limits = joint.limits
@@ -48,6 +75,9 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _numbers(out, joint.gamma, joint.b, joint.alpha, joint.d, joint.theta, joint.r)
         _numbers(out, limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.effort)
         _numbers(out, *parameters)
+
+
+def _write_couplings(out: bytearray, robot: Robot, chi: Array) -> None:
     _integers(out, len(robot.coupling))
     column = JOINT * robot.n
     for coupling in robot.coupling:
@@ -57,55 +87,48 @@ def runtime_bytes(robot: Robot, chi: Array, bars: ErrorBars | None = None) -> by
         _numbers(out, Iam, chi[column], chi[column + 1])
         column += 2
         _weights(out, dict(coupling.weights))
+
+
+def _write_loops(out: bytearray, robot: Robot) -> None:
     _integers(out, len(robot.passive))
     for passive in robot.passive:
         _integers(out, passive.joint)
         _numbers(out, passive.offset)
         _weights(out, dict(passive.terms))
-    terms = [term for term in robot.friction if not term.kind.thermal]
-    thermal = [term for term in robot.friction if term.kind.thermal]
-    adds = [robot.joints[j - 1].adds for j in robot.active]
-    version = VERSION
-    if any(one is not None for one in adds):
-        version = WITH_ADDED_EFFORT
-    elif robot.forces or thermal:
-        version = WITH_TEMPERATURE if thermal else WITH_FORCES
+
+
+def _write_terms(out: bytearray, terms: Sequence[tuple[FrictionTerm, float]]) -> None:
+    """Write friction terms, each with its shape or its reference temperature."""
     _integers(out, len(terms))
-    for term in terms:
+    for term, number in terms:
         _integers(out, term.joint, term.kind.code)
-        _numbers(out, term.coefficient, term.shape)
-    if version >= WITH_FORCES:
-        _integers(out, len(robot.forces))
-        coefficients = iter(chi[force_slice(robot)].tolist())
-        for force in robot.forces:
-            _integers(out, bool(force.pivots))
-            _numbers(out, force.rest)
-            for pivot in force.pivots:
-                _integers(out, pivot.joint)
-                _numbers(out, *pivot.point)
-            if not force.pivots:
-                _weights(out, dict(force.weights))
-            _integers(out, len(force.powers))
-            for power in force.powers:
-                _integers(out, power)
-                _numbers(out, next(coefficients))
-    if version >= WITH_TEMPERATURE:
-        _integers(out, len(thermal))
-        for term in thermal:
-            _integers(out, term.joint, term.kind.code)
-            _numbers(out, term.coefficient, term.reference)
+        _numbers(out, term.coefficient, number)
+
+
+def _write_elastic_elements(out: bytearray, robot: Robot, chi: Array) -> None:
+    _integers(out, len(robot.forces))
+    coefficients = iter(chi[force_slice(robot)].tolist())
+    for force in robot.forces:
+        _integers(out, bool(force.pivots))
+        _numbers(out, force.rest)
+        for pivot in force.pivots:
+            _integers(out, pivot.joint)
+            _numbers(out, *pivot.point)
+        if not force.pivots:
+            _weights(out, dict(force.weights))
+        _integers(out, len(force.powers))
+        for power in force.powers:
+            _integers(out, power)
+            _numbers(out, next(coefficients))
+
+
+def _write_tools(out: bytearray, robot: Robot) -> None:
     tools = [(link, carrier, pose) for link, (carrier, pose) in robot.tools.items() if carrier]
     _integers(out, len(tools))
     for link, carrier, pose in tools:
         _text(out, link)
         _integers(out, carrier)
         _numbers(out, *pose[:3, :3].ravel(), *pose[:3, 3])
-    for sigma, std in zip(bars.sigma, bars.torque_std, strict=True):
-        _numbers(out, sigma, std)
-    for one in adds if version >= WITH_ADDED_EFFORT else ():
-        _integers(out, one is not None, one is not None and one.gravity, one is not None and one.payload)
-        _numbers(out, 0.0 if one is None else one.friction)
-    return MAGIC + struct.pack("<III", version, zlib.crc32(out), len(out)) + bytes(out)
 
 
 def _text(out: bytearray, text: str) -> None:

@@ -347,13 +347,7 @@ class ExcitationMachine:
             case Start():
                 return self._start(event.motion, now)
             case Stop():
-                self.stops += 1
-                if self.phase is Phase.BRAKING:
-                    return "already stopping"
-                if self.phase not in MOVING:
-                    return self._not_moving(now)
-                self._stop(event.reason, now)
-                return "stopping"
+                return self._on_stop(event.reason, now)
             case ConnectionProblem():
                 if self.phase in MOVING:
                     self._stop(event.text, now)
@@ -363,17 +357,29 @@ class ExcitationMachine:
             case ActivateExcitation():
                 self._enter(Phase.NO_ROBOT if self.robot is None else Phase.IDLE)
             case DeactivateExcitation():
-                self.stops += 1  # a start that is being prepared is void, even if the node is activated again
-                self._after = Phase.INACTIVE
-                if self.phase in MOVING:
-                    self._stop("the node was deactivated", now)
-                elif self.phase is not Phase.BRAKING:
-                    self._enter(Phase.INACTIVE)
+                self._on_deactivate(now)
             case RobotChanged():
                 self._on_robot(event.robot, now)
             case ParametersChanged():
                 self._on_settings(event.settings)
         return ""
+
+    def _on_stop(self, reason: str, now: float) -> str:
+        self.stops += 1
+        if self.phase is Phase.BRAKING:
+            return "already stopping"
+        if self.phase not in MOVING:
+            return self._not_moving(now)
+        self._stop(reason, now)
+        return "stopping"
+
+    def _on_deactivate(self, now: float) -> None:
+        self.stops += 1  # a start that is being prepared is void, even if the node is activated again
+        self._after = Phase.INACTIVE
+        if self.phase in MOVING:
+            self._stop("the node was deactivated", now)
+        elif self.phase is not Phase.BRAKING:
+            self._enter(Phase.INACTIVE)
 
     def _not_moving(self, now: float) -> str:
         """Answer a stop where this machine moves nothing: what is measured of the robot all the same."""
