@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import yaml
 
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
@@ -16,14 +15,13 @@ from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator
 from ros2_dynid.identification.options import IdentifyOptions
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare, prepare_pieces
-from ros2_dynid.identification.problem import Problem, build_problem
+from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.information import restrict
 from ros2_dynid.identification.regression.least_squares import wls
 from ros2_dynid.identification.regression.prior import Prior, PriorFit, PriorWeight
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
-from ros2_dynid.model.parameters import standard_vector
 from ros2_dynid.recording.samples import Samples
 from ros2_dynid.sim.truth import true_parameters
 
@@ -53,16 +51,6 @@ PLAIN = IdentifyOptions(
 )
 
 
-class Told:
-    """Keeps what a progress says."""
-
-    def __init__(self):
-        self.all = []
-
-    def __call__(self, stage, fraction):
-        self.all.append((stage, fraction))
-
-
 # --- reading
 
 
@@ -77,44 +65,6 @@ def test_a_piece_without_any_effort_is_left_out(off):
     np.testing.assert_array_equal(found.tau, alone.tau)
     (note,) = [note.text for note in found.notes if "left out" in note.text]
     assert "has no effort" in note
-
-
-def test_a_problem_is_what_the_rows_say(monkeypatch):
-    told = Told()
-    problem = build_problem(ROBOT, [recorded(0), recorded(1)], PLAIN, told)
-    assert problem.terms == () and problem.second is None and problem.controller is None
-    assert problem.information.layout.n_delay == 1 and len(problem.prepared) == 2
-    value = BASE.values(ROBOT, standard_vector(ROBOT))
-    np.testing.assert_allclose(problem.prior, [*value, 0.0])
-    fractions = [fraction for stage, fraction in told.all if stage == "regressor"]
-    assert fractions == sorted(fractions) and 0.35 < fractions[0] < 0.7 and fractions[-1] == pytest.approx(0.7)
-    assert [f for stage, f in told.all if stage != "regressor"] == pytest.approx([0.05, 0.2])
-    estimate = wls(problem.information)
-    np.testing.assert_allclose(estimate.base, BASE.values(ROBOT, CHI), atol=5 * estimate.base_std.max())
-    assert abs(estimate.delay) < 5 * estimate.delay_std < 1e-3
-    given = replace(PLAIN, preparation=replace(PLAIN.preparation, delay=0.0))
-    assert build_problem(ROBOT, [recorded(0)], given, Told()).information.layout.n_delay == 0
-    late = build_problem(ROBOT, [recorded(0, late=0.05)], PLAIN, Told())
-    total = late.prepared[0].filter.delay + wls(late.information).delay
-    assert total == pytest.approx(0.05, abs=2e-3) and late.prepared[0].filter.delay > 0.02
-
-
-def test_a_problem_has_the_controller_the_law_and_the_second_sensor_asked_for(tmp_path):
-    gains = {name: {"p": 100.0 * (k + 1), "d": 10.0 * (k + 1)} for k, name in enumerate(ROBOT.active_names)}
-    path = tmp_path / "controller.yaml"
-    path.write_text(yaml.safe_dump({"c": {"ros__parameters": {"gains": dict(reversed(gains.items()))}}}))
-    samples = recorded(0)
-    speed = np.gradient(samples.q[:, 1], samples.t)
-    both = replace(samples, tau=samples.tau + np.outer(speed**3, [0.0, 3.0, 0.0]), tau_l=samples.tau + 1.0)
-    options = replace(PLAIN, controller=str(path), friction=f"{ROBOT.active_names[1]}=cubic", torque_sensor="link+Fc")
-    problem = build_problem(ROBOT, [both], options, Told())
-    assert problem.controller.Kp.tolist() == [100.0, 200.0, 300.0]
-    assert [(term.joint, term.kind) for term in problem.terms] == [(2, FrictionKind.CUBIC)]
-    assert problem.information.layout.n_friction == 1 and problem.prior[problem.information.layout.friction] == [0.0]
-    assert [joint.felt for joint in problem.second.robot.joints] == [("Fc",)] * 3
-    other = build_problem(ROBOT, [both], PLAIN, Told())
-    assert [joint.felt for joint in other.second.robot.joints] == [()] * 3 and other.controller is None
-    assert other.terms == (), "plain friction, whatever the data say"
 
 
 # --- problems

@@ -7,10 +7,10 @@ import pytest
 import scipy.stats
 
 from ros2_dynid.identification.choices import Method
-from ros2_dynid.identification.physical.essential import _eliminated, _inflation, _refit
 from ros2_dynid.identification.physical.essential import essential as essential_of
 from ros2_dynid.identification.regression.column_layout import ColumnLayout
-from ros2_dynid.identification.regression.information import Block, Information
+from ros2_dynid.identification.regression.covariance import block_moments, jackknife
+from ros2_dynid.identification.regression.information import Block, Information, restrict
 from ros2_dynid.identification.regression.least_squares import finish, solve, weighted_triangle, wls
 
 BLOCKS, ROWS = 20, 12
@@ -52,6 +52,49 @@ def squares(W, tau, weights, kept, used, tested):
     return np.sum((weights[:, None] * left) ** 2), np.sum(left**2)
 
 
+def inflation_of(information, full, weights):
+    """Return the typical variance stated over that of independent errors, at least 1."""
+    W = weighted_triangle(information, weights).W
+    return max(1.0, np.median(np.diag(full.covariance) / np.diag(np.linalg.inv(W.T @ W))))
+
+
+def refit(information, weights, kept):
+    """Return the values of these columns with their standard deviations, all others 0 and infinite."""
+    R = weighted_triangle(information, weights).R
+    found, part = solve(R[:, [*kept, LAYOUT.size]]), restrict(information, kept)
+    value, std = np.zeros(LAYOUT.size), np.full(LAYOUT.size, np.inf)
+    value[kept] = found.value
+    std[kept] = np.sqrt(np.diag(jackknife(block_moments(part, found.value, weights), found.identified)[0]))
+    return value, std
+
+
+def eliminated(information, full, weights):
+    """Return the columns that are left after every one that is dropped: the least known ones, by F tests."""
+    R = weighted_triangle(information, weights).R
+
+    def left(kept):
+        A = R[:, kept]
+        return np.sum((R[:, -1] - A @ np.linalg.lstsq(A, R[:, -1], rcond=None)[0]) ** 2)
+
+    kept, protected, path = list(range(10)), {8, 9}, []
+    rows, inflation, least = information.rows.sum(), inflation_of(information, full, weights), left(kept)
+    free = max(rows / inflation - 10, len(information.blocks) - 1.0)
+    value, std = full.value, full.std
+    while True:
+        relative = {k: std[k] / abs(value[k]) for k in kept if k not in protected}
+        worst = max(relative, key=lambda k: relative[k], default=None)
+        if worst is None or relative[worst] <= 0.1:
+            return path
+        rest = [k for k in kept if k != worst]
+        statistic = (left(rest) - least) / inflation / (len(path) + 1) / (least / (rows - len(kept)))
+        if statistic > scipy.stats.f.ppf(0.95, len(path) + 1, free):
+            protected.add(worst)
+            continue
+        kept = rest
+        path.append(kept)
+        value, std = refit(information, weights, kept)
+
+
 @pytest.mark.parametrize(("seed", "lacking"), [(1, 0.0), (2, 0.6), (3, 1.2), (4, 0.6), (10, 0.6)])
 def test_every_step_has_its_test_and_its_error_on_stretches_left_out(seed, lacking):
     W, tau, information = rows_of(seed, lacking)
@@ -60,8 +103,7 @@ def test_every_step_has_its_test_and_its_error_on_stretches_left_out(seed, lacki
     every = np.arange(BLOCKS * ROWS)
     found = essential_of(information, full, confidence=0.95)
     growths = left_out_growth(W, tau, information, weights)
-    R = weighted_triangle(information, weights).R
-    inflation = _inflation(R, full)
+    inflation = inflation_of(information, full, weights)
     kept, dropped = list(range(10)), 0
     least, _ = squares(W, tau, weights, kept, every, every)
     free = max(480 / inflation - 10, 19.0)
@@ -86,7 +128,7 @@ def test_every_step_has_its_test_and_its_error_on_stretches_left_out(seed, lacki
         if not step.dropped:
             break
         kept, dropped = rest, dropped + 1
-        value, std = _refit(information, R, weights, kept)
+        value, std = refit(information, weights, kept)
     assert found.kept == tuple(k for k in kept if k < 8) and dropped >= 1
     assert not found.estimate.value[[k for k in range(8) if k not in kept]].any()
     assert found.estimate.value[8] != 0.0 and found.estimate.value[9] != 0.0, "friction terms and delay stay"
@@ -117,8 +159,7 @@ def left_out_growth(W, tau, information, weights):
         part = information.take([b for b in range(BLOCKS) if b not in blocks])
         R = weighted_triangle(part, weights).R
         own = finish(part, solve(R), weights, Method.WLS)
-        path = [list(range(10))]
-        path += [rest for step, rest in _eliminated(part, own, R, weights, 0.1, 0.95) if step.dropped]
+        path = [list(range(10)), *eliminated(part, own, weights)]
         paths.append([squares(W, tau, weights, kept, used, tested) for kept in path])
     length = max(map(len, paths))
     errors = np.array([path + [path[-1]] * (length - len(path)) for path in paths])
