@@ -147,12 +147,6 @@ def filtered_recording(seconds=30.0, seed=0, row=20.0):
     return replace(p, kernel=kernels[0], slope_kernel=kernels[1], filter=replace(p.filter, row_cutoff=row))
 
 
-# --- large delays
-
-
-# --- outlines
-
-
 # --- filters proposed
 
 

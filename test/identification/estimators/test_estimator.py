@@ -67,9 +67,6 @@ def exact(count, seed=0, rate=1.0):
     return as_prepared(ROBOT, q, dq, ddq, tau, np.arange(count) / rate)
 
 
-# --- rows that come in parts
-
-
 # --- several recordings
 
 
@@ -191,9 +188,6 @@ def test_what_power_does_not_show_stays_with_the_prior():
     found = build_estimator(Method.ENERGY, replace(problem, prior=prior))(None)
     k = BASE.leaders.index("Fv3")
     assert not found.identified[k] and found.value[k] == prior[k]
-
-
-# --- simulated loops, of a robot that moves as it is told to
 
 
 # --- the recording once more, simulated

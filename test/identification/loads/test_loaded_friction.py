@@ -32,9 +32,6 @@ def motion(seed, count=600):
     return np.random.default_rng(seed).uniform(-1.5, 1.5, (3, count, 3))
 
 
-# --- efforts at the motors and at the links
-
-
 # --- loads and gains where friction grows with the load
 
 FRICTION = tuple(FrictionTerm(joint, FrictionKind.LOAD, share) for joint, share in ((1, 0.1), (2, 0.2), (3, 0.15)))
@@ -101,6 +98,3 @@ def test_gains_are_exact_with_the_friction_of_the_load(whole):
     if whole:
         plain = loaded_friction.drive_gains_with_law(empty, loaded, "viscous+coulomb", Method.WLS, 2.0, load)
         assert np.nanmax(np.abs(plain.value / scale - 1.0)) > 0.03
-
-
-# --- standard and consistent parameters

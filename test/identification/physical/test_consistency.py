@@ -365,9 +365,6 @@ def test_significance_is_of_the_rows_kept_in_all_chunks():
     assert largest_rows([]) is None and not significance([], value).any()
 
 
-# --- sets
-
-
 # --- where priors come from
 
 

@@ -39,12 +39,6 @@ def motion(seed, count=600):
     return np.random.default_rng(seed).uniform(-1.5, 1.5, (3, count, 3))
 
 
-# --- efforts at the motors and at the links
-
-
-# --- loads and gains where friction grows with the load
-
-
 # --- standard and consistent parameters
 
 

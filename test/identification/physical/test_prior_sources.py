@@ -424,9 +424,6 @@ def test_the_share_of_the_largest_torque():
     np.testing.assert_allclose(essential_module.share_of_largest(W, tau, np.array([-3.0, 2.0])), [0.3, 0.8])
 
 
-# --- the sign of an inertia
-
-
 # --- the model file
 
 

@@ -189,9 +189,3 @@ def test_what_neither_stream_shows_is_not_identified_and_stays_with_the_descript
         assert fit.base[at] == pytest.approx(BASE.values(ROBOT, standard_vector(ROBOT))[at]) and fit.base[at] != 0.0
     estimate = found.estimate()
     assert set(drive_values(found, estimate, 0)) == {"Ia", "Fv", "Fc"} and "Fv" not in drive_values(found, estimate, 2)
-
-
-# --- loads and gains where friction grows with the load
-
-
-# --- standard and consistent parameters

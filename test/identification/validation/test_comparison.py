@@ -169,6 +169,3 @@ def test_samples_are_spread_over_stretches_alone():
     np.testing.assert_array_equal(found.tau, whole.tau[at][::2])
     np.testing.assert_array_equal(sampled_motion([few], most=20).tau, whole.tau[at][::8])
     assert len(sampled_motion([whole]).q) == 873
-
-
-# --- recordings that were not fitted to

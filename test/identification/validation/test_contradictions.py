@@ -14,9 +14,6 @@ from ros2_dynid.identification.regression.column_layout import ColumnLayout
 from ros2_dynid.identification.regression.information import Block, Information
 from ros2_dynid.identification.validation.effort_scale import refuse_contradictions
 
-# --- what an effort shows
-
-
 # --- do joints agree about a load?
 
 
@@ -38,9 +35,6 @@ def test_a_joint_that_hardly_knows_the_mass_is_not_asked(spread, asked):
     wider = agreement(loaded, np.zeros(1), np.array([[0.04]]), 0.0, load_map, load, np.zeros((10, 10)))
     if spread == 0.3:
         assert wider.std[0] == pytest.approx(np.hypot(0.3, 0.2 / 2.0)), "the robot's own doubt, over the mass"
-
-
-# --- which estimator
 
 
 # --- recordings that contradict each other

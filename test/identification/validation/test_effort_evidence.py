@@ -211,9 +211,6 @@ def test_a_refusal_names_its_recording_and_every_hint_once():
     assert refused.value.hint == "do this, and do that"
 
 
-# --- degrees
-
-
 # --- mounting
 
 
@@ -284,9 +281,6 @@ def test_errors_are_shares_of_what_drives_leave():
     value = np.linalg.lstsq(np.column_stack([*own, *G, D]), tau.ravel(), rcond=None)[0][-4:-1]
     angle = np.degrees(np.arccos(value @ ROBOT.gravity / np.linalg.norm(value) / np.linalg.norm(ROBOT.gravity)))
     assert found.angle == pytest.approx(angle, rel=1e-6)
-
-
-# --- which estimator
 
 
 # --- evidence

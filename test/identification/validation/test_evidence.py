@@ -47,18 +47,6 @@ def problem_of(counts=(300, 200), *, delay=False, noise=0.05):
     return Problem(ROBOT, base, tuple(parts), information, prior), chi
 
 
-# --- friction
-
-
-# --- the prior
-
-
-# --- sensors
-
-
-# --- the model file
-
-
 # --- judgement
 
 
