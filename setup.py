@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """`pip install`: launch and config files and the ament index marker (resource/), where ROS looks for them.
 
 The rest is in pyproject.toml. In a ROS workspace CMakeLists.txt installs all: it generates the interfaces too.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Reading a bag of JointStates of 7 joints at 1 kHz into arrays: compared with the rosbags library's decoder.
 
 python bench/bench_bag_read.py [MESSAGES]   prints rate, ratio and peak of memory (default: 600,000)

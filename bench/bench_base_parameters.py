@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Base parameters compared with the usual way, medians of interleaved repeats: python bench/bench_base_parameters.py
 
 The peer is what scripts around Pinocchio do: a loop over pin.computeJointTorqueRegressor at random points, QR without

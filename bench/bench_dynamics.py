@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Generated dynamics compared with Pinocchio, 6 joints, medians of interleaved repeats: python bench/bench_dynamics.py
 
 torque_call: one torque from Python against pin.rnea; torque_batch: 10,000 torques against a Python loop over pin.rnea,

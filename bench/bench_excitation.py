@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Exciting trajectories: the 3-dof robot of seed 001, a UR5 against random trajectories, a UR10 against a plain SLSQP.
 
 python bench/bench_excitation.py [points] [ur5] [ur10] [--seeds N] [--peer SECONDS]   (default: all, 5 seeds, no peer)

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identification compared with FIGAROH, medians of interleaved repeats: python bench/bench_identify.py [memory]
 
 Regressor, base parameters and weighted least squares of 10,000 samples of 6 joints with friction. FIGAROH makes the

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The NumPy regressor of 10,000 samples against a Python loop over Pinocchio's, for a 6-joint arm.
 
 python bench/bench_numpy_regressor.py

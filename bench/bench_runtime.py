@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The C++ runtime beside Pinocchio's rnea and our generated C in one program: python bench/bench_runtime.py
 
 Pinocchio's headers and libraries are those of the pin wheel; its headers need Eigen (libeigen3-dev).

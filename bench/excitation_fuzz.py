@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Random events at random times at the excitation's state machine, for as many steps as asked, on one core.
 
     ./dynid python bench/excitation_fuzz.py [STEPS] [SEED] [MISSIONS]

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """CPU and latency of a node that takes joint states at 1 kHz: rclpy's executors beside the streams of our nodes.
 
     ./dynid python bench/executors.py [SECONDS] [--json]

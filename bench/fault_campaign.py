@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The fault campaign for longer: missions of a simulated robot, each met by a fault at a random moment.
 
     ./dynid python bench/fault_campaign.py [RUNS] [--seed N] [--lane LANE] [--fault NAME] [--run K] [--keep FOLDER]

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Random events at the feedforward's state machine for as long as you like; what must hold is checked at every step.
 
     ./dynid python bench/feedforward_fuzz.py [STEPS] [--seed N]

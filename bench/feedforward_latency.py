@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Latency of the feedforward node from a streamed reference at 1 kHz to its torque, with the other core loaded.
 
     ./dynid python bench/feedforward_latency.py [SECONDS] [--feed MESSAGES] [--json]

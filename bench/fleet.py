@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A fleet of simulated arms: who is broken, how it scales, what it costs.
 
     ./dynid python bench/fleet.py [--robots 50] [--recordings 20] [--seconds 30,7] [--rate 100]

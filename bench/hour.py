@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """One hour of bag to its report: `dynid identify` on 3.6 million samples of 7 joints, beside reading the file alone.
 
     python bench/hour.py [--minutes M] [--keep FOLDER]

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Put single bugs into the code, one at a time, and see whether the tests notice them.
 
     ./dynid python bench/mutation.py control excitation [--mutants 40] [--seed 0] [--only limits,collision]

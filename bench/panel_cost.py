@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What an open panel costs the other nodes: recorder at 1 kHz and latency of the feedforward, with and without it.
 
     ./dynid python bench/panel_cost.py [--seconds 10] [--rounds 5] [--chromium] [--json]

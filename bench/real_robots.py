@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Default settings on recordings of real robots, beside the best cut-off found by hand (docs/real_robots.md).
 
     python bench/real_robots.py --data ../shared/data [--write] [NAME ...]

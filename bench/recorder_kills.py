@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """kill -9 of the recorder node at random moments while it records 1 kHz: is every bag there up to the last second?
 
     ./dynid python bench/recorder_kills.py [KILLS] [--seed N] [--json]

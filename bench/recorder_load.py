@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The recorder node before a stream of joint states at 1 kHz, with the other core loaded: does it lose any?
 
     ./dynid python bench/recorder_load.py [MINUTES] [--rate HZ] [--best-effort] [--json]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times of one inverse dynamics in turn: the C++ runtime, Pinocchio's rnea, our generated C. bench_runtime.py builds it.
 // runtime MODEL URDF: prints the largest relative difference of the torques, then nanoseconds of each, medians.
 #include <algorithm>

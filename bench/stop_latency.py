@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Time from a call of ~/stop to the stop on the wire, over real nodes on this machine.
 
     ./dynid python bench/stop_latency.py [STOPS]

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Is the estimate right where encoder noise passes through the robot's controller? MuJoCo runs:
 
     python bench/study_closed_loop.py [--runs 20] [--robot demo3] [--noise 1e-3] [--methods wls,iv] [--row-cutoff HZ]

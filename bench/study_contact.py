@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the momentum observer finds: pushes on a simulated arm, and false contacts in free motion with a real noise.
 
 python bench/study_contact.py [--minutes 10] [--pushes 60] [--robot demo6] [--seed 0]

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction laws that are served: do they brake from standstill to the speed limit, and what does that cost?
 
     python bench/study_dissipation.py [--data ../shared/data] [--plants N] [NAME ...]

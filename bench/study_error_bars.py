@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Do the error bars cover the errors? Simulated recordings: python bench/study_error_bars.py [RUNS [ROBOT [METHODS]]]
 
 MuJoCo moves a robot of known parameters with rotor inertia; viscous and Coulomb friction act as torques; encoders

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Is the friction law of a plant found, and are its coefficients within their error bars? Simulated recordings.
 
     python bench/study_friction.py [--runs N] [--robots NAMES] [--laws LAWS] [--seconds S] [--noise SHARE]

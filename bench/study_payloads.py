@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Are loads right, and their bars honest? Simulated recordings: python bench/study_payloads.py [RUNS [SECONDS [ROBOT]]]
 
 MuJoCo moves a robot of known parameters without and with a load of 0.2 to 5 kg; friction grows with what the gears

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a prior does to held-out errors: recordings cut to a few seconds, and whole ones, with and without it.
 
     python bench/study_priors.py --data ../shared/data [--seconds 5] [--every 6] [NAME ...]

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Times of several functions, measured in turn in one run: only their ratios are meaningful on a noisy machine."""
 
 from __future__ import annotations

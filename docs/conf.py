@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Sphinx: the Markdown pages of this folder, and a reference of the Python code made from its docstrings.
 
     ./dynid python -m sphinx -W -b html docs build/site

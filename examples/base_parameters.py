@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Base parameters of a URDF, and the identity W chi = W[:, leaders] base: python base_parameters.py [ROBOT]."""
 
 import sys

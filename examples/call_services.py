@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A node that asks the running node `identification` for its robot and its model: python call_services.py.
 
 Start that node first: ros2 run ros2_dynid identification --ros-args -p robot:=demo6 -p model:=result/model.yaml

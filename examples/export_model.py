@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The identified model in Pinocchio and in MuJoCo: both give its gravity torques. Needs pin and mujoco."""
 
 from pathlib import Path

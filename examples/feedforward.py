@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Feedforward in ten lines: what the model says a motion takes, sample by sample, as a control loop asks for it."""
 
 import numpy as np

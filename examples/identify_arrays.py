@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identify a robot from NumPy arrays: t (N,) [s], q [rad] and tau [N.m], (N, n) in the order of the robot's joints."""
 
 import ros2_dynid as dynid

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identify a robot from bags of joint states: python identify_bag.py [ROBOT BAG VALIDATION_BAG]."""
 
 import sys

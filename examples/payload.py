@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identify an unknown payload: first against recordings without it, then on an identified model."""
 
 import ros2_dynid as dynid

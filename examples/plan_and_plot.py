@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Plan an exciting trajectory within all limits and plot it: python plan_and_plot.py [ROBOT]."""
 
 import sys

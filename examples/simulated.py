@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A robot that is not there: recordings of an arm that is a quarter heavier than its description says."""
 
 from dataclasses import replace

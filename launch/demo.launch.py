@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A simulated robot with the whole suite around it: plan, start and identify by service calls (see docs/nodes.md)."""
 
 from launch import LaunchDescription

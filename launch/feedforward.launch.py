@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Feedforward torque from an identified model: model file in, effort out."""
 
 from launch import LaunchDescription

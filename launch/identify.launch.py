@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Everything to identify a robot's dynamics on its hardware: excitation, recorder, identification and feedforward.
 
 The robot comes from the topic robot_description, or from the argument robot. Joint states and the joint trajectory

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A recording in, a model and a report out, without a robot: ends when both are written."""
 
 import shlex

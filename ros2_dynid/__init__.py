@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Dynamic identification of robots: base parameters from a URDF and a recording, and torque feedforward.
 
     import ros2_dynid as dynid

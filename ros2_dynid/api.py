@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The public Python interface: what `import ros2_dynid as dynid` offers.
 
 These names are stable; `docs/python.md` lists them. Everything else in the package may change in any release.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Atomic files: written under another name and renamed, so that a reader sees the old or the new file."""
 
 from __future__ import annotations

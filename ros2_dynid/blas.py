@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """BLAS on one thread: our matrices are small, and threads that share them mostly wait for each other.
 
 A process of ours says so before NumPy is loaded (`one_blas_thread`). Inside another's process, a notebook or a test,

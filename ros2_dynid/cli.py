@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The command line: parse the arguments, run the command, print tables or one JSON object.
 
 Exit codes: 0 success; 1 the command ran and failed (a demo or a test); 2 bad input; 130 interrupted.

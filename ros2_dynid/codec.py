@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Frozen dataclasses to plain data and back: what JSON, YAML and a job's pipe carry.
 
 The fields and type hints of a dataclass are its schema. Decoding refuses unknown, missing and wrongly typed fields and

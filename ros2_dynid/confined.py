@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Folders that network requests are confined to, since anyone on the network can call a service."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The whole loop over real nodes in their own processes: start them, follow the mission, check the goals.
 
 Nothing here uses ROS. Only this module knows the true parameters of the simulated robot.

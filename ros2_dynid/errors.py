@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The package's errors: one line each that says what is wrong and what to do, with the data as attributes.
 
 A text that suggests an option holds the request's field and a value (`Option`); the caller chooses the spelling: the

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Public names of a package, imported when they are first asked for, so that the help page does not wait for NumPy."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The process of a job: `python -m ros2_dynid.job_process FD PARENT`.
 
 It reads one request as JSON from its input and writes lines of JSON to the pipe FD: {"stage", "progress"} while it

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Use cases in a process of their own (job_process), so that a node keeps answering and a cancelled one really ends."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Notes: one line each on what a step did to the data, with a kind for programs to match on."""
 
 from __future__ import annotations

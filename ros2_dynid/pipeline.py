@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identification from recordings to a model: the method, stage by stage.
 
     Recordings -> Prepared -> Problem -> Estimation -> Candidates -> Scores -> Choice -> Identification

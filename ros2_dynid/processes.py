@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Start and end processes: children that end together, signal handling, forced exit."""
 
 from __future__ import annotations

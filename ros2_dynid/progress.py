@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Progress of long work, and how it is cancelled."""
 
 from __future__ import annotations

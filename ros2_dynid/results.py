@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Write the files of a result together: into a new folder first, then into place, never over an input.
 
 A folder that is new appears whole, by one rename. In an existing folder the files are renamed one by one, the one with

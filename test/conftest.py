@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is not run: test files whose packages are not installed, and tests for which a quick verdict has no time.
 
 `colcon test` runs with what rosdep installs (DYNID_LEAVE_OUT is set), `./dynid test --quick` for a minute.

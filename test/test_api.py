@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The public Python interface: its names, where they lead, and the page that lists them."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The architecture that a reader relies on: where ROS is, which way data flows, and a map that is true."""
 
 from __future__ import annotations

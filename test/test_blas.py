@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """BLAS uses one thread while ours run, whatever it had before, and has its threads back afterwards."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Requests and outcomes as plain data: what comes out goes in again, and what does not fit is named by its path."""
 
 from __future__ import annotations

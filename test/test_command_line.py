@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What holds for every command: errors as JSON, plain text without escape sequences, and tables in narrow terminals."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Folders that requests from the network may name files in: nothing leads out of them, nothing in them is replaced."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The demo: what it starts and with which settings, what it hears from the mission, and how it judges all that."""
 
 from __future__ import annotations

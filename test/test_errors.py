@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Errors and remarks: one line each, with options that every caller renders in its own style."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Jobs: what is refused before a process is started, and that whoever waits for one is answered, whatever it does."""
 
 from __future__ import annotations

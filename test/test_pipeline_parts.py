@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The doors of the pipeline: what is refused, what is read with which robot and options, and what is handed on."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A whole identification, of little data: every figure of the outcome is that of the set and of the rows it is of."""
 
 from __future__ import annotations

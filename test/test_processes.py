@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Processes that end together, and the process of a job: signals, ends, codes and what is said of them."""
 
 from __future__ import annotations

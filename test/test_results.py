@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Results are written together and never over what they are made from, whenever the writer is killed."""
 
 from __future__ import annotations

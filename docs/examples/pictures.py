@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Makes the pictures of docs/preview.md and docs/panel.md from the real pages: python docs/examples/pictures.py.
 
 Needs Chromium, for the UR5 the test extra (example-robot-data), and for the panel ROS and Playwright. `pictures.py

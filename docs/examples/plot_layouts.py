@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Layouts for PlotJuggler and Foxglove: measured against predicted torque, one plot per joint, for any robot.
 
     ./dynid python docs/examples/plot_layouts.py demo6 layouts

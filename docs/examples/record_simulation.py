@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A recording without hardware: a simulated arm (MuJoCo) follows a trajectory, its joint states become a rosbag2 bag.
 
     ./dynid python docs/examples/record_simulation.py demo6 exciting.yaml recording

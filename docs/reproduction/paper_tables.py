@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the scripts of this folder share: tables beside the paper's, verdicts, figures, stored searches, and the page.
 
 A script makes its whole page, so that nothing on it is written by hand. Wall-clock times carry a `~`: they are measured

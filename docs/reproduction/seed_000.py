@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """M. Gautier, Numerical calculation of the base inertial parameters of robots (1991): its tables beside ours."""
 
 from __future__ import annotations

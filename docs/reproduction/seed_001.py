@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Gautier and Khalil, Exciting trajectories for the identification of base inertial parameters (1992): tables and ours.
 
 The paper does not state its limits. One set, the same for all joints, is used for everything here; the page says how

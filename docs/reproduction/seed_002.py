@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """M. Gautier, G. Venture, Identification of standard dynamic parameters of robots with positive definite inertia matrix
 (2013): its tables beside ours.
 

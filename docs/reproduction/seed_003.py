@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """S.-K. Lin, Minimal linear combinations of the inertia parameters of a manipulator (1995): its tables beside ours."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A. Izaguirre et al., A new computational structure for real-time dynamics (1992): its tables and figures beside ours.
 
 The PUMA 260 itself is simulated: the robot with physical links that is nearest to the paper's Table 2, in MuJoCo.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the robot itself adds to a commanded effort: how it is declared, and its torque. A command is the law's torque minus that.
 //
 // Declaring allocates and throws std::invalid_argument; computing does neither.

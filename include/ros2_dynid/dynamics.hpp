@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dynamics of an identified model: tau = M(q) ddq + C(q, dq) + Q(q) + friction, in modified DH frames.
 //
 // Construction allocates the memory of one robot; the functions allocate nothing, throw nothing and lock nothing. All

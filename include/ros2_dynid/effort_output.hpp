@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What leaves a controller: torques within limits, that change no faster than they may and without a step when the law changes.
 //
 // Construction allocates and throws std::invalid_argument; nothing after that does either.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The law of the feedforward controller: tau = model(q_r, dq_r, ddq_r) + Kp (q_r - q) + Kd (dq_r - dq), less what the robot adds.
 //
 // A reference that stops, is not finite or is beyond a limit ends in gravity and damping. A state that is not finite ends in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Made by python -m ros2_dynid.codegen.runtime_header from ros2_dynid/model/friction: do not edit.
 #ifndef ROS2_DYNID__FRICTION_KINDS_HPP_
 #define ROS2_DYNID__FRICTION_KINDS_HPP_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The law of hand guiding: gravity, a fraction of the friction, and guards of speed and range.
 //
 //   tau = Q(q) + off + fraction w (friction(dq) - off) - damping dq - M(q) over(dq) / time - wall(q, dq)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a model or a load can be true: the robot must be able to hold it. Allocates; call it outside the control loop.
 #pragma once
 

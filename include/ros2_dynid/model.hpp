@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The identified model as plain data, read from the file that `dynid export MODEL --to runtime` writes.
 //
 // Reading allocates and throws std::runtime_error with one line that says what is wrong; everything after that

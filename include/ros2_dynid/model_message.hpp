@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models and loads from messages: BaseParameters and SetPayload, or any types with the same fields. Nothing of ROS is included.
 // Everything here allocates and throws std::runtime_error with one line; call it outside the control loop.
 #pragma once

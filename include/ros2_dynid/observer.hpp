@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the robot feels: external torque by the generalised momentum, contacts, and the wrench at a link.
 //
 // dp/dt = beta + carried + external, with p = M dq and carried the torque that friction leaves of the motors'. No

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // References of a controller: streamed messages put into the model's order, and what is refused, counted by its fault.
 //
 // Counting neither waits nor allocates; reading messages and telling of faults belong outside the control loop.

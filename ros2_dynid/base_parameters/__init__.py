@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Base parameters: the combinations of standard parameters that a robot's torques, or its energy, can tell.
 
 `base_parameters(robot)` is the way in; its result holds leaders, coefficients and how clear-cut the count is.

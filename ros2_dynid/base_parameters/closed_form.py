@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Base parameters in closed form: exact coefficients from the geometry, without sampling."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A robot's base parameters by any method, from any of the three models."""
 
 from __future__ import annotations

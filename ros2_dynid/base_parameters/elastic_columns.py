@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Base parameters of a robot with springs, compensators or cables: what its other parameters do not explain already.
 
 The closed form holds for links and drives. The coefficients of elastic elements follow in the order of chi; each leads

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Base parameters as people write them: ZZR1 = ZZ1 + YY2 + 0.29 M3 + Ia1, as text and LaTeX."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which standard parameter can be identified alone, which only in combination, which not at all, and why."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The minimal linear combinations of Lin's Theorem 2 (seed 003), as the paper gives them, from composite bodies.
 
 The constants of the composite body i, U_i (inertia), k_i (first moment) and m_i (mass), gather from the last link

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the torques of a tree robot can tell of its parameters, exactly and without sampling.
 
 Take the composite body of link j: link j and all that it carries, moved into frame j at q = 0. Let the rows of D_j be

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Base parameters by QR and by SVD of a sampled W (seed 000).
 
 W has one row for each equation and one column for each standard parameter, in natural units (transfer.units), so that

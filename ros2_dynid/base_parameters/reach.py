@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the links of a tree robot can attain: the spans of their twists, of gravity and of their kinetic energies.
 
 Outwards from the base, a joint turns these spans about z_j or shifts them along it, and adds its own twist. All that a

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """From leaders and beta to base parameters in reduced form, free of rounding noise."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Base parameters as data: which standard parameters lead, what they absorb, and how sure the count is."""
 
 from __future__ import annotations

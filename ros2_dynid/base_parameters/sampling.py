@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Random sample points and the matrix W of the models d, d0 and h (seed 000, eq. 6, 9 and 12)."""
 
 from __future__ import annotations

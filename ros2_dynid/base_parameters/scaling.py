@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Scaling of the sample points: J = lambda1 ||W||_F + lambda2 S, minimised row by row (seed 000, "Scaling of W").
 
 W is exact but for rounding errors in proportion to its elements, so it is well scaled when they are of like size. One

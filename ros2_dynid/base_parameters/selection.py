@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which standard parameters take part, and in which order they may lead."""
 
 from __future__ import annotations

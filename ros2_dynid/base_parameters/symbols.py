@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Coefficients in the geometry's own symbols: 0.29 as D3^2 + R3^2.
 
 Lengths that the robot file names are varied about their values, the exact coefficients computed for each variation, and

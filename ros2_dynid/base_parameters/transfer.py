@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The ten parameters of a link as linear algebra: moved to another frame, and felt through velocities.
 
 With the pseudo-inertia P = [[tr(J)/2 I - J, m], [m^T, M]] (4, 4) of a link and the homogeneous transform T of its frame

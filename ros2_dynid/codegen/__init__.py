@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Generated dynamics: one expression graph per robot, emitted as C or NumPy, compiled and cached.
 
 `graph` holds expressions and counts operations; `newton_euler_expressions`, `composite`, `functions` and

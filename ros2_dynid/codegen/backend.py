@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Dynamics by the compiled library where there is one, and by NumPy, with one warning, where there is none.
 
 Same arguments, same results (to rounding) and same refusals as in `ros2_dynid.dynamics`. $DYNID_BACKEND chooses: "auto"

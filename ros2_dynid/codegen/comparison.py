@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Generated code against the NumPy recursions on random motions: code that differs must not be used.
 
 The generator rearranges the recursions in many ways to save operations; a mistake in one of them would show for a few

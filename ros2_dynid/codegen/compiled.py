@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Builds the generated C with the system's compiler, once for a robot and a processor, and loads it.
 
 The library's name is a hash of all it depends on: the robot's geometry, the generator, compiler, flags, processor,

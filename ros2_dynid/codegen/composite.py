@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Inertia matrix and gravity torques as expressions, by composite links (seed 004, section 4).
 
 The composite link j is link j with all that it carries, as if rigid. Its mass is constant; its first moments m and

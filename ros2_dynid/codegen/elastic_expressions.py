@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Springs, compensators and cables as expressions: the torques (dx/dq)^T F(x) of model/forces.py."""
 
 from __future__ import annotations

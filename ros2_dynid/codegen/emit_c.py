@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Portable C99 (and C++) from the graph: a header, a source file, a program that checks itself, and a CMakeLists.txt.
 
 No allocation, no dependency but <math.h>, no global state. Constants are compiled in, or prepared once from parameters

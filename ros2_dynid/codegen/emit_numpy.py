@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A NumPy module from the graph: the same functions as the C export, batched over samples in the first axis."""
 
 from __future__ import annotations

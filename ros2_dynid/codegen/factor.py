@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Fewer operations by algebra: x y + x z = x (y + z), and pairs of terms that several sums share added once.
 
 Sums and products that are used once are opened into flat lists, rearranged, and built again. Nothing but the order of

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Geometry of the joints as expressions: rotations and positions, quarter turns exact, parallel axes combined."""
 
 from __future__ import annotations

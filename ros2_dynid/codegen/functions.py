@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The functions that are generated for a robot, as expressions of q, dq, ddq and the slots."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Expressions as a shared graph: every sum and product exists once, signs are free, constants are known off-line.
 
 An `Expr` is a sign and a node of a `Graph`. Nodes are made through `Expr`'s operators, which fold constants, drop

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Parts of the compiled backend's C source that are the same for every robot."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """C source of the compiled backend: single calls and batches, in blocks of samples that the compiler vectorises.
 
 A block of samples is transposed so that sample i of every quantity is element i of an array; sines and cosines of a

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a model says that another format cannot: one line for each kind, so that nobody misses it silently."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Lin's recursion (seed 003, eq. 57 to 93): inverse and forward dynamics in minimal linear combinations (Theorem 2).
 
 It is a second generator, independent of `newton_euler_expressions`: its constants are those of composite bodies, mass

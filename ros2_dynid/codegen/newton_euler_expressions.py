@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The Newton-Euler recursion as expressions, in the form that needs the fewest operations.
 
 For link j let U = [dw x] + [w x][w x], so that the acceleration of a point r of the link is a + U r, and let

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The search for few operations: over equal constants and over equal forms of the recursion, by counting.
 
 Every candidate is built and counted, so a choice is kept only if it pays. The number of candidates is bounded and

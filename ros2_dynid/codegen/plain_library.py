@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The libraries behind ctypes, for a Python without its headers: the same functions, with a slower call."""
 
 from __future__ import annotations

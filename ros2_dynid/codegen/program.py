@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is generated for a robot: which parameters appear, which functions, and reference values to check them with."""
 
 from __future__ import annotations

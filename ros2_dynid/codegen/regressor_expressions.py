@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The torque regressor and the energy as expressions: tau = Y chi, H = h chi with the standard parameters chi.
 
 A link j with U, a (see newton_euler_expressions) gives joint i, whose unit twist seen from frame j is (s_v, s_w), the

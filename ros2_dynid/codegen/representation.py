@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which constants the generated code uses: any that give the same torque for every motion will do.
 
 The recursions use *slots*: second moments E11 ... E33 (E = tr(J)/2 - J), first moments, masses, rotor inertias and

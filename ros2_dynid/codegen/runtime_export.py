@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The model as one flat file for the C++ runtime in include/ros2_dynid: little endian, versioned, with a checksum.
 
 Layout: magic (8 bytes), version, CRC-32 and length of what follows (4 bytes each), then the model: texts as length and

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The kinds of friction terms as a C++ header of the runtime, from the one definition of each (model/friction).
 
     python -m ros2_dynid.codegen.runtime_header
@@ -62,6 +64,7 @@ def runtime_header() -> str:
     fields = [kind.shape.field if kind.shape is not None else "" for kind in kinds]
     return "\n".join(
         [
+            "// SPDX-License-Identifier: Apache-2.0",
             "// Made by python -m ros2_dynid.codegen.runtime_header from ros2_dynid/model/friction: do not edit.",
             "#ifndef ROS2_DYNID__FRICTION_KINDS_HPP_",
             "#define ROS2_DYNID__FRICTION_KINDS_HPP_",

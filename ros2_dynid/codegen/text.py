@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Text of generated code: numbers that survive bit by bit, harmless names, expressions a human can read."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Writes standard parameters back into a URDF: only the numbers of <inertial> and <dynamics> change.
 
 The text is edited where the numbers stand, so comments, order and formatting stay as they are. A joint's parameters

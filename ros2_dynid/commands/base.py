@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid base ROBOT: the base parameters, by QR, SVD or in closed form."""
 
 from __future__ import annotations

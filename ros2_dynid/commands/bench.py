@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid bench: our speed beside the peers', interleaved in one run."""
 
 from __future__ import annotations

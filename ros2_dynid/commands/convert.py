@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid convert IN OUT: csv, npz and rosbag2, any to any, cutting by time."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid demo: the whole loop over real ROS 2 nodes on a simulated robot."""
 
 from __future__ import annotations

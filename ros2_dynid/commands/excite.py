@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid excite ROBOT: an exciting trajectory, safe on hardware, as a file that ros2 topic pub takes."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid export MODEL|ROBOT: generated C or NumPy code, a file for the C++ runtime, URDF or MJCF with the parameters."""
 
 from __future__ import annotations

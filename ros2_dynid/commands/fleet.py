@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid fleet: many robots, many recordings, on a Dask cluster."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid gains: drive gains from a payload of known mass."""
 
 from __future__ import annotations

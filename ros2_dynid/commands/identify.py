@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid identify: base parameters with error bars from recordings."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid mdh ROBOT: the modified Denavit-Hartenberg table of a URDF or a robot file."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid payload: mass, centre of mass and inertia of an unknown payload."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid preview TRAJECTORY ROBOT: watch a motion in 3D in the browser before the robot moves."""
 
 from __future__ import annotations

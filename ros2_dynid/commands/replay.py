@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid replay BAG: plays a recording into the running nodes, without rosbag2."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid report: the HTML page of an identification, or the comparison of several."""
 
 from __future__ import annotations

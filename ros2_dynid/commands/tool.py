@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid tool: mass, centre of mass and inertia beyond a wrist force-torque sensor, and its bias."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid torque: torques of an identified model, or of a robot with its a priori parameters, for motions in a table."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Contact where the external torque is beyond what the model and the sensors explain, as in observer.hpp.
 
 Threshold of a joint: width * sqrt(sigma^2 + torque_std^2 + noise^2) + undecided friction. sigma and torque_std are the

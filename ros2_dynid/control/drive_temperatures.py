@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Temperatures of a robot's drives while they come, for friction that changes with them.
 
 A drive warms up over minutes, so a temperature counts for long after it came. Where it is missing, too old or cannot

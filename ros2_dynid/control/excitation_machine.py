@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The excitation's motion as a state machine: to the start, rest there, along the trajectory, and to rest again.
 
 One thread owns it: services, parameters, descriptions and joint states reach it as events, one after the other. What

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The wrench at a link that explains external torques, by damped least squares."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Feedforward: the torque of the identified model along a reference (seed 004).
 
 tau = M(q) ddq + C(q, dq) + Q(q) + friction. The background part finds M, C and Q where the robot is; the synchronous

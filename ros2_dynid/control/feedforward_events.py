@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What can happen to the feedforward, and what it answers: frozen values, which may come from any thread.
 
 Those that come a thousand times a second are named tuples, which are made in a third of the time.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The feedforward's moving part: a state machine without ROS that decides which torque leaves when.
 
 One thread owns it and gives it events in order; every time is from one clock [s]. Whatever changes, a model, a load,

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A load at the end of the robot, and whether a load or a model can be true: the robot must be able to hold it."""
 
 from __future__ import annotations

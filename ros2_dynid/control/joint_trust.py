@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Trust in joint states: which one is new, can be right, and is fresh enough to say where the robot is."""
 
 from __future__ import annotations

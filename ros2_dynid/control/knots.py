@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A trajectory by as few points as its curve needs: long messages take long to build and are lost on the way.
 
 Controllers put a quintic between points with accelerations, some a cubic that leaves accelerations out. Segments are

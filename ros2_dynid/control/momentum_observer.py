@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """External torque of each joint by the generalised momentum, sample by sample as include/ros2_dynid/observer.hpp.
 
 dp/dt = beta + carried + external, with p = M dq and carried the torque that friction leaves of the motors'. From one

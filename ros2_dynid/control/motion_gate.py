@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The motion gate: every trajectory and every reference that moves a robot is checked here, and refused in one line.
 
 Checking a long trajectory takes a while, so it is done before, by whoever prepares it: an `ApprovedTrajectory` checks

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a motion may do, joint by joint, and the settings of who moves it."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Real time in fixed periods: how many are due, and which stamp belongs to each."""
 
 from __future__ import annotations

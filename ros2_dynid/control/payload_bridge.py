@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A payload on its way to a robot's driver: whether it may be sent, in whose frame, and into which fields.
 
 What a driver's service looks like is configuration (config/payload_bridges.yaml), not code.

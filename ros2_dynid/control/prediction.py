@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The motion behind measured positions, at the time of one of them, for comparing measured with predicted torque.
 
 Positions of a short window are fitted by a cubic in the time since its middle, joint by joint: its derivatives there

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A trajectory given by points, and what it says between them, as ros2_control's joint_trajectory_controller reads it.
 
 Between two points each joint follows the polynomial of lowest degree that meets what both points give: degree 1 with

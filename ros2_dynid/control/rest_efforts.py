@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Efforts measured at rest against gravity: do they contradict what the robot is said to add to a command?
 
 Motors that hold an arm give Q(q) and the offsets, but for what friction holds. An arm that rests with none of it in its

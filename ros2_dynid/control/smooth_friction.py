@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction with a smooth change of sign, for any robot: coupled motors and joints of closed loops included.
 
 Whatever rubs with Coulomb friction has a speed s_k that is linear in the active joints' speeds, s = S dq: a joint's

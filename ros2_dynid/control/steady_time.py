@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Simulated time without its leaps: a clock that is set in mid-motion must not make it seem over, or not begun."""
 
 from __future__ import annotations

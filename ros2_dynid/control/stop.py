@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stopping and starting within the limits, whatever a controller takes for the state that it starts from.
 
 A joint trajectory controller goes from where it is to the first point of a new trajectory by a cubic of its own. It may

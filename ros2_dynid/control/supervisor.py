@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Watching a robot that moves: the first thing that is wrong with its joint states, in words, or nothing ("").
 
 What is known of the robot is judged by the value of the stamp, by the values themselves, and by when they came. Drivers

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The torque limiter: every torque that leaves, streamed or filled into a trajectory, passes it.
 
 It checks the joints, finiteness, the effort limits and the rate of change from the last command. A torque beyond a

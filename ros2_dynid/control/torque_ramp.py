@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Torques that leave one after the other: whatever changes, the torque goes over from what was sent last.
 
 tau = target + (1 - s) (last - target then), s rising from 0 to 1 over the ramp, so a change within a ramp begins where

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The skeleton of the machines that move a robot: a table of legal transitions, which is enforced while they run.
 
 A table says for each kind of event and each state where it may lead. A machine that has gone elsewhere has a bug: it

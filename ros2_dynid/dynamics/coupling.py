@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Rotors, and motors coupled to several joints (seed 002, eq. 34 and 35).
 
 Motor k turns with q_m = sum of c_j q_j on the joint side. As seed 002 writes it, the parameters Ia_j, Fv_j and Fc_j of

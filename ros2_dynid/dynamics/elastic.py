@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Springs, gravity compensators and cables: tau = (dx/dq)^T F(x), linear in the coefficients of F (model/forces.py)."""
 
 from __future__ import annotations

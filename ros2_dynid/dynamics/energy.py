@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The energy model: H = T + U = h(q, dq) chi (seed 000, eq. 10), without friction and offset, which dissipate."""
 
 from __future__ import annotations

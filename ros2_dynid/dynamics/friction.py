@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction and offset of the joints: Fv dq + Fc sign(dq) + off [N.m or N]."""
 
 from __future__ import annotations

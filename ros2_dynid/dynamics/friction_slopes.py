@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Derivatives of friction terms by speed and by shape, from the one definition of their columns: dual numbers.
 
 A dual number holds a value and its derivative; the column of a term, evaluated with them, gives both.

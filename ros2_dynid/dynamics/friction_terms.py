@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Torque of friction terms beyond Fv, Fc and off (model/friction_kinds.py), batched over samples."""
 
 from __future__ import annotations

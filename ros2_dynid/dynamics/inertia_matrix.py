@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The parts of tau = M(q) ddq + C(q, dq) + Q(q): inertia matrix, velocity torques and gravity torques."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Jacobian of a link: its velocity for unit speeds of the active joints."""
 
 from __future__ import annotations

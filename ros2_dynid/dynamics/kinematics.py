@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Where the frames are, and how the links move."""
 
 from __future__ import annotations

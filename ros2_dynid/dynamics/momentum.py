@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Generalised momentum p = M dq and what changes it, without accelerations.
 
 dp/dt = beta + carried + external, with beta = C^T dq - Q and C + C^T = dM/dt. C^T dq is the gradient of the kinetic

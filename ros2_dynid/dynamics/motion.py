@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Motion of all joints from that of the active ones: q = F(q_a), with the constraint's Jacobian G and its derivative.
 
 For a tree all joints are active and G is the identity. For loops with explicit linear constraints (robot files, URDF

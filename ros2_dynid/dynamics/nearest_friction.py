@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Viscous and Coulomb friction nearest to a joint's whole law, for formats that know no other."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Inverse dynamics by the Newton-Euler recursion in modified DH frames."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction that pushes: F(v) sign(v) < 0 somewhere from standstill to a joint's speed limit.
 
 No real friction does. A model that was fitted without that condition may have such a law, and a torque that is fed

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The torque regressor: tau = Y(q, dq, ddq) chi (seed 000, eq. 5), and its simplified form d0 (eq. 8).
 
 For link j in frame j, with w, dw, a as in the Newton-Euler recursion and the unit twist (s_v, s_w) of an ancestor joint

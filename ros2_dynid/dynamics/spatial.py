@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Vectors and frames of one joint, batched: components in the first axis, samples in the last one.
 
 The public functions of this package take samples first; inside, samples come last, so that every operation of NumPy

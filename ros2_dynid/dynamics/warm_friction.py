@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction at a temperature of the drives: a law without terms of the temperature, with the Fc and Fv it has there."""
 
 from __future__ import annotations

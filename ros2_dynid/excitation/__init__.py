@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Exciting trajectories: how to move a robot so that its base parameters can be identified (seed 001).
 
 `plan` searches by `points` and `point_trajectory` (optimum points joined by `quintic` pieces) or by `fourier` and

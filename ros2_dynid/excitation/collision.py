@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Self-collision and workspace: distances between capsules fixed to the links, and to planes, with gradients.
 
 A capsule is all points within `radius` of a segment; a sphere is one with a segment of length zero. Capsules cover the

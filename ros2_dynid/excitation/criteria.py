@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How well a trajectory excites: condition number, equilibrium S and log-determinant of W, and their gradients.
 
 cond(W) bounds the relative error of the base parameters by that of the measurements (seed 001, eq. 12, 13); S says how

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Descent with exact gradients within a time budget; it returns the best point seen."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The true collision shapes of a URDF, meshes included, by the library coal (optional).
 
 The search keeps capsules apart, which cover the shapes. This module checks links that are too close together for

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Finite Fourier series at rest at both ends: the curve, its linear parametrisation and its exact extrema.
 
 q_j(t) = c_j + sum over l = 1 ... L of A_jl cos(l w t) + B_jl sin(l w t), w = 2 pi / period.

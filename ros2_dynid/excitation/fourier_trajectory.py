@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Fourier trajectories optimised on the torque regressor of the base parameters.
 
 The series of a joint are linear in their coefficients, at rest at both ends by construction (rest_basis). The

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction sweeps: each joint at constant speeds, both ways, under low, medium and high gravity load.
 
 At constant speed and equal positions, the torques of the two directions differ by twice the friction. The load on a

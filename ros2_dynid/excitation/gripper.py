@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Find joints that look like a gripper: a plan for the whole robot moves them too, which is seldom intended."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Columns of the friction laws that a robot file declares, beside those of the base parameters, with exact gradients.
 
 A motion that identifies a law must excite its coefficients too: slow passages separate Coulomb from Stribeck friction,

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Limits of a robot with a margin, and the check of a trajectory against them on exact extrema."""
 
 from __future__ import annotations

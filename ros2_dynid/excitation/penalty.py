@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Smooth penalty for exceeding limits, on samples of q, dq, ddq, with its exact gradient."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Plan an exciting trajectory for a robot, by optimum points or by Fourier series, and check it."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Pictures of a plan: the motion against its limits, the singular values, and how well parameters are excited."""
 
 from __future__ import annotations

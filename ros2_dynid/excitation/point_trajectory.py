@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Points and segment times chosen together, so that the interpolation keeps every limit (seed 001, section 5).
 
 The path between two points is the quintic of quintic.py; it is held to the limits at samples inside each segment by a

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Optimum points of the energy-difference model (seed 001, section 4).
 
 W has the rows h(point i + 1) - h(point i), so that every point is used twice; the cost is lambda1 cond(W) + lambda2 S.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Find a pose where the robot can rest: within its limits, without collision, held by its motors."""
 
 from __future__ import annotations

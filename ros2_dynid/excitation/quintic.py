@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Piecewise fifth-order polynomials: interpolation between states and exact extrema (seed 001, section 5)."""
 
 from __future__ import annotations

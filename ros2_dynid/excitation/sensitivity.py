@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Exact gradients of the regressors: how a weighted sum of their elements changes with q, dq and ddq.
 
 Criteria are functions f(W); with the weights C = df/dW, df/dx = d<C, Y>/dx. The recursions are run backwards (the

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Collision shapes from a URDF (primitives and meshes) or from the user's file, as capsules that cover them."""
 
 from __future__ import annotations

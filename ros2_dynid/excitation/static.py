@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Slow experiments: static poses for gravity, ramps of constant velocity for friction, and moves between two poses."""
 
 from __future__ import annotations

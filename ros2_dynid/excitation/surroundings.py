@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Collision objects of a robot: its own links, a floor, the walls of a box; for the command and the node."""
 
 from __future__ import annotations

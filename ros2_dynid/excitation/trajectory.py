@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The trajectory: a curve of all active joints, sampled exactly at any rate, and its file.
 
 The file is YAML with the fields of trajectory_msgs/msg/JointTrajectory and nothing else, so `ros2 topic pub` takes it;

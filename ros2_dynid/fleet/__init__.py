@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Fleets: many robots and many recordings, mapped over the processes of a Dask cluster and reduced to one page.
 
 In the order of the work: `fleet_file` (which robots), `recordings` (which files, and what their content is), `lock`

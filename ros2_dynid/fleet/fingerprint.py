@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The hash of a value by its content: the same in every process and every run."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The fleet file: which robots there are, how each is described, and where its recordings are."""
 
 from __future__ import annotations

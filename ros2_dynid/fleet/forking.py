@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Workers of this machine are forked from one process that has loaded their modules: quick to start, and once for all.
 
 That process is started first, so that it loads while the command itself does. This module is light for the same reason.

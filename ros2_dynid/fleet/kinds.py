@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What robots of one kind share: mean and spread of each base parameter between them, and who stands out.
 
 A hierarchical estimate. Robot i has base parameters beta_i ~ N(mean, diag(spread^2)), and its recordings say x_i with

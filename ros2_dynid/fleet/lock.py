@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """One run at a time in a folder: the lock goes with the process that holds it, however that ends."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The map: a recording is read and prepared, and kept as that: the first stage of its robot's identification."""
 
 from __future__ import annotations

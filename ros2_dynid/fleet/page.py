@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The fleet's page: one file with its data, style and script inside, the same for three robots and for a thousand."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The recordings of a fleet: globs, folders and URLs become files with the identity of their content.
 
 A local file is known by the SHA-256 of its bytes, a remote one by what its storage says of it (fsspec: etag, size,

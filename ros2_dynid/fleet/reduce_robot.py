@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The reduction for one robot: its recordings, prepared by the map, become its model by the stages of `identify`.
 
 Beside the model: the estimate with plain friction, which robots of one kind share, and what each recording says by

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The folder of a robot in the result: the files of its model, and its result with the key of what it was made from."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A run over a fleet: find the recordings, map them, reduce each robot, compare the robots, write the page.
 
 In the output folder: prepared/ (recordings prepared, by hash), robots/ID/ (model and report of each robot), fleet.json

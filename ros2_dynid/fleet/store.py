@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Results of stages on disk: frozen dataclasses of a known list, arrays in one block, nothing that runs when read.
 
 A file holds a tree in JSON, the numbers that it refers to, and a checksum. Workers pack and unpack, so that whoever

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The fleet in figures: a verdict for each robot, those that stand out, trends, and what could not be used."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction over time: one point for each recording and joint, and the date when it left its band.
 
 The friction of a recording is fitted to what the robot's model leaves of its torque: only Fv, Fc and off of each joint

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Where the tasks run: a Dask cluster, one of this machine's processes started for it, or this process.
 
 Dask sends tasks as pickles, which run code: a scheduler belongs on a trusted network, with TLS if others are on it.

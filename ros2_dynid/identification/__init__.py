@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identification: from recordings to a dynamic model with error bars.
 
 | package or module | holds |

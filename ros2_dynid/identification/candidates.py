@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 4, Estimation -> Candidates: the parameter sets that may be served: base, essential and consistent.
 
 Base parameters are the estimate, regularised by a prior where that helps, with friction that brakes; essential ones

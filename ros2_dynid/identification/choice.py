@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 6, Scores -> Choice: which parameter set is the model, and the verdict on it."""
 
 from __future__ import annotations

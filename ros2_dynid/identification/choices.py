@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The choices that a caller of identification has, as enums; this module loads nothing heavy."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 3, Problem -> Estimation: the estimate of the data alone, and what it says about the data."""
 
 from __future__ import annotations

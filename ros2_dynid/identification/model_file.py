@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The identified model and its file, model.yaml: what every later step reads."""
 
 from __future__ import annotations

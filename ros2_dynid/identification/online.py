@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identification while the robot works: every joint state counts, estimates follow, and drift is noticed.
 
 Joint states become rows as those of a recording do (`preparation`): positions and efforts through the same filters,

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How to identify: everything that a caller may choose besides the robot and the recordings."""
 
 from __future__ import annotations

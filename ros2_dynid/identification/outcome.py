@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The outcome of an identification as data: what the command line prints, summary.json holds and a job returns."""
 
 from __future__ import annotations

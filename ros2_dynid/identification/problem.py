@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 2, Prepared -> Problem: the information in the rows of recordings, with the decisions that the data make.
 
 In this order: the cut-off of the rows, the delay of the efforts, the friction law, a second sensor's rows.

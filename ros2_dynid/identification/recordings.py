@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 1, Recordings -> Prepared: files and samples become smooth motion and torque on an even grid."""
 
 from __future__ import annotations

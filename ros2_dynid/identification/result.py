@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 7, Choice -> Identification: the model to write, and the outcome as data, with how both were obtained."""
 
 from __future__ import annotations

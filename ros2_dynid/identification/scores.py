@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 5, Candidates -> Scores: torque errors of every parameter set on data used and on data not used."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Measured and predicted torques, thinned for pictures: data.npz beside model.yaml."""
 
 from __future__ import annotations

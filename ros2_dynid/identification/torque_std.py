@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Standard deviations of predicted torques: sqrt(diag(Y_b C Y_b^T)) with C the covariance of the base parameters.
 
 Columns of friction terms join Y_b, at the torque that the gears carry, where the model knows their covariance too.

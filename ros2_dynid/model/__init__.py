@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The robot as frozen data, and its readers for URDFs and robot files.
 
 `robot` is the data in modified Denavit-Hartenberg form, `parameters` names, orders and units of the standard

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a robot itself adds to a commanded effort: nothing, what holds it still, a share of its friction.
 
 nothing                       the motors give the effort that is commanded

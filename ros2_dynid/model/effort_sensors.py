@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Where a joint's effort is measured: at the motor, including rotor inertia and friction, or at the link.
 
 motor      Ia ddq + Fv dq + Fc sign(dq) is part of it: motor currents, motor torque times the gear's ratio

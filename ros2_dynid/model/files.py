@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Read robot descriptions from disk: limited size, YAML without Python objects."""
 
 from __future__ import annotations

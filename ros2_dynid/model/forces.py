@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Elastic elements beside links and drives: springs, gravity compensators, cables.
 
 An element has one coordinate x(q) and stores energy, so that the drives feel (dx/dq)^T F(x) against it, with

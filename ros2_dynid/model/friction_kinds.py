@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction beyond Fv dq + Fc sign(dq) + off: terms of a joint's law, each linear in its coefficient.
 
 With v the joint's speed, tau_r the torque that its gear carries (links and rotor, no friction) and T the temperature of

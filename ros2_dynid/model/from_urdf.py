@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """URDF -> Robot: modified DH table, standard parameters in its frames, limits, passive joints, notes."""
 
 from __future__ import annotations

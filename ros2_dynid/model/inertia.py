@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Inertias of bodies and the standard parameters they become in the frame of a joint."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """MoveIt's joint_limits.yaml: velocity, acceleration and position limits beside those of the URDF."""
 
 from __future__ import annotations

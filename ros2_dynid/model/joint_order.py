@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Reorder values of named joints; the only place that does."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A joint state as an immutable value with its joint names."""
 
 from __future__ import annotations

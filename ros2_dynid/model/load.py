@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Load any robot description: URDF, xacro, robot file, or the name of a shipped robot."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Modified Denavit-Hartenberg frames of a tree of axes in space (Khalil and Kleinfinger).
 
 z_j is the axis of joint j. x_j lies along the common normal of z_j and the axis of its first child, at its foot, which

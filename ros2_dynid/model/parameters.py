@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Standard parameters: their order, names, units and groups (DESIGN conventions; seed 002, eq. 3).
 
 chi = [chi_1 ... chi_n, coupling], chi_j = [XX XY XZ YY YZ ZZ MX MY MZ M Ia Fv Fc off] of joint j, then for each coupled

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The ten parameters of a link as matrices: inertia about the origin, at the centre of mass, and pseudo-inertia.
 
 A link is physically consistent if its pseudo-inertia P = [[S, m], [m^T, M]] is positive definite, with S = tr(J)/2 E -

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A robot as frozen data: modified Denavit-Hartenberg joints, couplings, constraints and a priori parameters.
 
 Joints are numbered from 1 as in the papers; number 0 is the base. `robot.joints[j - 1]` is joint j.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Robot files: a robot by its modified DH table, or additions to a URDF. Unknown keys are errors.
 
 `angle_unit` is the unit of gamma, alpha and theta; everything else in a robot file is in SI units.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Check that two descriptions are of the same robot: a model must not be used on another one."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The part of a URDF that moves: joints kept, joints held, links placed at the zero position.
 
 Links behind fixed and held joints belong to the moving joint before them. Joints are numbered depth first in the order

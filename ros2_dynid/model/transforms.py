@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Rigid transforms as 4x4 matrices: rpy, axis and angle, modified DH; angles that a file rounded."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A URDF as frozen data: links with their inertias, joints with their origins, read by urdf_parser_py."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Validate the text of a URDF: well-formed, no entities, unique names, finite numbers.
 
 Only the elements that the dynamics need are passed on to the parser.

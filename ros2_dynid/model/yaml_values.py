@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Checked values of a YAML file: each error names the file, the element and what to do."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The ROS 2 nodes, and the only place that imports ROS: thin, convert -> call -> publish.
 
 A node's folder has node.py (lifecycle, topics, what the node is for), parameters.py, and as far as it needs them

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a robot looks like: visual shapes of a URDF, else collision shapes, sticks where there is neither."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Screenshots of a page by headless Chromium, if installed; no screen or graphics card needed."""
 
 from __future__ import annotations

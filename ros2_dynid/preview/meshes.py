@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Meshes for pictures: read from STL, OBJ and Collada, made small enough for a page, and packed.
 
 A mesh is indexed here: vertices, shape (v, 3) [m], and triangles as their numbers, shape (k, 3).

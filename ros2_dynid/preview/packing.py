@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A scene as the plain data that the page's script reads: numbers packed in base64, names as they are."""
 
 from __future__ import annotations

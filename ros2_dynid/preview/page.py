@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The page of a scene: one HTML file with its data, style and scripts inside, so that it plays from disk."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The panel's rules: which browser may command, and which buttons are disabled and why.
 
 The robot's safety does not depend on them: every node checks each request itself.

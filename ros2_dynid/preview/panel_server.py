@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The panel's web server: one page, a stream of states to every browser, and commands from the one that commands.
 
 Only Python's own HTTP server: states go out as server-sent events, commands come in as POST requests with the

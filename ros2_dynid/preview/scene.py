@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A robot's motion as data: all that the page needs to draw it at any moment."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Serve one page on localhost: for browsers that may not read the folder of a file."""
 
 from __future__ import annotations

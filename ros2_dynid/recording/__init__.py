@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recordings: bags and tables become `Samples`, in the robot's joint order and SI units, and are written again.
 
 `read` reads and `save` writes. `bag` holds storage formats and message codecs, `table` CSV and npz, `checks` what

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A recording read ahead: the next piece is decoded in a thread while the caller works on the one before."""
 
 from __future__ import annotations

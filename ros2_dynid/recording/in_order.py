@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Sort a recording in one reading, piece by piece.
 
 A stamp that steps back by at most CLOCK_RESET belongs to a late message, so samples wait that long before they are

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Decode live joint states straight from the serialized message, and keep statistics of the stream."""
 
 from __future__ import annotations

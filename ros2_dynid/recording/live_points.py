@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A streamed reference, a JointTrajectory of one point, straight from the serialized message.
 
 At 1 kHz the message comes with the same names and sizes every time, so its numbers stand at fixed offsets: the first

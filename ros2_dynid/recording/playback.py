@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Play a recording: its joint states as serialized messages, each at its time."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Power spectra by Welch's method, averaged over all stretches of a recording."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Read any recording: a bag, a CSV or an npz file becomes Samples in the robot's joint order."""
 
 from __future__ import annotations

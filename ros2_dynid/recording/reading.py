@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How a recording is to be read: topic or columns, units, stamps and the stretch of time."""
 
 from __future__ import annotations

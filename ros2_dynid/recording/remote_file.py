@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A remote file, read in ranges through any object that returns bytes from an offset on."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Samples of a recording as arrays in the robot's joint order; cutting and sorting them."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Write samples as CSV, npz or a rosbag2 MCAP bag, atomically, and never over another file."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recording a stream of serialized joint states: a ring buffer always, a bag between begin and end, statistics."""
 
 from __future__ import annotations

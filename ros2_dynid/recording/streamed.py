@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Sort a recording larger than memory: read it once for its times, then again in pieces."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Link-side torques on a topic of their own: joint states whose efforts are these torques."""
 
 from __future__ import annotations

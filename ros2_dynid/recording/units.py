@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Units of tables, and their factors to SI."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Wrenches of a force-torque sensor beside the joint states: geometry_msgs/WrenchStamped of a bag, columns of a table.
 
 A table names them PREFIX.force.x ... PREFIX.torque.z (or PREFIX.fx ... PREFIX.tz); an npz file has an array of shape

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Reports of an identification: one HTML page, figures for papers, and tables.
 
 `build` writes them; `page` is the HTML, `page_data` what it shows, `figures` and `tables` are for papers, `compare`

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The report of an identification folder, and the comparison of several."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What changed between identifications of the same robot, or of robots of one type."""
 
 from __future__ import annotations

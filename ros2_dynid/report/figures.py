@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The figures of the page as PNG and PDF, for papers."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The HTML page: one file with its data, style and script inside, so that it opens from disk and can be mailed."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The numbers that the page draws, from an identified model and the rows it was identified from."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The base parameters as tables for a spreadsheet (CSV) and for a paper (LaTeX)."""
 
 from __future__ import annotations

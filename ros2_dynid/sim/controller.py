@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The robot's own controller: follows a joint trajectory with PD and the points' effort, or passes torques through.
 
 It does what ros2_control's joint_trajectory_controller does with effort command interfaces,

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Gains of the robot's own controller, from the parameter file that ros2_control reads.
 
     joint_trajectory_controller:

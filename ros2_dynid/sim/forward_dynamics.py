@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Direct dynamics of a model: accelerations from motor torques, batched over states, friction smooth at standstill.
 
 M(q) ddq = tau - h(q, dq) - friction. The sign of a speed v is tanh(v / v0) here, so that an integrator gets through

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A robot in modified DH form with standard parameters, as a MuJoCo model (MJCF).
 
 Body j has the frame of joint j at q_j = 0, so its joint turns about or slides along the body's z axis. MuJoCo takes

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The simulated robot with its controllers, as a client of real hardware meets it: trajectories or torques in."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A robot in MuJoCo behind the interface of real hardware: torques in, quantised positions and noisy torques out.
 
 One control period: the drives take the torque commanded `latency` periods ago, friction Fv dq + Fc tanh(dq / v0) + off

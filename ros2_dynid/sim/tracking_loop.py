@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A model under its controller along a reference: tau = Kp (q_r - q) + Kd (dq_r - dq_f) + tau_f, simulated.
 
 Such a loop forgets where it started within its time constants. So the time is cut into stretches that are simulated all

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the simulated robot really weighs: parameters that differ from the CAD's and that the suite does not know.
 
 Every link stays physically consistent: mass, centre of mass and inertia about it are changed, and the inertia is made

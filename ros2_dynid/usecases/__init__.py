@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The use cases as data: a typed request and outcome for each, and the function that turns one into the other.
 
 Every caller can ask for the same: the command line, a job's process, services and actions decode a request from plain

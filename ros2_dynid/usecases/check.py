@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Check: is this recording usable?"""
 
 from __future__ import annotations

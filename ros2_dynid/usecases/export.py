@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Export: a robot with its parameters becomes a URDF or a MuJoCo model, with notes on what neither can hold."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Fleet: recordings of many robots become their models, what they share, and who stands out."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Gains: recordings without and with a load of known mass give the torque for each unit of the recorded effort."""
 
 from __future__ import annotations

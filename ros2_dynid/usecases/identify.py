@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identify: recordings of a robot become base parameters with error bars, model.yaml and a report."""
 
 from __future__ import annotations

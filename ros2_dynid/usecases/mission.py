@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The demo's mission as data: what its operator is asked to do, and what was found, as codec carries both."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """MuJoCo: a robot with its parameters becomes MJCF with the URDF's shapes, and a list of what MJCF cannot say."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Payload: recordings without and with a load give its mass, centre of mass and inertia."""
 
 from __future__ import annotations

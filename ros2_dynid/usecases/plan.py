@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Plan: a robot and what surrounds it give an exciting trajectory, checked and written to a file."""
 
 from __future__ import annotations

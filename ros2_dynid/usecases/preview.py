@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Preview: a trajectory and its robot become a page that plays it in 3D."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Report: the page of an identification, or the comparison of several."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Where a robot comes from: a file or the text of a URDF, and the sub-chain of it."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Tool: wrenches of a wrist force-torque sensor and joint states give the tool beyond it, and the sensor's bias."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a model is of the robot that a URDF describes: the paths of its last links must agree.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the robot feels: external efforts as states and topic, contacts, wrench at a link. The observer is in observer.hpp.
 #include <algorithm>
 #include <array>

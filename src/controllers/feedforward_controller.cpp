@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tau = model(reference) + Kp e + Kd de, behind joint_trajectory_controller or a topic. The law is in feedforward_law.hpp.
 #include <algorithm>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hand guiding: gravity, a fraction of the friction, guards of speed and range. The law is in hand_guiding_law.hpp.
 #include <cmath>
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values of claimed interfaces, in the order in which they were asked for.
 #pragma once
 

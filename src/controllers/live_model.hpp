@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model of a running controller: read and checked at configuration, replaced from outside the control loop.
 #pragma once
 

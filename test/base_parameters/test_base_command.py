@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid base, as a user calls it."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Expressions that people can read, the geometry's symbols, and the table of identifiability."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The figures inside the factorisations and the words about them, one by one."""
 
 from __future__ import annotations

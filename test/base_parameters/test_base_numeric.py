@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The factorisations themselves, scaling, tolerance and gap, special robots, and refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Rank and span against regressors that Pinocchio computed."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The counts, coefficients and values that the papers print."""
 
 from __future__ import annotations

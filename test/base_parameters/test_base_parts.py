@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The parts of the computation, each against a plain way to the same: units, transfers, samples, scaling, noise."""
 
 from __future__ import annotations

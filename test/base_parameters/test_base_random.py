@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Random robots: every method finds the same leaders and coefficients, and torques do not change."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The script `dynid`: what it prepares, when it does so again, what it says when something is missing."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What colcon and pip install, tried in the environment at hand and without its long parts."""
 
 from __future__ import annotations

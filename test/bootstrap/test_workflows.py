@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The files of continuous integration: YAML that GitHub takes, shell that parses, commands and files that exist."""
 
 from __future__ import annotations

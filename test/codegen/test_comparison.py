@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Every backend gives one torque, Pinocchio's, on trees with linear constraints; code that differs is refused."""
 
 import ctypes

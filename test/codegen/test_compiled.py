@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The compiled backend: same results as NumPy, built once, loaded only from where nobody else can write."""
 
 import contextlib

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Operation counts against the papers': exact, so a change that costs an operation shows here.
 
 Parameters are symbols: the counts must not depend on their values. A multiplication by a compiled-in constant counts;

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Exported C: no warnings in C99 and C++, right numbers, harmless names."""
 
 import ctypes

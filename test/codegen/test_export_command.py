@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid export and dynid bench from the command line."""
 
 import json

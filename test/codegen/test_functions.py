@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Generated functions are the recursions of ros2_dynid.dynamics, whatever form the search chooses."""
 
 import functools

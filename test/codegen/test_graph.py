@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The expression graph: folding, sharing, signs, counting, and algebra that keeps values."""
 
 import math

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Lin's recursion against the link-by-link dynamics and Pinocchio, and its counts against the paper's Table II."""
 
 from __future__ import annotations

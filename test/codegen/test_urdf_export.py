@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The URDF with new parameters: numbers change where they stand, nothing else does, and Pinocchio reads the same."""
 
 import re

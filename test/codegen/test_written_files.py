@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What codegen writes is read back by plain readers; springs, loops, units of the text and refusals of every kind."""
 
 from __future__ import annotations

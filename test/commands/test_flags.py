@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Every flag of a command reaches the field of the request that it is meant for."""
 
 from __future__ import annotations

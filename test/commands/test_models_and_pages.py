@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Commands on identified models and on pages, as a whole: files and figures are those of the model."""
 
 from __future__ import annotations

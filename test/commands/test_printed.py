@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What people read is what was found: every figure with its unit, beside the name it belongs to."""
 
 from __future__ import annotations

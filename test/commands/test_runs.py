@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Commands that do more than ask a use case: base, mdh, export, convert, bench and demo, with files and refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction at the temperature of the drives: the law by its definition, the feedforward that follows it, refusals."""
 
 from dataclasses import replace

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is commanded of a robot that adds a part itself: their sum is the model's torque; what is not declared stays."""
 
 from dataclasses import replace

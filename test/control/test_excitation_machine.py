@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The excitation's state machine with a robot that follows: its phases, what stops it, and the table of its events."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """External torques, contacts and wrenches in Python alone, against figures of their own."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Faults at random moments of fast motions from limit to limit, by a robot that lags: no limit is passed."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the feedforward follows or passes on has passed the motion gate; a stop ends it and says what moved."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The feedforward's law: the model's torque, its switches, efforts of whole trajectories, loads."""
 
 from __future__ import annotations

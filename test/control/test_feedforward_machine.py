@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The feedforward's state machine: every event in every state, and what must hold whatever comes."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What passes the gate, and what does not: joints, order, numbers, times, ends, limits, the step from the robot."""
 
 from __future__ import annotations

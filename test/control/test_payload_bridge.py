@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Payloads on their way to a driver: frames, limits, error bars, and the file of bridges."""
 
 from dataclasses import replace

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The motion behind measured positions: exact for cubics, close for sines, at any rate, and never over a break."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Random events at random times: whatever happens, the invariants of the moving path hold."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """References between points, stops within limits, and the supervisor that asks for them."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A whole session of the excitation's machine, event by event: every state, command, refusal and word is as it was.
 
 What a session should be is judged where it is written down: test/support/excitation_session.py says how.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Simulated time as a motion sees it."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stops and starts stay within the limits for every controller: one that starts from what is measured or desired."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the supervisor sees in joint states: both signs, both ends, every joint with limits of its own."""
 
 from __future__ import annotations

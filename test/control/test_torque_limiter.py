@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The limiter for torque: joints, finiteness, effort limits and rates of all that leaves."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A machine that goes where its table has no way does not go on."""
 
 from __future__ import annotations

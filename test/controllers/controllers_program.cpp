@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the controllers in a real controller_manager on the simulated robot, in simulated time, and prints what happened.
 //
 // controllers_program SCENARIO FOLDER --ros-args --params-file FILE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plant.hpp"
 
 #include <mujoco/mujoco.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A robot in MuJoCo with friction, encoders and brakes, shared by the hardware component and the program that watches it.
 #pragma once
 

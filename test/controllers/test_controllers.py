@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The controllers in a real controller_manager on a robot in MuJoCo: chained, fast, nothing allocated, safe on faults.
 
 Needs ros2_control with joint_trajectory_controller, and this package built and sourced with it; skipped elsewhere. More

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The table of decisions in docs/identification.md has the thresholds of the code."""
 
 from __future__ import annotations

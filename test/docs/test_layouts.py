@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The shipped layouts are those of the shipped arm, and show topics that the nodes really publish."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The documentation is true: links resolve, every command shown runs, every snippet runs, nothing private is in it.
 
 Blocks marked bash run from top to bottom in a folder of the page's own, as a reader would run them. A line that ends in

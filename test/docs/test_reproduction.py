@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The papers' tables beside ours: every script agrees with its paper, and every figure of its page is the script's.
 
 Each script makes its whole page. Searches and simulations that take long are stored beside the page as the numbers

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What docs/safety.md says is shown by a test is shown by a test that exists."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The documentation builds as a site without a warning, and the reference has every public Python name."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The theory page names functions: they exist, and every package of the mathematics is on it."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Jacobians, momentum, coupled drives and friction terms: identities that need nobody else's code."""
 
 from __future__ import annotations

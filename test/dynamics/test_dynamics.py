@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Torques, regressors and energies: against each other, against Pinocchio, and their refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Springs, compensators and cables: MuJoCo's springs and tendons, energy, base parameters, generated code, refusals."""
 
 from dataclasses import replace

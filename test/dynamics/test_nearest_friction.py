@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Viscous and Coulomb friction nearest to a law: exact where the law is plain, no better pair beside it."""
 
 from dataclasses import replace

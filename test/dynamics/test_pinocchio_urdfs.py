@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Every URDF of example-robot-data: kinematics, inverse dynamics, regressor and energy against Pinocchio."""
 
 from __future__ import annotations

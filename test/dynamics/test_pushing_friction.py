@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction that pushes is found wherever it does, and friction that brakes is not blamed."""
 
 from __future__ import annotations

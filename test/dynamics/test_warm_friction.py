@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction at a temperature of the drives, as Fc and Fv of the joints that it is of, also beside passive ones."""
 
 from __future__ import annotations

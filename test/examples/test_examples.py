@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Every example runs as it is, in an empty folder, and finds what was put into its data."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the tests of plans share."""
 
 from __future__ import annotations

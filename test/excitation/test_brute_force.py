@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Limits and clearance against a dense brute-force check, with different limits for every joint and every side."""
 
 from __future__ import annotations

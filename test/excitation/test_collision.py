@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Collisions: distances against coal, gradients against differences, shapes that cover what they stand for."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Condition numbers and equilibrium: NumPy's own figures, the examples of seed 001's appendix, and gradients."""
 
 from __future__ import annotations

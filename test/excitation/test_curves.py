@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Quintics and Fourier series: end conditions, exact extrema, shortest times; each against brute force."""
 
 from __future__ import annotations

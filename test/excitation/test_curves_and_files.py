@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Curves, sweeps and trajectory files: what is refused, what is held at the ends, and every number written."""
 
 from __future__ import annotations

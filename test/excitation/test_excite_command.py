@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid excite: JSON, files, refusals in one line, never an unsafe file."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Motions of a robot with a joint that follows others, and under caps: each joint is held to its own limits.
 
 Numbers of active joints and their places differ where a passive one comes between them, and so do the limits here.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Fourier plans: gradient, limits on a fine grid, torques, start poses, weights, budgets; better than random ones."""
 
 from __future__ import annotations

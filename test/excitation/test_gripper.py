@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Gripper joints are named, with the option that holds them."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The criterion of exciting trajectories knows the friction laws of a robot file."""
 
 from __future__ import annotations

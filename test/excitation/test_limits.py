@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Limits: margins, caps, refusals, and the check of trajectories on exact extrema."""
 
 from __future__ import annotations

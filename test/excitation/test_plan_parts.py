@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Parts of plans, each by its definition: rest poses, times, spans, checks; every joint has its own limits."""
 
 from __future__ import annotations

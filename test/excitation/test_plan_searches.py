@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Searches of plans: what each stage is asked for, which answer is kept, and what a plan tells of it."""
 
 from __future__ import annotations

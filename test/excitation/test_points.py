@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Optimum points of seed 001: the substitution, the smaller variable set, the optimisers, and whole trajectories."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Gradients of the regressors against differences, on random trees with couplings, passive and prismatic joints."""
 
 from __future__ import annotations

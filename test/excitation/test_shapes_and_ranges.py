@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Shapes as they are read and covered, ranges that links leave joints, and points joined: each by its definition."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Static poses and ramps: they hold still, move at constant velocity, and keep every limit."""
 
 from __future__ import annotations

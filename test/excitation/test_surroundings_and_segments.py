@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a motion must keep away from, and what becomes of segments that are not safe at once."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Tours of poses on ways that are not all clear, optimisers by what they are handed, and files of pictures."""
 
 from __future__ import annotations

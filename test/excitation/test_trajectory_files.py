@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Trajectory files: exact after reading back, a JointTrajectory for every reader, damaged ones refused."""
 
 from __future__ import annotations

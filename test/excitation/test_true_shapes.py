@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Collision shapes where Pinocchio has them, the ranges that true shapes leave, and what surroundings are asked for."""
 
 from __future__ import annotations

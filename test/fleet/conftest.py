@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A small fleet that several files of tests look at."""
 
 import pytest

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Runs on workers of Dask: the same files, also after a worker, the scheduler or the command is killed."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which robot each entry of a fleet file is, and with which options its recordings are read."""
 
 from __future__ import annotations

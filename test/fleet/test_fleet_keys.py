@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is computed anew in a second run: whatever a result was made from is part of its key."""
 
 from __future__ import annotations

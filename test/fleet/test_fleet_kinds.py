@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What robots share and who stands out, friction over time, and the page: on figures, without recordings."""
 
 from __future__ import annotations

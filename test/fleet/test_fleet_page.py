@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the page of a fleet says, figure by figure: every robot, kind, outlier, trend and recording with its own."""
 
 from __future__ import annotations

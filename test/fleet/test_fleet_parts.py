@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The parts of a fleet's run, each by itself: names, hashes, files, order of work, tables of the page."""
 
 from __future__ import annotations

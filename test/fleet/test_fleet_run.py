@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Runs over small fleets of simulated arms: equal to identify, resumed, refused, with recordings of every bad kind."""
 
 from __future__ import annotations

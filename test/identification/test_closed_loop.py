@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Encoder noise that passes through the robot's own controller does not bias the estimator that the tool names."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recordings that were spoiled are diagnosed with all joints named; following the advice leads to a clean diagnosis."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction that brakes: the inequalities, the fit under them, and the laws that are served of plants of any kind."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The jackknife of several parameters by its definition: blocks left out, joined, and of the period of a motion."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Every estimator on MuJoCo's motion: near the truth, by its own error bars; and refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Filters: exact on polynomials, flat in the pass band, deaf beyond; spectra of known signals."""
 
 from __future__ import annotations

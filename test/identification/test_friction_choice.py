@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How friction terms are chosen and finished: against fits to the rows themselves, law by law and fold by fold."""
 
 from __future__ import annotations

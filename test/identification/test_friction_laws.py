@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction terms: their torque, their files, their choice by held-out data, and what is refused."""
 
 from __future__ import annotations

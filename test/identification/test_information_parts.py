@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Rows on their way to R factors: filters, windows, blocks of time and of phase, each against plain sums."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Least squares from R factors: equal to the textbook's, to Pinocchio's parameters, and honest where data are poor."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A load from the stored model of the empty robot, joints that contradict each other, and bodies that exist."""
 
 from __future__ import annotations

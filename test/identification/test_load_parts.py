@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Parts of loads, tools and drive gains: each against its definition."""
 
 from __future__ import annotations

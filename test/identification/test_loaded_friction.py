@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Payload and drive gains of a robot whose friction grows with the load on its gears."""
 
 import json

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Loads with friction laws, late efforts and links of their own: exact motions, and what must come out of them."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Error bars of long recordings: errors that last longer than a block, and errors that come again with every period."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """model.yaml: the same model back, atomically, and one readable line for what is no model."""
 
 from __future__ import annotations

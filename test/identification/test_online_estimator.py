@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The online estimator on a stream from MuJoCo: it finds the truth, and notices a payload."""
 
 from __future__ import annotations

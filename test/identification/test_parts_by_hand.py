@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Small parts of the identification against figures made by hand: clocks, delays, pieces, solutions, errors, loads."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Essential, standard and consistent parameters; loads and drive gains."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The whole use case: the real TX-40, bad recordings, cancelling, and the commands."""
 
 from __future__ import annotations

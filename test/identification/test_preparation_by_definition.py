@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The preparation by its definitions: clocks, spectra, grids, filters, rows and periods in plain loops and sums."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The parts of the preparation one by one, each against a plain way to the same answer."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 2: a problem is what the rows of recordings say, with what the data decided and what was asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """From recordings to a problem and back: what is read, in pieces or again, moved, filtered and reported."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A load from the stream of joint states after a pick: mass and centre with bars, within seconds."""
 
 from __future__ import annotations

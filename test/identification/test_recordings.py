@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 1: files and samples become prepared recordings, read in pieces and said so."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stages 3 to 7 by definition: each figure is of the set, the rows and the data that it is said to be of."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Columns of friction through their filters, and rows of joints and coupled motors that are slow, by plain sums."""
 
 from __future__ import annotations

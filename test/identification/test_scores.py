@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stage 5 where motions repeat or recordings differ: what is left out, and whose filters recordings held out pass."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Efforts of the motor and of the link: declared, found by comparison, and what the model's torques are then."""
 
 import json

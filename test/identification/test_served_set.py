@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which parameter set is the model: one property, the same torques for every consumer, and each set's errors."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """idim-iv and didim: noise of the encoders, inside the loop or outside it, does not bias what a simulated loop says."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Small parts of identification that large tests only use: each against brute force or a formula written apart."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Good recordings spoiled as loggers and drivers do it: the model hardly suffers, and the notes say what was done."""
 
 from __future__ import annotations

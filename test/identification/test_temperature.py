@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction that changes with the temperature of the drive: its torque, files, choice, simulated plant, refusals."""
 
 from __future__ import annotations

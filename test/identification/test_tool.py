@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid tool: MuJoCo's force and torque sensors as the oracle, with bias, drift, noise and rounded positions."""
 
 import json

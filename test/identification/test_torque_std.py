@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Standard deviations of predicted torques: against the scatter of repeated identifications, and on held-out data."""
 
 from __future__ import annotations

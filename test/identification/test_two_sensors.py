@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Efforts at the motors and torques at the links in one fit."""
 
 import json

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The verdict as a table: this evidence, that conclusion. Both sides of every threshold."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a robot adds to a commanded effort: its texts, robot files, there and back."""
 
 import pytest

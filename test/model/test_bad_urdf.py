@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """URDFs that are refused, each with one line that names the file, the element and the hint; and oddities that pass."""
 
 from __future__ import annotations

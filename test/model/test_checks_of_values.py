@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What makes no robot, no friction term and no value of a file: each refusal, and what is just still taken."""
 
 from __future__ import annotations

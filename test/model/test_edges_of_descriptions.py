@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Descriptions at the edge of what is taken: limits, rounding, nesting, sizes; and bodies as sums of points."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Each kind of friction term is defined once: a new one is fitted, evaluated, generated and exported by that alone."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Arms whose axes lie on a grid, where every tie of the table's rules is met; and which of two wishes counts."""
 
 from __future__ import annotations

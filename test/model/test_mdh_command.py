@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid mdh: JSON as promised, a table for people, one-line errors with exit code 2."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The table itself: known robots, exact zeros, rounded angles, and small changes for small changes."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction terms and forces in files, sub-chains named by files, joints in another order, transforms, same robots."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Robot files: what they say, what they refuse, the way there and back, and the robots that are shipped."""
 
 from __future__ import annotations

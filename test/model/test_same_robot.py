@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A model is used on its own robot only, and limits of a joint_limits.yaml are those that hold."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Sub-chains: base and tip link, held joints with their links lumped, mimic chains, gravity in the base's frame."""
 
 from __future__ import annotations

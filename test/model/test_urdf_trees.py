@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Random and written trees against Pinocchio: skew and near-parallel axes, branches on branches, every joint type."""
 
 from __future__ import annotations

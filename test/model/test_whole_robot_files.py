@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A robot file with every field different: there and back; each field that is wrong is refused by its name."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Trajectories through FollowJointTrajectory, where control_msgs is installed: run, stop, and a refusal."""
 
 from __future__ import annotations

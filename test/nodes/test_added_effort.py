@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Robots that add gravity themselves, with real nodes: held and fed forward without a jerk, or refused at rest."""
 
 import time

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What nothing is said about is the same for a node and for the command line."""
 
 from __future__ import annotations

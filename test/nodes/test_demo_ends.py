@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The demo ends with all its processes, at once and without a traceback, however it is ended."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A node ends on SIGINT and SIGTERM at any moment: at once, in order, and without a traceback."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the excitation node makes of parameters, requests, plans and answers of a controller: part by part."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The feedforward node feels a push: external effort, wrench and contact, with a model file's error bars."""
 
 from __future__ import annotations

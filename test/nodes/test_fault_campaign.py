@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Nodes, driver and network misbehave at random moments of more than 200 missions: the robot is never endangered."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The feedforward node among others: torques are of the right joints, within limits, and end in gravity.
 
 This process plays the robot, the planner and the identification: it publishes joint states, references, models and

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the feedforward node makes of parameters, references, joint states and loads: part by part, without a graph."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Every node is a managed node with described parameters, in any namespace, and refuses what does not fit."""
 
 from __future__ import annotations

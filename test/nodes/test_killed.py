@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Every node killed with -9 and started again while the others run: nothing hangs, nothing recorded is lost."""
 
 from __future__ import annotations

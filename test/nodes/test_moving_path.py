@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The moving path through real nodes: what once moved a robot unwatched, or moved the wrong joint, is tried again."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Joint states as robots send them: permuted, with other joints, with NaN, with a clock that jumps, none at all."""
 
 from __future__ import annotations

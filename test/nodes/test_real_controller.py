@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The excitation beside ros2_control's own joint_trajectory_controller: by topic and by action, stops, and switches."""
 
 from __future__ import annotations

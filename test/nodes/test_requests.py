@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Requests that cannot be met are answered with the reason, by nodes that go on: also when libraries print."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the excitation does when something goes wrong, and what every node refuses."""
 
 from __future__ import annotations

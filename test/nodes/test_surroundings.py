@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The excitation keeps the robot off its surroundings: plans stay inside, ways that leave are refused."""
 
 from __future__ import annotations

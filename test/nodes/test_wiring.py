@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How nodes are connected: topics and how they are sent, services and what they may wait for, threads, timers."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the page's script reads, unpacked again; meshes joined by a plain loop; a page served, a picture drawn."""
 
 from __future__ import annotations

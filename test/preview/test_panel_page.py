@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The panel's page in a real browser, before a server whose nodes are played by the test: nothing may cost the stop."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The panel without ROS: who may command, what is refused, and what a stranger's request gets."""
 
 from __future__ import annotations

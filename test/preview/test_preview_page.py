@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The preview in a real browser: it draws, plays, scrubs, fits narrow screens, and shows hostile names as text."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Parts of the preview in figures: sticks, colours, meshes that are joined, samples of a motion."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The scene of a motion against Pinocchio's kinematics and against the planner's own numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Bounds of the bag readers, from both sides: publishers that stop, missing files, sizes that are too large."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Parts of the bag readers one by one: cursors, records, blocks, and what is interpolated between publishers."""
 
 from __future__ import annotations

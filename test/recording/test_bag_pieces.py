@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Bags cut at any byte, streams read in any steps, and publishers merged in any pieces, against plain ways."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Bags of every make read the same as by the rosbags library, value by value."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Damaged, cut and dishonest bags: what is whole is read, what is lost is said, and nothing explodes."""
 
 from __future__ import annotations

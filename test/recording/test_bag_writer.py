@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a bag's writer holds and lets go: chunks by size and age, space in reserve, syncing, and a disk that fails."""
 
 from __future__ import annotations

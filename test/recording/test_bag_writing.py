@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Bags that we write open with a tool that is not ours, and survive kill -9, a full disk and a second try."""
 
 from __future__ import annotations

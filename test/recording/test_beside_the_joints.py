@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What comes beside joint states: wrenches and torques on topics of their own; remote files; reading ahead; saving."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Each limit of the checks from both sides, with evidence that differs in nothing else."""
 
 from __future__ import annotations

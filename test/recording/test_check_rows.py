@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The rows and the verdict of a check: every figure by its definition, every problem at its joint."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The checks of single signals and of stamps as tables: evidence just below and just above each of their limits."""
 
 from __future__ import annotations

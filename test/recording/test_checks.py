@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Each fault that is put into a good recording is found, and a good one is left in peace."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Any form into any other and back, cut by time, whole or not at all, and never over something else."""
 
 from __future__ import annotations

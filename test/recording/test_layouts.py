@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Messages read by their layout, against reading each of them field by field."""
 
 from __future__ import annotations

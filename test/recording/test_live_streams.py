@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Joint states straight from serialized messages, and recording sessions."""
 
 from __future__ import annotations

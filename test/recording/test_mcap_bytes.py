@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is written into an MCAP file, byte by byte, by a reader of its own: mcap.dev/spec."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Our bags before other tools, and theirs before us: MCAP's own library, and what rosbag2's sources ask for."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Replay: the messages as recorded, at their time or faster, without falling behind."""
 
 from __future__ import annotations

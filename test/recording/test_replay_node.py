@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid replay over real ROS 2: every message arrives, in order, with /clock, at the speed asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is done with samples before anything is computed from them: order, cuts, joints, joints by name, spectra."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """SQLite3 files of rosbag2, row by row: what is taken, in which blocks, and what is left out."""
 
 from __future__ import annotations

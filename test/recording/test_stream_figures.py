@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Figures of a stream while it comes, and of its stamps afterwards, against plain ways to them."""
 
 from __future__ import annotations

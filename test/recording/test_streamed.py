@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A recording streamed in pieces is the one that load_samples returns whole."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Parts of tables by their definitions: headers, numbers, column maps, archives, and how lines are cut from a file."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """CSV and npz logs: headers, units, column maps, and errors that say where."""
 
 from __future__ import annotations

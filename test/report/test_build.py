@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The page's text around its pictures, its numbers at any magnitude, and how its figures look."""
 
 from __future__ import annotations

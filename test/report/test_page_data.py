@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the report draws, number by number, and that its figures draw just that."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The report: what it says, that hostile names stay text, and that a real browser draws, sorts and zooms it."""
 
 from __future__ import annotations

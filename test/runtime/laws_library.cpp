@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The controllers' laws for test_laws.py, which calls them through ctypes. Counts what the laws allocate while running.
 #include <cstdio>
 #include <cstdlib>

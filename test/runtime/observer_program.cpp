@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What test_observer.py compares: the observer, the contacts and the wrench for samples q, dq, tau, dt from a file.
 // observer_program MODEL IN OUT [LINK]
 #include <cstdio>

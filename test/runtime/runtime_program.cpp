@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What test_runtime.py compares: all functions of the runtime for samples from a file, and whether they allocate.
 // runtime_program MODEL check | runtime_program MODEL IN OUT [joint mass cx cy cz XX XY XZ YY YZ ZZ]
 #include <cstdio>

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The controllers' laws without ROS: torque and gains, bounds, ramps, guards; lost references, states and models."""
 
 import ctypes

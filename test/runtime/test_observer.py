@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The observer in C++ and in Python: equal sample by sample, with whatever a stream of joint states may hold."""
 
 import shutil

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The C++ runtime: torques of `dynid torque` and all their parts for every kind of robot; damaged files are refused."""
 
 import json

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A plant with friction that grows with the load and falls from standstill: found, and worth feeding forward."""
 
 from __future__ import annotations

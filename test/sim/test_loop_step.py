@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The closed loop, the direct dynamics and the drives against plain re-implementations, number by number."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """dynid export --to mjcf: MuJoCo's inverse dynamics of the file are the model's, and what it cannot say is listed."""
 
 import json

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A push on the simulated arm in fast motion: found within 10 ms, torques within 10 %; free motion is no contact."""
 
 from __future__ import annotations

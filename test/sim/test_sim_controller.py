@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The simulated robot's own controller, drives and sensors, in figures."""
 
 from __future__ import annotations

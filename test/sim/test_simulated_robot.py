@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The simulated robot is MuJoCo's, and its inertias are exactly those of the standard parameters."""
 
 from __future__ import annotations

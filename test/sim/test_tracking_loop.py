@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A model in closed loop: its accelerations are MuJoCo's, and its motion is that of a reference integrator."""
 
 from __future__ import annotations

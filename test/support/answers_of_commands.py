@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a command prints, run in the process of the test."""
 
 from __future__ import annotations

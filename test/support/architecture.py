@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The layers of the package, in order: the table that the import test and docs/architecture.md share.
 
 `python test/support/architecture.py` writes the list of all modules into docs/architecture.md.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The messages of a bag as another program reads them, also of one that was cut off."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Bags written by the rosbags library, a tool that is not ours, and what they should read as."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A real browser for tests of pages: Chromium, driven by Playwright; tests are skipped where one is missing."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recordings of a robot whose own controller sees the noise of its encoders, or does not: MuJoCo moves it."""
 
 from __future__ import annotations

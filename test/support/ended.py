@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Whether a process is gone."""
 
 from __future__ import annotations

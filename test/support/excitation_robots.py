@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Robots that the tests of this folder share."""
 
 from __future__ import annotations

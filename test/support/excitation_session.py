@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Sessions of the excitation's machine with a robot that follows, as text: what it announced, and what it sent.
 
     ./dynid python test/support/excitation_session.py     write test/control/sessions/excitation.txt anew

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The fault campaign: missions of a small fast robot, each met by one fault at a random moment, under a watchdog.
 
 A lane is one graph of real nodes in a domain of its own: `motion` (robot from a file), `description` (robot from

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Between the robot and the suite: passes on joint states and commands, and spoils them while a fault is on.
 
 The robot's own topics are truth_states, robot_trajectory and robot_efforts, which nothing spoils.

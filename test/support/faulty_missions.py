@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Missions of the excitation's machine with a robot that lags, each met by one fault at a random moment, without ROS.
 
 What the fault campaign does with real nodes (fault_campaign.py), in simulated time: a mission takes a fraction of a

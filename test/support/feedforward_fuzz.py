@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Random events for the feedforward's state machine, and what must hold whatever comes."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recordings of small fleets of simulated arms."""
 
 from __future__ import annotations

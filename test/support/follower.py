@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A robot behind a joint trajectory controller, with a clock of its own: what leaves the machine is followed, watched.
 
 As ros2_control's does, the controller goes by a cubic from where it is to the first point of what comes: from the

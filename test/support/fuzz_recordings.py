@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Damaged recordings: bytes flipped, cut, spliced, and sizes that lie. Each must read or be refused in one line.
 
 python test/support/fuzz_recordings.py [COUNT] [SEED]   (default: 2000 files) prints what was met and the extremes.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Nodes made in the process of the test and not spun: their callbacks are called one by one, and answer at once."""
 
 from __future__ import annotations

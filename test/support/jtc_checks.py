@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What joint_trajectory_controller asks of a trajectory before it takes it (its validate_trajectory_msg, in words)."""
 
 from __future__ import annotations

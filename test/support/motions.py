@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Motions that are safe for the shipped three-joint robot, and recordings of it."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A process that has imported what nodes need and forks for each of them: they start at once.
 
 The node is a child of the process that asked, as one is that was started there: it is forked twice, and whoever asked

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Joint states as robots really send them, made of a good robot's: permuted, with a stranger, without torque, ..."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What several tests share: random robots, and the same robot in Pinocchio."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The pages of the documentation, taken apart: code blocks, commands, inline code, links, headings."""
 
 from __future__ import annotations

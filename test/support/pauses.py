@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How long a busy machine keeps a process waiting: a thread that wants to wake every few milliseconds tells.
 
 The last pauses are in a small mapped file that another process reads, also after a kill or on a full disk.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The model that a perfect identification of the simulated robot would give."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Fires random events at the excitation's machine and its robot, and checks the invariants after every one of them.
 
 After a stop nothing but braking leaves; what leaves is finite, in limits and for the right joints; nothing is followed

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """ros2_control's own controller_manager with its mock hardware and a joint_trajectory_controller, where installed."""
 
 from __future__ import annotations

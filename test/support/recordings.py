@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recordings for tests of identification: simulated by MuJoCo, and the real TX-40 where it is at hand."""
 
 from __future__ import annotations

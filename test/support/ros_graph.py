@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Real nodes in their own processes, in a ROS domain of their own, for one test; nothing is left behind."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Robots of every kind that the C++ runtime is compared on, and how its programs are compiled."""
 
 from dataclasses import replace

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A node that has imported all it needs and waits for a line before it starts: `python -m standby NODE ROS-ARGUMENTS`.
 
 A node that was killed is replaced within a few tenths of a second instead of seconds. The line names the folder where

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recordings of the simulated robot under its own PD control: joints stick for a while where they reverse."""
 
 from __future__ import annotations

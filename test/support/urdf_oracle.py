@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The same URDF in Pinocchio and in ours: joints matched by name, constraints of passive joints applied."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """URDFs written for tests: short to read, with inertias that a body can have."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Reads what the robot really does, and what really leaves the suite, and notes every limit that is passed."""
 
 from __future__ import annotations

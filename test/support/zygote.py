@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A process that has imported what commands need and forks for each of them: they start at once.
 
 python zygote.py SOCKET   serves until its standard input ends

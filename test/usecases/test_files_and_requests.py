@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What use cases check before they begin, and what they write: MJCF, slow trajectories, a preview's figures."""
 
 from __future__ import annotations

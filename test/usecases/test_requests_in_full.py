@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a request asks for arrives, all of it, and what is found comes back in the right places."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The use cases by their requests: the same data in, the fields of the JSON out."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Mass, centre of mass and inertia of a body, printed with their standard deviations."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a command is: a module with add_parser, run and show.
 
 `add_parser(subparsers)` describes the arguments, `run(args)` returns a typed outcome, and `show(outcome, console)`

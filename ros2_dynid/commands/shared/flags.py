@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The command line's spelling of a request's option: `gains: {elbow: -1}` is `--gains elbow=-1` here."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Arguments of preprocessing: filters, velocities, drive gains, delay, and where efforts are measured."""
 
 from __future__ import annotations

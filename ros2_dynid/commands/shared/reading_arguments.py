@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Arguments of every command that reads a recording."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The ROBOT argument with its sub-chain options, and the robot that they name."""
 
 from __future__ import annotations

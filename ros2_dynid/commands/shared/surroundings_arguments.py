@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Arguments for collision checks: the robot itself, a floor, the walls of a box."""
 
 from __future__ import annotations

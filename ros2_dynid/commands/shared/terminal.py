@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Terminal output: consoles, progress bars, and tables that fit the width."""
 
 from __future__ import annotations

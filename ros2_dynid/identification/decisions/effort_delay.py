@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Efforts that were recorded late by more than the delay's column of W can express: they are shifted, step by step."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The friction law of recordings: the terms that were asked for, or those that the data support."""
 
 from __future__ import annotations

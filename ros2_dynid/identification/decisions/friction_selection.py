@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which friction terms a recording supports: a law is taken only if it helps on data left out.
 
 Everything is computed from the R factors that hold the columns of all candidates. The blocks of time are put into

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The cut-off of the rows: do lower ones than proposed predict the slow torques much better?
 
 Noise that looks like motion in the spectrum (stamps that are off, for one) cannot be told from it there, but it spoils

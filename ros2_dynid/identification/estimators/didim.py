@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """DIDIM (Gautier, Janot and Vandanjon, 2013): the closed loop is simulated, and its torque compared with the measured.
 
 Under its controller the simulated robot follows the reference almost whatever the parameters are. So the derivative of

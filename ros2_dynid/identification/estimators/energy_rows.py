@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identification with the energy model: no accelerations are needed (seed 000, eq. 10; seed 001).
 
 d/dt (h chi) + friction power = tau . dq. Multiplied by the row filter's kernel and integrated, the derivative passes to

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """All estimators with one signature: each becomes a function from blocks of time to an estimate.
 
 An estimator that needs more of the rows than their R factors is a module of this package with a function

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """IDIM-IV (Janot, Vandanjon and Gautier, 2014): instruments from the simulated closed loop of the current estimate.
 
 The rows of the simulated motion have no noise of the encoders, and follow the recorded ones as closely as the model and

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Instrumental variables against the noise that comes through the regressor.
 
 Noise of the encoders is in W, and in tau too where it passes through the robot's own controller: least squares is then

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The motion that makes instruments: that of the robot without the noise of its encoders.
 
 Where the commanded positions were recorded, it is theirs. Else it is the motion within its own band: white noise of

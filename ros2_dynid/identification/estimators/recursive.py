@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Identification from the last joint to the first (seed 003, section IV).
 
 The torque of joint i depends on the links from i on. So joint n alone gives the parameters that it feels; with these

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Robust least squares: rows that fit badly count less, by iteratively reweighted least squares (Huber).
 
 A row whose error is beyond HUBER robust standard deviations of its joint gets the weight HUBER / |standardised error|.

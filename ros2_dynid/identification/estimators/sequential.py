@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The square-root information filter (Bierman): rows come one after the other, only a triangle is kept.
 
 R is the R factor of all rows seen so far, [W tau] weighted; new rows are joined by an orthogonal transformation. With

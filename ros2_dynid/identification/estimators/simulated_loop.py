@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The recording once more without its noise: the model of an estimate, simulated in closed loop along the reference.
 
 The reference is the commanded motion where that was recorded, else the motion within its own band. The simulated rows

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Total least squares: noise of the encoders also spoils W, which pulls ordinary estimates towards zero.
 
 The noise that reaches W is measured: white noise as strong as the encoders' is sent through the same filters and the

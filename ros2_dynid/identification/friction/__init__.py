@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction in the regressor: `columns` of Fv, Fc and off, with signs filtered like the torque; `laws` by name."""
 
 from ros2_dynid.identification.friction.columns import put_signs, signs

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The columns of friction in the regressor: Fv dq + Fc sign(dq) + off for every joint and coupled motor.
 
 The sign of a speed changes between two samples of a filtered motion. So the columns of Coulomb friction hold the sign

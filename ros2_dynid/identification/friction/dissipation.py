@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction that brakes: what the coefficients of a law must satisfy, as linear inequalities.
 
 A law F(v) = Fv v + Fc sign(v) + terms is served only if friction never pushes, whatever the load on the gear. That is

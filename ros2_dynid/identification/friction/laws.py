@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction laws as a request names them: auto, plain, or terms by name, for all joints or for each."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Shapes of friction terms, such as the speed vs of a Stribeck term, and their change.
 
 A shape is estimated by a column of its own, the change of the term with log vs or with the exponent. That is right for

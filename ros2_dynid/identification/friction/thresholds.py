@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The thresholds by which friction laws are chosen, each with its reason (bench/study_friction.py)."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Drive gains from a known load (seed 002, eq. 5): tau_j = g_j v_j with the recorded effort v_j of unknown unit.
 
 Divided by g_j, the equation of joint j is v_j = W_j (base / g_j) + W_Lj (phi / g_j), so its own fit gives the load in

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A load from recordings with it and the stored model of the robot without it.
 
 The torque of the model is taken off the rows, what is left is fitted by the load's ten parameters phi and the delay of

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Loads and drive gains from recordings: the same stages as an identification, up to the problem."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Whether the joints agree about a load: its mass as each joint's rows alone tell it.
 
 A gain that is off or friction that grows with the load makes joints contradict each other, and error bars from the

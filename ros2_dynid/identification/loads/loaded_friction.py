@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction that grows with the load on the gears, while a load is identified: it changes what the gears carry.
 
 The law is found from the recordings without the load. Its columns for the recordings with it hang on the torque that

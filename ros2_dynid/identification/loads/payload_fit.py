@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Unknown loads at the end of the robot, from recordings with each of them and without any.
 
 A load adds its ten parameters phi to those of the last link, so the base parameters become base + M_L phi. All

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A load from a few seconds of motion and the stored model of the robot without it: mass and centre, soon after a pick.
 
 A few seconds do not show all ten parameters. The inertia is therefore drawn towards that of a compact body at the

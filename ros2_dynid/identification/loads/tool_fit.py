@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The tool beyond a wrist force-torque sensor, and the sensor's bias, from its wrenches and the robot's motion.
 
 In the sensor's frame, about its origin, with w, dw its angular velocity and acceleration and a its acceleration less

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """From base parameters to physical ones.
 
 `essential` drops parameters that the data do not support; `standard` finds the standard parameters closest to a priori

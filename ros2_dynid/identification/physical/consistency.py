@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Physical consistency: could links with these parameters exist? Tested (seed 002, Table III) and imposed.
 
 A link exists if its pseudo-inertia (model/pseudo_inertia.py) is positive definite.

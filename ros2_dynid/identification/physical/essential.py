@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Essential parameters: base parameters that the data support (seed 002, section III; significance test of seed 004).
 
 Backward elimination: the parameter with the largest relative standard deviation is set to zero, if a test says that the

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Where priors come from: the masses and inertias of the robot's description, or the model of a sister robot.
 
 How far a link may be from its description is measured by the entropic distance between pseudo-inertias P (Lee, Wensing

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Standard parameters closest to a priori (CAD) values, with the torques of the identified ones (seed 002, section IV).
 
 Of all chi with M chi = base, the one with the smallest change from chi_ref is chi_ref + M^+ (base - M chi_ref): the

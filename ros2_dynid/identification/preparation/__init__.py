@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Preparation: a recording becomes smooth motion and torque on an even grid, and then the rows of tau = W base.
 
 In the order of the work: `usable` (can it be used at all?), `even_grid` (stretches on an even grid, with `repeats`,

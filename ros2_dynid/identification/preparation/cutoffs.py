@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Cut-offs from the spectrum of the positions: where the motion is, and where it drowns in noise.
 
 Stamps that are off, or samples that repeat, make noise that follows the speed: it lies above the encoder's noise over

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Stretches on an even grid: repeats left out, bursts interpolated, short gaps bridged, long ones left open."""
 
 from __future__ import annotations

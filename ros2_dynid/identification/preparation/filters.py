@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Zero-phase low-pass filters that differentiate exactly in their pass band.
 
 A filter is a symmetric kernel, sinc times a Blackman window that ends after LOBES / cutoff seconds on either side. Only

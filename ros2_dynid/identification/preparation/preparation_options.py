@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a caller may choose about the preparation of a recording."""
 
 from __future__ import annotations

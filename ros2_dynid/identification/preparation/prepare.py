@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """From a recording to smooth motion and torque on an even grid, with cut-offs that the data propose.
 
 Positions are low-passed and differentiated without phase; the torque passes the same filter. What is left, the

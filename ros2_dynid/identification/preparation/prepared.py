@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A recording prepared: smooth motion and torque on an even grid, and the filters that made them."""
 
 from __future__ import annotations

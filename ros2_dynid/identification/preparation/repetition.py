@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How often a motion repeats: the period after which the robot does the same again.
 
 Errors that belong to the motion (a sign change between two samples, the step of an encoder, what the model lacks) come

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The rows of tau = W base: regressor and torque through the same filter, in chunks, so that memory does not grow."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Can these samples be identified from at all? Enough of them, torques, and joints that moved."""
 
 from __future__ import annotations

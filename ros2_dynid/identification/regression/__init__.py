@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Linear regression on R factors: what recordings say, the estimate from it, and its error bars.
 
 `information`: R factors of [W tau] for each joint and block of time, from which everything is computed;

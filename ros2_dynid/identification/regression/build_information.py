@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Prepared recordings become the information in their rows: R factors of [W tau] for each joint and block of time."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The columns of W by name: base parameters, friction terms, the delay of the effort, a load, a second sensor.
 
 This is the only place that knows their order.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Error bars for errors that are correlated in time: the estimate is repeated with one block of time left out.
 
 A least-squares estimate solves sum over rows of z (y - x . base) = 0 with z = weight times x (or instruments). With

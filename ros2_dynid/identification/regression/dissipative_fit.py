@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Estimates with friction that brakes: least squares under linear inequalities.
 
 Of all x with G x >= 0 (friction/dissipation.py), the one that fits best minimises |W (x - x0)|^2, where x0 is the fit

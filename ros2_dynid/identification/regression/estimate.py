@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """An estimate: base parameters, delay of the effort and load by name, with covariance."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction terms with what was estimated of them."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a recording says about the base parameters: R factors of [W tau], for each joint and each block of time.
 
 Everything later (weights, estimates, error bars, cross-validation, essential parameters) is computed from these small

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Ordinary and weighted least squares from R factors (IDIM-WLS: seed 002, section III), with error bars.
 
 The weights are the inverse of each joint's own error, found by iteration. The error bars do not assume that errors of

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Estimates regularised by a prior: |W x - tau|^2 + weight (x - mean)^T L (x - mean), rows in units of their errors.
 
 The weight is chosen by the data: blocks of time are put into folds, and each fold is predicted by a fit to the others

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Efforts at the motors and torques at the links in one fit.
 
 Both streams see the same links. Rows at the motor also hold Ia, Fv, Fc and the law of friction of their joint, rows at

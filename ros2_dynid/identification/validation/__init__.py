@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How good a model is, and what is wrong with the data.
 
 `torque_errors`: on data used and not used, cross-validation; `row_evidence`: rows for pictures, whiteness of the

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Measured and predicted torque, row by row: the errors, the residual, and what pictures show of it, in one pass."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is wrong with a recording as a recording of this robot: mounting, angles in degrees, sign and unit of efforts.
 
 `check` and `identify` both ask here, so they say the same. All joints are named at once, with the whole option that

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Sign and unit of the efforts: do they fit the robot's weight, inertia and friction, a priori values not trusted?
 
 Evidence of three kinds for each joint. Gravity: how the effort follows the gravity torque of the a priori parameters,

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Is the recorded effort a torque of this robot? Sign, unit and consistency of joints and recordings.
 
 Parameters that several joints feel must come out the same from each: tau_j = f (W_shared base of the others) + what

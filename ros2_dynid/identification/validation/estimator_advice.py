@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which estimator suits the data: is least squares biased by the noise of the encoders?
 
 Where the noise is strong enough to matter at all, an estimate that it does not bias is put beside the other

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a verdict rests on, as numbers: errors and noise of each joint, what each parameter does to the torque."""
 
 from __future__ import annotations

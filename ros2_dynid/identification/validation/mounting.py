@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which way gravity points: an arm on a wall whose description does not know it.
 
 With a priori parameters chi the gravity torque is linear in the gravity vector g: tau = sum_k g_k G_k(q) +

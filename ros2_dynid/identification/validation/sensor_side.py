@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which torque the efforts are, by comparison: does data left out need rotor inertia and friction of the drive?
 
 A joint's effort at the motor holds Ia ddq + Fv dq + Fc sign(dq), one at the link nothing or a part of it. The laws

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """How good a model is: errors of each joint, on data used and not used, whiteness, and against the a priori model."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The verdict in words: what is well identified, what is not, and what to do about it.
 
 It is a function of the evidence alone, and judges by held-out errors where there are any.

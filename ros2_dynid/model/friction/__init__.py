@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Kinds of friction terms, one file each: importing the package registers all of them."""
 
 import importlib

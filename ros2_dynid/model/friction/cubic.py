@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Viscous friction that grows faster than the speed."""
 
 from ros2_dynid.model.friction.kind import FrictionKind, register

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a kind of friction term is: everything that the rest of the package needs to know of it, in one definition.
 
 A kind gives its column once, in symbols of the joint's motion. NumPy arrays (dynamics/friction_terms.py), derivatives

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Viscous friction with an exponent of its own, which is fitted where it is asked for."""
 
 from ros2_dynid.model.friction.kind import FrictionKind, Shape, register

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Friction that falls from standstill; vs, its shape, is the speed at which it has fallen to a third."""
 
 from ros2_dynid.model.friction.kind import FrictionKind, Shape, register

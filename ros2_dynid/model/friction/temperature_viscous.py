@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Viscous friction that changes with the temperature: Fv + Ftv (T - T0)."""
 
 from ros2_dynid.model.friction.kind import FrictionKind, register

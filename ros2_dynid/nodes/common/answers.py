@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Answers of services: success, or one line that says why not; a callback never ends its node."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Long services and actions: a callback may wait for a job in another process while the node answers everybody else."""
 
 from __future__ import annotations

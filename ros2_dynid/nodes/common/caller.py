@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Calling services and actions of other nodes, one after the other, with errors instead of silence."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A client of the suite: calls its services and actions in order, sends trajectories and sees what the robot does."""
 
 from __future__ import annotations

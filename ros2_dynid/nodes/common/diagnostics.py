@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a node says about itself on /diagnostics, once a second: by diagnostic_updater where that is installed."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Questions that several nodes ask of the excitation's state."""
 
 from __future__ import annotations

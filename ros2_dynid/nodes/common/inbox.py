@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What one thread asks another to do."""
 
 from __future__ import annotations

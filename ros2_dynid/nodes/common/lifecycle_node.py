@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A managed node: described parameters, the robot from a parameter or robot_description, diagnostics, autostart."""
 
 from __future__ import annotations

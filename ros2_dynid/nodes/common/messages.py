@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Between ROS messages and the core's arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Between identified models and the BaseParameters message."""
 
 from __future__ import annotations

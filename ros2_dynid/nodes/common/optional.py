@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Optional fields of requests: lists of at most one value (T[<=1]); an empty list means that nothing was given."""
 
 from __future__ import annotations

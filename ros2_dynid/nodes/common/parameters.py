@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Described parameters: default, meaning with unit, range, choices, and when a change is accepted.
 
 What all nodes share is here; a node's own table is `PARAMETERS` in its package. config/*.yaml and docs/nodes.md show

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Predicted torque beside the measured one, as a plot wants it: a JointState like the measured one, with its stamp."""
 
 from __future__ import annotations

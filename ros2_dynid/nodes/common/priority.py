@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Real-time priority for nodes that others wait for, where the system grants it (ulimit -r, or CAP_SYS_NICE)."""
 
 from __future__ import annotations

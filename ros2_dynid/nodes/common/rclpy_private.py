@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """All that we use of rclpy beyond its public interface, in one place, with the versions that it was written for.
 
 A later rclpy may move these parts: then a node ends at its start with one line, instead of in the middle of its work.

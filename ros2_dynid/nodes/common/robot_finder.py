@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Where a node gets its robot from: a file named by a parameter, or the topic robot_description."""
 
 from __future__ import annotations

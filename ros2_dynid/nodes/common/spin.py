@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The main of every node: spins in a thread, and ends in order on the first SIGINT or SIGTERM, whatever comes after.
 
 Signals only wake the main thread, which waits for them and does nothing else: a second SIGINT, as launch and a terminal

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Temperatures of the drives from their topics: joint_temperatures, and dynamic_joint_states with control_msgs.
 
 joint_temperatures carries sensor_msgs/Temperature, whose frame_id names the joint; dynamic_joint_states is what

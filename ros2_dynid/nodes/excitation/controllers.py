@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is known of the controller that we send to, where ros2_control's controller_manager can be asked."""
 
 from __future__ import annotations

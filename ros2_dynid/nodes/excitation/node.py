@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Node excitation: plans an exciting trajectory, moves to its start, runs it, stops the robot if anything goes wrong.
 
 What moves is control.excitation_machine, owned by one thread (owner.py). Services, parameters, descriptions and joint

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The one thread that owns the excitation's state machine: everybody else sends it events and gets answers."""
 
 from __future__ import annotations

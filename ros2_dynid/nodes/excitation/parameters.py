@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Parameters of the node excitation."""
 
 from __future__ import annotations

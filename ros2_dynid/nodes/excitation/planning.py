@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The planning service of the excitation node: a plan, or a file, becomes a trajectory that is safe for the robot."""
 
 from __future__ import annotations

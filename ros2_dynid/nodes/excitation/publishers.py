@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the excitation node publishes about itself: excitation_state, latched, and missed soon if the node is killed."""
 
 from __future__ import annotations

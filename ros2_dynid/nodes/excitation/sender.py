@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Sending trajectories to a joint trajectory controller: by topic, or by FollowJointTrajectory with control_msgs."""
 
 from __future__ import annotations

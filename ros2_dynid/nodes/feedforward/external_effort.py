@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the robot feels: ~/external_effort, ~/external_wrench and ~/contact, while somebody listens.
 
 A thread of its own takes the joint states in small pieces, so that streamed torques do not wait for it.

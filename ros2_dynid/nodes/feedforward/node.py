@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Node feedforward: the torque of the identified model along a reference, to a controller that adds it.
 
 By default `effort` is filled into the reference and passed on as joint_trajectory, to a controller that keeps control

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The thread that owns the feedforward: it takes references and joint states itself, and what others ask in between.
 
 It waits for the reference alone, until the next torque is due or somebody asks; joint states are taken in pieces when

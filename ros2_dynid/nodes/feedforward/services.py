@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the feedforward node is asked: a stop, efforts of a whole trajectory, a payload, new base parameters."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the feedforward node sends: torques, trajectories with efforts, and the dynamic coefficients."""
 
 from __future__ import annotations

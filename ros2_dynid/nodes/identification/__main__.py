@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """`python -m ros2_dynid.nodes.identification`."""
 
 import sys

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The action of the identification node: progress while it works, cancel in the middle."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Node identification: base parameters from recordings or while the robot works, served to whoever needs them."""
 
 from __future__ import annotations

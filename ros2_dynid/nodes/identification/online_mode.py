@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The online mode of the identification node: joint states in, estimates with confidence and drift out."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """From the messages of the identification node to the use cases' requests; an error names the field.
 
 What a message does not give is left to the defaults of the request, which the command line shares.

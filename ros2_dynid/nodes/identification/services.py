@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Services of the identification node: the model served, URDF to modified DH, and the payload of recordings."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The demo's drives: tracking with and without feedforward, seed 004's open-loop test, and the payload."""
 
 from __future__ import annotations

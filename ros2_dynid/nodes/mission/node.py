@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The demo's operator: plans, rehearses, excites, identifies, feeds forward, weighs a payload, as a person would.
 
 Reads what to do as JSON from standard input, and writes lines of JSON: {"say"} as it goes, then {"result"} or

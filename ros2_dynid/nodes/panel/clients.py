@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the panel asks of the other nodes: clients made once, so that a stop waits for nobody."""
 
 from __future__ import annotations

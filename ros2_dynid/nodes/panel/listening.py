@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the panel hears: joint states, predicted torques, the plan, references sent, diagnostics; the newest of each."""
 
 from __future__ import annotations

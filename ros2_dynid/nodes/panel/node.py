@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Node panel: the suite in a browser. It calls services and actions of the other nodes and shows what they publish.
 
 It decides nothing about the robot: who may command and which buttons are enabled is preview.panel_rules, and every

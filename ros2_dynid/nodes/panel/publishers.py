@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The plan for RViz: joint states that play it, and the tip's path as markers where visualization_msgs is installed."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Services known by name alone: their types are imported, their fields found by introspection, set and read by path."""
 
 from __future__ import annotations

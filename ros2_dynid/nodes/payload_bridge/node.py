@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Node payload_bridge: gives an identified payload to the robot's driver, whatever its service looks like.
 
 Limits and error bars are checked first; the driver's answer, and what it tells when it is asked back, are passed on.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Following the excitation's state, and noticing when the node that announced it has died."""
 
 from __future__ import annotations

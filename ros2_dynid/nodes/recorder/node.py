@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Node recorder: joint states into rosbag2 bags, by service or while the excitation runs, and into a ring buffer."""
 
 from __future__ import annotations

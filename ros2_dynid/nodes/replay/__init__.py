@@ -1,1 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Replay of a recording into the nodes."""

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Plays a recording into the running nodes: joint states as recorded, and /clock for use_sim_time."""
 
 from __future__ import annotations

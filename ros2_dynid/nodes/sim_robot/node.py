@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Node sim_robot: a robot on MuJoCo behind the topics of real hardware, with parameters that nobody else knows.
 
 Publishes joint_states, joint_temperatures and robot_description; follows joint_trajectory (PD and the points' effort,

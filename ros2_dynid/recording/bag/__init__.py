@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Bags: storage formats, message codecs, and the merging of topics.
 
 Storage, one file each, behind the protocol in `storage`: `mcap_file` (with `mcap_records`), `sqlite_file`,

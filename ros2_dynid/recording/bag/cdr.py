@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """CDR, the serialization of ROS 2, field by field: one cursor that reads and one that writes.
 
 A message begins with 4 bytes of encapsulation; then each field is aligned to its size, counted from there. A string

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Decompression with a size limit: a recording may claim any size, or be a decompression bomb."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Decode messages that carry joint signals into rows: stamps, names and arrays.
 
 JointState is decoded by layout (message_layout.py). The rosbags library decodes the rest one by one: a JointState whose

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Message types as a bag describes them, and rosbag2's metadata.yaml."""
 
 from __future__ import annotations

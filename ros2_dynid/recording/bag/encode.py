@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Samples as JointState messages in CDR, all at once: a template message, copied and filled by its layout."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A bag: which files it is made of, and their messages in blocks."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Read one MCAP file front to back, chunk by chunk, and salvage what survived a crash or damage."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """MCAP framing: find the records in a buffer, vectorised over runs of equal size.
 
 A record is an opcode (u8), the length of its content (u64) and the content; all numbers are little endian.

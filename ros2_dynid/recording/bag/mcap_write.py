@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """MCAP records as bytes: what the writer puts into a file. The format is described at mcap.dev."""
 
 from __future__ import annotations

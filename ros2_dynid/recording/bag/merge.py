@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Merge partial joint states into complete samples: each publisher is a track, and tracks complete each other.
 
 The track with most of the requested signals gives the times. Missing signals are interpolated linearly from the other

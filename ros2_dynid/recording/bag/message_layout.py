@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """JointState messages decoded by layout: many messages of one layout become arrays in one NumPy operation.
 
 Where a message's names and array sizes are known, the stamp and the three arrays stand at fixed offsets. The first

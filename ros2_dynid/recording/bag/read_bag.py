@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A bag becomes samples: its joint states are decoded, merged over topics and yielded in pieces."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Reading one ROS 1 bag (format 2.0) front to back; an index is not needed, so a cut bag gives what it has.
 
 A record is the length of its header (u32), the header's fields (length u32, name=value), the length of its data

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Reading one SQLite3 file of a rosbag2 bag (.db3, .db3.zstd), in the order it was written."""
 
 from __future__ import annotations

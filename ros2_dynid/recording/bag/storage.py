@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What every storage yields: blocks of serialized messages in one buffer, so that decoding can work on arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which topics of a bag carry the robot's joints."""
 
 from __future__ import annotations

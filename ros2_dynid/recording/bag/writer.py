@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Write rosbag2 MCAP bags that survive a crash, a power cut or a full disk.
 
 Messages gather in a chunk for at most a quarter of a second, then the chunk goes to the kernel in one write: a process

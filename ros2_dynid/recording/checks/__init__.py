@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Is this recording usable? Checks of the stamps, of each signal, and of the efforts against the robot."""
 
 from ros2_dynid.recording.checks.problems import GREEN, RED, YELLOW, RecordingProblem

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A problem of a recording: how bad it is, what is wrong and what to do about it."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Is this recording usable? All checks together: a verdict, a row for each joint, and problems with what to do."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Checks of one joint's signals: unknown, stuck, quantised or saturated values, and how much the joint moved."""
 
 from __future__ import annotations

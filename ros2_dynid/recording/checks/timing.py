@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Checks of the stamps: rate, jitter, gaps, repeats and steps back."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Tables: CSV logs and npz files, and which column is which signal."""
 
 from ros2_dynid.recording.table.column_map import parse_columns

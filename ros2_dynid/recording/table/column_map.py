@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which column of a table is which signal: by its header, or by a map that the user gives."""
 
 from __future__ import annotations

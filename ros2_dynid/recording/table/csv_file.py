@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """CSV logs with a header, some megabytes at a time: `time` and NAME.position, .velocity, .acceleration, .effort."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """npz files: arrays t (N,) and FIELDS of samples (N, n), the joints in the robot's order or named by joint_names."""
 
 from __future__ import annotations

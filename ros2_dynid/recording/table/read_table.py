@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Read a table, CSV or npz, in pieces, in SI units, with times from the start."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Efforts recorded late: shifted step by step while the error falls, at either side of every threshold."""
 
 from __future__ import annotations

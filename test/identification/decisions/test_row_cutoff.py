@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The cut-off of the rows: compared on stretches left out, with its evidence, at either side of every threshold."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Parts that estimators and the preparation are made of: each against a plain way to the same answer."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """From rows to estimators: parts of recordings, several of them, and what each method takes from which."""
 
 from __future__ import annotations

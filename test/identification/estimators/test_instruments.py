@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Instruments and simulated loops: the parts that they are made of, each by its definition."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Robust least squares by its definition: Huber's weights and scale, iterated by hand, in the blocks that count."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recordings simulated in closed loop: the model that moves, and the rows that stay the same from run to run."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Total least squares by its definition: what noise of the encoders does to the rows is taken off, block by block."""
 
 from __future__ import annotations

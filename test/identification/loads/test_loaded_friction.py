@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Loads and gains where gears feel the load: exact where the friction is known."""
 
 from __future__ import annotations

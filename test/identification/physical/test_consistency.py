@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Essential, standard and consistent parameters with numbers: each set against a plain way to it."""
 
 from __future__ import annotations

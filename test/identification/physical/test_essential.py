@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The elimination of parameters that data do not support, step by step, against fits to the rows themselves."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Standard and consistent parameters of an estimate, as far as they are asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Priors, possible bodies, essential parameters and the model file: each part by its definition."""
 
 from __future__ import annotations

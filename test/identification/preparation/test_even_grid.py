@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Every signal of a prepared recording against the function of time that it was recorded from, and the clock."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Recordings in pieces and elsewhere: the first piece decides for all, and changes are made where the samples are."""
 
 from __future__ import annotations

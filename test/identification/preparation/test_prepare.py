@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Preparation: what uneven, gappy, partly missing and plainly bad recordings become."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Joints that stand still: their rows tell gravity, not friction, and count for as much as their errors allow."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Error bars against the scatter of simulations and against textbook figures, from both sides."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Estimates regularised by a prior: the identity, the weight chosen on data left out, a sister robot, refusals."""
 
 from __future__ import annotations

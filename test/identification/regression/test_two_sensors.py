@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Two efforts of a joint in one fit: least squares on the rows of both."""
 
 from __future__ import annotations

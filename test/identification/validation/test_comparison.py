@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Torques compared row by row: rows left out, stretches, parts of a long recording, temperature, terms and delay."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Decisions on either side of their thresholds: evidence of efforts, agreement about a load, which estimator suits."""
 
 from __future__ import annotations

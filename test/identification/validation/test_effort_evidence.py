@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What efforts show, part by part: inertias, factors, contradictions, degrees, mounting; each by a plain way."""
 
 from __future__ import annotations

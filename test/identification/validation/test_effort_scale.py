@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Decisions about efforts as tables: sign and unit, mounting, sensor side, choice of the estimator, agreement."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which estimator suits the data: bias by the encoders' noise, told at either side of its thresholds."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What is told about an estimate: every field from a value of its own, both sides of every threshold."""
 
 from __future__ import annotations

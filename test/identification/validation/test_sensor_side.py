@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Which torque the efforts are: laws compared by brute force on rows left out."""
 
 from __future__ import annotations

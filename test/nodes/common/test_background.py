@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """One job of a node at a time."""
 
 from __future__ import annotations

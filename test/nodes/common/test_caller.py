@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Calls of services and of parameters of other nodes."""
 
 from __future__ import annotations

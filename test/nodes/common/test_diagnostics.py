@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a node says of itself, and its answers."""
 
 from __future__ import annotations

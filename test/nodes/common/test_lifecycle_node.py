@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The life of a managed node, and its parameters."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Between messages and arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A model through the BaseParameters message: every friction term, springs, cylinders and cables survive."""
 
 import numpy as np

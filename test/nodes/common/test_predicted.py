@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Predicted torque beside the measured one."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Where a node finds its robot."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Temperatures of the drives."""
 
 from __future__ import annotations

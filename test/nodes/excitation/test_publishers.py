@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """excitation_state as a subscriber gets it."""
 
 from __future__ import annotations

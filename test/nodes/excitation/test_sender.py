@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Trajectories on their way to the controller."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the feedforward node sends."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The identification node among others: requests stay in its folders, and its model is that of the robot."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Node identification while the robot works: drift, estimates, the load that joint states show, the torque's band."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Fields of messages, each in its place in the request of the use case."""
 
 from __future__ import annotations

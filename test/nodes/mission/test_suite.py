@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The good path over real nodes: plan, start, record, identify by action, serve, feed forward, weigh a payload."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the panel asks of other nodes, and what it makes of their answers."""
 
 from __future__ import annotations

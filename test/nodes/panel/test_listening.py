@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the panel hears."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The panel between browsers and nodes: this process plays both, over HTTP and over services and topics."""
 
 from __future__ import annotations

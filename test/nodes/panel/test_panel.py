@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The panel over real nodes, in a real browser: it shows the robot, starts and stops a real motion of sim_robot."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The plan for RViz."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Fields of services that are known by name alone."""
 
 from __future__ import annotations

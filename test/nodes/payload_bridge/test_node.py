@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The node payload_bridge and a driver of another type: payload turned, limits first, asked back, refusals."""
 
 from __future__ import annotations

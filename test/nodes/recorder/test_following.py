@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The recorder beside an announcement that pauses, and what it says on /diagnostics about joint states with NaN."""
 
 from __future__ import annotations

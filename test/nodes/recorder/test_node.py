@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The recorder: what is in its bags, what it says of them, and whom it follows."""
 
 from __future__ import annotations

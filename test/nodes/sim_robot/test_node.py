@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The simulated robot behind the topics of real hardware."""
 
 from __future__ import annotations
