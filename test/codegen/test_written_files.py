@@ -495,9 +495,11 @@ def read_runtime(data):
         pivoted, rest = r.take("I"), r.take("d")
         where = [(r.take("I"), r.take("d", 3)) for _ in range(2)] if pivoted else r.weights()
         found["forces"].append((rest, where, [(r.take("I"), r.take("d")) for _ in range(r.take("I"))]))
-    found["warm"] = [(r.take("I", 2), r.take("d", 2)) for _ in range(r.take("I") if r.version == 3 else 0)]
+    found["warm"] = [(r.take("I", 2), r.take("d", 2)) for _ in range(r.take("I") if r.version >= 3 else 0)]
     found["tools"] = [(r.text(), r.take("I"), r.take("d", 12)) for _ in range(r.take("I"))]
     found["bars"] = [r.take("d", 2) for _ in range(len(found["joints"]) - len(found["passive"]))]
+    active = len(found["bars"])
+    found["adds"] = [(r.take("I", 3), r.take("d")) for _ in range(active if r.version >= 4 else 0)]
     assert r.at == len(r.data)
     return found
 
@@ -514,7 +516,9 @@ def test_a_runtime_file_says_all_of_the_model(which):
     place = dict(zip(standard_names(robot), chi.tolist(), strict=True))
     n = len(robot.active)
     found = read_runtime(runtime_bytes(robot, chi, ErrorBars(np.arange(n) + 1.0, -np.arange(n) - 1.0)))
-    assert (found["version"], found["name"]) == (2 if robot.forces else 1, robot.name)
+    declared = [robot.joints[j - 1].adds for j in robot.active]
+    assert (found["version"], found["name"]) == (4 if any(declared) else 2 if robot.forces else 1, robot.name)
+    assert found["adds"] == [((1, one.gravity, one.payload), one.friction) for one in declared if one is not None]
     assert found["gravity"] == tuple(robot.gravity)
     assert found["base"] == (*robot.base[:3, :3].ravel(), *robot.base[:3, 3])
     for (name, numbers, geometry, limits, values), joint, own in zip(
@@ -557,7 +561,9 @@ def test_a_runtime_file_tells_how_friction_changes_with_the_temperature(which):
     cold = read_runtime(runtime_bytes(robot, chi))
     found = read_runtime(runtime_bytes(replace(robot, friction=(warm[0], *robot.friction, warm[1])), chi))
     assert found["warm"] == [((last, 1), (-0.15, 35.0)), ((first, 0), (0.04, 28.0))] and cold["warm"] == []
-    assert found["version"] == 3 and cold["version"] == (2 if robot.forces else 1)
+    declared = any(robot.joints[j - 1].adds is not None for j in robot.active)
+    assert found["version"] == (4 if declared else 3)
+    assert cold["version"] == (4 if declared else 2 if robot.forces else 1)
     for key in set(found) - {"warm", "version", "bars"}:
         assert found[key] == cold[key], key
 
