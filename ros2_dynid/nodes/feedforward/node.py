@@ -195,7 +195,7 @@ class FeedforwardNode(ManagedNode):
             temperature_stale=value("temperature_stale_seconds"),
             near=value("start_tolerance"),
             lead=value("stop_lead"),
-            robot_adds=tuple(value("robot_adds")),
+            robot_adds=tuple(value("robot_adds")) if any(value("robot_adds")) else (),
             check_rest=value("check_rest_efforts"),
         )
 

@@ -28,7 +28,7 @@ from ros2_dynid.recording.bag.folder import open_bag
 from ros2_dynid.recording.read import read_samples
 from ros_graph import graph
 
-TAKEN = 0.3
+TAKEN = 0.5
 """Time [s] after which joint states that were sent are with the recorder."""
 
 
@@ -38,6 +38,7 @@ class Robot:
     def __init__(self, client):
         self._publisher = client.create_publisher(JointState, "joint_states", 100)
         client.wait(lambda: self._publisher.get_subscription_count() > 0, 10.0, "the recorder")
+        time.sleep(TAKEN)  # until the recorder has matched the publisher, too
 
     def send(self, *values, stamps=None, effort=True):
         for k, value in enumerate(values):
