@@ -17,13 +17,14 @@ from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators import simulated_loop
 from ros2_dynid.identification.estimators.energy_rows import energy_rows
 from ros2_dynid.identification.estimators.estimator import build_estimator
-from ros2_dynid.identification.estimators.instruments import in_band, motion_band
+from ros2_dynid.identification.estimators.instrumental import moments_with
+from ros2_dynid.identification.estimators.instruments import in_band, instrument_motion, motion_band
 from ros2_dynid.identification.preparation import PreparationOptions, as_prepared, prepare
 from ros2_dynid.identification.preparation.rows import row_count
 from ros2_dynid.identification.problem import Problem
 from ros2_dynid.identification.regression.build_information import build_information
 from ros2_dynid.identification.regression.covariance import block_moments, jackknife
-from ros2_dynid.identification.regression.information import gather
+from ros2_dynid.identification.regression.information import each_triangle, gather
 from ros2_dynid.identification.regression.least_squares import error_levels
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot
@@ -230,3 +231,56 @@ def test_instruments_of_a_simulation_are_its_motion_at_the_recorded_times():
             slow = in_band(source[at][part], band, p.filter.inner_rate)
             np.testing.assert_allclose(getattr(found, field)[part], slow, atol=1e-9)
     assert simulated_loop.simulated_instruments(ROBOT, replace(p, temperature=None), motion).temperature is None
+
+
+# --- what each estimator takes from a problem
+
+
+@pytest.mark.parametrize("method", [Method.OLS, Method.WLS, Method.RECURSIVE, Method.SEQUENTIAL])
+def test_what_no_row_shows_stays_with_the_prior(method):
+    """A column of zeros: its value is that of the problem, and it is not identified."""
+    problem, k = problem_of(exact(200)), 4
+    blind = each_triangle(
+        problem.information,
+        lambda R, columns: R * np.append(columns != k, True),
+        problem.information.columns,
+        problem.information.layout,
+    )
+    blind_problem = replace(problem, information=blind, prior=np.full(len(BASE), 7.5))
+    for error_bars in (True, False):
+        fit = build_estimator(method, blind_problem, error_bars=error_bars)
+        for blocks in (None, list(range(25))):
+            estimate = fit(blocks)
+            assert estimate.value[k] == pytest.approx(7.5) and not estimate.identified[k]
+            assert estimate.identified.sum() == len(BASE) - 1
+
+
+def test_instruments_of_several_recordings_are_moments_of_each_in_its_own_blocks():
+    """Against sums over rows; a motion that repeats also by phase, another one by time in the same place."""
+    rng = np.random.default_rng(0)
+    parts = (recorded(0), recorded(1, 4.0))
+    problem = problem_of(*parts)
+    motions = [instrument_motion(ROBOT, prepared) for prepared in parts]
+    found = moments_with(problem, lambda number: problem.rows_of(motions[number]))
+    assert found.phases is None and len(found.A) == len(problem.information.blocks)
+    at = 0
+    for k in (0, 1):
+        blocks = [block for block in problem.information.blocks if block.recording == k]
+        ours, theirs = list(problem.rows(k)), list(problem.rows_of(motions[k]))
+        t = np.concatenate([rows.t for rows in ours])
+        W, Z = (np.concatenate([rows.W for rows in some], axis=2) for some in (ours, theirs))
+        tau = np.concatenate([rows.tau for rows in ours], axis=1)
+        keep = np.concatenate([a.keep & b.keep for a, b in zip(ours, theirs, strict=True)], axis=1)
+        for i in (0, 11, len(blocks) - 1):
+            for j in range(3):
+                inside = (t >= blocks[i].start) & (t <= blocks[i].end) & keep[j]
+                A = Z[:, j, inside] @ W[:, j, inside].T
+                np.testing.assert_allclose(found.A[at + i, j], A, atol=1e-9 * max(np.abs(A).max(), 1.0))
+                np.testing.assert_allclose(found.y[at + i, j], Z[:, j, inside] @ tau[j, inside], atol=1e-8)
+        at += len(blocks)
+    both = problem_of(exact(90, 1, 50.0), repeating())
+    noisy = moments_with(
+        both, lambda number: (replace(r, W=r.W + rng.normal(size=r.W.shape)) for r in both.rows(number))
+    )
+    assert len(noisy.phases.A) == len([b for b in both.information.blocks if b.recording == 0]) + 30
+    np.testing.assert_allclose(noisy.phases.y.sum(axis=0), noisy.y.sum(axis=0))
