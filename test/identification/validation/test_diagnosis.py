@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Signs, units, mounting and degrees of a small robot at random motion: named as they were spoiled, with the option."""
 
 from __future__ import annotations
