@@ -98,6 +98,22 @@ def test_signs_and_units_are_named_with_the_gains_that_put_them_right(gains):
         assert diagnose(problem_of(told * np.array(gains))).findings == (), "the advice works"
 
 
+@pytest.mark.parametrize(("gains", "certain"), [((8.0, 8.0, 80.0), False), ((50.0, 50.0, 1500.0), True)])
+def test_a_unit_of_joints_that_agree_is_certain_where_masses_are_never_so_wrong(gains, certain):
+    """The last joint has another unit than the others, which all are off by one factor."""
+    (finding,) = diagnose(problem_of(gains)).findings
+    assert finding.kind == "effort_unit" and finding.joints == NAMES and finding.certain == certain
+    told = np.array([option_of(finding).value[name] for name in NAMES])
+    np.testing.assert_allclose(told * gains, 1.0, rtol=0.15)
+
+
+def test_few_samples_without_friction_show_by_the_masses_that_all_are_reversed():
+    few = problem_of((-1.0, -1.0, -1.0), friction=(0.0, 0.0), count=150)
+    assert all(np.isnan(evidence.inertia) for evidence in diagnose(few).evidence)
+    (finding,) = diagnose(few).findings
+    assert finding.kind == "effort_sign" and finding.joints == NAMES
+
+
 def test_masses_that_are_off_by_less_than_units_are_believed():
     assert diagnose(problem_of((4.5, 4.5, 4.5))).findings == () == diagnose(problem_of((0.25, 0.25, 0.25))).findings
 

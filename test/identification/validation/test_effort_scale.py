@@ -89,6 +89,14 @@ def test_the_factor_of_a_joint_against_the_others(gain):
     assert told.value == pytest.approx(np.linalg.lstsq(A, tau[:, 1], rcond=None)[0][-1], rel=1e-6)
 
 
+def test_the_doubt_of_a_factor_is_in_the_unit_of_the_effort():
+    """Both that of the joint's own rows and that of what the others predict."""
+    own = factors(information_of(*noisy((1.0, 1.0, 1.0))[::-1])[1])[1]
+    for gain in (7.0, -3.0):
+        told = factors(information_of(*noisy((1.0, gain, 1.0))[::-1])[1])[1]
+        assert (told.value, told.std) == (pytest.approx(gain * own.value), pytest.approx(abs(gain) * own.std))
+
+
 def test_a_joint_that_others_do_not_tell_about_has_no_factor():
     _, information = information_of(*noisy((1.0, 1.0, 1.0))[::-1])
     nothing = replace(
