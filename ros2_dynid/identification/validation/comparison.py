@@ -214,13 +214,6 @@ class PicturedRows:
     temperature: Array
     W: tuple[Array, ...]
 
-    def thinned(self, stride: int) -> PicturedRows:
-        """Return every stride-th row of the recording; stride: a multiple of the present one."""
-        some = slice(None, None, stride // self.stride)
-        arrays = (self.t, self.q, self.dq, self.ddq, self.tau, self.temperature)
-        t, q, dq, ddq, tau, warmth = (x[some] for x in arrays)
-        return PicturedRows(stride, t, q, dq, ddq, tau, warmth, tuple(own[:, some] for own in self.W))
-
     def predicted(self, columns: Sequence[NDArray[np.intp]], value: Array) -> Array:
         """Return W value, shape (m, n)."""
         return np.column_stack([value[own] @ W for own, W in zip(columns, self.W, strict=True)])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is kept of rows: thinned rows are those of a longer stride, and moments tell which errors are random in time."""
+"""What is kept of rows: every stride-th one, and moments that tell which errors are random in time."""
 
 from __future__ import annotations
 

@@ -12,45 +12,11 @@ pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.msg")
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
-from rclpy.qos import ReliabilityPolicy
-from rclpy.serialization import deserialize_message, serialize_message
-from rclpy.time import Time as Moment
 
+from publishing_node import OneNode
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.nodes.common.answers import answering, reason
 from ros2_dynid.nodes.common.diagnostics import _array
-
-
-class Publisher:
-    """A publisher that keeps what it sends, with so many who listen."""
-
-    def __init__(self, topic, listeners=1, info=()):
-        self.topic_name, self.sent, self.listeners = topic, [], listeners
-
-    def get_subscription_count(self):
-        return self.listeners
-
-    def publish(self, message):
-        kept = message if isinstance(message, bytes) else deserialize_message(serialize_message(message), type(message))
-        self.sent.append(kept)
-
-
-class OneNode:
-    """A node with publishers alone, whose clock stands at 9.5 s."""
-
-    def __init__(self, reliability=ReliabilityPolicy.RELIABLE):
-        self.made = {}
-        self._info = SimpleNamespace(qos_profile=SimpleNamespace(reliability=reliability))
-
-    def create_publisher(self, kind, topic, qos):
-        self.made[topic] = Publisher(topic)
-        return self.made[topic]
-
-    def get_clock(self):
-        return SimpleNamespace(now=lambda: Moment(nanoseconds=9_500_000_000))
-
-    def get_subscriptions_info_by_topic(self, topic):
-        return [self._info] if topic == "joint_trajectory" else []
 
 
 def test_diagnostics_name_level_and_values():

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import struct
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +14,9 @@ pytest.importorskip("ros2_dynid.msg")
 from builtin_interfaces.msg import Time
 from rclpy.qos import ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
-from rclpy.time import Time as Moment
 from trajectory_msgs.msg import JointTrajectory
 
+from publishing_node import OneNode
 from ros2_dynid.control.reference import reference
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
@@ -39,38 +38,6 @@ T = np.array([0.25, 1.000000001, 2.5])
 
 
 Q, DQ, DDQ, TAU = rng.uniform(-1, 1, (4, 3, 3))
-
-
-class Publisher:
-    """A publisher that keeps what it sends, with so many who listen."""
-
-    def __init__(self, topic, listeners=1, info=()):
-        self.topic_name, self.sent, self.listeners = topic, [], listeners
-
-    def get_subscription_count(self):
-        return self.listeners
-
-    def publish(self, message):
-        kept = message if isinstance(message, bytes) else deserialize_message(serialize_message(message), type(message))
-        self.sent.append(kept)
-
-
-class OneNode:
-    """A node with publishers alone, whose clock stands at 9.5 s."""
-
-    def __init__(self, reliability=ReliabilityPolicy.RELIABLE):
-        self.made = {}
-        self._info = SimpleNamespace(qos_profile=SimpleNamespace(reliability=reliability))
-
-    def create_publisher(self, kind, topic, qos):
-        self.made[topic] = Publisher(topic)
-        return self.made[topic]
-
-    def get_clock(self):
-        return SimpleNamespace(now=lambda: Moment(nanoseconds=9_500_000_000))
-
-    def get_subscriptions_info_by_topic(self, topic):
-        return [self._info] if topic == "joint_trajectory" else []
 
 
 @pytest.mark.parametrize("prepared", [False, True])

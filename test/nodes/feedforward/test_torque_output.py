@@ -4,53 +4,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy")
 pytest.importorskip("ros2_dynid.msg")
 from builtin_interfaces.msg import Time
-from rclpy.qos import ReliabilityPolicy
-from rclpy.serialization import deserialize_message, serialize_message
-from rclpy.time import Time as Moment
 
+from publishing_node import OneNode
 from ros2_dynid.control.feedforward import TorqueCoefficients
 from ros2_dynid.control.torque_limiter import LimitedTorque
 from ros2_dynid.nodes.feedforward.torque_output import TorqueOutput
-
-
-class Publisher:
-    """A publisher that keeps what it sends, with so many who listen."""
-
-    def __init__(self, topic, listeners=1, info=()):
-        self.topic_name, self.sent, self.listeners = topic, [], listeners
-
-    def get_subscription_count(self):
-        return self.listeners
-
-    def publish(self, message):
-        kept = message if isinstance(message, bytes) else deserialize_message(serialize_message(message), type(message))
-        self.sent.append(kept)
-
-
-class OneNode:
-    """A node with publishers alone, whose clock stands at 9.5 s."""
-
-    def __init__(self, reliability=ReliabilityPolicy.RELIABLE):
-        self.made = {}
-        self._info = SimpleNamespace(qos_profile=SimpleNamespace(reliability=reliability))
-
-    def create_publisher(self, kind, topic, qos):
-        self.made[topic] = Publisher(topic)
-        return self.made[topic]
-
-    def get_clock(self):
-        return SimpleNamespace(now=lambda: Moment(nanoseconds=9_500_000_000))
-
-    def get_subscriptions_info_by_topic(self, topic):
-        return [self._info] if topic == "joint_trajectory" else []
 
 
 def test_torques_go_out_by_name_and_as_commands():
