@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamics of an identified model: tau = M(q) ddq + C(q, dq) + Q(q) + friction, in modified DH frames.
+// Dynamics of an identified model: tau = M(q) ddq + C(q, dq) + Q(q) + friction, in modified DH
+// frames.
 //
-// Construction allocates the memory of one robot; the functions allocate nothing, throw nothing and lock nothing. All
-// arrays are of the active joints, in the order of Model::active_names(); matrices are stored row by row. Inputs are not
-// checked: a number that is not finite gives torques that are not. One object must not be used by two threads at a time.
+// Construction allocates the memory of one robot; the functions allocate nothing, throw nothing and
+// lock nothing. All arrays are of the active joints, in the order of Model::active_names();
+// matrices are stored row by row. Inputs are not checked: a number that is not finite gives torques
+// that are not. One object must not be used by two threads at a time.
 #pragma once
 
 #include <algorithm>
@@ -35,11 +37,20 @@ inline Vec cross(const Vec & a, const Vec & b)
 struct Rotation
 {
   Vec i{1.0, 0.0, 0.0}, j{0.0, 1.0, 0.0}, k{0.0, 0.0, 1.0};
-  Vec out(const Vec & v) const { return v.x * i + v.y * j + v.z * k; }        ///< R v: into the outer frame
-  Vec in(const Vec & v) const { return {dot(i, v), dot(j, v), dot(k, v)}; }  ///< R^T v: into the turned frame
+  Vec out(const Vec & v) const
+  {
+    return v.x * i + v.y * j + v.z * k;
+  }  ///< R v: into the outer frame
+  Vec in(const Vec & v) const
+  {
+    return {dot(i, v), dot(j, v), dot(k, v)};
+  }  ///< R^T v: into the turned frame
 };
 
-inline Rotation operator*(const Rotation & a, const Rotation & b) { return {a.out(b.i), a.out(b.j), a.out(b.k)}; }
+inline Rotation operator*(const Rotation & a, const Rotation & b)
+{
+  return {a.out(b.i), a.out(b.j), a.out(b.k)};
+}
 
 /// A link's ten parameters: inertia J about the frame's origin, first moment m, mass M.
 struct LinkInertia
@@ -49,11 +60,14 @@ struct LinkInertia
   double M = 0.0;
   Vec times(const Vec & w) const
   {
-    return {XX * w.x + XY * w.y + XZ * w.z, XY * w.x + YY * w.y + YZ * w.z, XZ * w.x + YZ * w.y + ZZ * w.z};
+    return {
+      XX * w.x + XY * w.y + XZ * w.z, XY * w.x + YY * w.y + YZ * w.z,
+      XZ * w.x + YZ * w.y + ZZ * w.z};
   }
 };
 
-/// A load fixed to the frame of joint `joint` (from 1): mass [kg], centre [m], inertia about it XX XY XZ YY YZ ZZ [kg.m^2].
+/// A load fixed to the frame of joint `joint` (from 1): mass [kg], centre [m], inertia about it XX
+/// XY XZ YY YZ ZZ [kg.m^2].
 struct Load
 {
   std::size_t joint = 0;
@@ -62,37 +76,56 @@ struct Load
   std::array<double, 6> inertia{};
 };
 
-/// Whether a body can have this mass and inertia, up to rounding; a load of no mass takes a load off.
+/// Whether a body can have this mass and inertia, up to rounding; a load of no mass takes a load
+/// off.
 inline bool load_exists(const Load & load) noexcept
 {
   const auto & I = load.inertia;
   double size = std::fabs(I[0]) + std::fabs(I[3]) + std::fabs(I[5]);
-  for (const double x : I) if (!std::isfinite(x)) return false;
+  for (const double x : I)
+    if (!std::isfinite(x)) return false;
   if (!std::isfinite(load.mass) || load.mass < 0.0) return false;
-  if (!std::isfinite(load.centre.x) || !std::isfinite(load.centre.y) || !std::isfinite(load.centre.z)) return false;
+  if (
+    !std::isfinite(load.centre.x) || !std::isfinite(load.centre.y) || !std::isfinite(load.centre.z))
+    return false;
   if (load.mass == 0.0) return size == 0.0;
-  if (size > 3.0 * 10.0 * 10.0 * load.mass) return false;  // a radius of gyration above 10 m is a mistake of units
-  // the second moments S = tr(I)/2 - I are those of a density >= 0 if all their principal minors are not negative
+  if (size > 3.0 * 10.0 * 10.0 * load.mass)
+    return false;  // a radius of gyration above 10 m is a mistake of units
+  // the second moments S = tr(I)/2 - I are those of a density >= 0 if all their principal minors
+  // are not negative
   const double t = 0.5 * (I[0] + I[3] + I[5]), slack = 1e-9 * size;
   const double a = t - I[0], b = -I[1], c = -I[2], d = t - I[3], e = -I[4], f = t - I[5];
   const double det = a * (d * f - e * e) - b * (b * f - c * e) + c * (b * e - c * d);
-  return a >= -slack && d >= -slack && f >= -slack && a * d - b * b >= -slack * size && a * f - c * c >= -slack * size &&
-         d * f - e * e >= -slack * size && det >= -slack * size * size;
+  return a >= -slack && d >= -slack && f >= -slack && a * d - b * b >= -slack * size &&
+         a * f - c * c >= -slack * size && d * f - e * e >= -slack * size &&
+         det >= -slack * size * size;
 }
 
 class Dynamics
 {
 public:
   explicit Dynamics(const Model & model)
-  : n_(model.joints.size()), links_(n_), active_(model.active()), n_active_(active_.size()), couplings_(model.couplings),
-    forces_(model.forces), world_(model.forces.empty() ? 0 : n_ + 1), slope_(n_),
-    q_(n_), dq_(n_), ddq_(n_), tau_(n_), rigid_(n_active_), chi_(n_)
+  : n_(model.joints.size()),
+    links_(n_),
+    active_(model.active()),
+    n_active_(active_.size()),
+    couplings_(model.couplings),
+    forces_(model.forces),
+    world_(model.forces.empty() ? 0 : n_ + 1),
+    slope_(n_),
+    q_(n_),
+    dq_(n_),
+    ddq_(n_),
+    tau_(n_),
+    rigid_(n_active_),
+    chi_(n_)
   {
     const auto & B = model.base;
     base_ = Rotation{{B[0], B[3], B[6]}, {B[1], B[4], B[7]}, {B[2], B[5], B[8]}};
     base_position_ = {model.base_position[0], model.base_position[1], model.base_position[2]};
     gravity_ = base_.in({model.gravity[0], model.gravity[1], model.gravity[2]});
-    for (std::size_t j = 0; j < n_; ++j) {
+    for (std::size_t j = 0; j < n_; ++j)
+    {
       const Joint & joint = model.joints[j];
       Link & link = links_[j];
       link.parent = joint.parent;
@@ -103,13 +136,16 @@ public:
       link.theta = joint.theta;
       link.origin = link.fixed.out({joint.d, 0.0, joint.r}) + Vec{0.0, 0.0, joint.b};
     }
-    if (!model.passive.empty()) {  // q = G q_a + offset
+    if (!model.passive.empty())
+    {  // q = G q_a + offset
       G_.assign(n_ * n_active_, 0.0);
       offset_.assign(n_, 0.0);
       for (std::size_t a = 0; a < n_active_; ++a) G_[(active_[a] - 1) * n_active_ + a] = 1.0;
-      for (const auto & passive : model.passive) {
+      for (const auto & passive : model.passive)
+      {
         offset_[passive.joint - 1] = passive.offset;
-        for (const auto & term : passive.terms) G_[(passive.joint - 1) * n_active_ + place(term.joint)] = term.value;
+        for (const auto & term : passive.terms)
+          G_[(passive.joint - 1) * n_active_ + place(term.joint)] = term.value;
       }
     }
     terms_.reserve(std::max<std::size_t>(friction_kinds * n_active_, model.friction.size()));
@@ -118,21 +154,24 @@ public:
 
   std::size_t joints() const noexcept { return n_active_; }
 
-  /// Take the parameters of a model of the same robot: no allocation. False, and nothing changes, if it does not fit.
+  /// Take the parameters of a model of the same robot: no allocation. False, and nothing changes,
+  /// if it does not fit.
   bool set_parameters(const Model & model) noexcept
   {
     if (model.joints.size() != n_ || model.couplings.size() != couplings_.size()) return false;
     if (model.forces.size() != forces_.size()) return false;
     if (model.friction.size() > terms_.capacity()) return false;
     for (std::size_t j = 0; j < n_; ++j) chi_[j] = model.joints[j].chi;
-    for (std::size_t k = 0; k < couplings_.size(); ++k) {
+    for (std::size_t k = 0; k < couplings_.size(); ++k)
+    {
       couplings_[k].Iam = model.couplings[k].Iam;
       couplings_[k].Fvm = model.couplings[k].Fvm;
       couplings_[k].Fcm = model.couplings[k].Fcm;
     }
     for (std::size_t k = 0; k < forces_.size(); ++k) forces_[k].K = model.forces[k].K;
     terms_.resize(model.friction.size());
-    for (std::size_t k = 0; k < terms_.size(); ++k) {
+    for (std::size_t k = 0; k < terms_.size(); ++k)
+    {
       terms_[k] = model.friction[k];
       terms_[k].joint = place(model.friction[k].joint);
     }
@@ -140,20 +179,24 @@ public:
     return true;
   }
 
-  /// Carry this load; mass 0 takes it off. False, and nothing changes, for a load that no body can have.
+  /// Carry this load; mass 0 takes it off. False, and nothing changes, for a load that no body can
+  /// have.
   bool set_payload(const Load & load) noexcept
   {
-    if (!load_exists(load) || (load.mass > 0.0 && (load.joint < 1 || load.joint > n_))) return false;
+    if (!load_exists(load) || (load.mass > 0.0 && (load.joint < 1 || load.joint > n_)))
+      return false;
     load_ = load;
     put_links();
     return true;
   }
 
-  /// Coulomb friction changes sign over this speed [rad/s or m/s] as tanh(v / smoothing); 0 (default): as sign(v).
+  /// Coulomb friction changes sign over this speed [rad/s or m/s] as tanh(v / smoothing); 0
+  /// (default): as sign(v).
   void set_smoothing(double smoothing) noexcept { smoothing_ = smoothing > 0.0 ? smoothing : 0.0; }
 
   /// tau = M ddq + C + Q + friction: what `dynid torque` gives.
-  void inverse_dynamics(const double * q, const double * dq, const double * ddq, double * tau) noexcept
+  void inverse_dynamics(
+    const double * q, const double * dq, const double * ddq, double * tau) noexcept
   {
     rigid(q, dq, ddq, rigid_.data());
     friction(dq, rigid_.data(), tau);
@@ -182,7 +225,8 @@ public:
     reduce(tau);
   }
 
-  /// Q(q): what holds the robot still, springs included, without friction and offset; or that of the robot without its payload.
+  /// Q(q): what holds the robot still, springs included, without friction and offset; or that of
+  /// the robot without its payload.
   void gravity(const double * q, double * tau, bool laden = true) noexcept
   {
     positions(q);
@@ -195,24 +239,30 @@ public:
   {
     positions(q);
     for (auto & link : links_) link.composite = link.own;
-    for (std::size_t j = n_; j-- > 0;) {
+    for (std::size_t j = n_; j-- > 0;)
+    {
       if (links_[j].parent) add_moved(links_[j], links_[links_[j].parent - 1].composite);
     }
     for (std::size_t k = 0; k < n_active_ * n_active_; ++k) matrix[k] = 0.0;
-    for (std::size_t j = 0; j < n_; ++j) {
+    for (std::size_t j = 0; j < n_; ++j)
+    {
       const Link & link = links_[j];
       const LinkInertia & c = link.composite;
       Vec f, n;  // of a unit acceleration of joint j, in frame j
-      if (link.prismatic) {
+      if (link.prismatic)
+      {
         f = {0.0, 0.0, c.M};
         n = {c.m.y, -c.m.x, 0.0};
-      } else {
+      }
+      else
+      {
         f = {-c.m.y, c.m.x, 0.0};
         n = {c.XZ, c.YZ, c.ZZ};
       }
       add_inertia(j, j, (link.prismatic ? f.z : n.z) + chi_[j][IA], matrix);
       std::size_t i = j;
-      while (links_[i].parent) {
+      while (links_[i].parent)
+      {
         const Link & at = links_[i];
         f = at.R.out(f);
         n = at.R.out(n) + cross(at.p, f);
@@ -222,45 +272,59 @@ public:
         add_inertia(j, i, value, matrix);
       }
     }
-    for (const auto & coupling : couplings_) {
+    for (const auto & coupling : couplings_)
+    {
       const double inertia = coupled_inertia(coupling);
-      for (const auto & a : coupling.weights) {
-        for (const auto & b : coupling.weights) {
-          if (a.joint != b.joint) add_inertia(a.joint - 1, b.joint - 1, inertia * a.value * b.value, matrix);
+      for (const auto & a : coupling.weights)
+      {
+        for (const auto & b : coupling.weights)
+        {
+          if (a.joint != b.joint)
+            add_inertia(a.joint - 1, b.joint - 1, inertia * a.value * b.value, matrix);
         }
       }
     }
   }
 
-  /// Momentum p = M dq, and beta = C^T dq - Q with C + C^T = dM/dt, so that dp/dt = beta + carried + external torque.
+  /// Momentum p = M dq, and beta = C^T dq - Q with C + C^T = dM/dt, so that dp/dt = beta + carried
+  /// + external torque.
   ///
-  /// C^T dq is the gradient of the kinetic energy: with H the momentum of all that joint k carries, about its origin, and
-  /// (w, v) the motion of its frame, dT/dq_k = H . ((w, v) x axis).
+  /// C^T dq is the gradient of the kinetic energy: with H the momentum of all that joint k carries,
+  /// about its origin, and (w, v) the motion of its frame, dT/dq_k = H . ((w, v) x axis).
   void momentum(const double * q, const double * dq, double * p, double * beta) noexcept
   {
     positions(q);
     expand(dq, dq_.data());
-    for (std::size_t j = 0; j < n_; ++j) {
+    for (std::size_t j = 0; j < n_; ++j)
+    {
       Link & link = links_[j];
-      if (link.parent) {
+      if (link.parent)
+      {
         const Link & before = links_[link.parent - 1];
         link.w = link.R.in(before.w);
         link.v = link.R.in(before.v + cross(before.w, link.p));
-      } else {
+      }
+      else
+      {
         link.w = link.v = Vec{};
       }
       (link.prismatic ? link.v.z : link.w.z) += dq_[j];
       link.f = link.own.M * link.v + cross(link.w, link.own.m);
       link.n = link.own.times(link.w) + cross(link.own.m, link.v);
     }
-    for (std::size_t j = n_; j-- > 0;) {
+    for (std::size_t j = n_; j-- > 0;)
+    {
       Link & link = links_[j];
-      if (link.prismatic) {
+      if (link.prismatic)
+      {
         tau_[j] = link.f.z;
         ddq_[j] = link.f.x * link.w.y - link.f.y * link.w.x;
-      } else {
+      }
+      else
+      {
         tau_[j] = link.n.z;
-        ddq_[j] = link.n.x * link.w.y - link.n.y * link.w.x + link.f.x * link.v.y - link.f.y * link.v.x;
+        ddq_[j] =
+          link.n.x * link.w.y - link.n.y * link.w.x + link.f.x * link.v.y - link.f.y * link.v.x;
       }
       carry(link);
     }
@@ -271,74 +335,99 @@ public:
     reduce(beta);
   }
 
-  /// Friction and offset of all laws; carried: torque of links and rotors, which load-dependent terms need.
+  /// Friction and offset of all laws; carried: torque of links and rotors, which load-dependent
+  /// terms need.
   void friction(const double * dq, const double * carried, double * tau) noexcept
   {
     plain_friction(dq, tau);
-    for (const auto & term : terms_) {
+    for (const auto & term : terms_)
+    {
       tau[term.joint] += term_torque(term, dq[term.joint], std::fabs(carried[term.joint]));
     }
   }
 
-  /// The torque that the gears carry when the motors give `motor`: friction solved for it, without accelerations.
+  /// The torque that the gears carry when the motors give `motor`: friction solved for it, without
+  /// accelerations.
   ///
-  /// motor = carried + k |carried| + f(dq), k = Fl sign(v) + Flv v. k is kept below 1, where a gear would lock itself.
+  /// motor = carried + k |carried| + f(dq), k = Fl sign(v) + Flv v. k is kept below 1, where a gear
+  /// would lock itself.
   void carried(const double * dq, const double * motor, double * out) noexcept
   {
     plain_friction(dq, out);
     for (std::size_t a = 0; a < n_active_; ++a) rigid_[a] = 0.0;  // k of each joint
-    for (const auto & term : terms_) {
+    for (const auto & term : terms_)
+    {
       const double v = dq[term.joint], unloaded = term_torque(term, v, 0.0);
       out[term.joint] += unloaded;
       rigid_[term.joint] += term_torque(term, v, 1.0) - unloaded;
     }
-    for (std::size_t a = 0; a < n_active_; ++a) {
+    for (std::size_t a = 0; a < n_active_; ++a)
+    {
       const double y = motor[a] - out[a];
-      const double k = rigid_[a] < -largest_share ? -largest_share : rigid_[a] > largest_share ? largest_share : rigid_[a];
+      const double k = rigid_[a] < -largest_share  ? -largest_share
+                       : rigid_[a] > largest_share ? largest_share
+                                                   : rigid_[a];
       out[a] = y >= 0.0 ? y / (1.0 + k) : y / (1.0 - k);
     }
   }
 
-  /// Friction whose sign is in doubt near standstill: Fc, Fs and Fl |carried| times 1 - |tanh(v / speed)|, at each joint.
-  void undecided_friction(const double * dq, const double * carried, double speed, double * out) noexcept
+  /// Friction whose sign is in doubt near standstill: Fc, Fs and Fl |carried| times 1 - |tanh(v /
+  /// speed)|, at each joint.
+  void undecided_friction(
+    const double * dq, const double * carried, double speed, double * out) noexcept
   {
     expand(dq, dq_.data());
-    for (std::size_t j = 0; j < n_; ++j) tau_[j] = std::fabs(chi_[j][FC]) * undecided(dq_[j], speed);
-    for (const auto & coupling : couplings_) {
+    for (std::size_t j = 0; j < n_; ++j)
+      tau_[j] = std::fabs(chi_[j][FC]) * undecided(dq_[j], speed);
+    for (const auto & coupling : couplings_)
+    {
       double v = 0.0;
       for (const auto & weight : coupling.weights) v += weight.value * dq_[weight.joint - 1];
-      for (const auto & weight : coupling.weights) {
+      for (const auto & weight : coupling.weights)
+      {
         tau_[weight.joint - 1] += std::fabs(coupling.Fcm * weight.value) * undecided(v, speed);
       }
     }
-    for (std::size_t a = 0; a < n_active_; ++a) {
+    for (std::size_t a = 0; a < n_active_; ++a)
+    {
       out[a] = 0.0;
-      if (G_.empty()) out[a] = tau_[a];
-      else for (std::size_t j = 0; j < n_; ++j) out[a] += std::fabs(G_[j * n_active_ + a]) * tau_[j];
+      if (G_.empty())
+        out[a] = tau_[a];
+      else
+        for (std::size_t j = 0; j < n_; ++j) out[a] += std::fabs(G_[j * n_active_ + a]) * tau_[j];
     }
-    for (const auto & term : terms_) {
-      const double at_rest = friction_column(term.kind, 0.0, 1.0, std::fabs(carried[term.joint]), term.speed);
+    for (const auto & term : terms_)
+    {
+      const double at_rest =
+        friction_column(term.kind, 0.0, 1.0, std::fabs(carried[term.joint]), term.speed);
       out[term.joint] += std::fabs(term.coefficient * at_rest) * undecided(dq[term.joint], speed);
     }
   }
 
-  /// Jacobian of a tool, 6 x n by rows: linear and angular velocity of its origin in the tool's own frame.
+  /// Jacobian of a tool, 6 x n by rows: linear and angular velocity of its origin in the tool's own
+  /// frame.
   void jacobian(const double * q, const Tool & tool, double * J) noexcept
   {
     positions(q);
     for (std::size_t k = 0; k < 6 * n_active_; ++k) J[k] = 0.0;
     const auto & T = tool.rotation;
-    Rotation R{{T[0], T[3], T[6]}, {T[1], T[4], T[7]}, {T[2], T[5], T[8]}};  // of the tool in the frame of joint i
+    Rotation R{
+      {T[0], T[3], T[6]},
+      {T[1], T[4], T[7]},
+      {T[2], T[5], T[8]}};  // of the tool in the frame of joint i
     Vec at{tool.position[0], tool.position[1], tool.position[2]};
-    for (std::size_t i = tool.joint; i; i = links_[i - 1].parent) {
+    for (std::size_t i = tool.joint; i; i = links_[i - 1].parent)
+    {
       const Link & link = links_[i - 1];
       const Vec axis{0.0, 0.0, 1.0};
       const Vec linear = R.in(link.prismatic ? axis : cross(axis, at));
       const Vec angular = link.prismatic ? Vec{} : R.in(axis);
       const double column[6] = {linear.x, linear.y, linear.z, angular.x, angular.y, angular.z};
-      for (std::size_t a = 0; a < n_active_; ++a) {
+      for (std::size_t a = 0; a < n_active_; ++a)
+      {
         const double g = G_.empty() ? (a == i - 1 ? 1.0 : 0.0) : G_[(i - 1) * n_active_ + a];
-        if (g != 0.0) for (std::size_t row = 0; row < 6; ++row) J[row * n_active_ + a] += g * column[row];
+        if (g != 0.0)
+          for (std::size_t row = 0; row < 6; ++row) J[row * n_active_ + a] += g * column[row];
       }
       at = link.p + link.R.out(at);
       R = link.R * R;
@@ -346,13 +435,16 @@ public:
   }
 
   /// Pose of a tool in the base link's frame: rotation by rows, and position [m].
-  void pose(const double * q, const Tool & tool, std::array<double, 9> & rotation, std::array<double, 3> & position) noexcept
+  void pose(
+    const double * q, const Tool & tool, std::array<double, 9> & rotation,
+    std::array<double, 3> & position) noexcept
   {
     positions(q);
     const auto & T = tool.rotation;
     Rotation R{{T[0], T[3], T[6]}, {T[1], T[4], T[7]}, {T[2], T[5], T[8]}};
     Vec at{tool.position[0], tool.position[1], tool.position[2]};
-    for (std::size_t i = tool.joint; i; i = links_[i - 1].parent) {
+    for (std::size_t i = tool.joint; i; i = links_[i - 1].parent)
+    {
       at = links_[i - 1].p + links_[i - 1].R.out(at);
       R = links_[i - 1].R * R;
     }
@@ -369,7 +461,7 @@ private:
     bool prismatic = false;
     Rotation fixed;  ///< Rot(z,gamma) Rot(x,alpha)
     double theta = 0.0;
-    Vec origin;      ///< position of the frame in its antecedent's at q = 0
+    Vec origin;  ///< position of the frame in its antecedent's at q = 0
     LinkInertia own, composite;
     Rotation R;
     Vec p;
@@ -379,7 +471,8 @@ private:
 
   std::size_t place(std::size_t joint) const noexcept
   {
-    for (std::size_t a = 0; a < n_active_; ++a) if (active_[a] == joint) return a;
+    for (std::size_t a = 0; a < n_active_; ++a)
+      if (active_[a] == joint) return a;
     return 0;
   }
   double sign(double v) const noexcept
@@ -402,11 +495,13 @@ private:
 
   void put_links() noexcept
   {
-    for (std::size_t j = 0; j < n_; ++j) {
+    for (std::size_t j = 0; j < n_; ++j)
+    {
       const auto & c = chi_[j];
       links_[j].own = {c[XX], c[XY], c[XZ], c[YY], c[YZ], c[ZZ], {c[MX], c[MY], c[MZ]}, c[M]};
     }
-    if (load_.mass > 0.0) {  // J = I + m (c.c 1 - c c^T)
+    if (load_.mass > 0.0)
+    {  // J = I + m (c.c 1 - c c^T)
       LinkInertia & own = links_[load_.joint - 1].own;
       const Vec & c = load_.centre;
       const double m = load_.mass;
@@ -424,11 +519,13 @@ private:
   /// Values of all joints from those of the active ones.
   void expand(const double * active, double * all) const noexcept
   {
-    if (G_.empty()) {
+    if (G_.empty())
+    {
       for (std::size_t j = 0; j < n_; ++j) all[j] = active[j];
       return;
     }
-    for (std::size_t j = 0; j < n_; ++j) {
+    for (std::size_t j = 0; j < n_; ++j)
+    {
       all[j] = 0.0;
       for (std::size_t a = 0; a < n_active_; ++a) all[j] += G_[j * n_active_ + a] * active[a];
     }
@@ -437,11 +534,13 @@ private:
   /// G^T tau_: torques felt at the active joints.
   void reduce(double * out) const noexcept
   {
-    if (G_.empty()) {
+    if (G_.empty())
+    {
       for (std::size_t j = 0; j < n_; ++j) out[j] = tau_[j];
       return;
     }
-    for (std::size_t a = 0; a < n_active_; ++a) {
+    for (std::size_t a = 0; a < n_active_; ++a)
+    {
       out[a] = 0.0;
       for (std::size_t j = 0; j < n_; ++j) out[a] += G_[j * n_active_ + a] * tau_[j];
     }
@@ -450,7 +549,8 @@ private:
   void positions(const double * q) noexcept
   {
     expand(q, q_.data());
-    for (std::size_t j = 0; j < n_; ++j) {
+    for (std::size_t j = 0; j < n_; ++j)
+    {
       Link & link = links_[j];
       const double x = G_.empty() ? q_[j] : q_[j] + offset_[j];
       const double angle = link.prismatic ? link.theta : link.theta + x;
@@ -474,23 +574,31 @@ private:
   /// Newton-Euler recursion for q, dq, ddq of all joints: tau_ of the links.
   void recursion(const Vec & gravity) noexcept
   {
-    for (std::size_t j = 0; j < n_; ++j) {
+    for (std::size_t j = 0; j < n_; ++j)
+    {
       Link & link = links_[j];
       const double dq = dq_[j], ddq = ddq_[j];
-      if (link.parent) {
+      if (link.parent)
+      {
         const Link & before = links_[link.parent - 1];
         link.w = link.R.in(before.w);
         link.dw = link.R.in(before.dw);
-        link.a = link.R.in(before.a + cross(before.dw, link.p) + cross(before.w, cross(before.w, link.p)));
-      } else {
+        link.a =
+          link.R.in(before.a + cross(before.dw, link.p) + cross(before.w, cross(before.w, link.p)));
+      }
+      else
+      {
         link.w = link.dw = Vec{};
         link.a = link.R.in(-1.0 * gravity);
       }
-      if (link.prismatic) {
+      if (link.prismatic)
+      {
         link.a.x += 2.0 * link.w.y * dq;
         link.a.y -= 2.0 * link.w.x * dq;
         link.a.z += ddq;
-      } else {
+      }
+      else
+      {
         link.dw.x += link.w.y * dq;
         link.dw.y -= link.w.x * dq;
         link.dw.z += ddq;
@@ -500,7 +608,8 @@ private:
       link.f = own.M * link.a + cross(link.dw, own.m) + cross(link.w, cross(link.w, own.m));
       link.n = own.times(link.dw) + cross(link.w, own.times(link.w)) + cross(own.m, link.a);
     }
-    for (std::size_t j = n_; j-- > 0;) {
+    for (std::size_t j = n_; j-- > 0;)
+    {
       tau_[j] = links_[j].prismatic ? links_[j].f.z : links_[j].n.z;
       carry(links_[j]);
     }
@@ -509,17 +618,20 @@ private:
   /// Weights alone: tau_ against gravity.
   void weigh(bool laden = true) noexcept
   {
-    for (auto & link : links_) {
+    for (auto & link : links_)
+    {
       link.a = link.R.in(link.parent ? links_[link.parent - 1].a : -1.0 * gravity_);
       link.f = link.own.M * link.a;
       link.n = cross(link.own.m, link.a);
     }
-    if (!laden && load_.mass > 0.0) {
+    if (!laden && load_.mass > 0.0)
+    {
       Link & link = links_[load_.joint - 1];
       link.f = link.f - load_.mass * link.a;
       link.n = link.n - cross(load_.mass * load_.centre, link.a);
     }
-    for (std::size_t j = n_; j-- > 0;) {
+    for (std::size_t j = n_; j-- > 0;)
+    {
       tau_[j] = links_[j].prismatic ? links_[j].f.z : links_[j].n.z;
       carry(links_[j]);
     }
@@ -530,52 +642,68 @@ private:
   void add_elastic() noexcept
   {
     if (forces_.empty()) return;
-    for (std::size_t j = 0; j < n_; ++j) {  // frame j + 1 in frame 0
+    for (std::size_t j = 0; j < n_; ++j)
+    {  // frame j + 1 in frame 0
       const Frame & before = world_[links_[j].parent];
       world_[j + 1] = {before.R * links_[j].R, before.p + before.R.out(links_[j].p)};
     }
-    for (const auto & force : forces_) {
+    for (const auto & force : forces_)
+    {
       for (auto & x : slope_) x = 0.0;
       double x = 0.0;
-      if (force.has_pivots) {
+      if (force.has_pivots)
+      {
         std::array<Vec, 2> at;
-        for (std::size_t k = 0; k < 2; ++k) {
+        for (std::size_t k = 0; k < 2; ++k)
+        {
           const auto & pivot = force.pivots[k];
-          at[k] = world_[pivot.joint].p + world_[pivot.joint].R.out({pivot.point[0], pivot.point[1], pivot.point[2]});
+          at[k] = world_[pivot.joint].p +
+                  world_[pivot.joint].R.out({pivot.point[0], pivot.point[1], pivot.point[2]});
         }
         const Vec span = at[1] - at[0];
         x = std::sqrt(dot(span, span));
         if (!(x > 0.0)) continue;
         const Vec u = (1.0 / x) * span;
-        for (std::size_t k = 0; k < 2; ++k) {
-          for (std::size_t i = force.pivots[k].joint; i; i = links_[i - 1].parent) {
+        for (std::size_t k = 0; k < 2; ++k)
+        {
+          for (std::size_t i = force.pivots[k].joint; i; i = links_[i - 1].parent)
+          {
             const Vec & axis = world_[i].R.k;
-            const double moved = links_[i - 1].prismatic ? dot(u, axis) : dot(u, cross(axis, at[k] - world_[i].p));
+            const double moved =
+              links_[i - 1].prismatic ? dot(u, axis) : dot(u, cross(axis, at[k] - world_[i].p));
             slope_[i - 1] += k == 0 ? -moved : moved;
           }
         }
-      } else {
-        for (const auto & weight : force.weights) {
+      }
+      else
+      {
+        for (const auto & weight : force.weights)
+        {
           const std::size_t j = weight.joint - 1;
           slope_[j] += weight.value;
           x += weight.value * (G_.empty() ? q_[j] : q_[j] + offset_[j]);
         }
       }
-      const double s = x - force.rest, F = force.K[0] + s * (force.K[1] + s * (force.K[2] + s * force.K[3]));
+      const double s = x - force.rest,
+                   F = force.K[0] + s * (force.K[1] + s * (force.K[2] + s * force.K[3]));
       for (std::size_t j = 0; j < n_; ++j) tau_[j] += slope_[j] * F;
     }
   }
 
-  /// Rotors and couplings: their inertia times x (accelerations, or speeds for the momentum), added to tau_.
+  /// Rotors and couplings: their inertia times x (accelerations, or speeds for the momentum), added
+  /// to tau_.
   void add_rotors(const double * x) noexcept
   {
     for (std::size_t j = 0; j < n_; ++j) tau_[j] += chi_[j][IA] * x[j];
-    for (const auto & coupling : couplings_) {
+    for (const auto & coupling : couplings_)
+    {
       const double inertia = coupled_inertia(coupling);
       double total = 0.0;
       for (const auto & weight : coupling.weights) total += weight.value * x[weight.joint - 1];
-      for (const auto & weight : coupling.weights) {
-        tau_[weight.joint - 1] += inertia * weight.value * (total - weight.value * x[weight.joint - 1]);
+      for (const auto & weight : coupling.weights)
+      {
+        tau_[weight.joint - 1] +=
+          inertia * weight.value * (total - weight.value * x[weight.joint - 1]);
       }
     }
   }
@@ -584,13 +712,17 @@ private:
   void plain_friction(const double * dq, double * tau) noexcept
   {
     expand(dq, dq_.data());
-    for (std::size_t j = 0; j < n_; ++j) tau_[j] = chi_[j][FV] * dq_[j] + chi_[j][FC] * sign(dq_[j]) + chi_[j][OFF];
-    for (const auto & coupling : couplings_) {
+    for (std::size_t j = 0; j < n_; ++j)
+      tau_[j] = chi_[j][FV] * dq_[j] + chi_[j][FC] * sign(dq_[j]) + chi_[j][OFF];
+    for (const auto & coupling : couplings_)
+    {
       double speed = 0.0;
       for (const auto & weight : coupling.weights) speed += weight.value * dq_[weight.joint - 1];
-      for (const auto & weight : coupling.weights) {
+      for (const auto & weight : coupling.weights)
+      {
         const double c = weight.value;
-        tau_[weight.joint - 1] += c * (coupling.Fvm * (speed - c * dq_[weight.joint - 1]) + coupling.Fcm * sign(speed));
+        tau_[weight.joint - 1] +=
+          c * (coupling.Fvm * (speed - c * dq_[weight.joint - 1]) + coupling.Fcm * sign(speed));
       }
     }
     reduce(tau);
@@ -598,14 +730,17 @@ private:
 
   void add_inertia(std::size_t i, std::size_t j, double value, double * matrix) const noexcept
   {
-    if (G_.empty()) {
+    if (G_.empty())
+    {
       matrix[i * n_active_ + j] += value;
       return;
     }
-    for (std::size_t a = 0; a < n_active_; ++a) {
+    for (std::size_t a = 0; a < n_active_; ++a)
+    {
       const double left = G_[i * n_active_ + a] * value;
       if (left == 0.0) continue;
-      for (std::size_t b = 0; b < n_active_; ++b) matrix[a * n_active_ + b] += left * G_[j * n_active_ + b];
+      for (std::size_t b = 0; b < n_active_; ++b)
+        matrix[a * n_active_ + b] += left * G_[j * n_active_ + b];
     }
   }
 

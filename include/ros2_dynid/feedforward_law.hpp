@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law of the feedforward controller: tau = model(q_r, dq_r, ddq_r) + Kp (q_r - q) + Kd (dq_r - dq), less what the robot adds.
+// The law of the feedforward controller: tau = model(q_r, dq_r, ddq_r) + Kp (q_r - q) + Kd (dq_r -
+// dq), less what the robot adds.
 //
-// A reference that stops, is not finite or is beyond a limit ends in gravity and damping. A state that is not finite ends in
-// gravity where the robot was last seen. Every change of law, model, load or gains fades in. Construction allocates and throws;
-// nothing after that does either.
+// A reference that stops, is not finite or is beyond a limit ends in gravity and damping. A state
+// that is not finite ends in gravity where the robot was last seen. Every change of law, model,
+// load or gains fades in. Construction allocates and throws; nothing after that does either.
 #pragma once
 
 #include <cmath>
@@ -29,21 +30,47 @@ struct Gains
 struct FeedforwardOptions
 {
   double smoothing = 0.02;  ///< speed over which Coulomb friction changes sign [rad/s or m/s]
-  double timeout = 0.05;    ///< a reference older than this has stopped; a state lost for longer is an error [s]
+  double timeout =
+    0.05;  ///< a reference older than this has stopped; a state lost for longer is an error [s]
 };
 
-enum class FeedforwardMode { hold, follow, blind };
+enum class FeedforwardMode
+{
+  hold,
+  follow,
+  blind
+};
 
 class FeedforwardLaw
 {
 public:
-  FeedforwardLaw(const Model & model, Gains gains, EffortBounds bounds, const FeedforwardOptions & options = FeedforwardOptions())
-  : dynamics_(model), adds_(model), reference_limits_(model), output_(std::move(bounds)), options_(options),
-    n_(dynamics_.joints()), gains_(std::move(gains)), q_(n_), q_r_(n_), dq_r_(n_), ddq_r_(n_), zero_(n_, 0.0), rigid_(n_),
-    friction_(n_), tau_(n_), added_(n_, 0.0), hold_(n_), hold_added_(n_, 0.0)
+  FeedforwardLaw(
+    const Model & model, Gains gains, EffortBounds bounds,
+    const FeedforwardOptions & options = FeedforwardOptions())
+  : dynamics_(model),
+    adds_(model),
+    reference_limits_(model),
+    output_(std::move(bounds)),
+    options_(options),
+    n_(dynamics_.joints()),
+    gains_(std::move(gains)),
+    q_(n_),
+    q_r_(n_),
+    dq_r_(n_),
+    ddq_r_(n_),
+    zero_(n_, 0.0),
+    rigid_(n_),
+    friction_(n_),
+    tau_(n_),
+    added_(n_, 0.0),
+    hold_(n_),
+    hold_added_(n_, 0.0)
   {
-    if (output_.joints() != n_) throw std::invalid_argument("give one effort limit for each joint of the model");
-    if (!fits(gains_)) throw std::invalid_argument("give gains that are finite and not negative, one for each joint");
+    if (output_.joints() != n_)
+      throw std::invalid_argument("give one effort limit for each joint of the model");
+    if (!fits(gains_))
+      throw std::invalid_argument(
+        "give gains that are finite and not negative, one for each joint");
     if (!(options.timeout > 0.0)) throw std::invalid_argument("the timeout is not positive");
     dynamics_.set_smoothing(options.smoothing);
   }
@@ -51,10 +78,12 @@ public:
   std::size_t joints() const noexcept { return n_; }
   FeedforwardMode mode() const noexcept { return mode_; }
   const double * command() const noexcept { return output_.command(); }
-  /// References that were refused, here or by whoever reads them before: any thread may ask and count.
+  /// References that were refused, here or by whoever reads them before: any thread may ask and
+  /// count.
   RefusedReferences & refused() noexcept { return refused_; }
 
-  /// Begin at the position q with the torque that holds the robot, without a reference. False if it is not finite.
+  /// Begin at the position q with the torque that holds the robot, without a reference. False if it
+  /// is not finite.
   bool start(const double * q) noexcept
   {
     if (!all_finite(q, n_)) return false;
@@ -68,7 +97,8 @@ public:
     return true;
   }
 
-  /// Leave the torque that holds the robot, at q or, if that is not finite, where the robot was last seen.
+  /// Leave the torque that holds the robot, at q or, if that is not finite, where the robot was
+  /// last seen.
   void end(const double * q) noexcept
   {
     if (start(q) || start(q_.data())) return;
@@ -77,18 +107,22 @@ public:
     output_.start(tau_.data());
   }
 
-  /// Follow this reference until the next. False, and it is counted, if it is refused: beyond a limit, the robot is stopped at
-  /// once; not finite, the last one goes on until its timeout.
+  /// Follow this reference until the next. False, and it is counted, if it is refused: beyond a
+  /// limit, the robot is stopped at once; not finite, the last one goes on until its timeout.
   ///
-  /// lead [s]: the reference is of this time after the update, as of a controller that writes where the robot shall be at the end of
-  /// the period; the state measured now is compared with where the reference is now.
-  bool set_reference(const double * q, const double * dq, const double * ddq, double lead = 0.0) noexcept
+  /// lead [s]: the reference is of this time after the update, as of a controller that writes where
+  /// the robot shall be at the end of the period; the state measured now is compared with where the
+  /// reference is now.
+  bool set_reference(
+    const double * q, const double * dq, const double * ddq, double lead = 0.0) noexcept
   {
-    if (!reference_limits_.pass(q, dq, ddq, refused_)) {
+    if (!reference_limits_.pass(q, dq, ddq, refused_))
+    {
       if (all_finite(q, n_) && all_finite(dq, n_) && all_finite(ddq, n_)) clear_reference();
       return false;
     }
-    for (std::size_t a = 0; a < n_; ++a) {
+    for (std::size_t a = 0; a < n_; ++a)
+    {
       q_r_[a] = q[a];
       dq_r_[a] = dq[a];
       ddq_r_[a] = ddq[a];
@@ -104,7 +138,8 @@ public:
   bool set_gains(const Gains & gains) noexcept
   {
     if (!fits(gains)) return false;
-    for (std::size_t a = 0; a < n_; ++a) {
+    for (std::size_t a = 0; a < n_; ++a)
+    {
       gains_.kp[a] = gains.kp[a];
       gains_.kd[a] = gains.kd[a];
       gains_.damping[a] = gains.damping[a];
@@ -125,33 +160,40 @@ public:
     return true;
   }
 
-  /// Compute the command, dt [s] after the last. False if state or model have been lost for longer than the timeout: the
-  /// command is then what holds the robot where it was last seen.
+  /// Compute the command, dt [s] after the last. False if state or model have been lost for longer
+  /// than the timeout: the command is then what holds the robot where it was last seen.
   bool update(const double * q, const double * dq, double dt) noexcept
   {
     const double time = dt > 0.0 && std::isfinite(dt) ? dt : 0.0;
     const bool seen = all_finite(q, n_) && all_finite(dq, n_);
-    if (seen) for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
+    if (seen)
+      for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
     age_ = fresh_ ? 0.0 : age_ + time;
     fresh_ = false;
     const bool follow = has_reference_ && age_ <= options_.timeout;
     has_reference_ = follow;
     bool sent = false;
-    if (seen && follow) {
+    if (seen && follow)
+    {
       along_reference();
-      for (std::size_t a = 0; a < n_; ++a) {
-        const double dq_now = dq_r_[a] - lead_ * ddq_r_[a], q_now = q_r_[a] - 0.5 * lead_ * (dq_r_[a] + dq_now);
+      for (std::size_t a = 0; a < n_; ++a)
+      {
+        const double dq_now = dq_r_[a] - lead_ * ddq_r_[a],
+                     q_now = q_r_[a] - 0.5 * lead_ * (dq_r_[a] + dq_now);
         tau_[a] += gains_.kp[a] * (q_now - q[a]) + gains_.kd[a] * (dq_now - dq[a]);
       }
       sent = put(FeedforwardMode::follow, dt);
     }
-    if (!sent) {
+    if (!sent)
+    {
       const bool model = hold_still();
-      if (!model) {  // the last that was known
+      if (!model)
+      {  // the last that was known
         tau_ = hold_;
         added_ = hold_added_;
       }
-      if (seen) for (std::size_t a = 0; a < n_; ++a) tau_[a] -= gains_.damping[a] * dq[a];
+      if (seen)
+        for (std::size_t a = 0; a < n_; ++a) tau_[a] -= gains_.damping[a] * dq[a];
       sent = put(seen ? FeedforwardMode::hold : FeedforwardMode::blind, dt) && model;
     }
     lost_ = seen && sent ? 0.0 : lost_ + time;
@@ -159,7 +201,8 @@ public:
   }
 
 private:
-  /// Put what holds the robot at q_ into tau_, and what it adds of that into added_. False if they are not finite.
+  /// Put what holds the robot at q_ into tau_, and what it adds of that into added_. False if they
+  /// are not finite.
   bool hold_still() noexcept
   {
     dynamics_.inverse_dynamics(q_.data(), zero_.data(), zero_.data(), tau_.data());
@@ -189,9 +232,11 @@ private:
   }
   bool fits(const Gains & gains) const noexcept
   {
-    for (const auto * list : {&gains.kp, &gains.kd, &gains.damping}) {
+    for (const auto * list : {&gains.kp, &gains.kd, &gains.damping})
+    {
       if (list->size() != n_) return false;
-      for (const double x : *list) if (!(x >= 0.0) || !std::isfinite(x)) return false;
+      for (const double x : *list)
+        if (!(x >= 0.0) || !std::isfinite(x)) return false;
     }
     return true;
   }
@@ -204,7 +249,8 @@ private:
   FeedforwardOptions options_;
   std::size_t n_;
   Gains gains_;
-  std::vector<double> q_, q_r_, dq_r_, ddq_r_, zero_, rigid_, friction_, tau_, added_, hold_, hold_added_;
+  std::vector<double> q_, q_r_, dq_r_, ddq_r_, zero_, rigid_, friction_, tau_, added_, hold_,
+    hold_added_;
   FeedforwardMode mode_ = FeedforwardMode::hold;
   bool has_reference_ = false, fresh_ = false;
   double age_ = 0.0, lost_ = 0.0, lead_ = 0.0;

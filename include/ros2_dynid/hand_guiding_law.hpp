@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The law of hand guiding: gravity, a fraction of the friction, and guards of speed and range.
 //
-//   tau = Q(q) + off + fraction w (friction(dq) - off) - damping dq - M(q) over(dq) / time - wall(q, dq)
+//   tau = Q(q) + off + fraction w (friction(dq) - off) - damping dq - M(q) over(dq) / time -
+//   wall(q, dq)
 //
-// over(dq) is what a joint's speed has beyond its limit, so that it decays with the time constant `time` whatever the robot
-// weighs; w takes the friction's help away before. Beyond twice the limit, as when a hand lets go of a load that the model does
-// not know, the whole motion is braked, M(q) dq / time, until the robot is at rest. What is commanded is that less what the robot
-// adds itself: of an arm that holds itself, friction, damping and guards are left. Construction allocates and throws; nothing
-// after that does either.
+// over(dq) is what a joint's speed has beyond its limit, so that it decays with the time constant
+// `time` whatever the robot weighs; w takes the friction's help away before. Beyond twice the
+// limit, as when a hand lets go of a load that the model does not know, the whole motion is braked,
+// M(q) dq / time, until the robot is at rest. What is commanded is that less what the robot adds
+// itself: of an arm that holds itself, friction, damping and guards are left. Construction
+// allocates and throws; nothing after that does either.
 #pragma once
 
 #include <algorithm>
@@ -28,41 +30,68 @@ struct HandGuidingOptions
 {
   std::vector<double> speed;         ///< largest speed of each joint [rad/s or m/s]
   std::vector<double> lower, upper;  ///< range [rad or m], infinite where there is none
-  std::vector<double> margin;        ///< the wall begins this far before the range's ends [rad or m]
-  std::vector<double> damping;       ///< [N.m.s/rad]
-  double friction = 0.5;             ///< fraction of the friction that is compensated, 0 to 0.95
-  double smoothing = 0.05;           ///< speed over which Coulomb friction changes sign [rad/s or m/s]
-  double wall = 0.25;                ///< share of the effort limit that pushes back at the range's end
-  double time = 0.05;                ///< time constant of braking [s]
-  double settle = 0.5;               ///< at rest for this time, the brake lets go [s]
-  double timeout = 0.05;             ///< state or model lost for longer than this is an error [s]
+  std::vector<double> margin;   ///< the wall begins this far before the range's ends [rad or m]
+  std::vector<double> damping;  ///< [N.m.s/rad]
+  double friction = 0.5;        ///< fraction of the friction that is compensated, 0 to 0.95
+  double smoothing = 0.05;      ///< speed over which Coulomb friction changes sign [rad/s or m/s]
+  double wall = 0.25;           ///< share of the effort limit that pushes back at the range's end
+  double time = 0.05;           ///< time constant of braking [s]
+  double settle = 0.5;          ///< at rest for this time, the brake lets go [s]
+  double timeout = 0.05;        ///< state or model lost for longer than this is an error [s]
 };
 
-enum class HandGuidingMode { guide, brake, blind };
+enum class HandGuidingMode
+{
+  guide,
+  brake,
+  blind
+};
 
 class HandGuidingLaw
 {
 public:
   HandGuidingLaw(const Model & model, HandGuidingOptions options, EffortBounds bounds)
-  : dynamics_(model), adds_(model), output_(std::move(bounds)), options_(std::move(options)), n_(dynamics_.joints()), q_(n_),
-    zero_(n_, 0.0), carried_(n_), friction_(n_), offset_(n_), over_(n_), tau_(n_), added_(n_, 0.0), hold_(n_),
-    hold_added_(n_, 0.0), M_(n_ * n_)
+  : dynamics_(model),
+    adds_(model),
+    output_(std::move(bounds)),
+    options_(std::move(options)),
+    n_(dynamics_.joints()),
+    q_(n_),
+    zero_(n_, 0.0),
+    carried_(n_),
+    friction_(n_),
+    offset_(n_),
+    over_(n_),
+    tau_(n_),
+    added_(n_, 0.0),
+    hold_(n_),
+    hold_added_(n_, 0.0),
+    M_(n_ * n_)
   {
     const auto & o = options_;
-    for (const auto * list : {&o.speed, &o.lower, &o.upper, &o.margin, &o.damping, &output_.limits()}) {
-      if (list->size() != n_) throw std::invalid_argument("give one value of each guard for each joint of the model");
+    for (const auto * list :
+         {&o.speed, &o.lower, &o.upper, &o.margin, &o.damping, &output_.limits()})
+    {
+      if (list->size() != n_)
+        throw std::invalid_argument("give one value of each guard for each joint of the model");
     }
-    for (std::size_t a = 0; a < n_; ++a) {
-      if (!(o.speed[a] > 0.0) || !std::isfinite(o.speed[a])) throw std::invalid_argument("a speed limit is not known or not positive");
+    for (std::size_t a = 0; a < n_; ++a)
+    {
+      if (!(o.speed[a] > 0.0) || !std::isfinite(o.speed[a]))
+        throw std::invalid_argument("a speed limit is not known or not positive");
       if (!(o.lower[a] < o.upper[a])) throw std::invalid_argument("a joint's range is empty");
       if (!(o.margin[a] > 0.0)) throw std::invalid_argument("a margin is not positive");
       if (!(o.damping[a] >= 0.0)) throw std::invalid_argument("a damping is negative");
     }
-    if (!(o.friction >= 0.0 && o.friction <= 0.95)) {
-      throw std::invalid_argument("the fraction of friction is not within 0 and 0.95: with all of it the arm would drift");
+    if (!(o.friction >= 0.0 && o.friction <= 0.95))
+    {
+      throw std::invalid_argument(
+        "the fraction of friction is not within 0 and 0.95: with all of it the arm would drift");
     }
-    for (const double x : {o.smoothing, o.wall, o.time, o.settle, o.timeout}) {
-      if (!(x > 0.0) || !std::isfinite(x)) throw std::invalid_argument("an option of hand guiding is not positive");
+    for (const double x : {o.smoothing, o.wall, o.time, o.settle, o.timeout})
+    {
+      if (!(x > 0.0) || !std::isfinite(x))
+        throw std::invalid_argument("an option of hand guiding is not positive");
     }
     dynamics_.set_smoothing(o.smoothing);
   }
@@ -71,14 +100,17 @@ public:
   HandGuidingMode mode() const noexcept { return mode_; }
   const double * command() const noexcept { return output_.command(); }
 
-  /// The first joint (from 0) that is outside its range or not finite, or joints() if all are inside.
+  /// The first joint (from 0) that is outside its range or not finite, or joints() if all are
+  /// inside.
   std::size_t outside(const double * q) const noexcept
   {
-    for (std::size_t a = 0; a < n_; ++a) if (!(q[a] >= options_.lower[a] && q[a] <= options_.upper[a])) return a;
+    for (std::size_t a = 0; a < n_; ++a)
+      if (!(q[a] >= options_.lower[a] && q[a] <= options_.upper[a])) return a;
     return n_;
   }
 
-  /// Begin at the position q with the torque that holds the robot. False if q is outside the range or it is not finite.
+  /// Begin at the position q with the torque that holds the robot. False if q is outside the range
+  /// or it is not finite.
   bool start(const double * q) noexcept
   {
     if (!all_finite(q, n_) || outside(q) != n_) return false;
@@ -119,21 +151,26 @@ public:
     return true;
   }
 
-  /// Compute the command, dt [s] after the last. False if state or model have been lost for longer than the timeout: the
-  /// command is then what holds the robot where it was last seen.
+  /// Compute the command, dt [s] after the last. False if state or model have been lost for longer
+  /// than the timeout: the command is then what holds the robot where it was last seen.
   bool update(const double * q, const double * dq, double dt) noexcept
   {
     const double time = dt > 0.0 && std::isfinite(dt) ? dt : 0.0;
     const bool seen = all_finite(q, n_) && all_finite(dq, n_);
-    if (seen) for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
+    if (seen)
+      for (std::size_t a = 0; a < n_; ++a) q_[a] = q[a];
     bool model = hold_still();
-    if (!model) {  // the last that was known
+    if (!model)
+    {  // the last that was known
       tau_ = hold_;
       added_ = hold_added_;
     }
-    if (!seen) {
+    if (!seen)
+    {
       put(HandGuidingMode::blind, dt);
-    } else {
+    }
+    else
+    {
       const HandGuidingMode next = watch(dq, time);
       model = add_motion(next, q, dq, model) && model;
       put(next, dt);
@@ -143,7 +180,8 @@ public:
   }
 
 private:
-  /// Put what holds the robot at q_ into tau_, and what it adds of that into added_. False if they are not finite.
+  /// Put what holds the robot at q_ into tau_, and what it adds of that into added_. False if they
+  /// are not finite.
   bool hold_still() noexcept
   {
     dynamics_.gravity(q_.data(), carried_.data());
@@ -156,11 +194,13 @@ private:
     return true;
   }
 
-  /// Braking begins beyond twice a joint's speed limit and ends when all have been at rest for a while.
+  /// Braking begins beyond twice a joint's speed limit and ends when all have been at rest for a
+  /// while.
   HandGuidingMode watch(const double * dq, double time) noexcept
   {
     bool fast = false, still = true;
-    for (std::size_t a = 0; a < n_; ++a) {
+    for (std::size_t a = 0; a < n_; ++a)
+    {
       const double speed = std::fabs(dq[a]);
       fast = fast || speed > 2.0 * options_.speed[a];
       still = still && speed < 0.1 * options_.speed[a];
@@ -176,9 +216,12 @@ private:
   {
     const bool brake = mode == HandGuidingMode::brake;
     const auto & o = options_;
-    for (std::size_t a = 0; a < n_; ++a) {
+    for (std::size_t a = 0; a < n_; ++a)
+    {
       const double speed = std::fabs(dq[a]);
-      over_[a] = brake ? dq[a] : speed > o.speed[a] ? std::copysign(speed - o.speed[a], dq[a]) : 0.0;
+      over_[a] = brake                ? dq[a]
+                 : speed > o.speed[a] ? std::copysign(speed - o.speed[a], dq[a])
+                                      : 0.0;
       tau_[a] -= o.damping[a] * dq[a];
     }
     if (!model) return all_finite(tau_.data(), n_);
@@ -186,10 +229,12 @@ private:
     if (!adds_.nothing()) adds_.in_motion(dynamics_, q, friction_.data(), added_.data());
     dynamics_.inertia(q, M_.data());
     double power = 0.0;
-    for (std::size_t a = 0; a < n_; ++a) {  // friction_ - offset_ is compensated; then over_ gives way to M over_
+    for (std::size_t a = 0; a < n_; ++a)
+    {  // friction_ - offset_ is compensated; then over_ gives way to M over_
       double help = brake ? 0.0 : o.friction * (friction_[a] - offset_[a]);
       help *= std::clamp(2.0 - 2.0 * std::fabs(dq[a]) / o.speed[a], 0.0, 1.0);
-      const double above = depth(q[a] - o.upper[a], o.margin[a]), below = depth(o.lower[a] - q[a], o.margin[a]);
+      const double above = depth(q[a] - o.upper[a], o.margin[a]),
+                   below = depth(o.lower[a] - q[a], o.margin[a]);
       const double inside = std::max(above, below), side = above > below ? 1.0 : -1.0;
       const bool outward = dq[a] * side > 0.0;
       if (outward) help *= std::max(0.0, 1.0 - inside);
@@ -197,11 +242,13 @@ private:
       if (outward && !brake) over_[a] += std::min(1.0, inside) * (dq[a] - over_[a]);
       friction_[a] = 0.0;
     }
-    for (std::size_t a = 0; a < n_; ++a) {
+    for (std::size_t a = 0; a < n_; ++a)
+    {
       for (std::size_t b = 0; b < n_; ++b) friction_[a] += M_[a * n_ + b] * over_[b] / o.time;
       power += friction_[a] * over_[a];
     }
-    if (power > 0.0) for (std::size_t a = 0; a < n_; ++a) tau_[a] -= friction_[a];  // a wrong M must not drive
+    if (power > 0.0)
+      for (std::size_t a = 0; a < n_; ++a) tau_[a] -= friction_[a];  // a wrong M must not drive
     if (all_finite(tau_.data(), n_) && all_finite(added_.data(), n_)) return true;
     added_ = hold_added_;
     for (std::size_t a = 0; a < n_; ++a) tau_[a] = hold_[a] - o.damping[a] * dq[a];
@@ -209,11 +256,15 @@ private:
   }
 
   /// How deep a joint is in the wall: 0 where it begins, 1 at the range's end, at most 2.
-  static double depth(double beyond, double margin) noexcept { return std::clamp(1.0 + beyond / margin, 0.0, 2.0); }
+  static double depth(double beyond, double margin) noexcept
+  {
+    return std::clamp(1.0 + beyond / margin, 0.0, 2.0);
+  }
 
   void put(HandGuidingMode mode, double dt) noexcept
   {
-    if (mode != mode_ && mode != HandGuidingMode::brake) output_.change();  // the brake is not faded in
+    if (mode != mode_ && mode != HandGuidingMode::brake)
+      output_.change();  // the brake is not faded in
     mode_ = mode;
     if (!adds_.nothing()) output_.left_to_command(tau_.data(), added_.data());
     output_.put(tau_.data(), dt);
@@ -224,7 +275,8 @@ private:
   EffortOutput output_;
   HandGuidingOptions options_;
   std::size_t n_;
-  std::vector<double> q_, zero_, carried_, friction_, offset_, over_, tau_, added_, hold_, hold_added_, M_;
+  std::vector<double> q_, zero_, carried_, friction_, offset_, over_, tau_, added_, hold_,
+    hold_added_, M_;
   HandGuidingMode mode_ = HandGuidingMode::guide;
   double lost_ = 0.0, rest_ = 0.0;
 };

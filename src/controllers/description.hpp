@@ -9,7 +9,8 @@
 namespace ros2_dynid
 {
 
-/// Why the model is not of the robot of this URDF, or nothing ("") if it is. Models without links are told by joint names alone.
+/// Why the model is not of the robot of this URDF, or nothing ("") if it is. Models without links
+/// are told by joint names alone.
 std::string difference_from_description(const Model & model, const std::string & urdf);
 
 }  // namespace ros2_dynid

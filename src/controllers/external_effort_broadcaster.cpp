@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the robot feels: external efforts as states and topic, contacts, wrench at a link. The observer is in observer.hpp.
+// What the robot feels: external efforts as states and topic, contacts, wrench at a link. The
+// observer is in observer.hpp.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -37,9 +38,12 @@ class ExternalEffortBroadcaster : public controller_interface::ChainableControll
 public:
   CallbackReturn on_init() override
   {
-    try {
+    try
+    {
       listener_ = std::make_shared<external_effort_broadcaster::ParamListener>(get_node());
-    } catch (const std::exception & error) {
+    }
+    catch (const std::exception & error)
+    {
       RCLCPP_ERROR(get_node()->get_logger(), "%s", error.what());
       return CallbackReturn::ERROR;
     }
@@ -57,7 +61,8 @@ public:
 
   CallbackReturn on_configure(const rclcpp_lifecycle::State &) override
   {
-    try {
+    try
+    {
       const Parameters p = listener_->get_params();
       const Model model = checked_model(p.model, p.joints, get_robot_description());
       names_ = model.active_names();
@@ -72,25 +77,34 @@ public:
       const auto thresholds = per_joint(p.thresholds, places(model, p.joints), "thresholds");
       observer_ = std::make_unique<MomentumObserver>(model, options);
       contacts_ = std::make_unique<ContactDetector>(model.error_bars, thresholds, contacts);
-      if (!contacts_->usable()) {
-        RCLCPP_WARN(get_node()->get_logger(), "the model has no error bars and no `thresholds` are set: no contact will be found");
+      if (!contacts_->usable())
+      {
+        RCLCPP_WARN(
+          get_node()->get_logger(),
+          "the model has no error bars and no `thresholds` are set: no contact will be found");
       }
       wrench_.reset();
-      if (!p.frame.empty()) {
+      if (!p.frame.empty())
+      {
         bool found = false;
-        for (const auto & tool : model.tools) {
+        for (const auto & tool : model.tools)
+        {
           if (tool.link != p.frame) continue;
           tool_ = tool;
           found = true;
         }
-        if (!found) throw std::runtime_error("the model has no last link " + p.frame + "; set `frame` to one of its links");
+        if (!found)
+          throw std::runtime_error(
+            "the model has no last link " + p.frame + "; set `frame` to one of its links");
         wrench_ = std::make_unique<WrenchEstimator>(n_);
         geometry_ = std::make_unique<Dynamics>(model);
       }
       live_ = std::make_shared<LiveModel>(get_node(), model, std::vector<double>{});
       live_->listen(p.parameters_topic);
       period_ = 1.0 / p.publish_rate;
-    } catch (const std::exception & error) {
+    }
+    catch (const std::exception & error)
+    {
       RCLCPP_ERROR(get_node()->get_logger(), "%s", error.what());
       return CallbackReturn::ERROR;
     }
@@ -102,25 +116,37 @@ public:
     contact_.beyond.assign(n_, false);
     force_.header.frame_id = wrench_ ? tool_.link : "";
     const auto node = get_node();
-    state_publisher_ = node->create_publisher<State>("~/external_effort", rclcpp::SystemDefaultsQoS());
+    state_publisher_ =
+      node->create_publisher<State>("~/external_effort", rclcpp::SystemDefaultsQoS());
     contact_publisher_ = std::make_unique<realtime_tools::RealtimePublisher<msg::Contact>>(
-      node->create_publisher<msg::Contact>("~/contact", rclcpp::QoS(10).reliable().transient_local()));
-    if (wrench_) wrench_publisher_ = node->create_publisher<Wrench>("~/wrench", rclcpp::SystemDefaultsQoS());
-    shared_ = told_ = Snapshot{rclcpp::Time(0, 0, RCL_ROS_TIME), false, std::vector<double>(n_, 0.0), std::vector<double>(n_, 0.0)};
+      node->create_publisher<msg::Contact>(
+        "~/contact", rclcpp::QoS(10).reliable().transient_local()));
+    if (wrench_)
+      wrench_publisher_ = node->create_publisher<Wrench>("~/wrench", rclcpp::SystemDefaultsQoS());
+    shared_ = told_ = Snapshot{
+      rclcpp::Time(0, 0, RCL_ROS_TIME), false, std::vector<double>(n_, 0.0),
+      std::vector<double>(n_, 0.0)};
     timer_ = node->create_wall_timer(std::chrono::duration<double>(period_), [this] { publish(); });
-    on_set_ = node->add_on_set_parameters_callback([live = live_](const std::vector<rclcpp::Parameter> & changed) {
-      rcl_interfaces::msg::SetParametersResult result;
-      for (const auto & parameter : changed) {
-        if (parameter.get_name() == "model") result.reason = live->take_file(parameter.as_string(), true);
-      }
-      result.successful = result.reason.empty();
-      return result;
-    });
-    post_set_ = node->add_post_set_parameters_callback([live = live_](const std::vector<rclcpp::Parameter> & changed) {
-      for (const auto & parameter : changed) {
-        if (parameter.get_name() == "model") live->take_file(parameter.as_string(), false);
-      }
-    });
+    on_set_ = node->add_on_set_parameters_callback(
+      [live = live_](const std::vector<rclcpp::Parameter> & changed)
+      {
+        rcl_interfaces::msg::SetParametersResult result;
+        for (const auto & parameter : changed)
+        {
+          if (parameter.get_name() == "model")
+            result.reason = live->take_file(parameter.as_string(), true);
+        }
+        result.successful = result.reason.empty();
+        return result;
+      });
+    post_set_ = node->add_post_set_parameters_callback(
+      [live = live_](const std::vector<rclcpp::Parameter> & changed)
+      {
+        for (const auto & parameter : changed)
+        {
+          if (parameter.get_name() == "model") live->take_file(parameter.as_string(), false);
+        }
+      });
     return CallbackReturn::SUCCESS;
   }
 
@@ -146,7 +172,8 @@ public:
     lost_ = 0.0;
     tell_contact_ = false;
     fill_contact(get_node()->now());
-    contact_publisher_->try_publish(contact_);  // makes room in the publisher, so that update() need not
+    contact_publisher_->try_publish(
+      contact_);  // makes room in the publisher, so that update() need not
     active_ = true;
     give_states();
     return CallbackReturn::SUCCESS;
@@ -155,34 +182,42 @@ public:
   CallbackReturn on_deactivate(const rclcpp_lifecycle::State &) override
   {
     active_ = false;
-    for (auto & interface : ordered_exported_state_interfaces_) static_cast<void>(interface->set_value(unknown));
+    for (auto & interface : ordered_exported_state_interfaces_)
+      static_cast<void>(interface->set_value(unknown));
     return CallbackReturn::SUCCESS;
   }
 
 protected:
-  std::vector<hardware_interface::StateInterface::SharedPtr> on_export_state_interfaces_list() override
+  std::vector<hardware_interface::StateInterface::SharedPtr> on_export_state_interfaces_list()
+    override
   {
     std::vector<hardware_interface::StateInterface::SharedPtr> list;
     const std::string own = get_node()->get_name();
-    const auto add = [&list](const std::string & prefix, const std::string & kind) {
+    const auto add = [&list](const std::string & prefix, const std::string & kind)
+    {
       hardware_interface::InterfaceInfo info;
       info.name = kind;
       info.data_type = "double";
-      list.push_back(std::make_shared<hardware_interface::StateInterface>(hardware_interface::InterfaceDescription(prefix, info)));
+      list.push_back(
+        std::make_shared<hardware_interface::StateInterface>(
+          hardware_interface::InterfaceDescription(prefix, info)));
     };
     for (const auto & name : names_) add(own + "/" + name, "external_effort");
     add(own, "contact");
     return list;
   }
 
-  controller_interface::return_type update_reference_from_subscribers(const rclcpp::Time &, const rclcpp::Duration &) override
+  controller_interface::return_type update_reference_from_subscribers(
+    const rclcpp::Time &, const rclcpp::Duration &) override
   {
     return controller_interface::return_type::OK;
   }
 
-  controller_interface::return_type update_and_write_commands(const rclcpp::Time & time, const rclcpp::Duration & period) override
+  controller_interface::return_type update_and_write_commands(
+    const rclcpp::Time & time, const rclcpp::Duration & period) override
   {
-    if (const ModelNews * news = live_->news()) {
+    if (const ModelNews * news = live_->news())
+    {
       observer_->set_parameters(news->model);
       observer_->set_payload(news->load);
     }
@@ -190,17 +225,23 @@ protected:
     const double dt = period.seconds();
     const double *q = &measured_[0], *dq = &measured_[n_], *effort = &measured_[2 * n_];
     const bool good = observer_->update(q, dq, effort, dt);
-    const ContactEvent event = good ? contacts_->update(observer_->external(), observer_->undecided(), dt) : ContactEvent::none;
+    const ContactEvent event =
+      good ? contacts_->update(observer_->external(), observer_->undecided(), dt)
+           : ContactEvent::none;
     lost_ = good ? 0.0 : lost_ + (dt > 0.0 ? dt : 0.0);
     give_states();
     tell_contact_ = tell_contact_ || event != ContactEvent::none;
-    if (tell_contact_) {
+    if (tell_contact_)
+    {
       fill_contact(time);
-      tell_contact_ = !contact_publisher_->try_publish(contact_);  // an event must not be lost: again in the next update
+      tell_contact_ = !contact_publisher_->try_publish(
+        contact_);  // an event must not be lost: again in the next update
     }
-    // What is sent at a rate is left for a timer: waking another thread costs more than all of the above.
+    // What is sent at a rate is left for a timer: waking another thread costs more than all of the
+    // above.
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (lock.owns_lock()) {
+    if (lock.owns_lock())
+    {
       shared_.time = time;
       shared_.known = lost_ <= stale;
       std::copy(q, q + n_, shared_.q.begin());
@@ -217,21 +258,25 @@ private:
     std::vector<double> q, external;
   };
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-  static constexpr double stale = 0.1;  ///< after this time without a usable sample nothing is known [s]
+  static constexpr double stale =
+    0.1;  ///< after this time without a usable sample nothing is known [s]
 
   void give_states()
   {
     auto & interfaces = ordered_exported_state_interfaces_;
     const bool known = lost_ <= stale;
-    for (std::size_t a = 0; a < n_; ++a) static_cast<void>(interfaces[a]->set_value(known ? observer_->external()[a] : unknown));
-    static_cast<void>(interfaces[n_]->set_value(known ? (contacts_->contact() ? 1.0 : 0.0) : unknown));
+    for (std::size_t a = 0; a < n_; ++a)
+      static_cast<void>(interfaces[a]->set_value(known ? observer_->external()[a] : unknown));
+    static_cast<void>(
+      interfaces[n_]->set_value(known ? (contacts_->contact() ? 1.0 : 0.0) : unknown));
   }
 
   void fill_contact(const rclcpp::Time & time)
   {
     contact_.header.stamp = time;
     contact_.contact = contacts_->contact();
-    for (std::size_t a = 0; a < n_; ++a) {
+    for (std::size_t a = 0; a < n_; ++a)
+    {
       contact_.external_effort[a] = observer_->external()[a];
       contact_.threshold[a] = contacts_->thresholds()[a];
       contact_.beyond[a] = contacts_->beyond()[a] != 0;
@@ -247,7 +292,8 @@ private:
       told_ = shared_;
     }
     state_.header.stamp = told_.time;
-    for (std::size_t a = 0; a < n_; ++a) state_.effort[a] = told_.known ? told_.external[a] : unknown;
+    for (std::size_t a = 0; a < n_; ++a)
+      state_.effort[a] = told_.known ? told_.external[a] : unknown;
     state_publisher_->publish(state_);
     if (!wrench_ || !told_.known) return;
     std::array<double, 6> F{};
@@ -290,4 +336,5 @@ private:
 
 }  // namespace ros2_dynid
 
-PLUGINLIB_EXPORT_CLASS(ros2_dynid::ExternalEffortBroadcaster, controller_interface::ChainableControllerInterface)
+PLUGINLIB_EXPORT_CLASS(
+  ros2_dynid::ExternalEffortBroadcaster, controller_interface::ChainableControllerInterface)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tau = model(reference) + Kp e + Kd de, behind joint_trajectory_controller or a topic. The law is in feedforward_law.hpp.
+// tau = model(reference) + Kp e + Kd de, behind joint_trajectory_controller or a topic. The law is
+// in feedforward_law.hpp.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -31,21 +32,31 @@ class FeedforwardController : public controller_interface::ChainableControllerIn
 public:
   CallbackReturn on_init() override
   {
-    try {
+    try
+    {
       listener_ = std::make_shared<feedforward_controller::ParamListener>(get_node());
-    } catch (const std::exception & error) {
+    }
+    catch (const std::exception & error)
+    {
       RCLCPP_ERROR(get_node()->get_logger(), "%s", error.what());
       return CallbackReturn::ERROR;
     }
     return CallbackReturn::SUCCESS;
   }
 
-  Configuration command_interface_configuration() const override { return interfaces_of(names_, {"effort"}); }
-  Configuration state_interface_configuration() const override { return interfaces_of(names_, {"position", "velocity"}); }
+  Configuration command_interface_configuration() const override
+  {
+    return interfaces_of(names_, {"effort"});
+  }
+  Configuration state_interface_configuration() const override
+  {
+    return interfaces_of(names_, {"position", "velocity"});
+  }
 
   CallbackReturn on_configure(const rclcpp_lifecycle::State &) override
   {
-    try {
+    try
+    {
       const Parameters p = listener_->get_params();
       Model model = checked_model(p.model, p.joints, get_robot_description());
       names_ = model.active_names();
@@ -53,15 +64,20 @@ public:
       declare_added_effort(model, p.robot_adds, places_);
       n_ = names_.size();
       EffortBounds bounds;
-      bounds.limits = or_limits(per_joint(p.effort_limits, places_, "effort_limits"), model, &Limits::effort);
-      for (std::size_t a = 0; a < n_; ++a) {
-        if (!std::isfinite(bounds.limits[a])) {
-          throw std::runtime_error("the model has no effort limit for " + names_[a] + "; set `effort_limits`");
+      bounds.limits =
+        or_limits(per_joint(p.effort_limits, places_, "effort_limits"), model, &Limits::effort);
+      for (std::size_t a = 0; a < n_; ++a)
+      {
+        if (!std::isfinite(bounds.limits[a]))
+        {
+          throw std::runtime_error(
+            "the model has no effort limit for " + names_[a] + "; set `effort_limits`");
         }
       }
       const auto rates = per_joint(p.effort_rates, places_, "effort_rates");
       bounds.rates = usual_rates(bounds.limits);
-      for (std::size_t a = 0; a < n_; ++a) if (rates[a] > 0.0) bounds.rates[a] = rates[a];
+      for (std::size_t a = 0; a < n_; ++a)
+        if (rates[a] > 0.0) bounds.rates[a] = rates[a];
       bounds.ramp = p.ramp_seconds;
       period_ = 1.0 / static_cast<double>(get_update_rate());
       lead_ = p.reference_lead;
@@ -75,7 +91,9 @@ public:
       live_ = std::make_shared<LiveModel>(get_node(), model, bounds.limits);
       live_->listen(p.parameters_topic);
       law_ = std::make_unique<FeedforwardLaw>(model, gains_.gains, bounds, options);
-    } catch (const std::exception & error) {
+    }
+    catch (const std::exception & error)
+    {
       RCLCPP_ERROR(get_node()->get_logger(), "%s", error.what());
       return CallbackReturn::ERROR;
     }
@@ -86,12 +104,16 @@ public:
     stream_.initRT(streamed_);
     streamed_taken_ = 0;
     subscription_ = get_node()->create_subscription<Point>(
-      "~/reference", rclcpp::SystemDefaultsQoS(), [this](const Point & point) { take_point(point); });
-    refused_timer_ = get_node()->create_wall_timer(std::chrono::seconds(1), [this] { tell_refused(); });
+      "~/reference", rclcpp::SystemDefaultsQoS(),
+      [this](const Point & point) { take_point(point); });
+    refused_timer_ =
+      get_node()->create_wall_timer(std::chrono::seconds(1), [this] { tell_refused(); });
     on_set_ = get_node()->add_on_set_parameters_callback(
-      [this, live = live_](const std::vector<rclcpp::Parameter> & changed) { return check_change(changed, *live); });
+      [this, live = live_](const std::vector<rclcpp::Parameter> & changed)
+      { return check_change(changed, *live); });
     post_set_ = get_node()->add_post_set_parameters_callback(
-      [this, live = live_](const std::vector<rclcpp::Parameter> & changed) { take_change(changed, *live); });
+      [this, live = live_](const std::vector<rclcpp::Parameter> & changed)
+      { take_change(changed, *live); });
     return CallbackReturn::SUCCESS;
   }
 
@@ -114,7 +136,8 @@ public:
     measure();
     take_news();
     forget_references();
-    if (!all_finite(dq_.data(), n_) || !law_->start(q_.data())) {
+    if (!all_finite(dq_.data(), n_) || !law_->start(q_.data()))
+    {
       RCLCPP_ERROR(get_node()->get_logger(), "position or velocity of a joint is not known");
       return CallbackReturn::ERROR;
     }
@@ -127,32 +150,41 @@ public:
     // Hardware keeps the last command: leave what holds the arm, not what the motion needed.
     measure();
     law_->end(q_.data());
-    if (!write_surely(command_interfaces_, law_->command())) {
-      RCLCPP_ERROR(get_node()->get_logger(), "the torque against gravity could not be left at every joint");
+    if (!write_surely(command_interfaces_, law_->command()))
+    {
+      RCLCPP_ERROR(
+        get_node()->get_logger(), "the torque against gravity could not be left at every joint");
     }
     return CallbackReturn::SUCCESS;
   }
 
 protected:
-  std::vector<hardware_interface::CommandInterface::SharedPtr> on_export_reference_interfaces_list() override
+  std::vector<hardware_interface::CommandInterface::SharedPtr> on_export_reference_interfaces_list()
+    override
   {
     std::vector<hardware_interface::CommandInterface::SharedPtr> list;
-    for (const char * kind : {"position", "velocity", "acceleration"}) {
-      for (const auto & name : names_) {
+    for (const char * kind : {"position", "velocity", "acceleration"})
+    {
+      for (const auto & name : names_)
+      {
         hardware_interface::InterfaceInfo info;
         info.name = kind;
         info.data_type = "double";
-        list.push_back(std::make_shared<hardware_interface::CommandInterface>(
-          hardware_interface::InterfaceDescription(std::string(get_node()->get_name()) + "/" + name, info)));
+        list.push_back(
+          std::make_shared<hardware_interface::CommandInterface>(
+            hardware_interface::InterfaceDescription(
+              std::string(get_node()->get_name()) + "/" + name, info)));
       }
     }
     return list;
   }
 
-  controller_interface::return_type update_reference_from_subscribers(const rclcpp::Time &, const rclcpp::Duration &) override
+  controller_interface::return_type update_reference_from_subscribers(
+    const rclcpp::Time &, const rclcpp::Duration &) override
   {
     const Streamed * latest = stream_.readFromRT();
-    if (latest->number != streamed_taken_) {
+    if (latest->number != streamed_taken_)
+    {
       streamed_taken_ = latest->number;
       const double * x = latest->values.data();
       law_->set_reference(x, x + n_, x + 2 * n_, std::max(0.0, lead_));
@@ -160,20 +192,26 @@ protected:
     return controller_interface::return_type::OK;
   }
 
-  controller_interface::return_type update_and_write_commands(const rclcpp::Time &, const rclcpp::Duration & period) override
+  controller_interface::return_type update_and_write_commands(
+    const rclcpp::Time &, const rclcpp::Duration & period) override
   {
     take_news();
     measure();
-    if (is_in_chained_mode()) {
-      // What was read is marked as read, so that a controller before this one that stops to write is noticed.
+    if (is_in_chained_mode())
+    {
+      // What was read is marked as read, so that a controller before this one that stops to write
+      // is noticed.
       auto & interfaces = ordered_exported_reference_interfaces_;
-      for (std::size_t k = 0; k < 3 * n_; ++k) {
+      for (std::size_t k = 0; k < 3 * n_; ++k)
+      {
         const auto value = interfaces[k]->get_optional();
         reference_[k] = value.has_value() && interfaces[k]->set_value(unknown) ? *value : unknown;
       }
       const auto is_written = [](double value) { return !std::isnan(value); };
-      if (std::any_of(reference_.begin(), reference_.end(), is_written)) {
-        law_->set_reference(&reference_[0], &reference_[n_], &reference_[2 * n_], lead_ >= 0.0 ? lead_ : period_);
+      if (std::any_of(reference_.begin(), reference_.end(), is_written))
+      {
+        law_->set_reference(
+          &reference_[0], &reference_[n_], &reference_[2 * n_], lead_ >= 0.0 ? lead_ : period_);
       }
     }
     const bool well = law_->update(q_.data(), dq_.data(), period.seconds());
@@ -201,27 +239,35 @@ private:
     gains.kp = per_joint(p.kp, places_, "kp");
     gains.kd = per_joint(p.kd, places_, "kd");
     gains.damping = per_joint(p.damping, places_, "damping");
-    for (std::size_t a = 0; a < n_; ++a) if (!(gains.damping[a] >= 0.0)) gains.damping[a] = gains.kd[a];
+    for (std::size_t a = 0; a < n_; ++a)
+      if (!(gains.damping[a] >= 0.0)) gains.damping[a] = gains.kd[a];
     return gains;
   }
 
-  rcl_interfaces::msg::SetParametersResult check_change(const std::vector<rclcpp::Parameter> & changed, LiveModel & live)
+  rcl_interfaces::msg::SetParametersResult check_change(
+    const std::vector<rclcpp::Parameter> & changed, LiveModel & live)
   {
     rcl_interfaces::msg::SetParametersResult result;
     result.successful = true;
     Parameters p = listener_->get_params();
-    try {
-      for (const auto & parameter : changed) {
+    try
+    {
+      for (const auto & parameter : changed)
+      {
         if (parameter.get_name() == "kp") p.kp = parameter.as_double_array();
         if (parameter.get_name() == "kd") p.kd = parameter.as_double_array();
         if (parameter.get_name() == "damping") p.damping = parameter.as_double_array();
-        if (parameter.get_name() == "model") result.reason = live.take_file(parameter.as_string(), true);
+        if (parameter.get_name() == "model")
+          result.reason = live.take_file(parameter.as_string(), true);
       }
       const Gains gains = gains_of(p);
-      for (const auto * list : {&gains.kp, &gains.kd, &gains.damping}) {
+      for (const auto * list : {&gains.kp, &gains.kd, &gains.damping})
+      {
         if (!all_finite(list->data(), n_)) result.reason = "a gain is not finite";
       }
-    } catch (const std::exception & error) {
+    }
+    catch (const std::exception & error)
+    {
       result.reason = error.what();
     }
     result.successful = result.reason.empty();
@@ -231,7 +277,8 @@ private:
   void take_change(const std::vector<rclcpp::Parameter> & changed, LiveModel & live)
   {
     bool new_gains = false;
-    for (const auto & parameter : changed) {
+    for (const auto & parameter : changed)
+    {
       const std::string & name = parameter.get_name();
       new_gains = new_gains || name == "kp" || name == "kd" || name == "damping";
       if (name == "model") live.take_file(parameter.as_string(), false);
@@ -244,9 +291,12 @@ private:
 
   void take_point(const Point & point)
   {
-    const std::vector<double> * lists[] = {&point.positions, &point.velocities, &point.accelerations};
-    for (std::size_t k = 0; k < 3; ++k) {
-      if (lists[k]->size() != n_) {
+    const std::vector<double> * lists[] = {
+      &point.positions, &point.velocities, &point.accelerations};
+    for (std::size_t k = 0; k < 3; ++k)
+    {
+      if (lists[k]->size() != n_)
+      {
         law_->refused().count(ReferenceFault::sizes);
         return;
       }
@@ -265,12 +315,14 @@ private:
 
   void take_news()
   {
-    if (const ModelNews * news = live_->news()) {
+    if (const ModelNews * news = live_->news())
+    {
       law_->set_parameters(news->model);
       law_->set_payload(news->load);
     }
     const NumberedGains * latest = gain_buffer_.readFromRT();
-    if (latest->number != gains_taken_) {
+    if (latest->number != gains_taken_)
+    {
       gains_taken_ = latest->number;
       law_->set_gains(latest->gains);
     }
@@ -279,7 +331,8 @@ private:
   /// Never follow a reference from before the activation.
   void forget_references()
   {
-    for (auto & interface : ordered_exported_reference_interfaces_) static_cast<void>(interface->set_value(unknown));
+    for (auto & interface : ordered_exported_reference_interfaces_)
+      static_cast<void>(interface->set_value(unknown));
     streamed_taken_ = stream_.readFromRT()->number;
     law_->clear_reference();
   }
@@ -312,4 +365,5 @@ private:
 
 }  // namespace ros2_dynid
 
-PLUGINLIB_EXPORT_CLASS(ros2_dynid::FeedforwardController, controller_interface::ChainableControllerInterface)
+PLUGINLIB_EXPORT_CLASS(
+  ros2_dynid::FeedforwardController, controller_interface::ChainableControllerInterface)

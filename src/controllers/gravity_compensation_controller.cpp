@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hand guiding: gravity, a fraction of the friction, guards of speed and range. The law is in hand_guiding_law.hpp.
+// Hand guiding: gravity, a fraction of the friction, guards of speed and range. The law is in
+// hand_guiding_law.hpp.
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -26,21 +27,31 @@ class GravityCompensationController : public controller_interface::ControllerInt
 public:
   CallbackReturn on_init() override
   {
-    try {
+    try
+    {
       listener_ = std::make_shared<gravity_compensation_controller::ParamListener>(get_node());
-    } catch (const std::exception & error) {
+    }
+    catch (const std::exception & error)
+    {
       RCLCPP_ERROR(get_node()->get_logger(), "%s", error.what());
       return CallbackReturn::ERROR;
     }
     return CallbackReturn::SUCCESS;
   }
 
-  Configuration command_interface_configuration() const override { return interfaces_of(names_, {"effort"}); }
-  Configuration state_interface_configuration() const override { return interfaces_of(names_, {"position", "velocity"}); }
+  Configuration command_interface_configuration() const override
+  {
+    return interfaces_of(names_, {"effort"});
+  }
+  Configuration state_interface_configuration() const override
+  {
+    return interfaces_of(names_, {"position", "velocity"});
+  }
 
   CallbackReturn on_configure(const rclcpp_lifecycle::State &) override
   {
-    try {
+    try
+    {
       const Parameters p = listener_->get_params();
       Model model = checked_model(p.model, p.joints, get_robot_description());
       names_ = model.active_names();
@@ -48,21 +59,26 @@ public:
       const auto order = places(model, p.joints);
       declare_added_effort(model, p.robot_adds, order);
       EffortBounds bounds;
-      bounds.limits = or_limits(per_joint(p.effort_limits, order, "effort_limits"), model, &Limits::effort);
+      bounds.limits =
+        or_limits(per_joint(p.effort_limits, order, "effort_limits"), model, &Limits::effort);
       HandGuidingOptions options;
       options.speed = per_joint(p.speed_limits, order, "speed_limits");
       const auto active = model.active();
-      for (std::size_t a = 0; a < n_; ++a) {
+      for (std::size_t a = 0; a < n_; ++a)
+      {
         const Limits & limits = model.joints[active[a] - 1].limits;
         if (!(options.speed[a] > 0.0)) options.speed[a] = 0.5 * limits.velocity;
-        if (!std::isfinite(options.speed[a])) throw std::runtime_error("set `speed_limits`: the model has none for " + names_[a]);
-        if (!std::isfinite(bounds.limits[a])) throw std::runtime_error("set `effort_limits`: the model has none for " + names_[a]);
+        if (!std::isfinite(options.speed[a]))
+          throw std::runtime_error("set `speed_limits`: the model has none for " + names_[a]);
+        if (!std::isfinite(bounds.limits[a]))
+          throw std::runtime_error("set `effort_limits`: the model has none for " + names_[a]);
         options.lower.push_back(limits.lower);
         options.upper.push_back(limits.upper);
       }
       const auto rates = per_joint(p.effort_rates, order, "effort_rates");
       bounds.rates = usual_rates(bounds.limits);
-      for (std::size_t a = 0; a < n_; ++a) if (rates[a] > 0.0) bounds.rates[a] = rates[a];
+      for (std::size_t a = 0; a < n_; ++a)
+        if (rates[a] > 0.0) bounds.rates[a] = rates[a];
       bounds.ramp = p.ramp_seconds;
       bounds.longest_step = 2.0 / static_cast<double>(get_update_rate());
       options.margin = per_joint(p.range_margins, order, "range_margins");
@@ -77,26 +93,35 @@ public:
       law_ = std::make_unique<HandGuidingLaw>(model, options, bounds);
       friction_ = p.friction;
       friction_taken_ = p.friction;
-    } catch (const std::exception & error) {
+    }
+    catch (const std::exception & error)
+    {
       RCLCPP_ERROR(get_node()->get_logger(), "%s", error.what());
       return CallbackReturn::ERROR;
     }
     q_.assign(n_, unknown);
     dq_.assign(n_, unknown);
-    on_set_ = get_node()->add_on_set_parameters_callback([live = live_](const std::vector<rclcpp::Parameter> & changed) {
-      rcl_interfaces::msg::SetParametersResult result;
-      for (const auto & parameter : changed) {
-        if (parameter.get_name() == "model") result.reason = live->take_file(parameter.as_string(), true);
-      }
-      result.successful = result.reason.empty();
-      return result;
-    });
-    post_set_ = get_node()->add_post_set_parameters_callback([this, live = live_](const std::vector<rclcpp::Parameter> & changed) {
-      for (const auto & parameter : changed) {
-        if (parameter.get_name() == "model") live->take_file(parameter.as_string(), false);
-        if (parameter.get_name() == "friction") friction_ = parameter.as_double();
-      }
-    });
+    on_set_ = get_node()->add_on_set_parameters_callback(
+      [live = live_](const std::vector<rclcpp::Parameter> & changed)
+      {
+        rcl_interfaces::msg::SetParametersResult result;
+        for (const auto & parameter : changed)
+        {
+          if (parameter.get_name() == "model")
+            result.reason = live->take_file(parameter.as_string(), true);
+        }
+        result.successful = result.reason.empty();
+        return result;
+      });
+    post_set_ = get_node()->add_post_set_parameters_callback(
+      [this, live = live_](const std::vector<rclcpp::Parameter> & changed)
+      {
+        for (const auto & parameter : changed)
+        {
+          if (parameter.get_name() == "model") live->take_file(parameter.as_string(), false);
+          if (parameter.get_name() == "friction") friction_ = parameter.as_double();
+        }
+      });
     return CallbackReturn::SUCCESS;
   }
 
@@ -117,12 +142,16 @@ public:
     measure();
     take_news();
     const std::size_t outside = law_->outside(q_.data());
-    if (outside < n_) {
-      RCLCPP_ERROR(get_node()->get_logger(), "%s is outside its range or not known; move it by hand or with another controller",
+    if (outside < n_)
+    {
+      RCLCPP_ERROR(
+        get_node()->get_logger(),
+        "%s is outside its range or not known; move it by hand or with another controller",
         names_[outside].c_str());
       return CallbackReturn::ERROR;
     }
-    if (!all_finite(dq_.data(), n_) || !law_->start(q_.data())) {
+    if (!all_finite(dq_.data(), n_) || !law_->start(q_.data()))
+    {
       RCLCPP_ERROR(get_node()->get_logger(), "the velocity of a joint is not known");
       return CallbackReturn::ERROR;
     }
@@ -133,13 +162,16 @@ public:
   CallbackReturn on_deactivate(const rclcpp_lifecycle::State &) override
   {
     law_->end();  // leave gravity's torque, not a guard's
-    if (!write_surely(command_interfaces_, law_->command())) {
-      RCLCPP_ERROR(get_node()->get_logger(), "the torque against gravity could not be left at every joint");
+    if (!write_surely(command_interfaces_, law_->command()))
+    {
+      RCLCPP_ERROR(
+        get_node()->get_logger(), "the torque against gravity could not be left at every joint");
     }
     return CallbackReturn::SUCCESS;
   }
 
-  controller_interface::return_type update(const rclcpp::Time &, const rclcpp::Duration & period) override
+  controller_interface::return_type update(
+    const rclcpp::Time &, const rclcpp::Duration & period) override
   {
     take_news();
     measure();
@@ -154,12 +186,14 @@ private:
 
   void take_news()
   {
-    if (const ModelNews * news = live_->news()) {
+    if (const ModelNews * news = live_->news())
+    {
       law_->set_parameters(news->model);
       law_->set_payload(news->load);
     }
     const double friction = friction_.load(std::memory_order_relaxed);
-    if (friction != friction_taken_) {
+    if (friction != friction_taken_)
+    {
       friction_taken_ = friction;
       law_->set_friction(friction);
     }
@@ -185,4 +219,5 @@ private:
 
 }  // namespace ros2_dynid
 
-PLUGINLIB_EXPORT_CLASS(ros2_dynid::GravityCompensationController, controller_interface::ControllerInterface)
+PLUGINLIB_EXPORT_CLASS(
+  ros2_dynid::GravityCompensationController, controller_interface::ControllerInterface)

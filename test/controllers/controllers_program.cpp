@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the controllers in a real controller_manager on the simulated robot, in simulated time, and prints what happened.
+// Runs the controllers in a real controller_manager on the simulated robot, in simulated time, and
+// prints what happened.
 //
 // controllers_program SCENARIO FOLDER --ros-args --params-file FILE
-// FOLDER has robot.urdf and, for what moves, trajectory.txt: rows t, q, dq, ddq. Output: lines of a name and values.
+// FOLDER has robot.urdf and, for what moves, trajectory.txt: rows t, q, dq, ddq. Output: lines of a
+// name and values.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -32,22 +34,43 @@
 // Every allocation of a thread that is being watched is counted, whoever makes it.
 static thread_local bool watched = false;
 static thread_local long allocations = 0;
-extern "C" {
-void * __libc_malloc(size_t);
-void * __libc_calloc(size_t, size_t);
-void * __libc_realloc(void *, size_t);
-void * __libc_memalign(size_t, size_t);
-void * malloc(size_t size) { allocations += watched; return __libc_malloc(size); }
-void * calloc(size_t n, size_t size) { allocations += watched; return __libc_calloc(n, size); }
-void * realloc(void * p, size_t size) { allocations += watched; return __libc_realloc(p, size); }
-void * memalign(size_t to, size_t size) { allocations += watched; return __libc_memalign(to, size); }
-void * aligned_alloc(size_t to, size_t size) { allocations += watched; return __libc_memalign(to, size); }
-int posix_memalign(void ** p, size_t to, size_t size)
+extern "C"
 {
-  allocations += watched;
-  *p = __libc_memalign(to, size);
-  return *p ? 0 : 12;
-}
+  void * __libc_malloc(size_t);
+  void * __libc_calloc(size_t, size_t);
+  void * __libc_realloc(void *, size_t);
+  void * __libc_memalign(size_t, size_t);
+  void * malloc(size_t size)
+  {
+    allocations += watched;
+    return __libc_malloc(size);
+  }
+  void * calloc(size_t n, size_t size)
+  {
+    allocations += watched;
+    return __libc_calloc(n, size);
+  }
+  void * realloc(void * p, size_t size)
+  {
+    allocations += watched;
+    return __libc_realloc(p, size);
+  }
+  void * memalign(size_t to, size_t size)
+  {
+    allocations += watched;
+    return __libc_memalign(to, size);
+  }
+  void * aligned_alloc(size_t to, size_t size)
+  {
+    allocations += watched;
+    return __libc_memalign(to, size);
+  }
+  int posix_memalign(void ** p, size_t to, size_t size)
+  {
+    allocations += watched;
+    *p = __libc_memalign(to, size);
+    return *p ? 0 : 12;
+  }
 }
 
 using controller_interface::return_type;
@@ -82,8 +105,10 @@ public:
     std::ifstream file(folder + "/robot.urdf");
     std::stringstream text;
     text << file.rdbuf();
-    executor_ = std::make_shared<rclcpp::executors::MultiThreadedExecutor>(rclcpp::ExecutorOptions(), 2);
-    manager_ = std::make_shared<controller_manager::ControllerManager>(executor_, text.str(), true, "controller_manager");
+    executor_ =
+      std::make_shared<rclcpp::executors::MultiThreadedExecutor>(rclcpp::ExecutorOptions(), 2);
+    manager_ = std::make_shared<controller_manager::ControllerManager>(
+      executor_, text.str(), true, "controller_manager");
     node_ = std::make_shared<rclcpp::Node>("watcher");
     executor_->add_node(manager_);
     executor_->add_node(node_);
@@ -114,7 +139,8 @@ public:
   }
   void run(double seconds, const std::function<void()> & each = [] {})
   {
-    for (int k = 0; k < std::lround(seconds / period); ++k) {
+    for (int k = 0; k < std::lround(seconds / period); ++k)
+    {
       cycle();
       each();
     }
@@ -124,14 +150,17 @@ public:
   void wait(Future & future)
   {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (future.wait_for(std::chrono::microseconds(200)) != std::future_status::ready) {
+    while (future.wait_for(std::chrono::microseconds(200)) != std::future_status::ready)
+    {
       cycle();
-      if (std::chrono::steady_clock::now() > limit) throw std::runtime_error("no answer within 20 s");
+      if (std::chrono::steady_clock::now() > limit)
+        throw std::runtime_error("no answer within 20 s");
     }
   }
   bool until(const std::function<bool()> & reached)
   {
-    for (int k = 0; k < 20000; ++k) {
+    for (int k = 0; k < 20000; ++k)
+    {
       if (reached()) return true;
       cycle();
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -139,30 +168,38 @@ public:
     return false;
   }
 
-  bool load(const std::string & name)  // the manager waits for the control loop to take its new list
+  bool load(
+    const std::string & name)  // the manager waits for the control loop to take its new list
   {
-    auto done = std::async(std::launch::async, [&] { return manager_->load_controller(name) != nullptr; });
+    auto done =
+      std::async(std::launch::async, [&] { return manager_->load_controller(name) != nullptr; });
     wait(done);
     return done.get();
   }
   bool configure(const std::string & name)
   {
-    auto done = std::async(std::launch::async, [&] { return manager_->configure_controller(name) == return_type::OK; });
+    auto done = std::async(
+      std::launch::async, [&] { return manager_->configure_controller(name) == return_type::OK; });
     wait(done);
     return done.get();
   }
   bool activate(const Strings & on, const Strings & off = {})
   {
-    auto done = std::async(std::launch::async, [&] {
-      return manager_->switch_controller(on, off, controller_manager_msgs::srv::SwitchController::Request::STRICT, true,
-        rclcpp::Duration::from_seconds(5.0)) == return_type::OK;
-    });
+    auto done = std::async(
+      std::launch::async,
+      [&]
+      {
+        return manager_->switch_controller(
+                 on, off, controller_manager_msgs::srv::SwitchController::Request::STRICT, true,
+                 rclcpp::Duration::from_seconds(5.0)) == return_type::OK;
+      });
     wait(done);
     return done.get();
   }
   controller_interface::ControllerInterfaceBaseSharedPtr controller(const std::string & name)
   {
-    for (const auto & one : manager_->get_loaded_controllers()) if (one.info.name == name) return one.c;
+    for (const auto & one : manager_->get_loaded_controllers())
+      if (one.info.name == name) return one.c;
     throw std::runtime_error("no controller " + name);
   }
   bool active(const std::string & name)
@@ -171,7 +208,8 @@ public:
   }
   bool make(const Strings & names)
   {
-    for (const auto & name : names) if (!load(name) || !configure(name)) return false;
+    for (const auto & name : names)
+      if (!load(name) || !configure(name)) return false;
     return true;
   }
   std::string set(const std::string & controller_name, const rclcpp::Parameter & parameter)
@@ -184,12 +222,14 @@ public:
   {
     std::ifstream file(folder_ + "/trajectory.txt");
     std::vector<Row> rows;
-    for (std::string line; std::getline(file, line);) {
+    for (std::string line; std::getline(file, line);)
+    {
       std::istringstream in(line);
       Row row;
       in >> row.t;
       const std::size_t n = plant().command.size();
-      for (auto * list : {&row.q, &row.dq, &row.ddq}) {
+      for (auto * list : {&row.q, &row.dq, &row.ddq})
+      {
         list->resize(n);
         for (auto & x : *list) in >> x;
       }
@@ -200,16 +240,19 @@ public:
   /// Send the trajectory to the trajectory controller, to begin at `start` [s].
   void send(const std::vector<Row> & rows, double start)
   {
-    if (!publisher_) {
+    if (!publisher_)
+    {
       publisher_ = node_->create_publisher<trajectory_msgs::msg::JointTrajectory>(
         std::string("/") + TRAJECTORY + "/joint_trajectory", rclcpp::SystemDefaultsQoS());
-      if (!until([this] { return publisher_->get_subscription_count() > 0; })) throw std::runtime_error("nobody listens");
+      if (!until([this] { return publisher_->get_subscription_count() > 0; }))
+        throw std::runtime_error("nobody listens");
     }
     trajectory_msgs::msg::JointTrajectory message;
     message.header.stamp = rclcpp::Time(std::llround(1e9 * start), RCL_ROS_TIME);
     const rclcpp::Parameter joints = controller(TRAJECTORY)->get_node()->get_parameter("joints");
     message.joint_names = joints.as_string_array();
-    for (const auto & row : rows) {
+    for (const auto & row : rows)
+    {
       trajectory_msgs::msg::JointTrajectoryPoint point;
       point.positions = row.q;
       point.velocities = row.dq;
@@ -225,7 +268,10 @@ private:
   {
     rcl_clock_t * clock = manager_->get_clock()->get_clock_handle();
     const std::lock_guard<std::mutex> guard(manager_->get_clock()->get_clock_mutex());
-    if (rcl_enable_ros_time_override(clock) != RCL_RET_OK || rcl_set_ros_time_override(clock, now_) != RCL_RET_OK) {
+    if (
+      rcl_enable_ros_time_override(clock) != RCL_RET_OK ||
+      rcl_set_ros_time_override(clock, now_) != RCL_RET_OK)
+    {
       throw std::runtime_error("the clock cannot be set");
     }
   }
@@ -257,25 +303,33 @@ int track(World & world)
   const std::size_t n = rows.front().q.size();
   std::vector<double> square(n, 0.0), largest(n, 0.0);
   int count = 0;
-  world.run(1.0 + rows.back().t + 0.05, [&] {
-    // positions are those after the cycle: a period later than what was commanded in it
-    const double t = world.now() + period - start;
-    const auto row = std::lower_bound(rows.begin(), rows.end(), t - 1e-9, [](const Row & a, double b) { return a.t < b; });
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-    if (t < 0.0 || row == rows.end() || std::fabs(row->t - t) > 1e-6) return;
-    const auto q = plant().position();
-    for (std::size_t j = 0; j < n; ++j) {
-      square[j] += std::pow(q[j] - row->q[j], 2);
-      largest[j] = std::max(largest[j], std::fabs(q[j] - row->q[j]));
-    }
-    ++count;
-  });
+  world.run(
+    1.0 + rows.back().t + 0.05,
+    [&]
+    {
+      // positions are those after the cycle: a period later than what was commanded in it
+      const double t = world.now() + period - start;
+      const auto row = std::lower_bound(
+        rows.begin(), rows.end(), t - 1e-9, [](const Row & a, double b) { return a.t < b; });
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      if (t < 0.0 || row == rows.end() || std::fabs(row->t - t) > 1e-6) return;
+      const auto q = plant().position();
+      for (std::size_t j = 0; j < n; ++j)
+      {
+        square[j] += std::pow(q[j] - row->q[j], 2);
+        largest[j] = std::max(largest[j], std::fabs(q[j] - row->q[j]));
+      }
+      ++count;
+    });
   for (auto & x : square) x = std::sqrt(x / count);
   say("count", {static_cast<double>(count)});
   say("rms", square);
   say("largest", largest);
-  say("active", {static_cast<double>(world.active(FEEDFORWARD)), static_cast<double>(world.active(TRAJECTORY))});
-  // The controller before stops: it goes, the chain ends, and the arm is held by gravity and damping.
+  say(
+    "active", {static_cast<double>(world.active(FEEDFORWARD)),
+               static_cast<double>(world.active(TRAJECTORY))});
+  // The controller before stops: it goes, the chain ends, and the arm is held by gravity and
+  // damping.
   if (!world.activate({FEEDFORWARD}, {TRAJECTORY, FEEDFORWARD})) return 5;
   const auto before = plant().position();
   world.run(1.0);
@@ -298,29 +352,35 @@ int speed(World & world)
   world.run(0.1);
   world.send(rows, world.now() + 0.2);
   world.until([&, first = world.now()] { return world.now() > first + 0.1; });
-  const auto measure = [&](const Strings & before, const std::string & name, int cycles) {
+  const auto measure = [&](const Strings & before, const std::string & name, int cycles)
+  {
     std::vector<double> times;
     long most = 0;
     const auto one = world.controller(name);
     const rclcpp::Duration step = rclcpp::Duration::from_seconds(period);
-    for (int k = 0; k < cycles; ++k) {
+    for (int k = 0; k < cycles; ++k)
+    {
       world.cycle();  // everything runs as ever; then this one once more, alone
       for (const auto & other : before) world.controller(other)->update(world.stamp(), step);
       allocations = 0;
       watched = true;
       const auto begin = std::chrono::steady_clock::now();
       one->update(world.stamp(), step);
-      const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - begin;
+      const std::chrono::duration<double, std::micro> spent =
+        std::chrono::steady_clock::now() - begin;
       watched = false;
       most = std::max(most, allocations);
       times.push_back(spent.count());
     }
     double best = percentile(times, 0.99);  // of five parts: a busy machine interrupts at times
-    for (int part = 0; part < 5; ++part) {
+    for (int part = 0; part < 5; ++part)
+    {
       const auto from = times.begin() + part * cycles / 5;
       best = std::min(best, percentile(std::vector<double>(from, from + cycles / 5), 0.99));
     }
-    say("time " + name, {percentile(times, 0.5), best, percentile(times, 0.99), percentile(times, 1.0)});
+    say(
+      "time " + name,
+      {percentile(times, 0.5), best, percentile(times, 0.99), percentile(times, 1.0)});
     say("allocations " + name, {static_cast<double>(most)});
   };
   measure({TRAJECTORY}, FEEDFORWARD, 10000);
@@ -347,9 +407,12 @@ int faults(World & world)
   world.until([&, first = world.now()] { return world.now() > first + 0.6; });
   double step = 0.0;
   auto last = plant().command;
-  const rclcpp::Parameter limits = world.controller(FEEDFORWARD)->get_node()->get_parameter("effort_limits");
-  const auto watch = [&] {
-    for (std::size_t j = 0; j < last.size(); ++j) {
+  const rclcpp::Parameter limits =
+    world.controller(FEEDFORWARD)->get_node()->get_parameter("effort_limits");
+  const auto watch = [&]
+  {
+    for (std::size_t j = 0; j < last.size(); ++j)
+    {
       step = std::max(step, std::fabs(plant().command[j] - last[j]) / limits.as_double_array()[j]);
       if (!std::isfinite(plant().command[j])) step = 1e9;
     }
@@ -361,17 +424,22 @@ int faults(World & world)
   const return_type late = world.cycle(0.05);
   watch();
   world.run(0.2, watch);
-  say("step late", {step, static_cast<double>(late == return_type::OK), static_cast<double>(world.active(FEEDFORWARD))});
+  say(
+    "step late", {step, static_cast<double>(late == return_type::OK),
+                  static_cast<double>(world.active(FEEDFORWARD))});
   step = 0.0;
   const auto seen = plant().q;
   plant().blind = 2;
   int good = 0;
-  while (good < 1000 && world.active(FEEDFORWARD)) {
+  while (good < 1000 && world.active(FEEDFORWARD))
+  {
     world.cycle();
     if (world.active(FEEDFORWARD)) watch();  // what is left behind is gravity's at once
     ++good;
   }
-  say("blind", {static_cast<double>(good), step, static_cast<double>(world.active(FEEDFORWARD)), static_cast<double>(world.active(TRAJECTORY))});
+  say(
+    "blind", {static_cast<double>(good), step, static_cast<double>(world.active(FEEDFORWARD)),
+              static_cast<double>(world.active(TRAJECTORY))});
   say("command", plant().command);
   plant().blind = -1;
   world.run(0.1);
@@ -390,13 +458,18 @@ int live(World & world)
   if (!world.make({FEEDFORWARD})) return 3;
   if (!world.activate({FEEDFORWARD})) return 4;
   world.run(0.3);
-  const auto settled = [&](const std::string & name) {
+  const auto settled = [&](const std::string & name)
+  {
     double most = 0.0;
     auto last = plant().command;
-    world.run(1.0, [&] {
-      for (std::size_t j = 0; j < last.size(); ++j) most = std::max(most, std::fabs(plant().command[j] - last[j]));
-      last = plant().command;
-    });
+    world.run(
+      1.0,
+      [&]
+      {
+        for (std::size_t j = 0; j < last.size(); ++j)
+          most = std::max(most, std::fabs(plant().command[j] - last[j]));
+        last = plant().command;
+      });
     say(name, plant().command);
     say(name + " step", {most});
   };
@@ -405,15 +478,20 @@ int live(World & world)
   std::printf("wrong gains: %s\n", gains.c_str());
   gains = world.set(FEEDFORWARD, rclcpp::Parameter("kp", std::vector<double>{10.0}));
   std::printf("right gains: %s\n", gains.c_str());
-  for (const char * name : {"broken", "other", "lighter"}) {
-    std::string path = world.controller(FEEDFORWARD)->get_node()->get_parameter("model").as_string();
+  for (const char * name : {"broken", "other", "lighter"})
+  {
+    std::string path =
+      world.controller(FEEDFORWARD)->get_node()->get_parameter("model").as_string();
     path = path.substr(0, path.rfind('/') + 1) + name + ".dynid";
-    std::printf("model %s: %s\n", name, world.set(FEEDFORWARD, rclcpp::Parameter("model", path)).c_str());
+    std::printf(
+      "model %s: %s\n", name, world.set(FEEDFORWARD, rclcpp::Parameter("model", path)).c_str());
   }
   settled("lighter");
-  auto client = world.node()->create_client<ros2_dynid::srv::SetPayload>(std::string("/") + FEEDFORWARD + "/set_payload");
+  auto client = world.node()->create_client<ros2_dynid::srv::SetPayload>(
+    std::string("/") + FEEDFORWARD + "/set_payload");
   if (!world.until([&] { return client->service_is_ready(); })) return 5;
-  for (const double mass : {-1.0, 500.0, 1.0}) {
+  for (const double mass : {-1.0, 500.0, 1.0})
+  {
     auto request = std::make_shared<ros2_dynid::srv::SetPayload::Request>();
     request->payload.m = mass;
     request->payload.com.z = 0.1;
@@ -460,20 +538,23 @@ int push(World & world)
   geometry_msgs::msg::WrenchStamped wrench;
   auto contact_subscription = world.node()->create_subscription<ros2_dynid::msg::Contact>(
     std::string("/") + BROADCASTER + "/contact", rclcpp::QoS(10).reliable().transient_local(),
-    [&](const ros2_dynid::msg::Contact & message) {
+    [&](const ros2_dynid::msg::Contact & message)
+    {
       const std::lock_guard<std::mutex> guard(mutex);
       contacts.push_back(message);
     });
   auto wrench_subscription = world.node()->create_subscription<geometry_msgs::msg::WrenchStamped>(
     std::string("/") + BROADCASTER + "/wrench", rclcpp::SystemDefaultsQoS(),
-    [&](const geometry_msgs::msg::WrenchStamped & message) {
+    [&](const geometry_msgs::msg::WrenchStamped & message)
+    {
       const std::lock_guard<std::mutex> guard(mutex);
       wrench = message;
     });
   std::vector<std::array<double, 2>> felt;
   auto effort_subscription = world.node()->create_subscription<sensor_msgs::msg::JointState>(
     std::string("/") + BROADCASTER + "/external_effort", rclcpp::SystemDefaultsQoS(),
-    [&](const sensor_msgs::msg::JointState & message) {
+    [&](const sensor_msgs::msg::JointState & message)
+    {
       const std::lock_guard<std::mutex> guard(mutex);
       felt.push_back({rclcpp::Time(message.header.stamp).seconds(), message.effort[1]});
     });
@@ -488,12 +569,16 @@ int push(World & world)
   world.run(0.4, [] { std::this_thread::sleep_for(std::chrono::microseconds(50)); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const std::lock_guard<std::mutex> guard(mutex);
-  for (const auto & contact : contacts) {
-    say("contact", {rclcpp::Time(contact.header.stamp).seconds() - begin, static_cast<double>(contact.contact),
-      static_cast<double>(contact.beyond[1]), contact.external_effort[1], contact.threshold[1]});
+  for (const auto & contact : contacts)
+  {
+    say(
+      "contact",
+      {rclcpp::Time(contact.header.stamp).seconds() - begin, static_cast<double>(contact.contact),
+       static_cast<double>(contact.beyond[1]), contact.external_effort[1], contact.threshold[1]});
   }
   double sum = 0.0, count = 0.0;
-  for (const auto & [t, effort] : felt) {
+  for (const auto & [t, effort] : felt)
+  {
     if (t < begin + 0.05 || t > begin + 0.2) continue;
     sum += effort;
     count += 1.0;
@@ -506,10 +591,13 @@ int push(World & world)
 /// Whether each controller of the parameters' file loads, configures and activates.
 int start(World & world)
 {
-  for (const std::string name : {FEEDFORWARD, GRAVITY, BROADCASTER}) {
+  for (const std::string name : {FEEDFORWARD, GRAVITY, BROADCASTER})
+  {
     const bool loaded = world.load(name), configured = loaded && world.configure(name);
     const bool activated = configured && world.activate({name});
-    say("start " + name, {static_cast<double>(loaded), static_cast<double>(configured), static_cast<double>(activated)});
+    say(
+      "start " + name, {static_cast<double>(loaded), static_cast<double>(configured),
+                        static_cast<double>(activated)});
     if (activated) world.activate({}, {name});
   }
   return 0;
@@ -520,12 +608,16 @@ int main(int argc, char ** argv)
 {
   rclcpp::init(argc, argv, rclcpp::InitOptions(), rclcpp::SignalHandlerOptions::None);
   const std::map<std::string, int (*)(World &)> scenarios{
-    {"track", track}, {"speed", speed}, {"faults", faults}, {"live", live}, {"guide", guide}, {"push", push}, {"start", start}};
+    {"track", track}, {"speed", speed}, {"faults", faults}, {"live", live},
+    {"guide", guide}, {"push", push},   {"start", start}};
   int result = 2;
-  try {
+  try
+  {
     World world(argv[2]);
     result = scenarios.at(argv[1])(world);
-  } catch (const std::exception & error) {
+  }
+  catch (const std::exception & error)
+  {
     std::fprintf(stderr, "%s\n", error.what());
   }
   std::fflush(stdout);

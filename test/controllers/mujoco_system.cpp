@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "hardware_interface/system_interface.hpp"
-#include "pluginlib/class_list_macros.hpp"
 #include "plant.hpp"
+#include "pluginlib/class_list_macros.hpp"
 
 namespace ros2_dynid_control_test
 {
@@ -16,7 +16,8 @@ using hardware_interface::return_type;
 class MujocoSystem : public hardware_interface::SystemInterface
 {
 public:
-  CallbackReturn on_init(const hardware_interface::HardwareComponentInterfaceParams & params) override
+  CallbackReturn on_init(
+    const hardware_interface::HardwareComponentInterfaceParams & params) override
   {
     if (SystemInterface::on_init(params) != CallbackReturn::SUCCESS) return CallbackReturn::ERROR;
     plant().build(info_.hardware_parameters.at("mjcf"), info_.hardware_parameters.at("friction"));
@@ -24,19 +25,26 @@ public:
   }
 
   /// The brakes are open while somebody commands efforts.
-  return_type perform_command_mode_switch(const std::vector<std::string> & start, const std::vector<std::string> & stop) override
+  return_type perform_command_mode_switch(
+    const std::vector<std::string> & start, const std::vector<std::string> & stop) override
   {
-    if (!start.empty()) plant().brakes = false;
-    else if (!stop.empty()) plant().brakes = true;
+    if (!start.empty())
+      plant().brakes = false;
+    else if (!stop.empty())
+      plant().brakes = true;
     return return_type::OK;
   }
 
   return_type read(const rclcpp::Time &, const rclcpp::Duration &) override
   {
-    for (std::size_t j = 0; j < info_.joints.size(); ++j) {
+    for (std::size_t j = 0; j < info_.joints.size(); ++j)
+    {
       const std::string & name = info_.joints[j].name;
-      for (const auto & interface : info_.joints[j].state_interfaces) {
-        const auto & from = interface.name == "position" ? plant().q : interface.name == "velocity" ? plant().dq : plant().effort;
+      for (const auto & interface : info_.joints[j].state_interfaces)
+      {
+        const auto & from = interface.name == "position"   ? plant().q
+                            : interface.name == "velocity" ? plant().dq
+                                                           : plant().effort;
         set_state(name + "/" + interface.name, from[j]);
       }
     }
@@ -45,7 +53,8 @@ public:
 
   return_type write(const rclcpp::Time &, const rclcpp::Duration & period) override
   {
-    for (std::size_t j = 0; j < info_.joints.size(); ++j) {
+    for (std::size_t j = 0; j < info_.joints.size(); ++j)
+    {
       const double command = get_command<double>(info_.joints[j].name + "/effort");
       if (std::isfinite(command)) plant().command[j] = command;
     }

@@ -28,7 +28,8 @@ void Plant::build(const std::string & mjcf, const std::string & friction)
   const std::size_t n = static_cast<std::size_t>(model_->nv);
   std::ifstream text(friction);
   double start;
-  for (double Fv, Fc, off, v0; text >> Fv >> Fc >> off >> v0 >> start;) {
+  for (double Fv, Fc, off, v0; text >> Fv >> Fc >> off >> v0 >> start;)
+  {
     data_->qpos[Fv_.size()] = start;
     Fv_.push_back(Fv), Fc_.push_back(Fc), off_.push_back(off), v0_.push_back(v0);
   }
@@ -39,17 +40,24 @@ void Plant::build(const std::string & mjcf, const std::string & friction)
   dq.assign(n, 0.0);
 }
 
-std::vector<double> Plant::position() const { return std::vector<double>(data_->qpos, data_->qpos + model_->nq); }
+std::vector<double> Plant::position() const
+{
+  return std::vector<double>(data_->qpos, data_->qpos + model_->nq);
+}
 
 void Plant::step()
 {
-  if (brakes) {
+  if (brakes)
+  {
     for (int j = 0; j < model_->nv; ++j) data_->qvel[j] = 0.0;
   }
-  for (long k = brakes ? 0 : std::lround(period / model_->opt.timestep); k > 0; --k) {
-    for (int j = 0; j < model_->nv; ++j) {
+  for (long k = brakes ? 0 : std::lround(period / model_->opt.timestep); k > 0; --k)
+  {
+    for (int j = 0; j < model_->nv; ++j)
+    {
       const double v = data_->qvel[j];
-      data_->qfrc_applied[j] = command[j] + push[j] - Fv_[j] * v - Fc_[j] * std::tanh(v / v0_[j]) - off_[j];
+      data_->qfrc_applied[j] =
+        command[j] + push[j] - Fv_[j] * v - Fc_[j] * std::tanh(v / v0_[j]) - off_[j];
     }
     mj_step(model_, data_);
   }
@@ -59,7 +67,8 @@ void Plant::step()
 void Plant::measure()
 {
   const double dt = period, share = 1.0 - std::exp(-2.0 * 3.141592653589793 * filter_hz * dt);
-  for (std::size_t j = 0; j < q.size(); ++j) {
+  for (std::size_t j = 0; j < q.size(); ++j)
+  {
     const double rounded = std::round(data_->qpos[j] / resolution) * resolution;
     const double last = std::isfinite(q[j]) ? q[j] : rounded;
     dq[j] += share * ((rounded - last) / dt - dq[j]);

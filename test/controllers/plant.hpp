@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A robot in MuJoCo with friction, encoders and brakes, shared by the hardware component and the program that watches it.
+// A robot in MuJoCo with friction, encoders and brakes, shared by the hardware component and the
+// program that watches it.
 #pragma once
 
 #include <memory>
@@ -28,7 +29,7 @@ public:
   std::vector<double> command;           ///< efforts that the drives get
   std::vector<double> push;              ///< external torques at the joints
   bool brakes = true;
-  int blind = -1;                        ///< this joint's encoder reads NaN
+  int blind = -1;  ///< this joint's encoder reads NaN
 
 private:
   void measure();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What test_observer.py compares: the observer, the contacts and the wrench for samples q, dq, tau, dt from a file.
-// observer_program MODEL IN OUT [LINK]
+// What test_observer.py compares: the observer, the contacts and the wrench for samples q, dq, tau,
+// dt from a file. observer_program MODEL IN OUT [LINK]
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -29,19 +29,22 @@ int main(int argc, char ** argv)
   ros2_dynid::WrenchEstimator wrench(n);
   ros2_dynid::Tool tool;
   tool.joint = n;
-  for (const auto & one : model.tools) if (argc > 4 && one.link == argv[4]) tool = one;
+  for (const auto & one : model.tools)
+    if (argc > 4 && one.link == argv[4]) tool = one;
   std::array<double, 6> F{};
   std::vector<double> row(3 * n + 1), out(4 * n + 8);
   std::FILE * in = std::fopen(argv[2], "rb");
   std::FILE * to = std::fopen(argv[3], "wb");
   const std::size_t before = allocations;
-  while (std::fread(row.data(), sizeof(double), row.size(), in) == row.size()) {
+  while (std::fread(row.data(), sizeof(double), row.size(), in) == row.size())
+  {
     const double *q = row.data(), *dq = q + n, *tau = dq + n;
     const bool used = observer.update(q, dq, tau, row[3 * n]);
     const auto event = used ? contacts.update(observer.external(), observer.undecided(), row[3 * n])
                             : ros2_dynid::ContactEvent::none;
     wrench.update(observer.dynamics(), tool, q, observer.external(), F);
-    for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t a = 0; a < n; ++a)
+    {
       out[a] = observer.external()[a];
       out[n + a] = observer.undecided()[a];
       out[2 * n + a] = contacts.thresholds()[a];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What test_runtime.py compares: all functions of the runtime for samples from a file, and whether they allocate.
-// runtime_program MODEL check | runtime_program MODEL IN OUT [joint mass cx cy cz XX XY XZ YY YZ ZZ]
+// What test_runtime.py compares: all functions of the runtime for samples from a file, and whether
+// they allocate. runtime_program MODEL check | runtime_program MODEL IN OUT [joint mass cx cy cz XX
+// XY XZ YY YZ ZZ]
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -23,15 +24,20 @@ void operator delete(void * p, std::size_t) noexcept { std::free(p); }
 int main(int argc, char ** argv)
 {
   ros2_dynid::Model model;
-  try {
+  try
+  {
     model = ros2_dynid::load_model(argv[1]);
-  } catch (const std::runtime_error & error) {
+  }
+  catch (const std::runtime_error & error)
+  {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;
   }
-  if (argc == 3) {
+  if (argc == 3)
+  {
     for (const auto & name : model.active_names()) std::printf("%s\n", name.c_str());
-    for (const auto & bar : model.error_bars) std::printf("%.17g %.17g\n", bar.sigma, bar.torque_std);
+    for (const auto & bar : model.error_bars)
+      std::printf("%.17g %.17g\n", bar.sigma, bar.torque_std);
     return 0;
   }
   ros2_dynid::Dynamics dynamics(model);
@@ -43,7 +49,8 @@ int main(int argc, char ** argv)
   std::fclose(file);
   file = std::fopen(argv[3], "wb");
   const std::size_t before = allocations;
-  if (argc > 4) {
+  if (argc > 4)
+  {
     ros2_dynid::Load load;
     load.joint = static_cast<std::size_t>(std::atoi(argv[4]));
     load.mass = std::atof(argv[5]);
@@ -51,7 +58,8 @@ int main(int argc, char ** argv)
     for (std::size_t k = 0; k < 6; ++k) load.inertia[k] = std::atof(argv[9 + k]);
     if (!dynamics.set_payload(load)) return 4;
   }
-  for (std::size_t at = 0; at + 4 * n <= in.size(); at += 4 * n) {
+  for (std::size_t at = 0; at + 4 * n <= in.size(); at += 4 * n)
+  {
     const double *q = &in[at], *dq = q + n, *ddq = dq + n, *motor = ddq + n;
     double * to = out.data();
     dynamics.inverse_dynamics(q, dq, ddq, to);
@@ -61,7 +69,8 @@ int main(int argc, char ** argv)
     dynamics.momentum(q, dq, to + n, to + 2 * n);
     to += 3 * n;
     dynamics.carried(dq, motor, to);
-    dynamics.friction(dq, to, to + n);  // of what was found to be carried: together the motor's torque again
+    dynamics.friction(
+      dq, to, to + n);  // of what was found to be carried: together the motor's torque again
     dynamics.set_smoothing(0.05);
     dynamics.friction(dq, &out[n], to + 2 * n);
     dynamics.set_smoothing(0.0);
@@ -70,7 +79,8 @@ int main(int argc, char ** argv)
     if (!dynamics.set_parameters(model)) return 4;
     std::fwrite(out.data(), sizeof(double), columns, file);
   }
-  if (allocations != before) {
+  if (allocations != before)
+  {
     std::fprintf(stderr, "%zu allocations\n", allocations - before);
     return 3;
   }
