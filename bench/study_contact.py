@@ -25,8 +25,7 @@ from ros2_dynid import pipeline
 from ros2_dynid.control.contact import ContactDetector, ContactEvent
 from ros2_dynid.control.momentum_observer import MomentumObserver
 from ros2_dynid.control.reference import Reference, reference
-from ros2_dynid.dynamics.jacobian import jacobian
-from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.dynamics.kinematics import frames, jacobian
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.torque_std import error_bars
 from ros2_dynid.model.load import load_robot

@@ -21,8 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.friction_terms import term_column
+from ros2_dynid.dynamics.friction import frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import DynidError
 from ros2_dynid.identification.choices import Method

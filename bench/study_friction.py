@@ -29,8 +29,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "test" / "support")]
 
-from ros2_dynid.dynamics.friction import frictionless  # noqa: E402
-from ros2_dynid.dynamics.friction_terms import term_column  # noqa: E402
+from ros2_dynid.dynamics.friction import frictionless, term_column  # noqa: E402
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics  # noqa: E402
 from ros2_dynid.identification.estimators.estimator import build_estimator  # noqa: E402
 from ros2_dynid.identification.options import IdentifyOptions  # noqa: E402

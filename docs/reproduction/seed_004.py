@@ -24,8 +24,7 @@ from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, program_of
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.excitation.quintic import PiecewiseQuintic, shortest_times, through_points
 from ros2_dynid.identification.physical.consistency import impose

@@ -22,7 +22,7 @@ from ros2_dynid.codegen.newton_euler_expressions import (
     motions,
 )
 from ros2_dynid.codegen.representation import Slot
-from ros2_dynid.dynamics.friction_terms import active_terms
+from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.dynamics.motion import constraint
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot

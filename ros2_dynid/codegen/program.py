@@ -26,12 +26,10 @@ from ros2_dynid.codegen.newton_euler_expressions import RecursionPlan
 from ros2_dynid.codegen.operation_search import EFFORT, Generated, generate, starting_constants
 from ros2_dynid.codegen.representation import Space, space_of
 from ros2_dynid.codegen.text import identifier
-from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.friction_terms import terms_torque
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
+from ros2_dynid.dynamics.friction import frictionless, terms_torque
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import constraint
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.model.inertia import Inertia
 from ros2_dynid.model.parameters import GROUPS, LINK, group_of, standard_names, standard_vector

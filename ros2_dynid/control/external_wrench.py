@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.dynamics.jacobian import jacobian
+from ros2_dynid.dynamics.kinematics import jacobian
 from ros2_dynid.model.robot import Array, Robot
 
 DAMPING = 0.02

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Friction and offset of the joints: Fv dq + Fc sign(dq) + off [N.m or N]."""
+"""Friction of the joints, batched: Fv dq + Fc sign(dq) + off, further terms, and what a whole law does."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, group_of, standard_names
+from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.errors import InputError
+from ros2_dynid.model.friction import FrictionKind, Symbols
+from ros2_dynid.model.friction_kinds import FrictionTerm
+from ros2_dynid.model.parameters import JOINT, OFF, Fc, Fv, by_joint, group_of, standard_names
 from ros2_dynid.model.robot import Array, Robot
 
 
@@ -34,3 +40,268 @@ def without_friction(robot: Robot, chi: Array) -> Array:
     """Return chi, shape (n_standard,), with friction and offsets set to zero; the robot's own terms are not in chi."""
     kept = [group_of(name) not in ("friction", "offset") for name in standard_names(robot)]
     return np.where(kept, chi, 0.0)
+
+
+TINY = 1e-9
+"""Speed [rad/s or m/s] below which a root has no slope."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """A value and its derivative, arrays of one shape."""
+
+    value: Array
+    slope: Array
+
+    def __mul__(self, other: Dual) -> Dual:
+        """Return the product."""
+        return Dual(self.value * other.value, self.slope * other.value + self.value * other.slope)
+
+
+@dataclass(frozen=True, eq=False)
+class DualSymbols:
+    """The motion of one joint as dual numbers (model/friction/kind.py); shape_slope: derivative of the shape."""
+
+    v: Dual
+    sign: Dual
+    load: Dual
+    warmth: Dual
+    shape: float
+    shape_slope: float = 0.0
+
+    def absolute(self, x: Dual) -> Dual:
+        """Return |x|."""
+        return Dual(np.abs(x.value), np.sign(x.value) * x.slope)
+
+    def root(self, x: Dual) -> Dual:
+        """Return sqrt(|x|)."""
+        return self.power(x, 0.5, 0.0)
+
+    def gauss(self, x: Dual, width: float) -> Dual:
+        """Return exp(-(x / width)^2), where width is the shape."""
+        bell = np.exp(-((x.value / width) ** 2))
+        inner = x.slope - x.value / width * self.shape_slope
+        return Dual(bell, -2.0 * x.value / width**2 * inner * bell)
+
+    def power(self, x: Dual, exponent: float, exponent_slope: float | None = None) -> Dual:
+        """Return |x|^exponent, where the exponent is the shape unless its slope is given."""
+        size = np.abs(x.value)
+        value, least = size**exponent, np.maximum(size, TINY)
+        slope = np.sign(x.value) * exponent * least ** (exponent - 1.0) * x.slope
+        changes = self.shape_slope if exponent_slope is None else exponent_slope
+        return Dual(value, slope + changes * value * np.log(np.where(size > 0.0, size, 1.0)) if changes else slope)
+
+
+def column_slopes(
+    kind: FrictionKind, shape: float, v: Array, sign: Array, turn: Array, carried: Array
+) -> tuple[Array, Array, Array]:
+    """Return a column and its derivatives by v and by the carried torque, each as v; turn: d sign / d v."""
+    zero, load = np.zeros_like(v), np.abs(carried)
+    moving = DualSymbols(Dual(v, zero + 1.0), Dual(sign, turn), Dual(load, zero), Dual(zero, zero), shape)
+    loading = DualSymbols(Dual(v, zero), Dual(sign, zero), Dual(load, np.sign(carried)), Dual(zero, zero), shape)
+    by_speed: Any = kind.column(moving)
+    by_load: Any = kind.column(loading)
+    return by_speed.value, by_speed.slope, by_load.slope
+
+
+def shape_slope(kind: FrictionKind, symbols: Symbols) -> tuple[Array, Array]:
+    """Return a column, and how it changes with its shape, or with the logarithm of it; symbols: of arrays."""
+    assert kind.shape is not None
+    change = symbols.shape if kind.shape.logarithmic else 1.0
+    v, sign, load, warmth = (Dual(x, np.zeros_like(x)) for x in (symbols.v, symbols.sign, symbols.load, symbols.warmth))
+    column: Any = kind.column(DualSymbols(v, sign, load, warmth, symbols.shape, change))
+    return np.asarray(column.value), np.asarray(column.slope)
+
+
+LOCKED = 0.95
+"""Largest share of the carried torque that friction takes: at 1 the gear would lock."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySymbols:
+    """The motion of one joint as arrays of any one shape (model/friction/kind.py)."""
+
+    v: Array
+    sign: Array
+    load: Array
+    warmth: Array
+    shape: float
+
+    def absolute(self, x: Array) -> Array:
+        """Return |x|."""
+        return np.abs(x)
+
+    def root(self, x: Array) -> Array:
+        """Return sqrt(|x|)."""
+        return np.asarray(np.sqrt(np.abs(x)))
+
+    def gauss(self, x: Array, width: float) -> Array:
+        """Return exp(-(x / width)^2)."""
+        return np.asarray(np.exp(-((x / width) ** 2)))
+
+    def power(self, x: Array, exponent: float) -> Array:
+        """Return |x|^exponent."""
+        return np.asarray(np.abs(x) ** exponent)
+
+
+def term_column(term: FrictionTerm, v: Array, sign: Array, carried: Array, temperature: Array | None = None) -> Array:
+    """Return the factor of a term's coefficient, for v, sign(v) and the carried torque of its joint, any one shape.
+
+    temperature: of the drive [deg C], in that shape; None or NaN: not known, and taken as the term's reference.
+    """
+    symbols = ArraySymbols(v, sign, np.abs(carried), _warmth(term, v, temperature), term.shape)
+    if term.of_shape:
+        return shape_slope(term.kind, symbols)[1]
+    return np.asarray(term.kind.column(symbols))
+
+
+def column_and_shape(
+    term: FrictionTerm, v: Array, sign: Array, carried: Array, temperature: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the columns of a term and of its shape at once; arguments as in term_column."""
+    symbols = ArraySymbols(v, sign, np.abs(carried), _warmth(term, v, temperature), term.shape)
+    return shape_slope(term.kind, symbols)
+
+
+def column_at_rest(term: FrictionTerm, load: float = 1.0) -> float:
+    """Return what a term of coefficient 1 brakes with right after standstill, at that load on the gear."""
+    zero, one = np.zeros(1), np.ones(1)
+    return float(term_column(term, zero, one, load * one)[0])
+
+
+def _warmth(term: FrictionTerm, v: Array, temperature: Array | None) -> Array:
+    """Return T - T0 in the shape of v, zero where the temperature is not known."""
+    if temperature is None or not term.kind.thermal:
+        return np.zeros_like(v)
+    return np.where(np.isfinite(temperature), temperature - term.reference, 0.0)
+
+
+def terms_torque(robot: Robot, dq: Array, sign: Array, carried: Array, temperature: Array | None = None) -> Array:
+    """Return the torque of the robot's friction terms, shape (..., n_active), as dq, sign and carried have it.
+
+    temperature: of the drives [deg C], in that shape; None or NaN: not known.
+    """
+    tau = np.zeros_like(carried)
+    for column, term in active_terms(robot, robot.friction):
+        v, s, load = (x[..., column] for x in (dq, sign, carried))
+        warmth = None if temperature is None else temperature[..., column]
+        tau[..., column] += term.coefficient * term_column(term, v, s, load, warmth)
+    return tau
+
+
+def carried_torque(robot: Robot, tau: Array, dq: Array, sign: Array, temperature: Array | None = None) -> Array:
+    """Return the torque x that the terms leave for links and rotors, shape (..., n_active).
+
+    tau: motor torques less plain friction, of that shape as dq and sign; temperature: of the drives, as above.
+    The terms brake with f + a |x|, where a holds those that grow with the load, so x + a |x| = tau - f. A gear does not
+    take more than LOCKED of what it carries.
+    """
+    zero = np.zeros_like(tau)
+    free = terms_torque(robot, dq, sign, zero, temperature)
+    rest = tau - free
+    a = terms_torque(robot, dq, sign, np.ones_like(tau), temperature) - free
+    a = np.clip(a, -LOCKED, LOCKED)
+    return np.asarray(rest / (1.0 + a * np.sign(rest)))
+
+
+def active_terms(robot: Robot, terms: Sequence[FrictionTerm]) -> list[tuple[int, FrictionTerm]]:
+    """Return the terms, each with the place of its joint among the active ones."""
+    place = {joint: k for k, joint in enumerate(robot.active)}
+    return [(place[term.joint], term) for term in terms]
+
+
+UNLIMITED = 2.0 * np.pi
+"""Speed up to which a joint without a speed limit is looked at [rad/s or m/s]: a turn a second."""
+SPEEDS = np.concatenate((np.geomspace(1e-4, 0.1, 20), np.linspace(0.1, 1.0, 41)[1:]))
+"""Speeds looked at, as shares of the limit: sticking joints are slow, and laws are smooth beyond."""
+ROUNDING = 1e-6
+"""Friction that pushes by less, as a share of the joint's largest torque, is a solver's zero."""
+
+
+def pushing_speeds(robot: Robot, chi: Array) -> dict[str, float]:
+    """Return, by name, the joints that friction pushes, each with the speed [rad/s or m/s] at which it does most.
+
+    chi: standard parameters (n_standard,). Each joint moves alone, in both directions, drives as warm as T0; gears that
+    carry more only brake more.
+    """
+    centred = chi.copy()
+    by_joint(robot, centred)[:, OFF] = 0.0
+    pushing = {}
+    for k, joint in enumerate(robot.active):
+        limit = robot.joints[joint - 1].limits.velocity
+        v = SPEEDS * (limit if np.isfinite(limit) and limit > 0.0 else UNLIMITED)
+        dq = np.zeros((2 * len(v), len(robot.active)))
+        dq[:, k] = np.concatenate((v, -v))
+        still = np.zeros_like(dq)
+        torque = inverse_dynamics(robot, centred, still, dq, still)[:, k]
+        friction = torque - inverse_dynamics(*frictionless(robot, centred), still, dq, still)[:, k]
+        braking = friction * np.sign(dq[:, k])
+        worst = int(np.argmin(braking))
+        if braking[worst] < -ROUNDING * max(np.abs(braking).max(), np.abs(torque).max()):
+            pushing[robot.joints[joint - 1].name] = abs(float(dq[worst, k]))
+    return pushing
+
+
+def pushing_text(pushing: dict[str, float]) -> str:
+    """Return in words which joints friction pushes."""
+    joints = ", ".join(f"{name} (at {speed:.2g} rad/s or m/s)" for name, speed in pushing.items())
+    return f"the friction of {joints} pushes instead of braking"
+
+
+def references(robot: Robot) -> dict[int, float]:
+    """Return T0 [deg C] of the active joints whose friction changes with the temperature, by their place."""
+    return {place: term.reference for place, term in active_terms(robot, robot.friction) if term.kind.thermal}
+
+
+def at_temperature(robot: Robot, chi: Array, temperature: Array) -> tuple[Robot, Array]:
+    """Return the robot without terms of the temperature, and chi, shape (n_standard,), with Fc + Ft (T - T0), Fv alike.
+
+    temperature: of the drives, shape (n_active,) [deg C]; NaN: not known, and taken as T0. Neither Fc nor Fv falls
+    below zero, where the line would lead far from the temperatures recorded: friction does not push.
+    """
+    if temperature.shape != (len(robot.active),):
+        what = f"{temperature.size} temperatures for {len(robot.active)} joints"
+        raise InputError(what, "give one for each joint", robot.name)
+    chi = chi.copy()
+    drives = by_joint(robot, chi)
+    for place, term in active_terms(robot, [term for term in robot.friction if term.kind.thermal]):
+        if np.isfinite(temperature[place]):
+            column = Fv if term.kind.viscous else Fc
+            cold = drives[term.joint - 1, column]
+            warm = cold + term.coefficient * (temperature[place] - term.reference)
+            drives[term.joint - 1, column] = max(warm, min(cold, 0.0))
+    return replace(robot, friction=tuple(term for term in robot.friction if not term.kind.thermal)), chi
+
+
+SLOWEST = 0.05
+"""Slowest speed that is fitted, as a share of the top speed: the sign is not known below."""
+
+
+def nearest_plain(robot: Robot, chi: Array, speed: Array, load: Array) -> Array:
+    """Return chi with the Fv and Fc that come closest to the laws of joints with further terms, both not negative.
+
+    speed, shape (n_active,): the law is fitted, by least squares, at even steps up to this speed in both directions;
+    load, shape (n_active,): torque that the gear carries [N.m or N].
+    """
+    found = chi.copy()
+    terms = active_terms(robot, robot.friction)
+    for k in sorted({k for k, _ in terms}):
+        j = robot.active[k] - 1
+        half = np.linspace(SLOWEST, 1.0, 40) * speed[k]
+        v = np.concatenate((-half[::-1], half))
+        sign, carried = np.sign(v), np.full_like(v, load[k])
+        law = chi[JOINT * j + Fv] * v + chi[JOINT * j + Fc] * sign
+        for column, term in terms:
+            if column == k:
+                law = law + term.coefficient * term_column(term, v, sign, carried)
+        best: tuple[float, Array] | None = None
+        for kept in ((0, 1), (0,), (1,), ()):
+            A = np.column_stack((v, sign))[:, kept]
+            value = np.zeros(2)
+            value[list(kept)] = np.linalg.lstsq(A, law, rcond=None)[0] if kept else 0.0
+            error = float(np.linalg.norm(law - value[0] * v - value[1] * sign))
+            if np.all(value >= 0.0) and (best is None or error < best[0]):
+                best = error, value
+        assert best is not None
+        found[JOINT * j + Fv], found[JOINT * j + Fc] = best[1]
+    return found

@@ -7,16 +7,67 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros2_dynid.dynamics.coupling import drive_torque
 from ros2_dynid.dynamics.elastic import elastic_torque
-from ros2_dynid.dynamics.friction import friction_torque, without_friction
-from ros2_dynid.dynamics.friction_terms import terms_torque
-from ros2_dynid.dynamics.kinematics import link_motions, placements_of
+from ros2_dynid.dynamics.friction import friction_torque, terms_torque, without_friction
+from ros2_dynid.dynamics.kinematics import chunks, cross, link_motions, placements_of
 from ros2_dynid.dynamics.motion import Motion, motion_of
-from ros2_dynid.dynamics.spatial import chunks, cross
 from ros2_dynid.errors import InputError
-from ros2_dynid.model.parameters import by_joint, standard_names
-from ros2_dynid.model.robot import PRISMATIC, Array, Robot
+from ros2_dynid.model.parameters import IA, JOINT, by_joint, standard_names
+from ros2_dynid.model.robot import PRISMATIC, Array, Coupling, Robot
+
+
+def _others(coupling: Coupling, x: Array) -> dict[int, Array]:
+    """Return c_j sum_{l != j} c_l x_l by joint number j, for x of shape (n, N)."""
+    total = np.einsum("j,jt->t", list(coupling.weights.values()), x[[j - 1 for j in coupling.weights]])
+    return {j: c * (total - c * x[j - 1]) for j, c in coupling.weights.items()}
+
+
+def add_coupling_columns(robot: Robot, Y: Array, dq: Array, ddq: Array) -> None:
+    """Write the columns of Ia, Iam, Fvm and Fcm into Y, shape (n_standard, n, N), for dq, ddq of shape (n, N)."""
+    for j in range(robot.n):
+        Y[JOINT * j + IA, j] = ddq[j]
+    column = JOINT * robot.n
+    for coupling in robot.coupling:
+        inertia = JOINT * (coupling.motor - 1) + IA
+        if coupling.independent_inertia:
+            inertia, column = column, column + 1
+        speed = sum(c * dq[j - 1] for j, c in coupling.weights.items())
+        acceleration, velocity = _others(coupling, ddq), _others(coupling, dq)
+        for j, c in coupling.weights.items():
+            Y[inertia, j - 1] += acceleration[j]
+            Y[column, j - 1] = velocity[j]
+            Y[column + 1, j - 1] = c * np.sign(speed)
+        column += 2
+
+
+def drive_torque(robot: Robot, chi: Array, dq: Array, ddq: Array) -> Array:
+    """Return the torque of rotors and couplings, shape (n, N), for chi of shape (n_standard,), dq, ddq (n, N)."""
+    tau: Array = by_joint(robot, chi)[:, IA, None] * ddq
+    column = JOINT * robot.n
+    for coupling in robot.coupling:
+        inertia = chi[JOINT * (coupling.motor - 1) + IA]
+        if coupling.independent_inertia:
+            inertia, column = chi[column], column + 1
+        speed = sum(c * dq[j - 1] for j, c in coupling.weights.items())
+        acceleration, velocity = _others(coupling, ddq), _others(coupling, dq)
+        for j, c in coupling.weights.items():
+            tau[j - 1] += inertia * acceleration[j] + chi[column] * velocity[j] + chi[column + 1] * c * np.sign(speed)
+        column += 2
+    return tau
+
+
+def add_rotor_energy(robot: Robot, h: Array, dq: Array) -> None:
+    """Write the kinetic energy of rotors and couplings into h, shape (n_standard, N): dT/dIa_j = dq_j^2 / 2."""
+    for j in range(robot.n):
+        h[JOINT * j + IA] = 0.5 * dq[j] ** 2
+    column = JOINT * robot.n
+    for coupling in robot.coupling:
+        inertia = JOINT * (coupling.motor - 1) + IA
+        if coupling.independent_inertia:
+            inertia, column = column, column + 1
+        for j, others in _others(coupling, dq).items():
+            h[inertia] += 0.5 * dq[j - 1] * others
+        column += 2
 
 
 def inverse_dynamics(
@@ -79,3 +130,40 @@ def _newton_euler(robot: Robot, chi: Array, motion: Motion, gravity: Array | Non
             force[joint.parent - 1] = force[joint.parent - 1] + f
             moment[joint.parent - 1] = moment[joint.parent - 1] + placement.to_parent(moment[j]) + cross(placement.p, f)
     return tau
+
+
+NO_GRAVITY = np.zeros(3)
+
+
+def inertia_matrix(robot: Robot, chi: ArrayLike, q: ArrayLike) -> Array:
+    """Return M(q), shape (N, n_active, n_active), rotors and couplings included, for q of shape (N, n_active).
+
+    Column k is the torque of a unit acceleration of joint k without gravity, at rest.
+    """
+    chi = checked_standard(robot, chi)
+    q = np.asarray(q, dtype=float)
+    n_active = len(robot.active)
+    M = np.empty((len(q), n_active, n_active))
+    for k in range(n_active):
+        motion = motion_of(robot, q, None, np.broadcast_to(np.eye(n_active)[k], q.shape))
+        tau = rigid_body_torque(robot, chi, motion, NO_GRAVITY) + drive_torque(robot, chi, motion.dq, motion.ddq)
+        M[:, :, k] = motion.to_active(tau).T
+    return M
+
+
+def gravity_torque(robot: Robot, chi: ArrayLike, q: ArrayLike) -> Array:
+    """Return Q(q), shape (N, n_active) [N.m, N]: what holds the robot still, without friction and offset.
+
+    Springs, compensators and cables are part of it.
+    """
+    motion, chi = motion_of(robot, q), checked_standard(robot, chi)
+    tau = rigid_body_torque(robot, chi, motion)
+    if robot.forces:
+        tau += elastic_torque(robot, chi, motion)
+    return motion.to_active(tau).T
+
+
+def velocity_torque(robot: Robot, chi: ArrayLike, q: ArrayLike, dq: ArrayLike) -> Array:
+    """Return C(q, dq), shape (N, n_active) [N.m, N]: centrifugal and Coriolis torques."""
+    motion = motion_of(robot, q, dq)
+    return motion.to_active(rigid_body_torque(robot, checked_standard(robot, chi), motion, NO_GRAVITY)).T

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import InputError, Option, Text
 from ros2_dynid.excitation.collision import Shapes
 from ros2_dynid.excitation.limits import DEFAULT_MARGIN, Bounds, Caps, bounds_of, check_trajectory, known_parameters

@@ -13,14 +13,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ros2_dynid.dynamics.coupling import add_coupling_columns, add_rotor_energy
 from ros2_dynid.dynamics.elastic import elastic_columns, elastic_energies, elastic_gradient
 from ros2_dynid.dynamics.energy import link_velocities
 from ros2_dynid.dynamics.friction import add_friction_columns
-from ros2_dynid.dynamics.kinematics import LinkMotion, link_motions, placements_of
+from ros2_dynid.dynamics.kinematics import LinkMotion, Placement, cross, dot, link_motions, place, placements_of
 from ros2_dynid.dynamics.motion import Motion, constraint, motion_of
+from ros2_dynid.dynamics.newton_euler import add_coupling_columns, add_rotor_energy
 from ros2_dynid.dynamics.regressor import link_columns
-from ros2_dynid.dynamics.spatial import Placement, cross, dot, place
 from ros2_dynid.model.parameters import IA, JOINT, Fc, Fv, force_slice, link_slice, standard_names
 from ros2_dynid.model.robot import PRISMATIC, Array, Joint, Robot
 

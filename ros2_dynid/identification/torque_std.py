@@ -20,8 +20,7 @@ from scipy.special import ndtri, stdtrit
 
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, fast_regressor
 from ros2_dynid.codegen.runtime_export import ErrorBars
-from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.friction_terms import active_terms, term_column
+from ros2_dynid.dynamics.friction import active_terms, frictionless, term_column
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel
 from ros2_dynid.identification.regression.estimate import Estimate

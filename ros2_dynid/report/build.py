@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ros2_dynid.atomic import write_text
-from ros2_dynid.dynamics.pushing_friction import pushing_speeds, pushing_text
+from ros2_dynid.dynamics.friction import pushing_speeds, pushing_text
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import IdentifiedModel, load_model
 from ros2_dynid.identification.torque_data import TorqueData, load_torque_data

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ros2_dynid.control.reference import Reference, check_end, reference
-from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
+from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.model.robot import Array, Robot
 from ros2_dynid.sim.simulated_robot import Measurement
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix
 from ros2_dynid.model.parameters import IA, by_joint, standard_vector
 from ros2_dynid.model.robot import PRISMATIC, Array, Robot
 from ros2_dynid.sim.mjcf import rigid_body

@@ -21,7 +21,7 @@ from ros2_dynid.codegen.emit_c import emit_c
 from ros2_dynid.codegen.emit_numpy import emit_numpy
 from ros2_dynid.codegen.program import ProgramOptions, chosen_parameters, program_of
 from ros2_dynid.codegen.text import comment, identifier, number
-from ros2_dynid.dynamics.friction_terms import terms_torque
+from ros2_dynid.dynamics.friction import terms_torque
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.from_urdf import robot_from_urdf_string

@@ -16,8 +16,7 @@ from ros2_dynid.codegen.program import contact_torque, program_of, unit_columns
 from ros2_dynid.codegen.regressor_expressions import energy_row, regressor_columns
 from ros2_dynid.codegen.representation import joint_null_vectors, space_of
 from ros2_dynid.dynamics.energy import energy_regressor
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics, velocity_torque
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot

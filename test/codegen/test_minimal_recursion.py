@@ -11,7 +11,7 @@ from oracle import pin_regressor, random_robot
 from ros2_dynid.base_parameters.minimal_combinations import combination_matrix
 from ros2_dynid.codegen.graph import Count, Graph, evaluate
 from ros2_dynid.codegen.minimal_recursion import minimal_inertia, minimal_torque
-from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
+from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import LINK, standard_names

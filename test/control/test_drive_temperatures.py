@@ -32,8 +32,8 @@ from ros2_dynid.control.held_load import Load
 from ros2_dynid.control.momentum_observer import MomentumObserver
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
+from ros2_dynid.dynamics.friction import at_temperature, references
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.dynamics.warm_friction import at_temperature, references
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot

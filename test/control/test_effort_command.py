@@ -31,7 +31,7 @@ from ros2_dynid.control.motion_limits import known_limits
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_limiter import EffortLimits
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.added_effort import added_by_joint, declare_added_effort
 from ros2_dynid.model.load import load_robot

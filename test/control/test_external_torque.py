@@ -16,9 +16,8 @@ from ros2_dynid.control.external_wrench import external_wrench
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.momentum_observer import MomentumObserver, ObserverOptions
 from ros2_dynid.control.smooth_friction import smooth_friction
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
-from ros2_dynid.dynamics.jacobian import jacobian
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.kinematics import jacobian
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot

@@ -28,7 +28,7 @@ from ros2_dynid.control.feedforward_events import (
 from ros2_dynid.control.feedforward_machine import FeedforwardMachine
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.robot import Limits
 

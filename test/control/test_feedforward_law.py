@@ -20,8 +20,7 @@ from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.control.torque_limiter import EffortLimits
 from ros2_dynid.dynamics.friction import without_friction
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics, velocity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.added_effort import added_by_joint
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm

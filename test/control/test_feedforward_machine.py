@@ -40,8 +40,7 @@ from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
 from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot

@@ -10,14 +10,10 @@ import numpy as np
 import pytest
 
 from oracle import random_robot
-from ros2_dynid.dynamics.energy import energy_regressor
-from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.friction_terms import LOCKED, active_terms, carried_torque, term_column, terms_torque
-from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
-from ros2_dynid.dynamics.jacobian import jacobian
-from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.dynamics.momentum import momentum
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.energy import energy_regressor, momentum
+from ros2_dynid.dynamics.friction import LOCKED, active_terms, carried_torque, frictionless, term_column, terms_torque
+from ros2_dynid.dynamics.kinematics import frames, jacobian
+from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm

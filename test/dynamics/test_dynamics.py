@@ -9,12 +9,11 @@ import pytest
 
 from oracle import pin_model, pin_regressor, random_robot
 from ros2_dynid.base_parameters.transfer import placements
-from ros2_dynid.dynamics import spatial
+from ros2_dynid.dynamics import kinematics
 from ros2_dynid.dynamics.energy import energy_regressor
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
 from ros2_dynid.dynamics.kinematics import frames
 from ros2_dynid.dynamics.motion import loop_motion
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics, velocity_torque
 from ros2_dynid.dynamics.regressor import loop_regressor, regressor, regressor_d0
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.parameters import group_of, standard_names
@@ -201,7 +200,7 @@ def test_motions_of_different_length_and_loops_that_do_not_fit_are_refused():
 
 def test_long_batches_are_their_pieces():
     robot = Robot("tree", four_bar().joints[:2], gravity=np.array((1.0, -2.0, -9.0)))
-    count = 2 * spatial.CHUNK + 3
+    count = 2 * kinematics.CHUNK + 3
     q, dq, ddq = np.random.default_rng(1).normal(size=(3, count, 2))
     chi = np.random.default_rng(2).normal(size=28)
     pieces = [slice(k, min(k + 500, count)) for k in range(0, count, 500)]
@@ -209,9 +208,9 @@ def test_long_batches_are_their_pieces():
         found = whole(robot, q, dq, ddq)
         parts = np.concatenate([whole(robot, q[part], dq[part], ddq[part]) for part in pieces])
         np.testing.assert_allclose(found, parts, rtol=0, atol=1e-12)
-    assert [(part.start, part.stop) for part in spatial.chunks(spatial.CHUNK + 1)] == [
-        (0, spatial.CHUNK), (spatial.CHUNK, spatial.CHUNK + 1)]  # fmt: skip
-    assert list(spatial.chunks(0)) == []
+    assert [(part.start, part.stop) for part in kinematics.chunks(kinematics.CHUNK + 1)] == [
+        (0, kinematics.CHUNK), (kinematics.CHUNK, kinematics.CHUNK + 1)]  # fmt: skip
+    assert list(kinematics.chunks(0)) == []
 
 
 def test_wrong_number_of_parameters_is_refused():
@@ -223,7 +222,7 @@ def test_wrong_number_of_parameters_is_refused():
 
 
 def alpha_of_recursion(angle):
-    return spatial.place(Joint("a", 0, alpha=angle), np.zeros(1)).alpha
+    return kinematics.place(Joint("a", 0, alpha=angle), np.zeros(1)).alpha
 
 
 def alpha_of_closed_form(angle):

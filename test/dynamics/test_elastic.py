@@ -12,8 +12,7 @@ from ros2_dynid.codegen.backend import fast_regressor, torque_function
 from ros2_dynid.codegen.emit_numpy import emit_numpy
 from ros2_dynid.codegen.program import ProgramOptions, program_of
 from ros2_dynid.dynamics.energy import energy_regressor
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.sensitivity import regressor_with_gradient

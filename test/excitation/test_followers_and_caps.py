@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from excitation_robots import with_follower
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import friction_sweeps as sweeps
 from ros2_dynid.excitation import plan as planning

@@ -12,8 +12,7 @@ import pytest
 
 from excitation_robots import three_dof
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.friction_terms import active_terms, term_column
+from ros2_dynid.dynamics.friction import active_terms, frictionless, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.excitation.criteria import condition_by, normalised

@@ -13,7 +13,7 @@ import pytest
 
 from excitation_robots import uneven
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation import friction_sweeps as sweeps

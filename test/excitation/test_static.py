@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from excitation_robots import three_dof
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.excitation.friction_sweeps import friction_sweeps

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.friction import without_friction
-from ros2_dynid.dynamics.friction_terms import terms_torque
+from ros2_dynid.dynamics.friction import terms_torque, without_friction
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification import model_file

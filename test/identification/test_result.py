@@ -12,8 +12,7 @@ import pytest
 
 from motions import recorded_motion
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.candidates import (

@@ -13,7 +13,7 @@ import pytest
 from closed_loop import closed_loop, controller_of, fourier
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.cli import main
-from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
+from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.estimator import build_estimator

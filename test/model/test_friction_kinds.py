@@ -19,8 +19,7 @@ from ros2_dynid.codegen.emit_numpy import emit_numpy
 from ros2_dynid.codegen.program import chosen_parameters, program_of
 from ros2_dynid.codegen.runtime_header import HEADER, runtime_header
 from ros2_dynid.control.smooth_friction import smooth_friction
-from ros2_dynid.dynamics.friction_slopes import column_slopes
-from ros2_dynid.dynamics.friction_terms import term_column
+from ros2_dynid.dynamics.friction import column_slopes, term_column
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.options import IdentifyOptions

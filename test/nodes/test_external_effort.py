@@ -16,8 +16,8 @@ from sensor_msgs.msg import JointState
 
 from ros2_dynid.base_parameters.compute import base_parameters
 from ros2_dynid.control.external_wrench import external_wrench
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
-from ros2_dynid.dynamics.jacobian import jacobian
+from ros2_dynid.dynamics.kinematics import jacobian
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_vector

@@ -54,7 +54,7 @@ from ros2_dynid.control.feedforward_events import (
 from ros2_dynid.control.feedforward_machine import LONGEST_ENDING
 from ros2_dynid.control.reference import reference
 from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.errors import DynidError, InputError
 from ros2_dynid.identification.model_file import TorqueError, model_of, save_model
 from ros2_dynid.model.joint_state import State

@@ -20,11 +20,9 @@ from ros2_dynid.control.effort_command import added_torque
 from ros2_dynid.control.feedforward import FeedforwardModel
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.smooth_friction import smooth_friction
-from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.friction import at_temperature, frictionless
 from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
-from ros2_dynid.dynamics.warm_friction import at_temperature
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.added_effort import added_by_joint, added_effort, declare_added_effort
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm

@@ -13,9 +13,8 @@ from ros2_dynid.codegen.runtime_export import ErrorBars, runtime_bytes
 from ros2_dynid.control.contact import ContactDetector, ContactEvent
 from ros2_dynid.control.external_wrench import external_wrench
 from ros2_dynid.control.momentum_observer import MomentumObserver
-from ros2_dynid.dynamics.jacobian import jacobian
-from ros2_dynid.dynamics.kinematics import frames
-from ros2_dynid.dynamics.momentum import momentum
+from ros2_dynid.dynamics.energy import momentum
+from ros2_dynid.dynamics.kinematics import frames, jacobian
 from ros2_dynid.dynamics.newton_euler import inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.load import load_robot

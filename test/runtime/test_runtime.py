@@ -19,8 +19,7 @@ from ros2_dynid.codegen.runtime_export import runtime_bytes
 from ros2_dynid.control.held_load import Load, load_parameters
 from ros2_dynid.control.smooth_friction import smooth_friction
 from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix, velocity_torque
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix, inverse_dynamics, velocity_torque
 from ros2_dynid.identification.model_file import model_of, save_model
 from ros2_dynid.model.load import load_robot
 from ros2_dynid.model.parameters import standard_names

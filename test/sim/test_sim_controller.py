@@ -11,8 +11,8 @@ import pytest
 
 from ros2_dynid.control.reference import reference
 from ros2_dynid.control.stop import quintic
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque, inertia_matrix
 from ros2_dynid.dynamics.kinematics import frames
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inertia_matrix
 from ros2_dynid.errors import InputError
 from ros2_dynid.model.friction_kinds import FrictionKind, FrictionTerm
 from ros2_dynid.model.load import load_robot

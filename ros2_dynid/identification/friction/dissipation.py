@@ -7,7 +7,7 @@ required of each coefficient and not of the curve alone, so that no term undoes 
 
     Fv, Fc, Fvm, Fcm >= 0, and so are the coefficients of all terms but those that differ between the directions or with
     the temperature: each of them brakes at every speed and load
-    Fv_j >= sum of c_j^2 Fvm_k over the motors k coupled to joint j, whose own part Fv_j holds (dynamics/coupling.py)
+    Fv_j >= sum of c_j^2 Fvm_k over the motors k coupled to joint j, whose own part Fv_j holds (dynamics.newton_euler)
     Fc + Ft (T - T0) >= 0 and Fv + Ftv (T - T0) >= |Fva|: in both directions, at every temperature recorded
     dF/dv >= 0 from the fastest speed recorded, v_r, to the speed limit: friction that falls there was not seen
     a shape changes by STEP at most: what its linearised column can tell
@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from ros2_dynid.dynamics.friction_terms import term_column
+from ros2_dynid.dynamics.friction import term_column
 from ros2_dynid.identification.friction.shapes import STEP, change_shape
 from ros2_dynid.model.friction_kinds import FrictionTerm
 from ros2_dynid.model.parameters import group_of

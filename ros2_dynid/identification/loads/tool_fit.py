@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ros2_dynid.dynamics.kinematics import link_motions, placements_of
+from ros2_dynid.dynamics.kinematics import cross, link_motions, placements_of
 from ros2_dynid.dynamics.motion import motion_of
-from ros2_dynid.dynamics.spatial import cross
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.loads.payload_fit import Payload, payload_in
 from ros2_dynid.identification.physical.consistency import closest_body

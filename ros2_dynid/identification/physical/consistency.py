@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from ros2_dynid.base_parameters.result import BaseParameters
-from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
+from ros2_dynid.dynamics.newton_euler import inertia_matrix
 from ros2_dynid.errors import MissingPackageError, ProgrammeError
 from ros2_dynid.identification.physical.standard import full_map, scales
 from ros2_dynid.identification.regression.column_layout import Triangle

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters.result import BaseParameters
 from ros2_dynid.codegen.backend import fast_inverse_dynamics, regressor_function
-from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.friction_terms import active_terms, column_and_shape, term_column
+from ros2_dynid.dynamics.friction import active_terms, column_and_shape, frictionless, term_column
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.identification.friction.columns import put_signs
 from ros2_dynid.identification.preparation.filters import lowpass_kernel

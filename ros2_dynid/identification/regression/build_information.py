@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ros2_dynid.base_parameters import BaseParameters
-from ros2_dynid.dynamics.friction_terms import active_terms
+from ros2_dynid.dynamics.friction import active_terms
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.identification.preparation.repetition import repetition
 from ros2_dynid.identification.preparation.rows import PlainRows, felt_by, row_chunks, row_count

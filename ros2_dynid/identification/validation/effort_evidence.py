@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros2_dynid.codegen.backend import fast_regressor
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
+from ros2_dynid.dynamics.newton_euler import gravity_torque
 from ros2_dynid.identification.preparation.prepared import Prepared
 from ros2_dynid.model.parameters import group_of, standard_names, standard_vector
 from ros2_dynid.model.robot import Array, Robot

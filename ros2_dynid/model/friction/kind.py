@@ -2,8 +2,8 @@
 
 """What a kind of friction term is: everything that the rest of the package needs to know of it, in one definition.
 
-A kind gives its column once, in symbols of the joint's motion. NumPy arrays (dynamics/friction_terms.py), derivatives
-(dynamics/friction_slopes.py), generated C and NumPy code (codegen/functions.py) and the header of the C++ runtime
+A kind gives its column once, in symbols of the joint's motion. NumPy arrays (dynamics/friction.py), derivatives
+(dynamics/friction.py), generated C and NumPy code (codegen/functions.py) and the header of the C++ runtime
 (codegen/runtime_header.py) each bring their own symbols. To add a kind, add a file here that registers it.
 """
 

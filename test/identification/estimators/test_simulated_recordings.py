@@ -12,8 +12,7 @@ import pytest
 from motions import five_waves
 from ros2_dynid.base_parameters import base_parameters
 from ros2_dynid.dynamics.friction import frictionless
-from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.choices import Method
 from ros2_dynid.identification.estimators.didim import didim

@@ -14,8 +14,7 @@ import yaml
 from scipy.optimize import minimize
 
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.inertia_matrix import inertia_matrix
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import inertia_matrix, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.model_file import SetErrors, TorqueError, load_model, model_of, save_model

@@ -11,8 +11,7 @@ import pytest
 
 from motions import slow_motion
 from ros2_dynid.base_parameters import base_parameters
-from ros2_dynid.dynamics.inertia_matrix import gravity_torque
-from ros2_dynid.dynamics.newton_euler import inverse_dynamics
+from ros2_dynid.dynamics.newton_euler import gravity_torque, inverse_dynamics
 from ros2_dynid.dynamics.regressor import regressor
 from ros2_dynid.errors import InputError
 from ros2_dynid.identification.preparation import as_prepared
